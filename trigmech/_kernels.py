@@ -1,0 +1,152 @@
+"""All compiled code, and nothing else: functions over plain arrays, described and driven by other modules.
+
+Nothing is compiled at import. Each function is compiled on its first call and cached on disk beside this file
+(or in ``NUMBA_CACHE_DIR``). All release the interpreter's lock, so that ``chunks`` can run them in threads.
+No ``fastmath``: sums are vectorised by keeping one running sum per row of a block, so the order of additions
+is fixed by this source and not by the compiler or the width of a vector register.
+"""
+
+from numba import njit
+
+BLOCK = 256
+"""Rows handled together; a block of features and of partial products stays in the second-level cache."""
+
+# Columns of the array `nodes` that describes a prefix tree in depth-first order (see basis.PrefixTree).
+DEPTH, FEATURE, OUTPUT, LEAF = 0, 1, 2, 3
+
+
+@njit(cache=True, nogil=True)
+def _block_features(X, low, count, offsets, degrees, features):
+    """Fill features[f, b] with T_q(X[low + b, j]) for every column j and degree 1 <= q <= degrees[j]."""
+    for b in range(count):
+        for j in range(X.shape[1]):
+            if degrees[j] > 0:
+                features[offsets[j], b] = X[low + b, j]
+    for j in range(X.shape[1]):
+        first = offsets[j]
+        if degrees[j] > 1:
+            for b in range(count):
+                features[first + 1, b] = 2.0 * features[first, b] * features[first, b] - 1.0
+        for q in range(2, degrees[j]):
+            for b in range(count):
+                features[first + q, b] = (
+                    2.0 * features[first, b] * features[first + q - 1, b] - features[first + q - 2, b]
+                )
+
+
+@njit(cache=True, nogil=True)
+def basis_sums(X, offsets, degrees, nodes, features, stack, sums):
+    """Add sum over the rows of X of each node's product to sums[node, lane].
+
+    Row b of each block adds to lane b, so the additions have one order whatever the hardware.
+    """
+    lanes = features.shape[1]
+    for low in range(0, X.shape[0], lanes):
+        count = min(lanes, X.shape[0] - low)
+        _block_features(X, low, count, offsets, degrees, features)
+        for i in range(nodes.shape[0]):
+            depth = nodes[i, DEPTH]
+            f = nodes[i, FEATURE]
+            if depth == 0:
+                for b in range(count):
+                    value = features[f, b]
+                    stack[0, b] = value
+                    sums[i, b] += value
+            elif nodes[i, LEAF] == 1:
+                for b in range(count):
+                    sums[i, b] += stack[depth - 1, b] * features[f, b]
+            else:
+                for b in range(count):
+                    value = stack[depth - 1, b] * features[f, b]
+                    stack[depth, b] = value
+                    sums[i, b] += value
+
+
+@njit(cache=True, nogil=True)
+def basis_values(X, offsets, degrees, nodes, features, stack, out):
+    """Set out[row, output] to each node's product at each row of X; the constant's column is not touched."""
+    lanes = features.shape[1]
+    for low in range(0, X.shape[0], lanes):
+        count = min(lanes, X.shape[0] - low)
+        _block_features(X, low, count, offsets, degrees, features)
+        for i in range(nodes.shape[0]):
+            depth = nodes[i, DEPTH]
+            f = nodes[i, FEATURE]
+            k = nodes[i, OUTPUT]
+            for b in range(count):
+                value = features[f, b]
+                if depth > 0:
+                    value *= stack[depth - 1, b]
+                stack[depth, b] = value
+            if k >= 0:
+                for b in range(count):
+                    out[low + b, k] = stack[depth, b]
+
+
+@njit(cache=True, nogil=True)
+def basis_combination(X, coefficients, offsets, degrees, nodes, features, stack, out):
+    """Add sum_k coefficients[k] * product_k(x) to out[row]; coefficients[i] belongs to node i of the tree."""
+    lanes = features.shape[1]
+    for low in range(0, X.shape[0], lanes):
+        count = min(lanes, X.shape[0] - low)
+        _block_features(X, low, count, offsets, degrees, features)
+        for i in range(nodes.shape[0]):
+            depth = nodes[i, DEPTH]
+            f = nodes[i, FEATURE]
+            c = coefficients[i]
+            if depth == 0:
+                for b in range(count):
+                    value = features[f, b]
+                    stack[0, b] = value
+                    out[low + b] += c * value
+            elif nodes[i, LEAF] == 1:
+                for b in range(count):
+                    out[low + b] += c * (stack[depth - 1, b] * features[f, b])
+            else:
+                for b in range(count):
+                    value = stack[depth - 1, b] * features[f, b]
+                    stack[depth, b] = value
+                    out[low + b] += c * value
+
+
+@njit(cache=True, nogil=True)
+def squared_distances(points, centers, out):
+    """Set out[i, c] to the squared Euclidean distance of points[i] and centers[:, c]; centers is (d, count)."""
+    for i in range(points.shape[0]):
+        for c in range(centers.shape[1]):
+            out[i, c] = 0.0
+        for j in range(points.shape[1]):
+            x = points[i, j]
+            for c in range(centers.shape[1]):
+                difference = x - centers[j, c]
+                out[i, c] += difference * difference
+
+
+@njit(cache=True, nogil=True)
+def pair_squared_distances(points, columns, centers, out):
+    """Set out[i, c] to the squared distance of points[i, columns[c]] and centers[c], in two columns each."""
+    for i in range(points.shape[0]):
+        for c in range(columns.shape[0]):
+            first = points[i, columns[c, 0]] - centers[c, 0]
+            second = points[i, columns[c, 1]] - centers[c, 1]
+            out[i, c] = first * first + second * second
+
+
+@njit(cache=True, nogil=True)
+def weighted_column_sums(values, weights, out):
+    """Add sum_i weights[i] * values[i, c] to out[c], row after row."""
+    for i in range(values.shape[0]):
+        w = weights[i]
+        for c in range(values.shape[1]):
+            out[c] += w * values[i, c]
+
+
+@njit(cache=True, nogil=True)
+def count_outside_cube(X):
+    """Return how many entries are not numbers in [-1, 1]."""
+    count = 0
+    for i in range(X.shape[0]):
+        for j in range(X.shape[1]):
+            x = X[i, j]
+            count += not ((x >= -1.0) & (x <= 1.0))
+    return count

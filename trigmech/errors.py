@@ -1,0 +1,37 @@
+"""Every exception a user can meet.
+
+Messages name the thing, the rule and what was given. They speak of public facts only (a name, a bound, a
+shape), never of a record's value, because an exception can leave the house like any other output.
+"""
+
+
+class TrigmechError(Exception):
+    """Base class of all errors raised on purpose by this package."""
+
+
+class InputError(TrigmechError, ValueError):
+    """An argument, a table or a schema breaks a stated rule."""
+
+
+class BudgetError(TrigmechError, ValueError):
+    """A privacy budget is not usable, or a charge would exceed it."""
+
+
+class SolverError(TrigmechError, RuntimeError):
+    """The linear program could not be solved; the subclasses say why."""
+
+
+class InfeasibleError(SolverError):
+    """No distribution satisfies the constraints, such as a weight cap below 1/m."""
+
+
+class UnboundedError(SolverError):
+    """The objective has no lower bound; the program was not an L1 fit."""
+
+
+class SolverTimeoutError(SolverError):
+    """The time limit passed before any feasible weights were found."""
+
+
+class NumericalError(SolverError):
+    """The solver stopped without an answer that its certificate confirms."""
