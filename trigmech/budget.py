@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Literal
 
 from trigmech.errors import BudgetError
@@ -73,6 +74,9 @@ class Charge:
         Where the sensitivity is proved.
     claim : Budget, optional
         What the source of a published scale says that the charge costs. Never a guarantee.
+    floor : float, optional
+        For a scale that was computed from an earlier release: the least that it could have been, whatever that
+        release was. Proofs use it, because composition theorems take parameters that are fixed in advance.
     """
 
     purpose: str
@@ -83,6 +87,7 @@ class Charge:
     count: int
     proof: str
     claim: Budget | None = None
+    floor: float | None = None
 
     def __post_init__(self) -> None:
         if not (self.scale > 0 and math.isfinite(self.scale)):
@@ -93,14 +98,19 @@ class Charge:
             raise BudgetError(f"{self.purpose}: {self.law} noise does not go with sensitivity in {self.norm}")
 
     @property
+    def least_scale(self) -> float:
+        """The scale that proofs may rely on."""
+        return self.scale if self.floor is None else min(self.floor, self.scale)
+
+    @property
     def pure_epsilon(self) -> float:
         """The epsilon of all releases together at delta = 0: infinite for Gaussian noise."""
-        return self.count * self.sensitivity / self.scale if self.law == "laplace" else math.inf
+        return self.count * self.sensitivity / self.least_scale if self.law == "laplace" else math.inf
 
     @property
     def mu(self) -> float:
         """The parameter of Gaussian differential privacy of all releases together; infinite for Laplace noise."""
-        return math.sqrt(self.count) * self.sensitivity / self.scale if self.law == "gaussian" else math.inf
+        return math.sqrt(self.count) * self.sensitivity / self.least_scale if self.law == "gaussian" else math.inf
 
 
 def gaussian_mu(budget: Budget) -> float:
@@ -136,24 +146,20 @@ def epsilon_of(charges: Iterable[Charge], delta: float) -> float:
     from dp_accounting.pld import common, privacy_loss_distribution as pld
 
     # Finer than the library's 1e-4 where single losses are small, as with hundreds of means.
-    smallest = min(charge.sensitivity / charge.scale for charge in charges)
+    smallest = min(charge.sensitivity / charge.least_scale for charge in charges)
     interval = min(1e-4, max(1e-6, smallest / 50))
-    composed = None
+    losses = []
     for charge in charges:
+        scale, shift = charge.least_scale, charge.sensitivity
         if charge.law == "gaussian":
-            one = pld.from_gaussian_mechanism(charge.scale, charge.sensitivity, value_discretization_interval=interval)
+            one = pld.from_gaussian_mechanism(scale, shift, value_discretization_interval=interval)
         elif charge.norm == "each":
-            one = pld.from_laplace_mechanism(charge.scale, charge.sensitivity, value_discretization_interval=interval)
+            one = pld.from_laplace_mechanism(scale, shift, value_discretization_interval=interval)
         else:
-            one = pld.from_privacy_parameters(
-                common.DifferentialPrivacyParameters(charge.sensitivity / charge.scale, 0.0),
-                value_discretization_interval=interval)
-        many = one.self_compose(charge.count) if charge.count > 1 else one
-        composed = many if composed is None else composed.compose(many)
-    assert_composed = composed
-    if assert_composed is None:
-        return 0.0
-    return min(pure, float(assert_composed.get_epsilon_for_delta(delta)))
+            worst = common.DifferentialPrivacyParameters(shift / scale, 0.0)
+            one = pld.from_privacy_parameters(worst, value_discretization_interval=interval)
+        losses.append(one.self_compose(charge.count) if charge.count > 1 else one)
+    return min(pure, float(reduce(lambda a, b: a.compose(b), losses).get_epsilon_for_delta(delta)))
 
 
 @dataclass
@@ -199,7 +205,7 @@ class Ledger:
     def guarantee(self) -> Budget:
         """What is proved of all charges together: the epsilon at the budget's delta."""
         spent = epsilon_of(self.charges, self.budget.delta)
-        return Budget(max(spent, 5e-324), self.budget.delta)
+        return Budget(max(spent, 1e-300), self.budget.delta)
 
     @property
     def claim(self) -> Budget | None:

@@ -1,0 +1,1 @@
+"""Experiments on the data sets of the thesis; not part of the installed package."""

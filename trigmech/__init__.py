@@ -1,0 +1,37 @@
+"""trigmech: differentially private synthetic data that answers smooth queries accurately."""
+
+from trigmech import workload
+from trigmech.basis import ChebyshevBasis
+from trigmech.budget import Budget, Charge, Ledger
+from trigmech.distribution import Distribution
+from trigmech.errors import BudgetError, InputError, SolverError, TrigmechError
+from trigmech.fit import Fit, fit_l1
+from trigmech.grid import Grid
+from trigmech.mechanisms import ImprovedTrigI, ImprovedTrigII, Synthesis, TrigI, TrigII, synthesize
+from trigmech.schema import Column, Schema
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Budget",
+    "BudgetError",
+    "Charge",
+    "ChebyshevBasis",
+    "Column",
+    "Distribution",
+    "Fit",
+    "Grid",
+    "ImprovedTrigI",
+    "ImprovedTrigII",
+    "InputError",
+    "Ledger",
+    "Schema",
+    "SolverError",
+    "Synthesis",
+    "TrigI",
+    "TrigII",
+    "TrigmechError",
+    "fit_l1",
+    "synthesize",
+    "workload",
+]

@@ -1,0 +1,83 @@
+"""Points of an ellipsoid: uniformly, and as the thesis's algorithm 8 draws them."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trigmech.errors import InputError
+
+Draw = Literal["uniform", "published"]
+
+
+@dataclass(frozen=True, eq=False)
+class Ellipsoid:
+    """A k-dimensional ellipsoid in d dimensions.
+
+    Parameters
+    ----------
+    center : ndarray (d,)
+    directions : ndarray (d, k)
+        Orthonormal columns.
+    radii : ndarray (k,)
+        Semi-axes, at least 0.
+    """
+
+    center: NDArray[np.float64]
+    directions: NDArray[np.float64]
+    radii: NDArray[np.float64]
+
+    def draw(self, size: int, rng: np.random.Generator, how: Draw = "uniform") -> NDArray[np.float64]:
+        """Return points of the ellipsoid.
+
+        Parameters
+        ----------
+        size : int
+            Number of points.
+        rng : numpy.random.Generator
+        how : {"uniform", "published"}
+            "uniform": uniform in volume, g/|g| U^(1/k) with normal g. "published": the radius of algorithm 8, which
+            is the same law, and its angles, uniform in [0, pi] and the last in [0, 2 pi], which is not: the first axes
+            get too much of the spread. (Algorithm 8 draws k angles where R^k has k - 1; the last k - 1 are used. In
+            one dimension the single angle is a random sign.)
+
+        Returns
+        -------
+        ndarray (size, d)
+
+        Notes
+        -----
+        Privacy: post-processing of released axes.
+        Uniform points vary by radius^2/(k+2) along each axis, so semi-axes of sqrt(k+2) standard deviations match a
+        covariance.
+
+        References
+        ----------
+        Huang 2014, algorithm 8.
+        """
+        k = len(self.radii)
+        if how == "uniform":
+            sphere = rng.standard_normal((size, k))
+            sphere /= np.linalg.norm(sphere, axis=1, keepdims=True)
+        elif how == "published":
+            sphere = _from_angles(rng.uniform(0.0, np.pi, (size, k)))
+        else:
+            raise InputError(f'ellipsoid must be "uniform" or "published", not {how!r}')
+        # U^(1/k) is Beta(k, 1).
+        ball = sphere * rng.random((size, 1)) ** (1.0 / k)
+        return self.center + (ball * self.radii) @ self.directions.T
+
+
+def _from_angles(angles: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the points of the unit sphere of R^k at polar angles (size, k), of which the first is left out."""
+    size, k = angles.shape
+    if k == 1:
+        return np.where(angles < np.pi / 2, 1.0, -1.0)
+    used = angles[:, 1:].copy()
+    used[:, -1] *= 2.0
+    sines = np.cumprod(np.sin(used), axis=1)
+    points = np.ones((size, k))
+    points[:, 1:] = sines
+    points[:, :-1] *= np.cos(used)
+    return points

@@ -1,0 +1,111 @@
+"""PRIVATE. Exact sums over the rows of a table, in one pass; the only input of the door (``release``)."""
+
+from dataclasses import dataclass
+from functools import lru_cache, reduce
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trigmech.basis import ChebyshevBasis
+from trigmech.errors import InputError
+from trigmech.grid import round_to_grid
+
+ROWS_AT_A_TIME = 2**18
+
+
+@dataclass(frozen=True, eq=False)
+class PrivateMoments:
+    """Sums over rows. Never shown, never saved: only ``release`` may read them.
+
+    Parameters
+    ----------
+    n : int
+        Number of rows; public.
+    basis_sum : ndarray (K,), private
+        Sum of each basis function over the (discretised) rows.
+    first : ndarray (d,), private
+        Sum of the rows as they are; empty unless asked for.
+    second : ndarray (d, d), private
+        Sum of x x^T over the rows as they are; empty unless asked for.
+    """
+
+    n: int
+    basis_sum: NDArray[np.float64]
+    first: NDArray[np.float64]
+    second: NDArray[np.float64]
+
+    def __add__(self, other: "PrivateMoments") -> "PrivateMoments":
+        """Return the moments of both tables' rows together."""
+        return PrivateMoments(self.n + other.n, self.basis_sum + other.basis_sum, self.first + other.first,
+                              self.second + other.second)
+
+    def __repr__(self) -> str:
+        return f"PrivateMoments(n={self.n}, K={len(self.basis_sum)}, values hidden)"
+
+
+def measure(X: NDArray[np.float64], basis: ChebyshevBasis, grid: int | None = None,
+            covariance: bool = False) -> PrivateMoments:
+    """Return the sums that a mechanism needs, in one pass over fixed chunks of rows.
+
+    Parameters
+    ----------
+    X : ndarray (n, d), private
+        Points of the cube.
+    basis : ChebyshevBasis
+        Functions of d columns.
+    grid : int, optional
+        Evaluate the basis at the points rounded to A^d with this N, as the thesis does.
+    covariance : bool
+        Also sum x and x x^T, of the rows as they are.
+
+    Returns
+    -------
+    PrivateMoments
+
+    Raises
+    ------
+    InputError
+        If X is not an (n, d) array of numbers in the cube, or has fewer than 2 rows.
+
+    Notes
+    -----
+    Privacy: exact, hence private.
+    Cost: K (and, for the covariance, d^2/2) multiplications and additions a row; memory does not grow with n.
+    """
+    if len(X) < 2:
+        raise InputError(f"a release needs at least 2 rows; the table has {len(X)}")
+    parts = (_measure_rows(X[start : start + ROWS_AT_A_TIME], basis, grid, covariance)
+             for start in range(0, len(X), ROWS_AT_A_TIME))
+    return reduce(PrivateMoments.__add__, parts)
+
+
+def _measure_rows(rows: NDArray[np.float64], basis: ChebyshevBasis, grid: int | None,
+                  covariance: bool) -> PrivateMoments:
+    basis_sum = basis.means(rows if grid is None else round_to_grid(rows, grid)) * len(rows)
+    first, second = _first_and_second(rows) if covariance else (np.empty(0), np.empty((0, 0)))
+    return PrivateMoments(len(rows), basis_sum, first, second)
+
+
+@lru_cache(maxsize=8)
+def _quadratic(d: int) -> ChebyshevBasis:
+    return ChebyshevBasis.total_degree(d, 2)
+
+
+def _first_and_second(rows: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the sums of x and of x x^T, from the means of the Chebyshev products of degree at most 2.
+
+    The compiled kernels sum in one fixed order; a BLAS product need not, from one number of threads to another.
+    """
+    n, d = rows.shape
+    basis = _quadratic(d)
+    means = basis.means(rows)
+    first, second = np.zeros(d), np.zeros((d, d))
+    for r, value in zip(basis.index, means, strict=True):
+        columns = np.flatnonzero(r)
+        if len(columns) == 2:
+            second[columns[0], columns[1]] = second[columns[1], columns[0]] = value
+        elif r.max() == 2:
+            second[columns[0], columns[0]] = (1.0 + value) / 2.0
+        elif len(columns) == 1:
+            first[columns[0]] = value
+    return n * first, n * second

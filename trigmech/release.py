@@ -1,0 +1,176 @@
+"""THE DOOR. Charge the ledger, then add noise: the only way from private moments to anything public."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trigmech.basis import ChebyshevBasis
+from trigmech.budget import Charge, Ledger
+from trigmech.calibration import Calibration, Plan
+from trigmech.moments import PrivateMoments
+from trigmech.noise import Noise
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Axes:
+    """Released principal axes.
+
+    Parameters
+    ----------
+    directions : ndarray (d, k)
+        Orthonormal columns: the last subspace X^(L).
+    images : ndarray (d, k)
+        The last noisy product W^(L), of the released covariance with the subspace before it.
+    previous : ndarray (d, k)
+        That subspace, X^(L-1).
+    """
+
+    directions: Array
+    images: Array
+    previous: Array
+
+    def eigenvalues(self, how: str) -> Array:
+        """Return estimates (k,) of the first eigenvalues, at least 0.
+
+        "norm" is the thesis's |w_s|, whose square is inflated by the noise of all d entries; "rayleigh" is the
+        quotient x_s . w_s, whose noise is that of one entry.
+        """
+        if how == "norm":
+            return np.linalg.norm(self.images, axis=0)
+        return np.maximum(np.einsum("ij,ij->j", self.previous, self.images), 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Release:
+    """All that was released; everything made from it is post-processing.
+
+    Parameters
+    ----------
+    n : int
+        Rows of the table; public.
+    basis : ChebyshevBasis
+        The K functions.
+    means : ndarray (K,)
+        Noisy means of the basis functions; the constant's is 1.
+    scale : float
+        Noise scale of the means.
+    mean : ndarray (d,), optional
+        Noisy mean of the rows.
+    axes : Axes, optional
+        Noisy principal axes.
+    """
+
+    n: int
+    basis: ChebyshevBasis
+    means: Array
+    scale: float
+    mean: Array | None = None
+    axes: Axes | None = None
+
+
+def release(moments: PrivateMoments, basis: ChebyshevBasis, plan: Plan, calibration: Calibration, ledger: Ledger,
+            noise: Noise, rng: np.random.Generator, rank: int = 0, iterations: int = 0) -> Release:
+    """Release what a plan asks for.
+
+    Parameters
+    ----------
+    moments : PrivateMoments
+        With the covariance if the plan has axes.
+    basis : ChebyshevBasis
+        That the moments are of.
+    plan : Plan
+        Public; made by :func:`trigmech.calibration.plan`.
+    calibration : {"published", "rigorous"}
+        Decides which matrix the subspace iteration multiplies by; see :func:`subspace_iteration`.
+    ledger : Ledger
+        Every step is charged before its first draw.
+    noise : Noise
+    rng : numpy.random.Generator
+        For the public random start of the subspace iteration.
+    rank, iterations : int
+        Of the subspace iteration.
+
+    Returns
+    -------
+    Release
+
+    Raises
+    ------
+    BudgetError
+        If a charge would exceed the ledger's budget. What was charged and drawn before stays spent.
+
+    Notes
+    -----
+    Privacy: proved in :mod:`trigmech.calibration`; the ledger holds the total.
+    """
+    exact = moments.basis_sum / moments.n
+    moving = basis.index.any(axis=1)
+    means = np.ones(basis.K)
+    # The constant's mean is 1 whatever the table, so it needs no noise and costs nothing.
+    means[moving] = _noisy(exact[moving], plan.means, ledger, noise)
+    if plan.mean is None or plan.axes is None:
+        return Release(moments.n, basis, means, plan.means.scale)
+    mean = _noisy(moments.first / moments.n, plan.mean, ledger, noise)
+    charge = plan.axes(float(np.linalg.norm(mean)))
+    axes = subspace_iteration(moments, mean, charge, calibration, ledger, noise, rng, rank, iterations)
+    return Release(moments.n, basis, means, plan.means.scale, mean, axes)
+
+
+def subspace_iteration(moments: PrivateMoments, mean: Array, charge: Charge, calibration: Calibration, ledger: Ledger,
+                       noise: Noise, rng: np.random.Generator, rank: int, iterations: int) -> Axes:
+    """Return noisy principal axes: algorithm 6 (Gaussian) or 7 (Laplace), whichever the charge's law is.
+
+    "published" multiplies by the covariance A about the exact mean. "rigorous" multiplies by the second moment M about
+    the cube's centre and subtracts the released mean's part afterwards, which is post-processing: M moves 4 times
+    less than A when a row is replaced, and by an amount that does not depend on the table.
+
+    Parameters
+    ----------
+    moments : PrivateMoments
+    mean : ndarray (d,)
+        The released mean.
+    charge : Charge
+        With ``count`` equal to ``iterations``; recorded as a whole before the first draw.
+    rank, iterations : int
+        k and L of the thesis, at least 1; rank at most d.
+
+    Notes
+    -----
+    Privacy: :mod:`trigmech.calibration`. The thesis prints noise of shape (n, k); the product has shape (d, k).
+    Cost: L products of (d, d) and (d, k).
+
+    References
+    ----------
+    Huang 2014, algorithms 6 and 7; Hardt 2013.
+    """
+    ledger.charge(charge)
+    matrix = moments.second / moments.n
+    if calibration == "published":
+        exact_mean = moments.first / moments.n
+        matrix = matrix - np.outer(exact_mean, exact_mean)
+    directions = _gram_schmidt(rng.standard_normal((len(mean), rank)))
+    for _ in range(iterations):
+        previous = directions
+        images = _draw(matrix @ previous, charge, noise)
+        if calibration == "rigorous":
+            images -= np.outer(mean, mean @ previous)
+        directions = _gram_schmidt(images)
+    return Axes(directions, images, previous)
+
+
+def _noisy(values: Array, charge: Charge, ledger: Ledger, noise: Noise) -> Array:
+    ledger.charge(charge)
+    return _draw(values, charge, noise)
+
+
+def _draw(values: Array, charge: Charge, noise: Noise) -> Array:
+    return (noise.laplace if charge.law == "laplace" else noise.gaussian)(values, charge.scale)
+
+
+def _gram_schmidt(matrix: Array) -> Array:
+    """Return the columns made orthonormal in order, each with a positive component along the original one."""
+    q, r = np.linalg.qr(matrix)
+    return q * np.where(np.diagonal(r) < 0, -1.0, 1.0)
