@@ -203,8 +203,7 @@ def _members(name: str, content: bytes) -> Iterator[tuple[str, bytes]]:
         elif path.suffix in (".tar", ".tgz"):
             with tarfile.open(fileobj=io.BytesIO(content)) as tape:
                 for member in tape:
-                    reader = tape.extractfile(member)
-                    if reader is not None:
+                    if (reader := tape.extractfile(member)) is not None:  # None is a directory
                         yield from _members(member.name, reader.read())
         elif path.suffix in _UNPACK:
             yield from _members(path.stem, _UNPACK[path.suffix](content))

@@ -144,7 +144,7 @@ class ChebyshevBasis:
             _check_positive(max_degree=max_degree)
         if ties not in ("fewest", "last"):
             raise InputError(f'ties must be "fewest" or "last", not {ties!r}')
-        if max_degree is not None and d * math.log2(max_degree + 1) < 62 and K > (max_degree + 1) ** d:
+        if max_degree is not None and d * math.log2(max_degree + 1) < 62 and (max_degree + 1) ** d < K:
             raise InputError(f"K = {K} functions were asked for, but with degrees up to {max_degree} in {d} "
                              f"column(s) there are {(max_degree + 1) ** d}")
         return cls(np.array(list(islice(_ascending(d, max_degree, ties), K)), dtype=np.int64))

@@ -143,7 +143,8 @@ def epsilon_of(charges: Iterable[Charge], delta: float) -> float:
         from dp_accounting import get_epsilon_gaussian
 
         return float(get_epsilon_gaussian(1.0 / math.sqrt(math.fsum(c.mu**2 for c in charges)), delta))
-    from dp_accounting.pld import common, privacy_loss_distribution as pld
+    from dp_accounting.pld import common
+    from dp_accounting.pld import privacy_loss_distribution as pld
 
     # Finer than the library's 1e-4 where single losses are small, as with hundreds of means.
     smallest = min(charge.sensitivity / charge.least_scale for charge in charges)

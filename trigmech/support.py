@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trigmech.ellipsoid import Draw, Ellipsoid
+from trigmech.errors import InputError
 from trigmech.grid import round_to_grid
 from trigmech.release import Release
 
@@ -50,7 +51,7 @@ def ellipsoid_points(release: Release, count: int, scale: float, rng: np.random.
     Huang 2014, algorithm 9, lines 12 to 14.
     """
     if release.mean is None or release.axes is None:
-        raise ValueError("the release has no axes")
+        raise InputError("points of an ellipsoid need a release with mean and axes")
     values = release.axes.eigenvalues(eigenvalues)
     if eigenvalues == "rayleigh":
         values = np.minimum(values, len(release.mean))

@@ -3,6 +3,7 @@
 A family is public: it is made from a seed and never looks at data. Its answers on a private table are private.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, Protocol, get_args
@@ -31,17 +32,6 @@ class Workload(Protocol):
         ...
 
     def errors(self, table: ArrayLike, distribution: Distribution) -> Array:
-        """Return the absolute errors of the distribution's answers, in the shape of the answers."""
-        ...
-
-
-class _Errors:
-    """What all families share: errors are the absolute differences of answers."""
-
-    def answers(self, points: ArrayLike, weights: ArrayLike | None = None) -> Array:
-        raise NotImplementedError
-
-    def errors(self, table: ArrayLike, distribution: Distribution) -> Array:
         """Return the absolute errors of the distribution's answers.
 
         Parameters
@@ -59,7 +49,7 @@ class _Errors:
 
 
 @dataclass(frozen=True, eq=False)
-class GaussianKernels(_Errors):
+class GaussianKernels(Workload):
     """W1: f(x) = sum_j a_j exp(-|x - x_j|^2 / (2 s^2)), the thesis's queries, for several widths s at once.
 
     Parameters
@@ -147,7 +137,7 @@ class GaussianKernels(_Errors):
 
 
 @dataclass(frozen=True, eq=False)
-class PairKernels(_Errors):
+class PairKernels(Workload):
     """W2: f(x) = exp(-|x_S - y|^2 / (2 s^2)) with S a random pair of columns and y uniform in [-1, 1]^2.
 
     Unlike W1, these queries see the dependence between columns.
@@ -194,7 +184,7 @@ class PairKernels(_Errors):
 
 
 @dataclass(frozen=True, eq=False)
-class SecondMoments(_Errors):
+class SecondMoments(Workload):
     """W3: E x_i x_j for all pairs of columns i <= j.
 
     Parameters
@@ -222,7 +212,8 @@ class SecondMoments(_Errors):
         return total[np.triu_indices(self.d)][:, None]
 
 
-def _kernel_means(points: Array, weights: Array, widths: tuple[float, ...], count: int, distances) -> Array:
+def _kernel_means(points: Array, weights: Array, widths: tuple[float, ...], count: int,
+                  distances: Callable[[Array, Array], None]) -> Array:
     """Return the weighted means (count, len(widths)) of exp(-D / (2 s^2)) for the squared distances D."""
     sums = np.zeros((len(widths), count))
     D = np.empty((POINTS_PER_BLOCK, count))

@@ -1,0 +1,419 @@
+"""The experiments' data sets: recipes on the real files where there are any, downloads from a server in the test."""
+
+import gzip
+import hashlib
+import io
+import lzma
+import os
+import tarfile
+import threading
+import zipfile
+from collections.abc import Callable, Iterator
+from dataclasses import FrozenInstanceError, replace
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import numpy as np
+import pooch
+import pytest
+
+from experiments.datasets import DATASETS, DatasetCorrupt, DatasetMissing, File, Table, load
+
+REAL = os.environ.get("TRIGMECH_DATA")
+needs_files = pytest.mark.skipif(not REAL, reason="set TRIGMECH_DATA to the directory of the raw files")
+SHAPES = {"CRM": (1993, 101), "CSN": (99762, 8), "CTG": (2126, 28), "PKS": (5875, 19), "WDBC": (569, 30),
+          "ADULT": (48842, 6)}
+
+# A stand-in for the file of PKS: the three columns that the recipe leaves out, and two that it keeps.
+PKS = b"subject#,age,sex,test_time,PPE\r\n1,72,0,5.5,3.38e-005\r\n2,60,1,-0.25,0.5\r\n"
+OTHER = PKS.replace(b"72", b"73")
+NAME = "parkinsons_updrs.data"
+
+
+# The registry, scaling and errors without files.
+
+
+def test_registry_is_in_the_thesis_order() -> None:
+    assert list(DATASETS) == ["CRM", "CSN", "CTG", "PAM", "PKS", "WDBC", "ADULT"]
+    for name, dataset in DATASETS.items():
+        assert dataset.name == name
+        assert dataset.title
+        assert dataset.note
+        assert dataset.url.startswith("https://archive.ics.uci.edu/static/public/")
+        assert dataset.url.endswith(".zip")
+        assert dataset.page.startswith("https://archive.ics.uci.edu/dataset/")
+        assert all(len(bytes.fromhex(file.sha256)) == 32 for file in dataset.files)
+    assert DATASETS["CSN"].shape_in_thesis == (100000, 8)
+    assert DATASETS["PAM"].shape_in_thesis == (19870, 28)
+    assert DATASETS["ADULT"].shape_in_thesis is None
+    for name in ("CRM", "CTG", "PKS", "WDBC"):
+        assert DATASETS[name].shape_in_thesis == SHAPES[name]
+
+
+def test_wdbc_needs_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TRIGMECH_DATA", raising=False)
+    table = load("wdbc")
+    check_table(table, "WDBC")
+    assert table.columns[0] == "mean radius"
+    assert table.columns[-1] == "worst fractal dimension"
+    assert all(type(name) is str for name in table.columns)
+    np.testing.assert_array_equal(table.values[0, :4], [17.99, 10.38, 122.8, 1001.0])
+
+
+def check_table(table: Table, name: str) -> None:
+    assert table.name == name
+    assert table.values.shape == SHAPES[name]
+    assert len(set(table.columns)) == len(table.columns) == SHAPES[name][1]
+    assert table.values.dtype == np.float64
+    assert table.values.flags.c_contiguous
+    assert np.isfinite(table.values).all()
+    assert (table.values.min(axis=0) < table.values.max(axis=0)).all()
+    cube = table.cube()
+    assert cube.shape == table.values.shape
+    assert (cube.min(axis=0) == -1.0).all()
+    assert (cube.max(axis=0) == 1.0).all()
+
+
+def test_cube_is_linear_and_leaves_the_values_alone() -> None:
+    table = Table("made", ("a", "b"), np.array([[0.0, -3.0], [1.0, 5.0], [4.0, 1.0]]))
+    np.testing.assert_allclose(table.cube(), [[-1.0, -1.0], [-0.5, 1.0], [1.0, 0.0]])
+    np.testing.assert_array_equal(table.values, [[0.0, -3.0], [1.0, 5.0], [4.0, 1.0]])
+    with pytest.raises(FrozenInstanceError):
+        table.name = "other"  # type: ignore[misc]
+
+
+def test_cube_refuses_a_constant_column() -> None:
+    with pytest.raises(ValueError, match="made: 1 constant"):
+        Table("made", ("a", "b"), np.array([[0.0, 7.0], [1.0, 7.0]])).cube()
+
+
+def test_unknown_name_lists_the_known() -> None:
+    with pytest.raises(DatasetMissing, match=r"'IRIS'.*CRM, CSN, CTG, PAM, PKS, WDBC, ADULT"):
+        load("IRIS")
+
+
+def test_pam_is_not_guessed() -> None:
+    with pytest.raises(DatasetMissing, match=r"^PAM .*rows .* not known.*TRIGMECH_DATA.*dataset/231/.*recipe"):
+        load("pam")
+
+
+# The recipes, on the real files.
+
+
+@needs_files
+@pytest.mark.parametrize("name", [name for name in SHAPES if name != "WDBC"])
+def test_shapes(name: str) -> None:
+    check_table(load(name.lower(), progress=False), name)
+
+
+@needs_files
+def test_communities() -> None:
+    table = load("CRM")
+    assert table.columns[0] == "population"
+    assert table.columns[-1] == "ViolentCrimesPerPop"
+    # The police survey's answers are left out, save for the one column that all communities have.
+    assert [name for name in table.columns if name.startswith(("Lemas", "Polic"))] == ["LemasPctOfficDrugUn"]
+    assert table.values.min() == 0.0
+    assert table.values.max() == 1.0
+    # Line 131 lacks OtherPerCap and is dropped; its neighbours follow one another.
+    lines = raw("crm/communities.data").split(b"\r\n")
+    assert lines[130].split(b",")[3] == b"Natchezcity"
+    for row, line in ((129, lines[129]), (130, lines[131])):
+        fields = line.split(b",")
+        np.testing.assert_array_equal(table.values[row, :3], [float(field) for field in fields[5:8]])
+        assert table.values[row, -1] == float(fields[-1])
+
+
+@needs_files
+def test_census() -> None:
+    table = load("CSN")
+    assert table.columns == ("age", "wage per hour", "capital gains", "capital losses", "dividends from stocks",
+                             "instance weight", "num persons worked for employer", "weeks worked in year")
+    np.testing.assert_array_equal(table.values[1], [44, 0, 0, 0, 2500, 1462.33, 1, 26])
+
+
+@needs_files
+def test_cardiotocography() -> None:
+    table = load("CTG")
+    assert table.columns == (
+        "b", "e", "AC", "FM", "UC", "DL", "DS", "DP", "LB", "AC.rate", "FM.rate", "UC.rate", "DL.rate", "DS.rate",
+        "DP.rate", "ASTV", "MSTV", "ALTV", "MLTV", "Width", "Min", "Max", "Nmax", "Nzeros", "Mode", "Mean",
+        "Median", "Variance")
+    row = dict(zip(table.columns, table.values[1], strict=True))
+    assert row["AC"] == 4.0
+    assert row["AC.rate"] == 0.006379585326953748
+    assert row["Variance"] == 12.0
+
+
+@needs_files
+def test_parkinsons() -> None:
+    table = load("PKS")
+    assert table.columns[:3] == ("test_time", "motor_UPDRS", "total_UPDRS")
+    assert {"subject#", "age", "sex"}.isdisjoint(table.columns)
+    np.testing.assert_array_equal(table.values[0, [0, 1, 2, 4, 18]], [5.6431, 28.199, 34.398, 3.38e-5, 0.16006])
+
+
+@needs_files
+def test_adult_is_train_then_test() -> None:
+    table = load("ADULT")
+    assert table.columns == ("age", "fnlwgt", "education-num", "capital-gain", "capital-loss", "hours-per-week")
+    np.testing.assert_array_equal(table.values[0], [39, 77516, 13, 2174, 0, 40])
+    np.testing.assert_array_equal(table.values[32561], [25, 226802, 7, 0, 0, 40])
+
+
+def raw(path: str) -> bytes:
+    assert REAL is not None
+    return (Path(REAL) / path).read_bytes()
+
+
+# Finding a file below TRIGMECH_DATA.
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache of downloads, no TRIGMECH_DATA, and a registry that knows the stand-in, at a dead address."""
+    directory = tmp_path / "cache"
+    monkeypatch.setattr(pooch, "os_cache", lambda project: directory / project)
+    monkeypatch.delenv("TRIGMECH_DATA", raising=False)
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    expect(monkeypatch, "PKS", "http://127.0.0.1:9/parkinsons.zip", PKS)  # nothing listens on the discard port
+    return directory / "trigmech"
+
+
+def expect(monkeypatch: pytest.MonkeyPatch, name: str, url: str, *contents: bytes) -> None:
+    files = tuple(File(file.path, hashlib.sha256(content).hexdigest())
+                  for file, content in zip(DATASETS[name].files, contents, strict=True))
+    monkeypatch.setitem(DATASETS, name, replace(DATASETS[name], url=url, files=files))
+
+
+def check_stand_in(table: Table) -> None:
+    assert table.columns == ("test_time", "PPE")
+    np.testing.assert_array_equal(table.values, [[5.5, 3.38e-5], [-0.25, 0.5]])
+
+
+def put(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str, content: bytes) -> Path:
+    (tmp_path / "data" / "pks").mkdir(parents=True)
+    path = tmp_path / "data" / "pks" / f"{NAME}{suffix}"
+    path.write_bytes(content)
+    monkeypatch.setenv("TRIGMECH_DATA", str(tmp_path / "data"))
+    return path
+
+
+@pytest.mark.parametrize(("suffix", "content"), [("", PKS), (".xz", lzma.compress(PKS))])
+def test_local_file(suffix: str, content: bytes, tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+                    ) -> None:
+    put(tmp_path, monkeypatch, suffix, content)
+    check_stand_in(load("PKS"))
+    assert not cache.exists()
+
+
+@pytest.mark.parametrize(("suffix", "content"), [
+    ("", OTHER), ("", b""), ("", PKS[:-1]), (".xz", lzma.compress(OTHER)), (".xz", lzma.compress(PKS)[:-9])])
+def test_local_file_with_another_checksum(suffix: str, content: bytes, tmp_path: Path, cache: Path,
+                                          monkeypatch: pytest.MonkeyPatch) -> None:
+    path = put(tmp_path, monkeypatch, suffix, content)
+    with pytest.raises(DatasetCorrupt) as caught:
+        load("PKS")
+    message = str(caught.value)
+    assert f"TRIGMECH_DATA/pks/{NAME}{suffix}" in message
+    assert str(tmp_path) not in message
+    assert hashlib.sha256(PKS).hexdigest() in message
+    if suffix == "":
+        assert hashlib.sha256(content).hexdigest() in message
+    assert path.read_bytes() == content  # a user's file is never touched
+
+
+# Downloading.
+
+
+def zipped(members: dict[str, bytes]) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return buffer.getvalue()
+
+
+def tarred(members: dict[str, bytes]) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        folder = tarfile.TarInfo("folder")
+        folder.type = tarfile.DIRTYPE
+        archive.addfile(folder)
+        for name, content in members.items():
+            entry = tarfile.TarInfo(name)
+            entry.size = len(content)
+            archive.addfile(entry, io.BytesIO(content))
+    return buffer.getvalue()
+
+
+class Handler(SimpleHTTPRequestHandler):
+    def log_message(self, *arguments: object) -> None:
+        """Keep quiet."""
+
+
+class Server:
+    """Serves a directory; knows what it was asked for."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.requests: list[str] = []
+        requests = self.requests
+
+        class Counting(Handler):
+            def do_GET(self) -> None:
+                requests.append(self.path)
+                super().do_GET()
+
+        self.http = ThreadingHTTPServer(("127.0.0.1", 0), partial(Counting, directory=str(directory)))
+
+    def address(self, name: str) -> str:
+        return f"http://127.0.0.1:{self.http.server_port}/{name}"
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    (tmp_path / "served").mkdir()
+    server = Server(tmp_path / "served")
+    thread = threading.Thread(target=server.http.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield server
+    server.http.shutdown()
+    server.http.server_close()
+    thread.join()
+
+
+Serve = Callable[..., None]
+
+
+@pytest.fixture
+def serve(server: Server, cache: Path, monkeypatch: pytest.MonkeyPatch) -> Serve:
+    """Return a function that offers bytes as a data set's archive, and says which contents are the right ones."""
+
+    def offer(archive: bytes, *contents: bytes, name: str = "PKS") -> None:
+        (server.directory / f"{name}.zip").write_bytes(archive)
+        expect(monkeypatch, name, server.address(f"{name}.zip"), *contents or (PKS,))
+
+    return offer
+
+
+@pytest.mark.parametrize("archive", [
+    pytest.param(zipped({NAME: PKS}), id="plain"),
+    pytest.param(zipped({"a/": b"", f"a/b/{NAME}": PKS, "a/x.names": b"text"}), id="folder"),
+    pytest.param(zipped({f"{NAME}.gz": gzip.compress(PKS)}), id="gz"),
+    pytest.param(zipped({f"{NAME}.xz": lzma.compress(PKS)}), id="xz"),
+    pytest.param(zipped({"in.tar": tarred({NAME: PKS})}), id="tar"),
+    pytest.param(zipped({"in.tar.gz": gzip.compress(tarred({f"folder/{NAME}": PKS}))}), id="tar.gz"),
+    pytest.param(zipped({"in.tgz": gzip.compress(tarred({NAME: PKS}))}), id="tgz"),
+    pytest.param(zipped({"in.zip": zipped({"in.tar.gz": gzip.compress(tarred({NAME: PKS}))})}), id="zip"),
+    pytest.param(zipped({f"old/{NAME}": OTHER, NAME: PKS}), id="another of that name"),
+    pytest.param(zipped({"junk/._in.tar.gz": b"junk", "junk.zip": b"junk", "x.gz": b"junk", "y.xz": b"junk",
+                         "z.tar": b"junk", "t.gz": gzip.compress(PKS)[:-9], "in.zip": zipped({NAME: PKS})}),
+                 id="debris"),
+])
+def test_download(archive: bytes, serve: Serve, server: Server, cache: Path) -> None:
+    serve(archive)
+    check_stand_in(load("pks", progress=False))
+    assert [path.name for path in cache.iterdir()] == ["pks.zip"]
+    check_stand_in(load("PKS", progress=False))
+    assert server.requests == ["/PKS.zip"]  # the second time from the cache
+
+
+def test_download_where_the_directory_lacks_the_file(tmp_path: Path, serve: Serve, monkeypatch: pytest.MonkeyPatch
+                                                     ) -> None:
+    serve(zipped({NAME: PKS}))
+    monkeypatch.setenv("TRIGMECH_DATA", str(tmp_path / "nowhere"))
+    check_stand_in(load("PKS", progress=False))
+
+
+def test_download_of_two_files_at_once(serve: Serve, server: Server) -> None:
+    fields = ["38", " a", " 5", " b", " 9", " c", " d", " e", " f", " g", " 1", " 2", " 40", " h", " <=50K"]
+    train = (",".join(fields) + "\n\n").encode()
+    test = f"|1x3 Cross validator\n{','.join(['20', *fields[1:]])}.\n\n".encode()
+    serve(zipped({"adult.data": train, "adult.test": test}), train, test, name="ADULT")
+    np.testing.assert_array_equal(load("ADULT", progress=False).values, [[38, 5, 9, 1, 2, 40], [20, 5, 9, 1, 2, 40]])
+    assert server.requests == ["/ADULT.zip"]
+
+
+def test_download_of_the_nested_census(serve: Serve) -> None:
+    record = [" text"] * 42
+    for position, value in zip((0, 5, 16, 17, 18, 24, 30, 39), range(1, 9), strict=True):
+        record[position] = f" {value}"
+    test = ",".join(record).encode() + b" - 50000.\n"
+    inner = tarred({"census-income.data": b"train", "census-income.test": test})
+    serve(zipped({"census.tar.gz": gzip.compress(inner), "census-income.names": b"x"}), test, name="CSN")
+    np.testing.assert_array_equal(load("CSN", progress=False).values, [[1, 2, 3, 4, 5, 6, 7, 8]])
+
+
+@pytest.mark.parametrize(("progress", "shown"), [(True, True), (False, False)])
+def test_progress_bar(progress: bool, shown: bool, serve: Serve, capsys: pytest.CaptureFixture[str]) -> None:
+    serve(zipped({NAME: PKS}))
+    load("PKS", progress=progress)
+    assert ("%|" in capsys.readouterr().err) == shown
+
+
+@pytest.mark.parametrize(("archive", "found"), [
+    pytest.param(zipped({NAME: OTHER}), hashlib.sha256(OTHER).hexdigest(), id="other bytes"),
+    pytest.param(zipped({"in.tar.gz": gzip.compress(tarred({NAME: OTHER}))}), hashlib.sha256(OTHER).hexdigest(),
+                 id="other bytes, nested"),
+    pytest.param(zipped({"else.data": PKS}), "no readable file of that name", id="other name"),
+    pytest.param(zipped({NAME: PKS})[:-30], "no readable file of that name", id="half an archive"),
+    pytest.param(b"<html>come back later</html>", "no readable file of that name", id="no archive"),
+    pytest.param(b"", "no readable file of that name", id="empty"),
+])
+def test_wrong_download_is_not_kept(archive: bytes, found: str, serve: Serve, server: Server, cache: Path) -> None:
+    serve(archive)
+    for _ in range(2):
+        with pytest.raises(DatasetCorrupt) as caught:
+            load("PKS", progress=False)
+        message = str(caught.value)
+        for part in ("PKS", server.address("PKS.zip"), f"expected sha256 {hashlib.sha256(PKS).hexdigest()}",
+                     f"found {found}", f"TRIGMECH_DATA/pks/{NAME}", DATASETS["PKS"].page):
+            assert part in message
+        assert list(cache.iterdir()) == []
+    assert len(server.requests) == 2
+    serve(zipped({NAME: PKS}))
+    check_stand_in(load("PKS", progress=False))
+
+
+def check_advice(error: BaseException) -> None:
+    for part in ("PKS", "Parkinsons Telemonitoring", NAME, DATASETS["PKS"].url, DATASETS["PKS"].page,
+                 "Allow network access", "set TRIGMECH_DATA"):
+        assert part in str(error)
+    assert not isinstance(error, DatasetCorrupt)
+    assert isinstance(error.__cause__, OSError)
+
+
+def test_server_without_the_archive(server: Server, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    expect(monkeypatch, "PKS", server.address("gone.zip"), PKS)
+    with pytest.raises(DatasetMissing, match="404") as caught:
+        load("PKS", progress=False)
+    check_advice(caught.value)
+    assert "TRIGMECH_DATA, for pks/parkinsons_updrs.data, is not set" in str(caught.value)
+    assert list(cache.iterdir()) == []
+
+
+def test_no_server(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRIGMECH_DATA", str(tmp_path))
+    with pytest.raises(DatasetMissing) as caught:
+        load("PKS", progress=False)
+    check_advice(caught.value)
+    assert "TRIGMECH_DATA has no pks/parkinsons_updrs.data" in str(caught.value)
+    assert str(tmp_path) not in str(caught.value)
+    assert list(cache.iterdir()) == []
+
+
+def test_connection_that_breaks_off(server: Server, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def half(self: Handler) -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", "5000")
+        self.end_headers()
+        self.wfile.write(zipped({NAME: PKS}))
+
+    monkeypatch.setattr(Handler, "do_GET", half)
+    expect(monkeypatch, "PKS", server.address("PKS.zip"), PKS)
+    with pytest.raises(DatasetMissing) as caught:
+        load("PKS", progress=False)
+    check_advice(caught.value)
+    assert list(cache.iterdir()) == []
