@@ -84,8 +84,7 @@ class Table:
     Parameters
     ----------
     name : str
-    columns : tuple of str
-        The d column names, distinct.
+    columns : tuple of str, distinct
     values : ndarray (n, d) of float64, C-contiguous
     """
 
@@ -162,6 +161,8 @@ def _fetch(dataset: Dataset, file: File, progress: bool) -> bytes:
     try:
         archive = Path(store.fetch(name, progressbar=progress))
     except OSError as error:  # the network's errors are among them
+        if (response := getattr(error, "response", None)) is not None:
+            response.close()  # pooch leaves it open when the server refuses
         where = f"{VARIABLE} has no {file.path}" if directory else f"{VARIABLE}, for {file.path}, is not set"
         raise DatasetMissing(
             f"{dataset.name} ({dataset.title}): {where}, and {dataset.url} could not be downloaded "
@@ -263,9 +264,8 @@ def _select(columns: dict[str, int], *parts: bytes) -> Columns:
     return tuple(columns), np.loadtxt(rows, delimiter=",", comments="|", usecols=places, ndmin=2)
 
 
-_RECIPES: dict[str, Callable[..., Columns]] = {
-    "CRM": _communities, "CSN": _census, "CTG": _cardiotocography, "PKS": _parkinsons, "WDBC": _breast_cancer,
-    "ADULT": _adult}
+_RECIPES: dict[str, Callable[..., Columns]] = {"CRM": _communities, "CSN": _census, "CTG": _cardiotocography,
+                                               "PKS": _parkinsons, "WDBC": _breast_cancer, "ADULT": _adult}
 
 
 def _uci(name: str, title: str, shape: tuple[int, int] | None, item: str, note: str, *files: File) -> Dataset:

@@ -1,0 +1,172 @@
+"""Slow plain twins of what the package computes, searches for counterexamples, and computed error rates.
+
+Nothing here imports the package, so that a test compares two independent answers.
+"""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+from scipy import stats
+
+# Planted in bad input. No message may hold these digits: an exception can leave the house.
+SECRET_DIGITS = "77131"
+
+
+def whole_message(error):
+    """Everything a traceback would print of an exception and of those that it is chained to."""
+    texts = []
+    while error is not None:
+        texts.append(f"{type(error).__name__}: {error}")
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    return "\n".join(texts)
+
+
+# Chebyshev products
+
+
+def products_by_arccos(X, index):
+    """phi_r(x) = prod over j of cos(r_j arccos x_j), the definition."""
+    angles = np.arccos(np.asarray(X, dtype=np.float64))
+    out = np.ones((len(angles), len(index)))
+    for k, row in enumerate(index):
+        for j in np.flatnonzero(row):
+            out[:, k] *= np.cos(row[j] * angles[:, j])
+    return out
+
+
+def products_by_series(X, index):
+    """The same by numpy's Chebyshev series."""
+    out = np.ones((len(X), len(index)))
+    for k, row in enumerate(index):
+        for j in np.flatnonzero(row):
+            out[:, k] *= np.polynomial.chebyshev.chebval(X[:, j], [0.0] * row[j] + [1.0])
+    return out
+
+
+def tensor_transform(coefficients, nodes):
+    """sum_r y_r prod_j T_{r_j}(nodes[k_j]) at all k, one column after the other."""
+    matrix = np.polynomial.chebyshev.chebvander(nodes, coefficients.shape[0] - 1)
+    for axis in range(coefficients.ndim):
+        coefficients = np.moveaxis(np.tensordot(matrix, coefficients, axes=(1, axis)), 0, axis)
+    return coefficients
+
+
+# Sensitivity
+
+
+def largest_movement(index, p, rng, angles, starts):
+    """Search for rows x, x' of the cube with a large p-norm of phi(x) - phi(x'); return them and that norm.
+
+    Corners (all for at most three columns, random ones otherwise), random rows, and from the best and a few others
+    coordinate ascent, each coordinate in turn over `angles` values of arccos x.
+    """
+    d = index.shape[1]
+    if d <= 3:
+        corners = np.pi * np.array(list(np.ndindex((2,) * (2 * d))), dtype=np.float64).reshape(-1, 2, d)
+    else:
+        corners = np.pi * rng.integers(2, size=(100, 2, d))
+    inside = np.pi * rng.random((100, 2, d))
+    pairs = np.concatenate([corners, inside])
+    norms = np.array([_movement(index, pair, p) for pair in pairs])
+    best_first = np.argsort(-norms, kind="stable")
+    chosen = np.concatenate([best_first[:starts], rng.choice(len(pairs), size=starts, replace=False)])
+    grid = np.linspace(0.0, np.pi, angles)
+    # Odd, so that arccos 0 = pi/2 is in the grid as both ends are.
+    assert angles % 2 == 1
+    features = np.cos(np.arange(index.max() + 1)[:, None] * grid)
+    best, best_pair = -1.0, None
+    for start in chosen:
+        pair, norm = _ascend(index, pairs[start].copy(), p, grid, features)
+        if norm > best:
+            best, best_pair = norm, pair
+    return np.cos(best_pair), best
+
+
+def _movement(index, pair, p):
+    first, second = (np.cos(index * angle).prod(axis=1) for angle in pair)
+    return float((np.abs(first - second) ** p).sum() ** (1.0 / p))
+
+
+def _ascend(index, pair, p, grid, features):
+    norm = _movement(index, pair, p)
+    for _ in range(20):
+        before = norm
+        for side in (0, 1):
+            other = np.cos(index * pair[1 - side]).prod(axis=1)[:, None]
+            factors = np.cos(index * pair[side])
+            for j in range(index.shape[1]):
+                factors[:, j] = 1.0
+                rest = factors.prod(axis=1)[:, None]
+                sums = (np.abs(rest * features[index[:, j]] - other) ** p).sum(axis=0)
+                pair[side, j] = grid[sums.argmax()]
+                factors[:, j] = features[index[:, j], sums.argmax()]
+        norm = _movement(index, pair, p)
+        if norm <= before * (1.0 + 1e-12):
+            break
+    return pair, norm
+
+
+# Rounding, in exact arithmetic
+
+
+def nearest(value, choices):
+    """The position of the nearest of ascending Fractions to a float; of two equally near ones, the lower."""
+    value = Fraction(value)
+    return min(range(len(choices)), key=lambda k: (abs(choices[k] - value), k))
+
+
+# Workloads, query by query
+
+
+def gaussian_answers(points, weights, centers, parts, widths):
+    """Query q is sum over j of parts[q, j] exp(-|x - centers[q, j]|^2 / (2 s^2))."""
+    out = np.zeros((len(parts), len(widths)))
+    for q in range(len(parts)):
+        for part, center in zip(parts[q], centers[q], strict=True):
+            squares = ((points - center) ** 2).sum(axis=1)
+            for w, width in enumerate(widths):
+                out[q, w] += part * math.fsum(weights * np.exp(-squares / (2.0 * width**2)))
+    return out
+
+
+def pair_answers(points, weights, columns, centers, widths):
+    """Query q is exp(-|x_S - centers[q]|^2 / (2 s^2)) with S = columns[q]."""
+    out = np.zeros((len(columns), len(widths)))
+    for q in range(len(columns)):
+        squares = ((points[:, columns[q]] - centers[q]) ** 2).sum(axis=1)
+        for w, width in enumerate(widths):
+            out[q, w] = math.fsum(weights * np.exp(-squares / (2.0 * width**2)))
+    return out
+
+
+def second_moments(points, weights):
+    """E x_i x_j for i <= j, i ascending and then j."""
+    d = points.shape[1]
+    return np.array([[math.fsum(weights * points[:, i] * points[:, j])] for i in range(d) for j in range(i, d)])
+
+
+# Statistics
+
+
+def frequencies_p(counts, probabilities):
+    """The two-sided p-value of Pearson's statistic: small if frequencies fit too badly, or better than chance can.
+
+    The chi-square law is a limit. Callers keep all expected counts above 1000 and compare with 1e-10, which leaves
+    a factor of ten below the promised 1e-9 for the error of the limit.
+    """
+    expected = counts.sum() * np.asarray(probabilities)
+    assert expected.min() > 1000
+    statistic = ((counts - expected) ** 2 / expected).sum()
+    law = stats.chi2(len(counts) - 1)
+    return 2.0 * min(law.cdf(statistic), law.sf(statistic))
+
+
+def bernstein_tolerance(variance, bound, n, false_alarm=1e-9):
+    """A t with P(|mean - expectation| >= t) <= false_alarm, for n independent numbers within `bound` of theirs.
+
+    Bernstein: the probability is at most 2 exp(-n t^2 / (2 variance + 2 bound t / 3)); solve the quadratic for t.
+    """
+    log = math.log(2.0 / false_alarm)
+    linear = 2.0 * bound * log / 3.0
+    return (linear + math.sqrt(linear**2 + 8.0 * n * variance * log)) / (2.0 * n)

@@ -1,0 +1,362 @@
+import math
+from functools import cache
+from itertools import product
+
+import numpy as np
+import oracles
+import pytest
+
+from trigmech.basis import ROWS_PER_CHUNK, ChebyshevBasis
+from trigmech.chunks import THREADS_VARIABLE
+from trigmech.errors import InputError
+
+BASES = {
+    "tensor": ChebyshevBasis.tensor(2, 4),
+    "tensor of one column": ChebyshevBasis.tensor(1, 9),
+    "graded": ChebyshevBasis.graded(3, 17),
+    "graded, last column first": ChebyshevBasis.graded(3, 17, ties="last"),
+    "graded, degrees capped": ChebyshevBasis.graded(4, 60, max_degree=2),
+    "total degree": ChebyshevBasis.total_degree(4, 3),
+    "many columns": ChebyshevBasis.graded(101, 130),
+    "many columns, last column first": ChebyshevBasis.graded(101, 130, ties="last"),
+    "not closed under prefixes": ChebyshevBasis([[0, 5, 1], [3, 0, 2], [0, 0, 0], [0, 7, 0], [2, 2, 2]]),
+    "without the constant": ChebyshevBasis([[4, 0], [1, 3]]),
+    "the constant alone": ChebyshevBasis([[0, 0, 0]]),
+}
+# So many functions that the kernels work on blocks of 64 and of 32 rows instead of 256.
+LARGE = {"64 rows a block": ChebyshevBasis.tensor(3, 12), "32 rows a block": ChebyshevBasis.graded(6, 4500)}
+
+
+def points_of_cube(n, d, seed=3):
+    """Random points; the first is a corner and the last has columns at -1, 0 and 1."""
+    X = np.random.default_rng(seed).uniform(-1.0, 1.0, (n, d))
+    X[-1] = np.resize([-1.0, 0.0, 1.0], d)
+    X[0] = np.resize([1.0, -1.0], d)
+    return X
+
+
+def coefficients(basis):
+    return np.random.default_rng(4).normal(size=basis.K)
+
+
+def assert_agrees_with_definition(basis, n):
+    X, y = points_of_cube(n, basis.d), coefficients(basis)
+    expected = oracles.products_by_arccos(X, basis.index)
+    np.testing.assert_allclose(basis.evaluate(X), expected, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(basis.means(X), expected.mean(axis=0), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(basis.combine(X, y), expected @ y, rtol=0, atol=1e-12 * np.abs(y).sum())
+
+
+METHODS = {
+    "evaluate": lambda basis, X: basis.evaluate(X),
+    "means": lambda basis, X: basis.means(X),
+    "combine": lambda basis, X: basis.combine(X, coefficients(basis)),
+}
+each_method = pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
+
+
+# Values
+
+
+@pytest.mark.parametrize("n", [1, 255, 256, 257])
+@pytest.mark.parametrize("basis", BASES.values(), ids=BASES)
+def test_values_means_and_combinations_are_products_of_cosines(basis, n):
+    assert_agrees_with_definition(basis, n)
+
+
+@pytest.mark.parametrize("name", ["tensor", "graded", "not closed under prefixes", "without the constant",
+                                  "the constant alone"])
+def test_they_are_across_chunks(name):
+    assert_agrees_with_definition(BASES[name], ROWS_PER_CHUNK + 1)
+
+
+@pytest.mark.parametrize("n", [1, 31, 32, 33, 63, 64, 65])
+@pytest.mark.parametrize("basis", LARGE.values(), ids=LARGE)
+def test_they_are_for_so_many_functions_that_blocks_are_smaller(basis, n):
+    assert_agrees_with_definition(basis, n)
+
+
+@pytest.mark.parametrize("basis", BASES.values(), ids=BASES)
+def test_values_agree_with_numpy_chebyshev_series(basis):
+    X = points_of_cube(50, basis.d)
+    np.testing.assert_allclose(basis.evaluate(X), oracles.products_by_series(X, basis.index), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("basis", BASES.values(), ids=BASES)
+def test_values_at_corners_are_exactly_signs(basis):
+    X = np.random.default_rng(5).choice([-1.0, 1.0], size=(40, basis.d))
+    signs = np.where(X < 0, -1.0, 1.0)
+    np.testing.assert_array_equal(basis.evaluate(X), [(row**basis.index).prod(axis=1) for row in signs])
+
+
+@pytest.mark.parametrize("basis", BASES.values(), ids=BASES)
+def test_a_row_has_the_same_values_whatever_the_other_rows(basis):
+    X = points_of_cube(600, basis.d)
+    some = np.random.default_rng(6).permutation(600)[:301]
+    np.testing.assert_array_equal(basis.evaluate(X)[some], basis.evaluate(X[some]))
+
+
+@pytest.mark.parametrize("position", [0, 3, 9, None], ids=["first", "inside", "last", "absent"])
+def test_the_constant_may_stand_anywhere_or_be_absent(position):
+    index = ChebyshevBasis.graded(2, 10).index[1:]
+    if position is not None:
+        index = np.insert(index, position, 0, axis=0)
+    basis = ChebyshevBasis(index)
+    assert basis.constant == position
+    assert_agrees_with_definition(basis, 300)
+
+
+def test_permuting_the_functions_permutes_the_values():
+    basis = ChebyshevBasis.graded(3, 40)
+    order = np.random.default_rng(7).permutation(40)
+    permuted, X = ChebyshevBasis(basis.index[order]), points_of_cube(300, 3)
+    np.testing.assert_array_equal(permuted.evaluate(X), basis.evaluate(X)[:, order])
+    np.testing.assert_array_equal(permuted.means(X), basis.means(X)[order])
+
+
+def fortran(X, tmp_path):
+    return np.asfortranarray(X)
+
+
+def every_second_row_and_column(X, tmp_path):
+    return np.repeat(np.repeat(X, 2, axis=0), 2, axis=1)[::2, ::2]
+
+
+def mapped_from_a_file(X, tmp_path):
+    np.save(tmp_path / "rows.npy", X)
+    return np.load(tmp_path / "rows.npy", mmap_mode="r")
+
+
+def nested_lists(X, tmp_path):
+    return X.tolist()
+
+
+@each_method
+@pytest.mark.parametrize("layout", [fortran, every_second_row_and_column, mapped_from_a_file, nested_lists])
+def test_the_layout_of_the_rows_does_not_matter(method, layout, tmp_path):
+    basis, X = BASES["graded"], points_of_cube(ROWS_PER_CHUNK + 1, 3)
+    np.testing.assert_array_equal(method(basis, layout(X, tmp_path)), method(basis, X))
+
+
+@each_method
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int8, np.int64, bool])
+def test_other_number_types_count_as_the_numbers_they_hold(method, dtype):
+    basis, X = BASES["graded"], points_of_cube(300, 3).astype(dtype)
+    np.testing.assert_array_equal(method(basis, X), method(basis, X.astype(np.float64)))
+
+
+@each_method
+@pytest.mark.parametrize("threads", [2, 3])
+def test_any_number_of_threads_gives_the_same_bits(method, threads, monkeypatch):
+    basis, X = BASES["graded"], points_of_cube(5 * ROWS_PER_CHUNK + 7, 3)
+    monkeypatch.setenv(THREADS_VARIABLE, "1")
+    alone = method(basis, X)
+    monkeypatch.setenv(THREADS_VARIABLE, str(threads))
+    np.testing.assert_array_equal(method(basis, X), alone)
+
+
+def test_no_rows_have_no_values_and_no_means():
+    basis = BASES["graded"]
+    assert basis.evaluate(np.empty((0, 3))).shape == (0, 17)
+    assert basis.combine(np.empty((0, 3)), np.ones(17)).shape == (0,)
+    with pytest.raises(InputError, match="at least one row"):
+        basis.means(np.empty((0, 3)))
+
+
+BAD_TABLES = {
+    "not a number": [[0.77131, math.nan]],
+    "infinite": [[0.77131, math.inf]],
+    "above the cube": [[0.0, 7.7131]],
+    "below the cube": [[0.0, -7.7131]],
+    "just above the cube": [[0.77131, np.nextafter(1.0, 2.0)]],
+    "outside in the last chunk": np.vstack([np.zeros((ROWS_PER_CHUNK, 2)), [[7.7131, 0.0]]]),
+    "too wide": [[0.77131, 0.0, 0.0]],
+    "one row without its brackets": [0.77131, 0.0],
+    "one number": 0.77131,
+    "three-dimensional": [[[0.77131, 0.0]]],
+    "of objects": np.array([[0.77131, 0.0]], dtype=object),
+    "of strings": [["0.77131", "0"]],
+    "of complex numbers": [[0.77131j, 0.0]],
+    "of rows of unequal length": [[0.77131, 0.0], [0.77131]],
+}
+
+
+@each_method
+@pytest.mark.parametrize("table", BAD_TABLES.values(), ids=BAD_TABLES)
+def test_a_bad_table_is_refused_without_quoting_it(method, table):
+    with pytest.raises(InputError) as caught:
+        method(BASES["tensor"], table)
+    assert oracles.SECRET_DIGITS not in oracles.whole_message(caught.value)
+
+
+@pytest.mark.parametrize("y", [np.zeros(16 + 1), np.zeros((16, 1)), 0.0])
+def test_combine_wants_one_coefficient_for_each_function(y):
+    with pytest.raises(InputError, match=r"\(16,\)"):
+        BASES["tensor"].combine([[0.0, 0.0]], y)
+
+
+# Sets
+
+
+def rows(text):
+    return [[int(digit) for digit in word] for word in text.split()]
+
+
+@pytest.mark.parametrize(("ties", "first"), [
+    ("fewest", "000 100 010 001 200 020 002 110 101 011 300 030 003 210 120 201 102 021 012 111 400"),
+    ("last", "000 001 010 100 002 011 101 020 110 200 003 012 102 021 111 201 030 120 210 300 004"),
+])
+def test_graded_begins_as_its_docstring_says(ties, first):
+    assert ChebyshevBasis.graded(3, 21, ties=ties).index.tolist() == rows(first)
+
+
+@pytest.mark.parametrize("ties", ["fewest", "last"])
+@pytest.mark.parametrize(("d", "K"), [(1, 7), (2, 15), (5, 60), (30, 102), (101, 130)])
+def test_graded_ascends_in_total_degree_and_grows_by_appending(d, K, ties):
+    index = ChebyshevBasis.graded(d, K, ties=ties).index
+    assert (np.diff(index.sum(axis=1)) >= 0).all()
+    np.testing.assert_array_equal(ChebyshevBasis.graded(d, K + 1, ties=ties).index[:K], index)
+
+
+@pytest.mark.parametrize("ties", ["fewest", "last"])
+@pytest.mark.parametrize(("d", "cap"), [(1, 4), (3, 1), (3, 2), (4, 3)])
+def test_a_largest_degree_leaves_out_functions_and_keeps_the_order(d, cap, ties):
+    count = (cap + 1) ** d
+    everything = ChebyshevBasis.graded(d, math.comb(d + d * cap, d), ties=ties).index
+    capped = ChebyshevBasis.graded(d, count, max_degree=cap, ties=ties).index
+    np.testing.assert_array_equal(capped, everything[everything.max(axis=1) <= cap])
+
+
+@pytest.mark.parametrize("ties", ["fewest", "last"])
+def test_graded_reaches_a_thousand_columns_and_more(ties):
+    index = ChebyshevBasis.graded(1500, 1502, ties=ties).index
+    assert index.sum(axis=1).tolist() == [0] + [1] * 1500 + [2]
+
+
+@pytest.mark.parametrize(("d", "K", "cap", "available"), [(2, 10, 2, 9), (3, 9, 1, 8), (1, 7, 5, 6)])
+def test_asking_for_more_functions_than_there_are_says_how_many_there_are(d, K, cap, available):
+    with pytest.raises(InputError, match=rf"K = {K}\b.* {available}$"):
+        ChebyshevBasis.graded(d, K, max_degree=cap)
+
+
+@pytest.mark.parametrize(("d", "degree"), [(1, 0), (1, 6), (8, 2), (4, 5), (101, 1)])
+def test_total_degree_holds_each_multi_index_of_at_most_that_degree_once(d, degree):
+    index = ChebyshevBasis.total_degree(d, degree).index
+    assert len(index) == math.comb(d + degree, d)
+    assert index.sum(axis=1).max() == degree
+    last = ChebyshevBasis.graded(d, len(index), ties="last").index
+    assert {*map(tuple, index.tolist())} == {*map(tuple, last.tolist())}
+
+
+@pytest.mark.parametrize(("d", "t"), [(1, 1), (1, 5), (2, 3), (4, 2), (30, 1)])
+def test_tensor_is_the_full_set_with_the_last_column_fastest(d, t):
+    assert ChebyshevBasis.tensor(d, t).index.tolist() == [list(row) for row in product(range(t), repeat=d)]
+
+
+@pytest.mark.parametrize("make", [
+    lambda: ChebyshevBasis.tensor(0, 2),
+    lambda: ChebyshevBasis.tensor(2, 0),
+    lambda: ChebyshevBasis.tensor(2.0, 2),
+    lambda: ChebyshevBasis.tensor(23, 2),
+    lambda: ChebyshevBasis.graded(0, 5),
+    lambda: ChebyshevBasis.graded(2, 0),
+    lambda: ChebyshevBasis.graded(2, 5, max_degree=0),
+    lambda: ChebyshevBasis.graded(2, 5, ties="first"),
+    lambda: ChebyshevBasis.total_degree(2, -1),
+    lambda: ChebyshevBasis.total_degree(2, 1.5),
+    lambda: ChebyshevBasis.tensor(2, 2).l1_sensitivity(0),
+    lambda: ChebyshevBasis.tensor(2, 2).l2_sensitivity(math.nan),
+])
+def test_sizes_must_be_positive_integers_and_moderate(make):
+    with pytest.raises(InputError):
+        make()
+
+
+@pytest.mark.parametrize("index", [
+    [[0, -1]], [[1, 2], [0, 0], [1, 2]], [1, 2], [], np.empty((0, 2), int), np.empty((2, 0), int), [[0.0, 1.0]],
+    [["0", "1"]], np.array([[0, 1]], dtype=object), [[0, 1], [0]],
+], ids=["negative", "duplicate", "1-D", "nothing", "no rows", "no columns", "floats", "strings", "objects", "ragged"])
+def test_an_index_is_distinct_rows_of_integers_from_0(index):
+    with pytest.raises(InputError):
+        ChebyshevBasis(index)
+
+
+def test_a_basis_keeps_its_own_index():
+    given = np.array([[0, 1], [2, 0]])
+    basis = ChebyshevBasis(given)
+    given[:] = 7
+    assert basis.index.tolist() == [[0, 1], [2, 0]]
+    with pytest.raises(ValueError, match="read-only"):
+        basis.index[0, 0] = 7
+
+
+# Sensitivity: what a search for the worst replacement of one row finds, a bound must cover.
+
+SETS = {f"tensor({d}, {t})": ChebyshevBasis.tensor(d, t) for d in (1, 2, 3) for t in (2, 3, 4, 5, 6)} | {
+    "total_degree(8, 2)": ChebyshevBasis.total_degree(8, 2),
+    "graded(8, 50)": ChebyshevBasis.graded(8, 50),
+    "graded(5, 60)": ChebyshevBasis.graded(5, 60),
+    "graded(30, 102)": ChebyshevBasis.graded(30, 102),
+    "graded(30, 102, last)": ChebyshevBasis.graded(30, 102, ties="last"),
+    "graded(101, 102)": ChebyshevBasis.graded(101, 102),
+    "without the constant": ChebyshevBasis([[4, 0], [1, 3]]),
+}
+each_set = pytest.mark.parametrize("name", SETS)
+each_norm = pytest.mark.parametrize("p", [1, 2])
+
+
+@cache
+def bound(name, p, n=1):
+    return SETS[name].l1_sensitivity(n) if p == 1 else SETS[name].l2_sensitivity(n)
+
+
+@cache
+def worst_rows(name, p):
+    # One column needs a fine grid to come within 1e-5 of a supremum: the loss is about (degree * step)^2 / 2.
+    index, few_columns = SETS[name].index, SETS[name].d <= 3
+    return oracles.largest_movement(index, p, np.random.default_rng(8), *((4097, 6) if few_columns else (65, 3)))
+
+
+@each_norm
+@each_set
+def test_no_replacement_found_moves_the_means_further_than_the_bound(name, p):
+    basis = SETS[name]
+    (row, replacement), movement = worst_rows(name, p)
+    common = points_of_cube(2, basis.d)
+    before, after = basis.means(np.vstack([common, row])), basis.means(np.vstack([common, replacement]))
+    moved = np.linalg.norm(before - after, ord=p)
+    assert moved == pytest.approx(movement / 3, rel=1e-9)
+    assert moved <= bound(name, p, n=3) * (1.0 + 1e-12)
+    if name.startswith("tensor") and (p == 1 or basis.index.max() % 2 == 1):
+        # Exact: the supremum is found, so a bound that is too cautious fails as well.
+        assert movement == pytest.approx(bound(name, p), rel=1e-5)
+
+
+@each_norm
+@each_set
+def test_the_bound_is_at_most_the_naive_one(name, p):
+    basis = SETS[name]
+    moving = basis.K - (basis.constant is not None)
+    assert 0.0 < bound(name, p) <= 2.0 * moving ** (1.0 / p)
+
+
+@each_norm
+@pytest.mark.parametrize("name", ["tensor(3, 5)", "total_degree(8, 2)", "graded(5, 60)"])
+def test_the_bound_is_inverse_to_the_number_of_rows(name, p):
+    assert bound(name, p, n=1000) == pytest.approx(bound(name, p) / 1000, rel=1e-15)
+
+
+@pytest.mark.parametrize("d", [1, 3, 10])
+def test_the_constant_moves_nothing(d):
+    constant = ChebyshevBasis.tensor(d, 1)
+    assert constant.l1_sensitivity(1) == constant.l2_sensitivity(1) == 0.0
+    with_columns, columns = ChebyshevBasis.graded(d, d + 1), ChebyshevBasis(np.eye(d, dtype=int))
+    assert with_columns.l1_sensitivity(1) == columns.l1_sensitivity(1)
+    assert with_columns.l2_sensitivity(1) == columns.l2_sensitivity(1)
+
+
+def test_the_search_refutes_that_each_mean_moves_by_at_most_1_over_n():
+    # The planted fault: the proof of theorem 2.13 bounds the movement of one mean by 1/n.
+    name = "graded(101, 102)"
+    assert worst_rows(name, 1)[1] > 1.9 * (SETS[name].K - 1)
+    assert worst_rows(name, 2)[1] > 1.9 * math.sqrt(SETS[name].K - 1)
