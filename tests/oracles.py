@@ -9,8 +9,8 @@ from fractions import Fraction
 import numpy as np
 from scipy import stats
 
-# Planted in bad input. No message may hold these digits: an exception can leave the house.
-SECRET_DIGITS = "77131"
+# Planted in bad input, as 7.7131 or 0.77131. No message may hold them: an exception can leave the house.
+SECRET_DIGITS = "7131"
 
 
 def whole_message(error):
@@ -58,8 +58,8 @@ def tensor_transform(coefficients, nodes):
 def largest_movement(index, p, rng, angles, starts):
     """Search for rows x, x' of the cube with a large p-norm of phi(x) - phi(x'); return them and that norm.
 
-    Corners (all for at most three columns, random ones otherwise), random rows, and from the best and a few others
-    coordinate ascent, each coordinate in turn over `angles` values of arccos x.
+    Corners (all for at most three columns, random ones otherwise), random rows, and from the best and a few
+    others coordinate ascent, each coordinate in turn over `angles` values of arccos x.
     """
     d = index.shape[1]
     if d <= 3:
@@ -111,9 +111,9 @@ def _ascend(index, pair, p, grid, features):
 
 
 def nearest(value, choices):
-    """The position of the nearest of ascending Fractions to a float; of two equally near ones, the lower."""
+    """The nearest of ascending Fractions to a float; of two equally near ones, the lower."""
     value = Fraction(value)
-    return min(range(len(choices)), key=lambda k: (abs(choices[k] - value), k))
+    return min(choices, key=lambda choice: (abs(choice - value), choice))
 
 
 # Workloads, query by query
@@ -143,17 +143,18 @@ def pair_answers(points, weights, columns, centers, widths):
 def second_moments(points, weights):
     """E x_i x_j for i <= j, i ascending and then j."""
     d = points.shape[1]
-    return np.array([[math.fsum(weights * points[:, i] * points[:, j])] for i in range(d) for j in range(i, d)])
+    pairs = [(i, j) for i in range(d) for j in range(i, d)]
+    return np.array([[math.fsum(weights * points[:, i] * points[:, j])] for i, j in pairs])
 
 
 # Statistics
 
 
 def frequencies_p(counts, probabilities):
-    """The two-sided p-value of Pearson's statistic: small if frequencies fit too badly, or better than chance can.
+    """The two-sided p-value of Pearson's statistic: small if counts fit too badly, or better than chance can.
 
-    The chi-square law is a limit. Callers keep all expected counts above 1000 and compare with 1e-10, which leaves
-    a factor of ten below the promised 1e-9 for the error of the limit.
+    The chi-square law is a limit. Callers keep all expected counts above 1000 and compare with 1e-10, which
+    leaves a factor of ten below the promised 1e-9 for the error of the limit.
     """
     expected = counts.sum() * np.asarray(probabilities)
     assert expected.min() > 1000
@@ -163,9 +164,10 @@ def frequencies_p(counts, probabilities):
 
 
 def bernstein_tolerance(variance, bound, n, false_alarm=1e-9):
-    """A t with P(|mean - expectation| >= t) <= false_alarm, for n independent numbers within `bound` of theirs.
+    """A t with P(|mean - expectation| >= t) <= false_alarm, for the mean of n independent numbers.
 
-    Bernstein: the probability is at most 2 exp(-n t^2 / (2 variance + 2 bound t / 3)); solve the quadratic for t.
+    No number is further than `bound` from its expectation. Bernstein: the probability is at most
+    2 exp(-n t^2 / (2 variance + 2 bound t / 3)), so t solves a quadratic.
     """
     log = math.log(2.0 / false_alarm)
     linear = 2.0 * bound * log / 3.0

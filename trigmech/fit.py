@@ -8,7 +8,6 @@ evaluate, so whatever the solver returns, the gap between the weights' objective
 """
 
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -33,8 +32,12 @@ WHOLE_LIMIT = 50_000_000
 
 POINTS_AT_A_TIME = 2**16
 
-# A relative gap at which a fit counts as optimal. HiGHS works to 1e-9 here; typical gaps are below 1e-12.
-TOLERANCE = 1e-9
+# Relative gaps: column generation goes on until the first is reached, and the second is the most that an optimum may
+# have when the solver's own tolerance of 1e-10 leaves nothing to improve. Typical gaps are below 1e-12.
+SOUGHT_GAP, ALLOWED_GAP = 1e-9, 1e-8
+
+# An objective below this part of the sum of the weights meets the target exactly, for every practical purpose.
+EXACT = 1e-8
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,30 +130,41 @@ def fit_l1(basis: ChebyshevBasis, points: ArrayLike | Grid, target: ArrayLike, w
                          f'{WHOLE_LIMIT} entries; use method "columns"')
     chosen = np.arange(problem.m) if whole else problem.first_columns()
     master = _Master(problem, chosen)
-    best_bound = -np.inf
+    best: Array | None = None
+    objective, bound = np.inf, 0.0
     iterations = 0
     while True:
         left = None if time_limit is None else time_limit - (time.perf_counter() - started)
-        in_time = master.solve(left)
+        outcome = master.solve(left)
         iterations += 1
-        dual, threshold = master.duals()
-        prices = problem.price(dual)
-        best_bound = max(best_bound, problem.lower_bound(dual, prices))
-        objective = problem.objective(chosen, master.weights())
-        gap = objective - best_bound
-        small = gap <= TOLERANCE * max(1e-3 * problem.scale, objective)
-        if small or not in_time:
+        u = master.weights()
+        reached = np.inf if u is None else problem.objective(chosen, u)
+        if reached < objective:
+            best, objective = u, reached
+        size = max(1e-3 * problem.scale, objective)
+        if outcome == "optimal":
+            dual, threshold = master.duals()
+            prices = problem.price(dual)
+            bound = max(bound, problem.lower_bound(dual, prices))
+        if outcome == "time limit" or objective - bound <= SOUGHT_GAP * size or objective <= EXACT * problem.scale:
             break
+        if outcome == "stalled":
+            continue
         entering = problem.entering(prices, threshold, chosen)
-        if whole or len(entering) == 0:
-            raise NumericalError(f"the solver stopped with a certified gap of {gap:.3g} at an objective of "
-                                 f"{objective:.6g}, and nothing improves it; the program is numerically difficult")
-        master.add(entering)
-        chosen = np.concatenate([chosen, entering])
-    u = np.zeros(problem.m)
-    u[chosen] = master.weights()
-    return Fit(u, objective, max(0.0, gap), "optimal" if small else "time limit", time.perf_counter() - started,
-               iterations)
+        if len(entering):
+            master.add(entering)
+            chosen = np.concatenate([chosen, entering])
+        elif objective - bound <= ALLOWED_GAP * size:
+            break
+        else:
+            # Nothing improves the solver's answer, yet the certificate does not confirm it.
+            master.change_method()
+    if best is None:
+        raise SolverTimeoutError(f"the time limit of {time_limit} s passed before any feasible weights were found")
+    result = np.zeros(problem.m)
+    result[chosen[: len(best)]] = best
+    return Fit(result, objective, max(0.0, objective - bound), "time limit" if outcome == "time limit" else "optimal",
+               time.perf_counter() - started, iterations)
 
 
 class _Problem:
@@ -183,26 +197,30 @@ class _Problem:
     def features(self, numbers: NDArray[np.int64]) -> Array:
         """Return the basis values (len(numbers), K) of the candidates with these numbers."""
         points = self.points.take(numbers) if isinstance(self.points, Grid) else self.points[numbers]
-        return self._rounded(self.basis.evaluate(points))
-
-    def _rounded(self, values: Array) -> Array:
+        values = self.basis.evaluate(points)
         return values if self.levels is None else round_to_levels(values, self.levels)
 
     def price(self, dual: Array) -> Array:
-        """Return y.phi(x_j) for all candidates (m,)."""
-        if self.levels is not None:
-            # Rounding destroys both the tensor structure and the prefix products: evaluate, block by block.
-            return np.concatenate([self._rounded(self.basis.evaluate(block)) @ dual for block in self._blocks()])
-        if isinstance(self.points, Grid):
-            return self.points.combine(self.basis, dual)
-        return self.basis.combine(self.points, dual)
+        """Return y.phi(x_j) for all candidates (m,); -inf for some that rounding cannot bring among the largest."""
+        exact = (self.points.combine(self.basis, dual) if isinstance(self.points, Grid)
+                 else self.basis.combine(self.points, dual))
+        if self.levels is None:
+            return exact
+        # Rounding destroys the products' structure, but moves a price by at most sum|y| / (2 levels): only candidates
+        # within twice that of the largest that count need to be evaluated one by one.
+        slack = float(np.abs(dual).sum()) / self.levels
+        count = self._most_atoms()
+        least = np.partition(exact, self.m - count)[self.m - count] - slack * (1.0 + 1e-9) - 1e-12
+        close = np.flatnonzero(exact >= least)
+        prices = np.full(self.m, -np.inf)
+        for start in range(0, len(close), POINTS_AT_A_TIME):
+            part = close[start : start + POINTS_AT_A_TIME]
+            prices[part] = self.features(part) @ dual
+        return prices
 
-    def _blocks(self) -> Iterator[Array]:
-        if isinstance(self.points, Grid):
-            yield from self.points.blocks(POINTS_AT_A_TIME)
-        else:
-            for start in range(0, self.m, POINTS_AT_A_TIME):
-                yield self.points[start : start + POINTS_AT_A_TIME]
+    def _most_atoms(self) -> int:
+        """Return how many candidates can share the whole weight when the cap binds; 1 without a cap."""
+        return 1 if self.cap >= 1.0 else min(self.m, int(1.0 / self.cap) + 1)
 
     def objective(self, chosen: NDArray[np.int64], weights: Array) -> float:
         used = weights > 0
@@ -211,13 +229,10 @@ class _Problem:
 
     def lower_bound(self, dual: Array, prices: Array) -> float:
         """Return the certified bound for a dual in the box |y_r| <= w_r."""
-        if self.cap >= 1.0:
-            largest = float(prices.max())
-        else:
-            # The best weights under the cap fill the largest prices one after another.
-            count = min(self.m, int(1.0 / self.cap) + 1)
-            top = np.sort(np.partition(prices, self.m - count)[self.m - count :])[::-1]
-            largest = float(np.clip(1.0 - self.cap * np.arange(count), 0.0, self.cap) @ top)
+        # The best weights under the cap fill the largest prices one after another.
+        count = self._most_atoms()
+        top = np.sort(np.partition(prices, self.m - count)[self.m - count :])[::-1]
+        largest = float(np.clip(1.0 - self.cap * np.arange(count), 0.0, self.cap) @ top)
         return float(dual @ self.target) - largest
 
     def first_columns(self) -> NDArray[np.int64]:
@@ -226,12 +241,20 @@ class _Problem:
         return np.unique(np.linspace(0, self.m - 1, count).astype(np.int64))
 
     def entering(self, prices: Array, threshold: float, chosen: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the candidates, at most max(50, K/2), whose reduced cost is most negative."""
-        prices = prices.copy()
-        prices[chosen] = -np.inf
-        count = min(self.m, max(50, self.basis.K // 2))
-        top = np.argpartition(prices, self.m - count)[self.m - count :]
-        return np.sort(top[prices[top] > threshold])
+        """Return candidates that improve the restricted program, the best few of them.
+
+        On a full grid only local maxima of the price: neighbours of one maximum are worth little beside it, unless a
+        cap forces weight on them.
+        """
+        if isinstance(self.points, Grid) and self.cap >= 1.0:
+            found = np.flatnonzero(self.points.local_maxima(prices) & (prices > threshold))
+        else:
+            found = np.flatnonzero(prices > threshold)
+        found = np.setdiff1d(found, chosen)
+        count = max(50, self.basis.K)
+        if len(found) > count:
+            found = np.sort(found[np.argpartition(prices[found], len(found) - count)[len(found) - count :]])
+        return found
 
 
 class _Master:
@@ -240,15 +263,23 @@ class _Master:
     Rows r: sum_j u_j phi_r(x_j) + p_r - q_r = b_r. Last row: sum_j u_j = 1.
     """
 
+    # Solver, simplex strategy (4 primal, 1 dual), iterations allowed in units of K + 50. New columns leave the basis
+    # primal feasible, so after a first solve by the dual simplex the primal one goes on from it; either can cycle when
+    # the target is met exactly, the interior point method cannot.
+    _METHODS = (("simplex", 4, 20), ("simplex", 1, 100), ("ipm", 1, 1000))
+
     def __init__(self, problem: _Problem, chosen: NDArray[np.int64]) -> None:
         import highspy
 
         self._problem = problem
         K = problem.basis.K
+        self._status = highspy.HighsModelStatus
+        self._method = 1
         self._highs = highspy.Highs()
-        for name, value in (("output_flag", False), ("threads", 1), ("primal_feasibility_tolerance", 1e-9),
-                            ("dual_feasibility_tolerance", 1e-9)):
-            _accepted(self._highs.setOptionValue(name, value), f"option {name}")
+        # The matrix holds numbers in [-1, 1]; scaling it only loosens the tolerances, and made some programs cycle.
+        self._set(output_flag=False, threads=1, primal_feasibility_tolerance=1e-10, dual_feasibility_tolerance=1e-10,
+                  simplex_scale_strategy=0,
+                  primal_simplex_bound_perturbation_multiplier=0.0)
         model = highspy.HighsLp()
         model.num_col_, model.num_row_ = 2 * K, K + 1
         model.col_cost_ = np.concatenate([problem.costs, problem.costs])
@@ -272,9 +303,29 @@ class _Master:
                                      np.tile(np.arange(K + 1, dtype=np.int32), count), columns.ravel())
         _accepted(status, "new columns")
 
-    def solve(self, seconds: float | None) -> bool:
-        """Solve, and return False if time ran out with feasible weights at hand."""
-        return solve(self._highs, seconds)
+    def solve(self, seconds: float | None) -> Literal["optimal", "stalled", "time limit"]:
+        """Solve by the current method; "stalled" on a degenerate program means that the next call tries another."""
+        method, strategy, patience = self._METHODS[self._method]
+        self._set(solver=method, simplex_strategy=strategy,
+                  simplex_iteration_limit=patience * (self._problem.basis.K + 50))
+        if solve(self._highs, seconds):
+            self._method = 0
+            return "optimal"
+        if self._highs.getModelStatus() == self._status.kTimeLimit:
+            return "time limit"
+        self.change_method()
+        return "stalled"
+
+    def change_method(self) -> None:
+        """Go over to the next method and start it afresh, or raise NumericalError if there is none."""
+        self._method += 1
+        if self._method == len(self._METHODS):
+            raise NumericalError("neither the simplex methods nor the interior point method solves the program")
+        _accepted(self._highs.clearSolver(), "a fresh start")
+
+    def _set(self, **options: Any) -> None:
+        for name, value in options.items():
+            _accepted(self._highs.setOptionValue(name, value), f"option {name}")
 
     def duals(self) -> tuple[Array, float]:
         """Return the dual of the deviations, clipped to its box, and that of the row of sums with its sign turned.
@@ -284,14 +335,21 @@ class _Master:
         dual = np.array(self._highs.getSolution().row_dual)
         return np.clip(dual[:-1], -self._problem.costs, self._problem.costs), -float(dual[-1])
 
-    def weights(self) -> Array:
-        """Return the weights of the chosen candidates, made exactly nonnegative and normalised."""
-        u = np.maximum(np.array(self._highs.getSolution().col_value)[2 * self._problem.basis.K :], 0.0)
-        return u / u.sum()
+    def weights(self) -> Array | None:
+        """Return the weights of the chosen candidates, made exactly feasible, or None if the solver has none.
+
+        Whatever the solver's state, nonnegative numbers that are divided by their sum are feasible, but for a cap.
+        """
+        values = np.array(self._highs.getSolution().col_value)[2 * self._problem.basis.K :]
+        u = np.maximum(values, 0.0)
+        if len(u) == 0 or not (np.isfinite(u).all() and u.sum() > 0):
+            return None
+        u /= u.sum()
+        return None if u.max() > self._problem.cap * (1.0 + 1e-6) else u
 
 
 def solve(highs: Any, seconds: float | None = None) -> bool:
-    """Run HiGHS and turn every outcome into one of five: True, False, or an error that says what happened.
+    """Run HiGHS and turn every outcome into one of four: True, False, or an error that says what happened.
 
     Parameters
     ----------
@@ -303,11 +361,11 @@ def solve(highs: Any, seconds: float | None = None) -> bool:
     Returns
     -------
     bool
-        True for an optimal solution; False if time ran out with a feasible one.
+        True for an optimal solution; False if a limit of time or iterations came first.
 
     Raises
     ------
-    InfeasibleError, UnboundedError, SolverTimeoutError, NumericalError
+    InfeasibleError, UnboundedError, NumericalError
     """
     from highspy import HighsModelStatus as Status
 
@@ -318,14 +376,12 @@ def solve(highs: Any, seconds: float | None = None) -> bool:
     status = highs.getModelStatus()
     if status == Status.kOptimal:
         return True
+    if status in (Status.kTimeLimit, Status.kIterationLimit):
+        return False
     if status == Status.kInfeasible:
         raise InfeasibleError("no weights satisfy the constraints")
     if status in (Status.kUnbounded, Status.kUnboundedOrInfeasible):
         raise UnboundedError("the program has no finite optimum")
-    if status in (Status.kTimeLimit, Status.kIterationLimit):
-        if highs.getInfo().primal_solution_status == 2:
-            return False
-        raise SolverTimeoutError("the time limit passed before any feasible weights were found")
     raise NumericalError(f"HiGHS stopped with status {highs.modelStatusToString(status)!r}")
 
 

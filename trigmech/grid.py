@@ -1,7 +1,6 @@
 """The thesis's grid A^d of the cube, and its rounding of numbers to multiples of 1/L."""
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -66,10 +65,16 @@ class Grid:
         cells = np.unravel_index(np.asarray(numbers, dtype=np.int64), (self.N,) * self.d)
         return np.ascontiguousarray(nodes(self.N)[np.stack(cells, axis=1)])
 
-    def blocks(self, size: int) -> Iterator[NDArray[np.float64]]:
-        """Yield all points in order, at most ``size`` at a time."""
-        for start in range(0, len(self), size):
-            yield self.take(np.arange(start, min(start + size, len(self))))
+    def local_maxima(self, values: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Return, for values (N^d,) at all points, which are at least as large as at both neighbours along each axis."""
+        cube = values.reshape((self.N,) * self.d)
+        largest = np.ones(cube.shape, dtype=np.bool_)
+        for axis in range(self.d):
+            ahead = np.moveaxis(cube, axis, 0)
+            found = np.moveaxis(largest, axis, 0)
+            found[1:] &= ahead[1:] >= ahead[:-1]
+            found[:-1] &= ahead[:-1] >= ahead[1:]
+        return largest.ravel()
 
     def combine(self, basis: ChebyshevBasis, coefficients: ArrayLike) -> NDArray[np.float64]:
         """Return sum_r y_r phi_r(x) at all points, by one small matrix product for each column.

@@ -1,0 +1,144 @@
+import numpy as np
+import oracles
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from trigmech import tables
+from trigmech.errors import InputError
+
+FRAMES = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.table}
+each_frame = pytest.mark.parametrize("frame", FRAMES.values(), ids=FRAMES)
+
+
+@each_frame
+def test_the_named_columns_come_in_the_order_of_the_names(frame):
+    table = frame({"c": [1, 2], "a": [-0.5, 1e300], "other": ["x", "y"], "b": [True, False]})
+    matrix = tables.to_matrix(table, ("a", "b", "c"))
+    np.testing.assert_array_equal(matrix, [[-0.5, 1, 1], [1e300, 0, 2]])
+    assert matrix.dtype == np.float64
+    assert matrix.flags.c_contiguous
+
+
+@each_frame
+def test_empty_cells_become_nan(frame):
+    matrix = tables.to_matrix(frame({"a": [1, None], "b": [None, 0.5]}), ("a", "b"))
+    np.testing.assert_array_equal(matrix, [[1, np.nan], [np.nan, 0.5]])
+
+
+@pytest.mark.parametrize("table", [
+    pd.DataFrame({name: pd.array([1, None], dtype=name) for name in ("Int64", "Float32", "boolean")}),
+    pl.DataFrame({"Int64": [1, None], "Float32": [1.0, None], "boolean": [True, None]}),
+    pa.table({"Int64": [1, None], "Float32": [1.0, None], "boolean": [True, None]}),
+], ids=FRAMES)
+def test_empty_cells_of_nullable_types_become_nan(table):
+    matrix = tables.to_matrix(table, ("Int64", "Float32", "boolean"))
+    np.testing.assert_array_equal(matrix, [[1, 1, 1], [np.nan, np.nan, np.nan]])
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint64, np.float16, np.float32, np.float64, bool])
+def test_arrays_of_any_number_type_become_float64(dtype):
+    array = np.asfortranarray(np.array([[0, 1], [1, 0], [1, 1]], dtype=dtype))
+    matrix = tables.to_matrix(array, ("a", "b"))
+    np.testing.assert_array_equal(matrix, [[0, 1], [1, 0], [1, 1]])
+    assert matrix.dtype == np.float64
+    assert matrix.flags.c_contiguous
+
+
+def test_an_array_that_fits_is_not_copied():
+    array = np.ones((3, 2))
+    assert np.shares_memory(tables.to_matrix(array, ("a", "b")), array)
+
+
+@each_frame
+def test_like_returns_the_same_kind_of_dataframe_with_the_new_names(frame):
+    matrix = np.array([[0.5, 1.0], [-2.0, 3.0], [4.0, 5.0]])
+    made = tables.like(frame({"z": [1, 2], "a": ["x", "y"]}), ("b", "a"), matrix)
+    assert type(made) is type(frame({}))
+    assert list(made.column_names if frame is pa.table else made.columns) == ["b", "a"]
+    np.testing.assert_array_equal(tables.to_matrix(made, ("b", "a")), matrix)
+
+
+@pytest.mark.parametrize("template", [np.zeros((1, 2)), [[1, 2]]])
+def test_like_an_array_is_an_array(template):
+    matrix = np.array([[0.5, 1.0]])
+    np.testing.assert_array_equal(tables.like(template, ("a", "b"), matrix), matrix)
+
+
+# What is refused, always without quoting a value
+
+
+def refused(table, names=("a", "b")):
+    with pytest.raises(InputError) as caught:
+        tables.to_matrix(table, names)
+    message = oracles.whole_message(caught.value)
+    assert oracles.SECRET_DIGITS not in message
+    return message
+
+
+@each_frame
+def test_an_absent_column_is_named(frame):
+    message = refused(frame({"b": [7.7131]}), ("a", "b", "c"))
+    assert "'a', 'c'" in message
+    assert "'b'" not in message
+
+
+def library(column):
+    return type(column).__module__.partition(".")[0]
+
+
+@pytest.mark.parametrize("column", [
+    pd.Series(["7.7131", "1"]),
+    pd.Series(["7.7131", 1], dtype=object),
+    pd.Series(["7.7131", "1"], dtype="category"),
+    pd.Series(pd.Categorical(["7.7131", "1"], ordered=True)),
+    pd.Series(pd.to_datetime([771310, 0])),
+    pl.Series(["7.7131", "1"]),
+    pl.Series(["7.7131", "1"], dtype=pl.Categorical),
+    pl.Series(["7.7131", "1"], dtype=pl.Enum(["7.7131", "1"])),
+    pl.Series([[7.7131], [1.0]]),
+    pl.Series([{"x": 7.7131}, {"x": 1.0}]),
+    pa.array(["7.7131", "1"]),
+    pa.array(["7.7131", "1"]).dictionary_encode(),
+    pa.nulls(2),
+], ids=library)
+def test_a_column_that_is_not_numeric_is_named(column):
+    frame = FRAMES[library(column)]
+    assert "'b' must be numeric" in refused(frame({"a": [7.7131, 1.0], "b": column}))
+
+
+@each_frame
+def test_a_dataframe_without_rows_is_refused(frame):
+    table = frame({"a": np.array([7.7131]), "b": np.array([1.0])})
+    assert "at least one row" in refused(table[:0])
+
+
+def test_a_dataframe_with_a_column_twice_is_refused():
+    refused(pd.DataFrame([[7.7131, 1.0, 2.0]], columns=["a", "a", "b"]))
+
+
+@pytest.mark.parametrize("table", [
+    np.empty((0, 2)),
+    np.full((2, 3), 7.7131),
+    np.full((2, 1), 7.7131),
+    np.full(2, 7.7131),
+    np.full((1, 2, 2), 7.7131),
+    7.7131,
+    None,
+    "7.7131",
+    {"a": [7.7131], "b": [1.0]},
+    [[7.7131, 1.0], [7.7131]],
+    [["7.7131", "1"]],
+    [[7.7131, "x"]],
+    [[7.7131, None]],
+    [[7.7131, 10**30]],
+    np.array([[7.7131, 1.0]], dtype=object),
+    np.array([[7.7131j, 1.0]]),
+    np.array([(7.7131, 1.0)], dtype=[("a", float), ("b", float)]),
+    pl.LazyFrame({"a": [7.7131], "b": [1.0]}),
+    pd.Series([7.7131, 1.0]),
+], ids=["no rows", "wide", "narrow", "1-D", "3-D", "number", "None", "string", "dict", "ragged", "strings",
+        "mixed", "with None", "huge integer", "objects", "complex", "records", "lazy frame", "series"])
+def test_anything_but_a_dataframe_or_a_numeric_array_of_the_right_width_is_refused(table):
+    refused(table)
