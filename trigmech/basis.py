@@ -13,9 +13,10 @@ from numpy.typing import ArrayLike, NDArray
 from trigmech import _kernels, sensitivity
 from trigmech.chunks import in_order
 from trigmech.errors import InputError
+from trigmech.tables import numbers
 
 ROWS_PER_CHUNK = 16_384
-MAX_TENSOR_SIZE = 2**22
+MAX_SIZE = 2**22
 
 Ties = Literal["fewest", "last"]
 
@@ -88,13 +89,13 @@ class ChebyshevBasis:
     index: NDArray[np.int64]
 
     def __post_init__(self) -> None:
-        index = np.array(self.index)
-        if index.ndim != 2 or min(index.shape) == 0 or index.dtype.kind not in "iu" or index.min() < 0:
+        index = numbers("index", self.index, "K", "d")
+        if min(index.shape) == 0 or index.dtype.kind not in "iu" or index.min() < 0:
             raise InputError("index must be a non-empty (K, d) array of integers that are at least 0; "
                              f"given shape {index.shape} of {index.dtype}")
         if len(np.unique(index, axis=0)) != len(index):
             raise InputError("the rows of index must be distinct multi-indices")
-        index = index.astype(np.int64)
+        index = np.array(index, dtype=np.int64)
         index.setflags(write=False)
         object.__setattr__(self, "index", index)
 
@@ -108,8 +109,8 @@ class ChebyshevBasis:
             If d or t is not a positive integer or t^d exceeds 2^22 functions.
         """
         _check_positive(d=d, t=t)
-        if d * math.log2(t) > math.log2(MAX_TENSOR_SIZE):
-            raise InputError(f"the full set has t^d = {t}^{d} functions, more than {MAX_TENSOR_SIZE}; "
+        if d * math.log2(t) > math.log2(MAX_SIZE):
+            raise InputError(f"the full set has t^d = {t}^{d} functions, more than {MAX_SIZE}; "
                              "use ChebyshevBasis.graded, or a smaller t")
         return cls(np.array(list(product(range(t), repeat=d)), dtype=np.int64).reshape(-1, d))
 
@@ -140,6 +141,8 @@ class ChebyshevBasis:
         Huang 2014, algorithm 9, line 4, which leaves the order of ties open.
         """
         _check_positive(d=d, K=K)
+        if K > MAX_SIZE:
+            raise InputError(f"K = {K} functions are more than the {MAX_SIZE} that a basis may have")
         if max_degree is not None:
             _check_positive(max_degree=max_degree)
         if ties not in ("fewest", "last"):
@@ -277,9 +280,7 @@ class ChebyshevBasis:
             As :meth:`evaluate`, or if there are not K coefficients.
         """
         X = self.check(X)
-        y = np.asarray(coefficients, dtype=np.float64)
-        if y.shape != (self.K,):
-            raise InputError(f"coefficients must have shape ({self.K},); given {y.shape}")
+        y = numbers("coefficients", coefficients, self.K).astype(np.float64, copy=False)
         tree = self.tree
         outputs = tree.nodes[:, _kernels.OUTPUT]
         per_node = np.where(outputs >= 0, y[outputs], 0.0)
@@ -299,7 +300,7 @@ class ChebyshevBasis:
         See :func:`trigmech.sensitivity.l1_spread` for the proof and the cases that are exact.
         """
         _check_positive(n=n)
-        return sensitivity.l1_spread(self.index) / n
+        return self._spreads[0] / n
 
     def l2_sensitivity(self, n: int) -> float:
         """Return a certified bound on how far the means move, in L2, when one of n rows is replaced.
@@ -307,13 +308,15 @@ class ChebyshevBasis:
         See :func:`trigmech.sensitivity.l2_spread` for the proof and the cases that are exact.
         """
         _check_positive(n=n)
-        return sensitivity.l2_spread(self.index) / n
+        return self._spreads[1] / n
+
+    @cached_property
+    def _spreads(self) -> tuple[float, float]:
+        return sensitivity.l1_spread(self.index), sensitivity.l2_spread(self.index)
 
     def check(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return X as an array of shape (n, d) if all its entries are numbers in [-1, 1], else raise InputError."""
-        X = np.asarray(X)
-        if X.ndim != 2 or X.shape[1] != self.d or X.dtype.kind not in "biuf":
-            raise InputError(f"X must be numeric of shape (n, {self.d}); given shape {X.shape} of {X.dtype}")
+        X = numbers("X", X, "n", self.d)
         def outside(start: int, stop: int) -> int:
             return int(_kernels.count_outside_cube(_block(X, start, stop)))
 
@@ -370,9 +373,21 @@ def _descending(d: int, total: int, largest: int) -> Iterator[list[int]]:
     """Yield the d-tuples of numbers in 0..largest that sum to `total`, in descending lexicographic order."""
     if total > d * largest:
         return
-    if d == 1:
-        yield [total]
-        return
-    for first in range(min(largest, total), -1, -1):
-        for rest in _descending(d - 1, total - first, largest):
-            yield [first, *rest]
+    row = [0] * d
+    start, rest = 0, total
+    while True:
+        # As much as possible as early as possible.
+        for i in range(start, d):
+            row[i] = min(largest, rest)
+            rest -= row[i]
+        yield row.copy()
+        # The last entry that can give one away to those after it.
+        rest = 0
+        for i in range(d - 1, -1, -1):
+            if row[i] > 0 and rest + 1 <= (d - 1 - i) * largest:
+                break
+            rest += row[i]
+        else:
+            return
+        row[i] -= 1
+        start, rest = i + 1, rest + 1

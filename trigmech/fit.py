@@ -23,6 +23,7 @@ from trigmech.errors import (
     UnboundedError,
 )
 from trigmech.grid import Grid, round_to_levels
+from trigmech.tables import numbers
 
 Array = NDArray[np.float64]
 Method = Literal["auto", "columns", "whole"]
@@ -173,10 +174,8 @@ class _Problem:
     def __init__(self, basis: ChebyshevBasis, points: ArrayLike | Grid, target: ArrayLike, weights: ArrayLike | None,
                  max_weight: float | None, levels: int | None) -> None:
         self.basis = basis
-        self.points = points if isinstance(points, Grid) else basis.check(np.asarray(points))
+        self.points = points if isinstance(points, Grid) else basis.check(points)
         self.m = len(self.points)
-        if isinstance(points, Grid) and points.d != basis.d:
-            raise InputError(f"the grid has {points.d} column(s), the basis {basis.d}")
         if self.m == 0:
             raise InputError("there must be at least one candidate point")
         self.target = _vector("target", target, basis.K)
@@ -393,8 +392,7 @@ def _accepted(status: Any, what: str) -> None:
 
 
 def _vector(name: str, values: ArrayLike, length: int) -> Array:
-    vector = np.asarray(values, dtype=np.float64)
-    if vector.shape != (length,) or not np.isfinite(vector).all():
-        raise InputError(f"{name} must be {length} finite numbers; given shape {vector.shape}"
-                         + ("" if np.isfinite(vector).all() else " with entries that are not finite"))
+    vector = numbers(name, values, length).astype(np.float64, copy=False)
+    if not np.isfinite(vector).all():
+        raise InputError(f"{name} must be {length} finite numbers; an entry is not finite")
     return vector

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from trigmech.basis import ChebyshevBasis
 from trigmech.errors import InputError
+from trigmech.tables import numbers
 
 MAX_POINTS = 20_000_000
 
@@ -51,8 +52,10 @@ class Grid:
     N: int
 
     def __post_init__(self) -> None:
-        if not (self.d >= 1 and self.N >= 1):
-            raise InputError(f"a grid needs d and N of at least 1; given d={self.d}, N={self.N}")
+        for name in ("d", "N"):
+            value = getattr(self, name)
+            if not (isinstance(value, int | np.integer) and value >= 1):
+                raise InputError(f"a grid's {name} must be a positive integer, not {value!r}")
         if self.d * math.log(self.N) > math.log(MAX_POINTS):
             raise InputError(f"the full grid has N^d = {self.N}^{self.d} points, more than {MAX_POINTS}; use a "
                              "smaller grid, or ImprovedTrigI or ImprovedTrigII, which draw a few of its points")
@@ -66,7 +69,7 @@ class Grid:
         return np.ascontiguousarray(nodes(self.N)[np.stack(cells, axis=1)])
 
     def local_maxima(self, values: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Return, for values (N^d,) at all points, which are at least as large as at both neighbours along each axis."""
+        """Return which of the values (N^d,) at all points are no smaller than at the neighbours along each axis."""
         cube = values.reshape((self.N,) * self.d)
         largest = np.ones(cube.shape, dtype=np.bool_)
         for axis in range(self.d):
@@ -91,12 +94,15 @@ class Grid:
         Notes
         -----
         Cost: with t the largest degree plus 1, about N^d t (1 + t/N + ...) multiplications instead of N^d K, and
-        memory of N^d numbers. On Chebyshev nodes this transform is a d-dimensional cosine transform; A is evenly
-        spaced in x, not in arccos x, so the transform's matrix is applied as it is.
+        memory of max(t, N)^d numbers. On Chebyshev nodes this transform is a d-dimensional cosine transform; A is
+        evenly spaced in x, not in arccos x, so the transform's matrix is applied as it is.
         """
+        y = numbers("coefficients", coefficients, basis.K)
+        if basis.d != self.d:
+            raise InputError(f"the grid has {self.d} column(s), the basis {basis.d}")
         t = int(basis.index.max()) + 1
         values = np.zeros((t,) * self.d)
-        values[tuple(basis.index.T)] = coefficients
+        values[tuple(basis.index.T)] = y
         matrix = np.polynomial.chebyshev.chebvander(nodes(self.N), t - 1)
         for _ in range(self.d):
             # The transformed axis goes to the end, so d rounds restore the order of the axes.

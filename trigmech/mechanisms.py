@@ -234,8 +234,8 @@ class EllipsoidMechanism:
     Notes
     -----
     Privacy: three steps (means, mean, axes), each with a third of the budget; :mod:`trigmech.calibration` has the
-    proofs and the ledger the total. Readings taken where the thesis contradicts itself: line 11 of algorithm 10 calls the
-    iteration of algorithm 7 and must mean 6; noise has the shape (d, k) of the product; the basis is averaged over
+    proofs and the ledger the total. Readings taken where the thesis contradicts itself: line 11 of algorithm 10 calls
+    the iteration of algorithm 7 and must mean 6; noise has the shape (d, k) of the product; the basis is averaged over
     rows rounded to A, the mean and the covariance over the rows as they are; L is the number of iterations there
     and the rounding level here. The authors' program also clips instead of rounding candidates, draws Laplace noise
     sqrt(2) too small and seeds it with a constant: none of that is reproduced.

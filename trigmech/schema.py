@@ -1,14 +1,16 @@
 """What is public about a table: names, kinds and bounds of its columns, and the map to the cube and back."""
 
 import math
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, Literal, get_args
 
 import numpy as np
 
 from trigmech.errors import InputError
-from trigmech.tables import Matrix, to_matrix
+from trigmech.tables import Matrix, numbers, to_matrix
 
 Kind = Literal["continuous", "integer", "binary"]
 
@@ -42,16 +44,18 @@ class Column:
     def __post_init__(self) -> None:
         if not (isinstance(self.name, str) and self.name):
             raise InputError(f"a column's name must be a non-empty string, not {self.name!r}")
+        if not (isinstance(self.lower, Real) and isinstance(self.upper, Real)):
+            raise InputError(f"column {self.name!r}: bounds must be numbers, not {self.lower!r} and {self.upper!r}")
         try:
             lower, upper = float(self.lower), float(self.upper)
-        except (TypeError, ValueError):
-            raise InputError(f"column {self.name!r}: bounds must be numbers, not {self.lower!r} and {self.upper!r}"
-                             ) from None
+        except OverflowError:
+            lower, upper = math.inf, math.inf
         if not (math.isfinite(lower) and math.isfinite(upper) and lower < upper):
             raise InputError(f"column {self.name!r}: bounds must be finite with lower < upper; "
                              f"given lower={lower} and upper={upper}")
-        if not math.isfinite(upper - lower):
-            raise InputError(f"column {self.name!r}: the range from {lower} to {upper} is too wide for a float")
+        if not sys.float_info.min <= upper - lower < math.inf:
+            raise InputError(f"column {self.name!r}: the range from {lower} to {upper} is too wide or too narrow for "
+                             "a float")
         if self.kind not in get_args(Kind):
             raise InputError(f"column {self.name!r}: kind must be one of {', '.join(get_args(Kind))}, "
                              f"not {self.kind!r}")
@@ -153,11 +157,12 @@ class Schema:
         -------
         ndarray (m, d)
         """
-        points = np.asarray(points, dtype=np.float64)
-        if points.ndim != 2 or points.shape[1] != self.d:
-            raise InputError(f"points must have shape (m, {self.d}); given {points.shape}")
+        points = numbers("points", points, "m", self.d).astype(np.float64, copy=False)
         lower, upper = self._bounds()
-        table = np.clip((points + 1.0) * (0.5 * (upper - lower)) + lower, lower, upper)
+        half = 0.5 * (upper - lower)
+        # From the nearer bound, so that -1 and 1 give the bounds themselves.
+        table = np.where(points > 0.0, upper - (1.0 - points) * half, lower + (points + 1.0) * half)
+        table = np.clip(table, lower, upper)
         for j, column in enumerate(self.columns):
             if column.kind == "integer":
                 table[:, j] = np.clip(np.rint(table[:, j]), math.ceil(column.lower), math.floor(column.upper))

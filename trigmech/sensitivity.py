@@ -97,18 +97,21 @@ def _by_cut(index: Index, p: int) -> float:
         columns = np.flatnonzero(row) + 1
         ends = (0, *columns) if len(columns) == 1 else columns
         adjacency[ends[0], ends[1]] = adjacency[ends[1], ends[0]] = 1.0
-    return 2.0**p * (_max_cut(adjacency) + (~edges).sum())
+    return 2.0**p * (_max_cut(adjacency.tobytes(), len(adjacency)) + (~edges).sum())
 
 
-def _max_cut(adjacency: NDArray[np.float64]) -> float:
+@lru_cache(maxsize=64)
+def _max_cut(graph: bytes, vertices: int) -> float:
     """Return an upper bound of the largest cut, the least over a few corrections u of the eigenvalue bound."""
-    edges = adjacency.sum() / 2.0
-    vertices = len(adjacency)
+    adjacency = np.frombuffer(graph).reshape(vertices, vertices)
+    edges = float(adjacency.sum()) / 2.0
+    if not adjacency[1:, 1:].any():
+        return edges  # A star: all its edges can be cut.
     best = edges
     u = np.zeros(vertices)
-    for step in range(60):
+    for step in range(60 if vertices <= 128 else 1):
         values, vectors = np.linalg.eigh(adjacency + np.diag(u))
-        best = min(best, edges / 2.0 + (u.sum() - vertices * values[0]) / 4.0)
+        best = min(best, float(edges / 2.0 + (u.sum() - vertices * values[0]) / 4.0))
         # Subgradient of sum(u) - vertices * lambda_min at u; any u whatever gives a valid bound.
         u -= (1.0 - vertices * vectors[:, 0] ** 2) * 2.0 / (1.0 + step)
     return min(edges, best * ROUNDING)

@@ -11,6 +11,38 @@ from trigmech.errors import InputError
 Matrix = NDArray[np.float64]
 
 
+def numbers(name: str, values: Any, *shape: int | str) -> NDArray:
+    """Return an array of real numbers, or raise an InputError that does not quote any of them.
+
+    Parameters
+    ----------
+    name : str
+        What the message calls it.
+    values : array_like, private
+    *shape : int or str
+        The shape it must have; a letter stands for any length.
+
+    Returns
+    -------
+    ndarray
+        Of the type it came in; a memory map stays one.
+    """
+    wanted = f"({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})"
+    try:
+        array = np.asanyarray(values)
+    except (TypeError, ValueError):
+        # The original message could quote an entry, so it is not passed on.
+        raise InputError(f"{name} must be a numeric array of shape {wanted}; its rows differ in length") from None
+    if array.dtype.kind not in "biuf":
+        raise InputError(f"{name} must be a numeric array of shape {wanted}; its type is {array.dtype.name}")
+    if isinstance(array, np.ma.MaskedArray):
+        raise InputError(f"{name} is a masked array; fill it or leave the masked rows out first")
+    if array.ndim != len(shape) or any(isinstance(length, int) and length != given
+                                       for length, given in zip(shape, array.shape, strict=True)):
+        raise InputError(f"{name} must be a numeric array of shape {wanted}; its shape is {array.shape}")
+    return array
+
+
 def to_matrix(table: Any, names: tuple[str, ...]) -> Matrix:
     """Return the named columns of a table as a matrix.
 
@@ -33,7 +65,7 @@ def to_matrix(table: Any, names: tuple[str, ...]) -> Matrix:
         If a column is absent or not numeric, or the array has another width, has no rows, or is not
         two-dimensional.
     """
-    frame = nw.from_native(table, eager_only=True, pass_through=True)
+    frame = _frame(table)
     if isinstance(frame, nw.DataFrame):
         absent = [name for name in names if name not in frame.columns]
         if absent:
@@ -41,10 +73,11 @@ def to_matrix(table: Any, names: tuple[str, ...]) -> Matrix:
         for name in names:
             dtype = frame.schema[name]
             if not (dtype.is_numeric() or dtype == nw.Boolean):
-                raise InputError(f"column {name!r} must be numeric; its type is {dtype}")
+                # The name alone: a categorical type's description lists its categories.
+                raise InputError(f"column {name!r} must be numeric; its type is {type(dtype).__name__}")
         matrix = np.column_stack([_column(frame, name) for name in names]) if len(frame) else np.empty((0, 0))
     else:
-        matrix = _array(table, len(names))
+        matrix = numbers("the table", table, "n", len(names)).astype(np.float64, copy=False)
     if matrix.shape[0] == 0:
         raise InputError("the table must have at least one row; it has none")
     return np.ascontiguousarray(matrix)
@@ -54,23 +87,20 @@ def _column(frame: nw.DataFrame, name: str) -> Matrix:
     return frame[name].cast(nw.Float64).to_numpy().astype(np.float64, copy=False)
 
 
-def _array(table: Any, width: int) -> Matrix:
+def _frame(table: Any) -> Any:
+    """Return the table as a narwhals dataframe, or as it is if it is none."""
     try:
-        array = np.asarray(table)
-        if array.dtype.kind not in "biuf":
-            raise TypeError
-    except (TypeError, ValueError):
-        # The original message could quote an entry, so it is not passed on.
-        raise InputError("the table must be a dataframe or a numeric array of shape (n, d)") from None
-    if array.ndim != 2 or array.shape[1] != width:
-        raise InputError(f"the table must have shape (n, {width}), one column for each of the schema's; "
-                         f"its shape is {array.shape}")
-    return array.astype(np.float64, copy=False)
+        frame = nw.from_native(table, eager_only=True, pass_through=True)
+        if isinstance(frame, nw.DataFrame):
+            len(frame.schema)
+        return frame
+    except nw.exceptions.DuplicateError:
+        raise InputError("the table's column names must be distinct") from None
 
 
 def like(template: Any, names: tuple[str, ...], matrix: Matrix) -> Any:
     """Return a matrix as a table of the template's type: a dataframe of the same library, or else an array."""
-    frame = nw.from_native(template, eager_only=True, pass_through=True)
+    frame = _frame(template)
     if not isinstance(frame, nw.DataFrame):
         return matrix
     columns = {name: matrix[:, j] for j, name in enumerate(names)}

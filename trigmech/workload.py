@@ -15,6 +15,7 @@ from trigmech import _kernels
 from trigmech.chunks import in_order
 from trigmech.distribution import Distribution
 from trigmech.errors import InputError
+from trigmech.tables import numbers
 
 Array = NDArray[np.float64]
 Variant = Literal["fresh", "pool"]
@@ -251,14 +252,15 @@ def _exponentials(widths: tuple[float, ...]) -> list[tuple[int, int | None, int]
 
 
 def _weighted(points: ArrayLike, weights: ArrayLike | None, d: int) -> tuple[Array, Array]:
-    points = np.ascontiguousarray(points, dtype=np.float64)
-    if points.ndim != 2 or points.shape[1] != d or len(points) == 0:
-        raise InputError(f"points must have shape (n, {d}) with n of at least 1; given {points.shape}")
+    points = np.ascontiguousarray(numbers("points", points, "n", d), dtype=np.float64)
+    if len(points) == 0 or not np.isfinite(points).all():
+        raise InputError(f"points must be finite numbers of shape (n, {d}) with n of at least 1; their shape is "
+                         f"{points.shape}")
     if weights is None:
         return points, np.full(len(points), 1.0 / len(points))
-    weights = np.ascontiguousarray(weights, dtype=np.float64)
-    if weights.shape != (len(points),):
-        raise InputError(f"weights must have shape ({len(points)},); given {weights.shape}")
+    weights = np.ascontiguousarray(numbers("weights", weights, len(points)), dtype=np.float64)
+    if not np.isfinite(weights).all():
+        raise InputError("weights must be finite")
     return points, weights
 
 

@@ -1,0 +1,1 @@
+"""One file for each subject; `benchmarks.registry` lists them."""
