@@ -19,8 +19,9 @@ from numpy.typing import ArrayLike
 
 from trigmech.chunks import THREADS_VARIABLE
 
-ROUNDS, SLOW_ROUNDS = 9, 3
+ROUNDS, MOST_ROUNDS, SLOW_ROUNDS = 9, 50, 3
 QUICK_ROUNDS = 3
+ENOUGH_SECONDS = 1.0
 
 
 class Row(TypedDict):
@@ -124,9 +125,14 @@ def compare(settings: Settings, case: str, alternatives: Sequence[Alternative], 
             settings.progress(f"{case}: {a.name}, warm-up and memory")
             a.run()
             peaks[a.name] = traced_peak(a.run)
-    for turn in range(QUICK_ROUNDS if settings.quick else ROUNDS):
+    least, slow = (QUICK_ROUNDS, 1) if settings.quick else (ROUNDS, SLOW_ROUNDS)
+    began = time.perf_counter()
+    for turn in range(MOST_ROUNDS):
+        # Short runs are repeated until there is a second of them.
+        if turn >= least and (settings.quick or time.perf_counter() - began > ENOUGH_SECONDS):
+            break
         for a in alternatives:
-            if a.slow and turn >= (1 if settings.quick else SLOW_ROUNDS):
+            if a.slow and turn >= slow:
                 continue
             settings.progress(f"{case}: {a.name}, round {turn + 1}")
             gc.collect()

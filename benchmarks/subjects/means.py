@@ -38,11 +38,6 @@ def from_table(X: Array, basis: ChebyshevBasis) -> Array:
     return means
 
 
-def part_of(basis: ChebyshevBasis, every: int) -> ChebyshevBasis:
-    """Return every so-manieth function, from the second on, so that the cheap constant is not among them."""
-    return ChebyshevBasis(basis.index[1::every])
-
-
 def one_thread(X: Array, basis: ChebyshevBasis) -> Array:
     """Return trigmech's means on one thread."""
     with threads(1):
@@ -51,29 +46,33 @@ def one_thread(X: Array, basis: ChebyshevBasis) -> Array:
 
 def rows(settings: Settings) -> Iterator[Row]:
     """Yield the rows of this subject."""
+    # The formula is so slow at d >= 30 that it is given every so-manieth function only, and its time is scaled.
+    yield from _case(settings, "d=8, K=50", ChebyshevBasis.graded(8, 50), 1)
+    yield from _case(settings, "d=30, K=102", ChebyshevBasis.graded(30, 102), 5)
+    yield from _case(settings, "d=30, K=496, total degree 2", ChebyshevBasis.total_degree(30, 2), 25)
+    yield from _case(settings, "d=101, K=102", ChebyshevBasis.graded(101, 102), 10)
+
+
+def _case(settings: Settings, name: str, basis: ChebyshevBasis, every: int) -> Iterator[Row]:
     n = QUICK_ROWS if settings.quick else ROWS
-    # The formula is so slow at d >= 30 that it is given evenly spread functions only, and its time is scaled.
-    for name, basis, every in (("d=8, K=50", ChebyshevBasis.graded(8, 50), 1),
-                               ("d=30, K=102", ChebyshevBasis.graded(30, 102), 5),
-                               ("d=30, K=496, total degree 2", ChebyshevBasis.total_degree(30, 2), 25),
-                               ("d=101, K=102", ChebyshevBasis.graded(101, 102), 10)):
-        X = np.random.default_rng(0).uniform(-1.0, 1.0, (n, basis.d))
-        part = basis if every == 1 else part_of(basis, every)
+    X = np.random.default_rng(0).uniform(-1.0, 1.0, (n, basis.d))
+    # From the second function on, so that the cheap constant does not count more than its share.
+    part = basis if every == 1 else ChebyshevBasis(basis.index[1::every])
 
-        def comparable(alternative: str, means: Array, every: int = every) -> Array:
-            return means if every == 1 or alternative == "numpy, formula" else means[1::every]
+    def comparable(alternative: str, means: Array) -> Array:
+        return means if every == 1 or alternative == "numpy, formula" else means[1::every]
 
-        yield from compare(settings, f"{name}, n={n}", [
-            Alternative(f"trigmech, {thread_count()} threads", lambda: basis.means(X)),
-            Alternative("trigmech, 1 thread", lambda: one_thread(X, basis)),
-            Alternative("numpy, table", lambda: from_table(X, basis)),
-            Alternative("numpy, formula", lambda: from_formula(X, part), share=part.K / basis.K, slow=True),
-        ], "numpy, formula", work=n * basis.K, value=comparable)
+    return compare(settings, f"{name}, n={n}", [
+        Alternative(f"trigmech, {thread_count()} threads", lambda: basis.means(X)),
+        Alternative("trigmech, 1 thread", lambda: one_thread(X, basis)),
+        Alternative("numpy, table", lambda: from_table(X, basis)),
+        Alternative("numpy, formula", lambda: from_formula(X, part), share=part.K / basis.K, slow=True),
+    ], "numpy, formula", work=n * basis.K, value=comparable)
 
 
 SUBJECT = Subject(
     "Basis means",
-    "`ChebyshevBasis.means` against numpy, on uniform rows. \"formula\": cos(r arccos x) multiplied over all d columns, "
-    "with the arc cosines taken once. \"table\": all T_q(x_j) tabulated, and only columns with q > 0 multiplied. "
-    "Baseline: the formula. Rate: rows times functions per second.",
+    "`ChebyshevBasis.means` against numpy, on uniform rows. \"formula\": cos(r arccos x) multiplied over all d "
+    "columns, with the arc cosines taken once. \"table\": all T_q(x_j) tabulated, and only columns with q > 0 "
+    "multiplied. Baseline: the formula. Rate: rows times functions per second.",
     "products/s", rows)

@@ -1,0 +1,31 @@
+"""Two result files side by side."""
+
+from collections.abc import Iterator
+
+from benchmarks.report import Record
+
+
+def differences(old: Record, new: Record) -> Iterator[tuple[str, str, str, str, str, str]]:
+    """Yield subject, case, alternative, old and new ratio to the baseline, and old over new time.
+
+    The ratios were each taken within one run and may be compared across machines; the times may not, unless the
+    machine is the same and idle.
+    """
+    for subject, rows in new["subjects"].items():
+        before = {(row["case"], row["alternative"]): row for row in old["subjects"].get(subject, [])}
+        for row in rows:
+            earlier = before.get((row["case"], row["alternative"]))
+            if earlier is None:
+                continue
+            ratios = ["" if r["ratio"] is None else f"{r['ratio']:.3g}" for r in (earlier, row)]
+            faster = (f"{earlier['seconds'] / row['seconds']:.2f}" if earlier["seconds"] and row["seconds"] else "")
+            yield subject, row["case"], row["alternative"], *ratios, faster  # type: ignore[misc]
+
+
+def warnings(old: Record, new: Record) -> Iterator[str]:
+    """Yield what makes the comparison doubtful."""
+    for fact in sorted(old["machine"].keys() | new["machine"].keys()):
+        if old["machine"].get(fact) != new["machine"].get(fact):
+            yield f"{fact}: {old['machine'].get(fact)} before, {new['machine'].get(fact)} now"
+    if old["quick"] != new["quick"]:
+        yield "one of the two is a quick run"

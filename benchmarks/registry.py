@@ -1,0 +1,7 @@
+"""The subjects, in the order of the report."""
+
+from benchmarks.core import Subject
+from benchmarks.subjects import kernels, means, memory, pricing, program, release
+
+SUBJECTS: dict[str, Subject] = {"means": means.SUBJECT, "memory": memory.SUBJECT, "program": program.SUBJECT,
+                                "pricing": pricing.SUBJECT, "kernels": kernels.SUBJECT, "release": release.SUBJECT}

@@ -1,0 +1,87 @@
+"""Reproduce the thesis's tables and figures: ``python -m experiments list | run NAME | check``."""
+
+import os
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markdown import Markdown
+
+from experiments import figures, tables
+from experiments.cells import RESULTS, available
+from experiments.search import search
+
+app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False)
+console = Console()
+
+EXPERIMENTS = {
+    "table_3_1": "sizes of the data sets (seconds)",
+    "table_3_2": "worst errors of ImprovedTrigI at epsilon = 1 (minutes)",
+    "table_3_3": "worst errors of ImprovedTrigII at epsilon = 1, delta = 1e-3 (minutes)",
+    "figure_3_1": "worst error on CSN against kappa (minutes)",
+    "figure_3_2": "worst error on CRM against the rank k (minutes)",
+    "search": "which unprinted options come nearest to the thesis's tables (minutes)",
+}
+
+
+@app.command("list")
+def list_experiments() -> None:
+    """List the experiments."""
+    for name, what in EXPERIMENTS.items():
+        console.print(f"{name:<12} {what}")
+
+
+@app.command()
+def run(
+    names: Annotated[list[str], typer.Argument(help="Experiments; see 'list'. 'all' for every one.")],
+    quick: Annotated[bool, typer.Option(help="Fewer repetitions and queries; results get the suffix _quick.")] = False,
+    jobs: Annotated[int, typer.Option(help="Processes; use 1 for times that compare with the thesis's.")] = 1,
+    datasets: Annotated[str, typer.Option(help="Names, separated by commas.")] = ",".join(tables.THESIS_SETS),
+) -> None:
+    """Run experiments; finished cells are cached, so an interrupted run goes on where it was."""
+    chosen = list(EXPERIMENTS) if names == ["all"] else names
+    unknown = [name for name in chosen if name not in EXPERIMENTS]
+    if unknown:
+        raise typer.BadParameter(f"no experiment named {', '.join(unknown)}; there are {', '.join(EXPERIMENTS)}")
+    wanted = [name.strip().upper() for name in datasets.split(",")]
+    strange = [name for name in wanted if name not in tables.THESIS_SETS]
+    if strange:
+        raise typer.BadParameter(f"{', '.join(strange)} is not a data set of the thesis; there are "
+                                 f"{', '.join(tables.THESIS_SETS)}")
+    if not 1 <= jobs <= (os.cpu_count() or 1) * 2:
+        raise typer.BadParameter(f"jobs must be between 1 and twice the number of cores, not {jobs}")
+    found = available(wanted)
+    if not found:
+        console.print("no data set is available")
+        raise typer.Exit(3)
+    for name in chosen:
+        if name == "table_3_1":
+            paths = [tables.table_3_1(found)]
+        elif name in ("table_3_2", "table_3_3"):
+            paths = [tables.error_table(name, found, jobs, quick)]
+        elif name == "search":
+            paths = [search(table, found, jobs, quick) for table in ("table_3_2", "table_3_3")]
+        elif figures.FIGURES[name]["dataset"] in found:
+            paths = [figures.figure(name, jobs, quick)]
+        else:
+            console.print(f"{name} left out: it needs {figures.FIGURES[name]['dataset']}")
+            continue
+        for path in paths:
+            console.print(Markdown(path.read_text(encoding="utf-8")) if path.suffix == ".md"
+                          else path.read_text(encoding="utf-8"))
+            console.print(f"written: {os.path.relpath(path)}")
+
+
+@app.command()
+def check() -> None:
+    """Check committed results against what the project promises of them; exit status 1 if one fails."""
+    failures = tables.check(RESULTS)
+    for failure in failures:
+        console.print(f"FAILED {failure}")
+    if failures:
+        raise typer.Exit(1)
+    console.print("all checks hold")
+
+
+if __name__ == "__main__":
+    app()
