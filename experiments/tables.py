@@ -88,7 +88,8 @@ def _markdown(table: str, names: list[str], rows: list[dict[str, Any]],
               printed: dict[tuple[str, str, float | None], float], repetitions: int, queries: int) -> list[str]:
     mechanism, delta = ALGORITHM[table]
     of = {(row["dataset"], row["variant"]): row for row in rows}
-    lines = [f"# Table {table[6:].replace('_', '.')}: worst errors of {mechanism} at epsilon = 1, delta = {delta:g}", "",
+    number = table[6:].replace("_", ".")
+    lines = [f"# Table {number}: worst errors of {mechanism} at epsilon = 1, delta = {delta:g}", "",
              f"Mean over {repetitions} repetitions of the worst error over {queries} queries (the same queries in "
              "every repetition; the thesis draws them anew). Answers from the weighted points. Seconds: the slowest "
              "repetition, from the table in memory to the distribution.", "",

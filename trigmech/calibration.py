@@ -23,7 +23,7 @@ the largest value whose mu-GDP implies (epsilon, delta); this is exact, not a bo
 What can be proved of the *published* scales is computed by the ledger from these facts: each basis mean moves by at
 most 2/n, not 1/n (so K - 1 coordinates "each" 2/n, or S_1 where epsilon is pure); the mean's scale 6d/(n epsilon) is
 right; and the covariance moves by at most 4 d (n-1)/n^2 in spectral and sqrt(2) times that in Frobenius norm, by the
-identity A(D) - A(D') = ((n-1)/n^2) [(x-m)(x-m)^T - (y-m)(y-m)^T], m the mean of the other rows and |x - m| <= 2 sqrt(d).
+identity A(D) - A(D') = ((n-1)/n^2) [(x-m)(x-m)^T - (y-m)(y-m)^T], m the mean of the other rows, |x - m| <= 2 sqrt(d).
 The printed rho is computed at the *noisy* mean and may lie below the true movement; its least possible value, at mean
 0, is what the proof has to work with, and that is the charge's `floor`.
 

@@ -128,7 +128,8 @@ def _draw(made: Demonstration, schema: Schema, table: NDArray[np.float64], synth
     guarantee = made.synthesis.ledger.guarantee
     note = ", SIMULATED noise: not private" if made.synthesis.ledger.simulated else ""
     figure.suptitle(f"WDBC, released by ImprovedTrigII at ({guarantee.epsilon:.3g}, {guarantee.delta:g}){note}")
-    above, below = figure.subfigures(2, 1, height_ratios=(1.1, 1))
+    halves = figure.subfigures(2, 1, height_ratios=(1.1, 1))
+    above, below = halves[0], halves[1]
     above.suptitle("Marginals (the private ones are shown because the data set is public)", fontsize="medium")
     for j, axes in enumerate(above.subplots(2, SHOWN_COLUMNS // 2).ravel()):
         column = schema.columns[j]
