@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -128,8 +129,8 @@ def _draw(made: Demonstration, schema: Schema, table: NDArray[np.float64], synth
     guarantee = made.synthesis.ledger.guarantee
     note = ", SIMULATED noise: not private" if made.synthesis.ledger.simulated else ""
     figure.suptitle(f"WDBC, released by ImprovedTrigII at ({guarantee.epsilon:.3g}, {guarantee.delta:g}){note}")
-    halves = figure.subfigures(2, 1, height_ratios=(1.1, 1))
-    above, below = halves[0], halves[1]
+    halves: Any = figure.subfigures(2, 1, height_ratios=(1.1, 1))
+    above, below = halves
     above.suptitle("Marginals (the private ones are shown because the data set is public)", fontsize="medium")
     for j, axes in enumerate(above.subplots(2, SHOWN_COLUMNS // 2).ravel()):
         column = schema.columns[j]
@@ -150,10 +151,9 @@ def _draw(made: Demonstration, schema: Schema, table: NDArray[np.float64], synth
     scatter.set(xlabel="answer on the private table", ylabel="answer on the release", title="60 queries of each width")
     scatter.legend()
     at = np.arange(len(made.widths))
-    for shift, values, label, color, hatch in ((-0.27, made.evaluation.worst_absolute, "this release", "C0", ""),
-                                               (0.0, made.uniform.worst_absolute, "uniform points, no data", "0.75", "//"),
-                                               (0.27, THESIS, "thesis, table 3.3", "0.45", "")):
-        bars.bar(at + shift, values, 0.25, label=label, color=color, hatch=hatch)
+    bars.bar(at - 0.27, made.evaluation.worst_absolute, 0.25, label="this release", color="C0")
+    bars.bar(at, made.uniform.worst_absolute, 0.25, label="uniform points, no data", color="0.75", hatch="//")
+    bars.bar(at + 0.27, THESIS, 0.25, label="thesis, table 3.3", color="0.45")
     bars.set_xticks(at, [f"{width:g}" for width in made.widths])
     bars.set(xlabel="σ", title="Worst absolute error of 10,000 queries")
     bars.legend()

@@ -1,0 +1,63 @@
+"""Figures 3.1 and 3.2: the thesis's points under ours. Reads experiments/results only, never computes.
+
+``python -m paper_figures.draw`` writes figure_3_1.png and figure_3_2.png beside this file.
+"""
+
+import csv
+from collections import defaultdict
+from pathlib import Path
+
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+HERE = Path(__file__).parent
+RESULTS = HERE.parent / "experiments" / "results"
+
+# Axis, label, title, and the sigma whose published points come nearest to the thesis's (it does not print it).
+FIGURES = {
+    "figure_3_1": ("kappa", "κ, semi-axes in standard deviations", "CSN, ε = 1, C = 10⁴, R = 50, L = 10, k = 2", "4"),
+    "figure_3_2": ("k", "k, rank of the principal component analysis",
+                   "CRM, ε = 1, δ = 10⁻³, C = 10⁴, R = 102, L = 10, κ = 7", "4"),
+}
+
+
+def draw(name: str) -> Path:
+    """Draw one figure from results/<name>.csv."""
+    axis, label, title, shown = FIGURES[name]
+    points: dict[tuple[str, str], list[tuple[float, float, float]]] = defaultdict(list)
+    thesis: dict[float, float] = {}
+    with (RESULTS / f"{name}.csv").open(encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            at = float(row[axis])
+            points[row["variant"], row["sigma"]].append(
+                (at, float(row["worst_absolute_error"]), float(row["standard_error"])))
+            thesis[at] = float(row["thesis"])
+    figure = Figure(figsize=(11, 4.6), layout="constrained")
+    FigureCanvasAgg(figure)
+    left, right = figure.subplots(1, 2, sharey=True)
+    for axes, variant, words in ((left, "published", "the thesis's noise scales and draws"),
+                                 (right, "rigorous", "scales that satisfy the budget, uniform draws")):
+        axes.plot(list(thesis), list(thesis.values()), "x", color="0.45", markersize=5, label="thesis")
+        for (kind, sigma), series in sorted(points.items(), key=lambda item: float(item[0][1])):
+            if kind != variant:
+                continue
+            where, value, error = zip(*sorted(series), strict=True)
+            if sigma == shown:
+                axes.errorbar(where, value, yerr=error, fmt="o-", markersize=3, linewidth=0.8, color="C0",
+                              label=f"ours, σ = {sigma}")
+            else:
+                axes.plot(where, value, linewidth=0.7, color="C0", alpha=0.35,
+                          linestyle={"2": ":", "6": "--", "8": "-.", "10": "-"}[sigma], label=f"ours, σ = {sigma}")
+        axes.set(xlabel=label, yscale="log", title=words)
+        axes.grid(alpha=0.3)
+    left.set_ylabel("worst absolute error")
+    right.legend(fontsize="small", ncols=2)
+    figure.suptitle(f"Figure {name[7:].replace('_', '.')}: {title}; mean of 10 runs")
+    path = HERE / f"{name}.png"
+    figure.savefig(path, dpi=110)
+    return path
+
+
+if __name__ == "__main__":
+    for each in FIGURES:
+        print(draw(each).name)
