@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from benchmarks.core import Row
 from benchmarks.report import Record
 
 
@@ -17,9 +18,14 @@ def differences(old: Record, new: Record) -> Iterator[tuple[str, str, str, str, 
             earlier = before.get((row["case"], row["alternative"]))
             if earlier is None:
                 continue
-            ratios = ["" if r["ratio"] is None else f"{r['ratio']:.3g}" for r in (earlier, row)]
-            faster = (f"{earlier['seconds'] / row['seconds']:.2f}" if earlier["seconds"] and row["seconds"] else "")
-            yield subject, row["case"], row["alternative"], *ratios, faster  # type: ignore[misc]
+            seconds = earlier["seconds"], row["seconds"]
+            faster = f"{seconds[0] / seconds[1]:.2f}" if seconds[0] and seconds[1] else ""
+            yield subject, row["case"], row["alternative"], _ratio(earlier), _ratio(row), faster
+
+
+def _ratio(row: Row) -> str:
+    return "" if row["ratio"] is None else f"{row['ratio']:.3g}"
+
 
 
 def warnings(old: Record, new: Record) -> Iterator[str]:

@@ -7,7 +7,7 @@ import math
 from fractions import Fraction
 
 import numpy as np
-from scipy import stats
+from scipy import optimize, stats
 
 # Planted in bad input, as 7.7131 or 0.77131. No message may hold them: an exception can leave the house.
 SECRET_DIGITS = "7131"
@@ -172,3 +172,67 @@ def bernstein_tolerance(variance, bound, n, false_alarm=1e-9):
     log = math.log(2.0 / false_alarm)
     linear = 2.0 * bound * log / 3.0
     return (linear + math.sqrt(linear**2 + 8.0 * n * variance * log)) / (2.0 * n)
+
+
+# Linear programs
+
+
+def l1_fit_by_linprog(features, target, costs, cap=None):
+    """The least of costs . |u @ features - target| over distributions u (at most `cap` each), and a best dual.
+
+    Written with bounds -s <= deviation <= s, unlike the package's split into positive and negative parts.
+    """
+    m, K = features.shape
+    deviation = np.hstack([features.T, -np.eye(K)])
+    result = optimize.linprog(
+        np.concatenate([np.zeros(m), costs]),
+        A_ub=np.vstack([deviation, np.hstack([-features.T, -np.eye(K)])]), b_ub=np.concatenate([target, -target]),
+        A_eq=np.concatenate([np.ones(m), np.zeros(K)])[None], b_eq=[1.0],
+        bounds=[(0.0, cap)] * m + [(0.0, None)] * K, method="highs",
+        options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10})
+    assert result.status == 0
+    return result.fun, result.ineqlin.marginals[:K] - result.ineqlin.marginals[K:]
+
+
+# Gaussian differential privacy, by its closed form
+
+
+def gaussian_delta(epsilon, mu):
+    """The least delta of mu-GDP at epsilon: Phi(-epsilon/mu + mu/2) - e^epsilon Phi(-epsilon/mu - mu/2)."""
+    high, low = stats.norm.logcdf([-epsilon / mu + mu / 2, -epsilon / mu - mu / 2])
+    return math.exp(high) - math.exp(epsilon + low)
+
+
+def gaussian_epsilon(mu, delta):
+    """The least epsilon of mu-GDP at delta."""
+    return optimize.brentq(lambda epsilon: gaussian_delta(epsilon, mu) - delta, 0.0, 1000.0, xtol=1e-13)
+
+
+def gaussian_mu_of(epsilon, delta):
+    """The largest mu whose mu-GDP implies (epsilon, delta)."""
+    return optimize.brentq(lambda mu: gaussian_delta(epsilon, mu) - delta, 1e-3, 100.0, xtol=1e-13)
+
+
+# Continuous laws: two-sided tests with finite-sample bounds, no limit theorem
+
+
+def misfit(draws, law, false_alarm=1e-9):
+    """Kolmogorov's distance of independent draws from a law, in units of the distance that chance may reach.
+
+    Dvoretzky, Kiefer and Wolfowitz, with Massart's constant: P(distance > e) <= 2 exp(-2 n e^2) for every n. A value
+    above 1 refutes the law, with a false alarm of at most the stated probability.
+    """
+    draws = np.sort(np.ravel(draws))
+    n = len(draws)
+    below, values = np.arange(n) / n, law.cdf(draws)
+    distance = max(np.max(values - below), np.max(below + 1.0 / n - values))
+    return distance / math.sqrt(math.log(2.0 / false_alarm) / (2.0 * n))
+
+
+def dependence(first, second, law, false_alarm=1e-9):
+    """The correlation of paired draws of one law, in units of what chance may reach if all are independent.
+
+    Their probabilities, mapped to [-1, 1], have products in [-1, 1] of mean 0: Hoeffding's inequality.
+    """
+    product = (2.0 * law.cdf(np.ravel(first)) - 1.0) * (2.0 * law.cdf(np.ravel(second)) - 1.0)
+    return abs(product.mean()) / math.sqrt(2.0 * math.log(2.0 / false_alarm) / len(product))

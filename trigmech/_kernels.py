@@ -15,15 +15,29 @@ BLOCK = 256
 DEPTH, FEATURE, OUTPUT, LEAF = 0, 1, 2, 3
 
 
+# Columns by which a row of features is longer than a block: rows a power of two apart would share cache lines.
+PADDING = 8
+
+
 @njit(cache=True, nogil=True)
 def _block_features(X, low, count, offsets, degrees, features):
-    """Fill features[f, b] with T_q(X[low + b, j]) for every column j and degree 1 <= q <= degrees[j]."""
+    """Fill features[f, b] with T_q(X[low + b, j]) for every column j and degree 1 <= q <= degrees[j].
+
+    Return how many entries of the block's rows are not numbers in [-1, 1].
+    """
+    outside = 0
     for b in range(count):
         for j in range(X.shape[1]):
             if degrees[j] > 0:
                 features[offsets[j], b] = X[low + b, j]
     for j in range(X.shape[1]):
         first = offsets[j]
+        if degrees[j] == 0:
+            for b in range(count):
+                outside += not ((X[low + b, j] >= -1.0) & (X[low + b, j] <= 1.0))
+            continue
+        for b in range(count):
+            outside += not ((features[first, b] >= -1.0) & (features[first, b] <= 1.0))
         if degrees[j] > 1:
             for b in range(count):
                 features[first + 1, b] = 2.0 * features[first, b] * features[first, b] - 1.0
@@ -32,18 +46,21 @@ def _block_features(X, low, count, offsets, degrees, features):
                 features[first + q, b] = (
                     2.0 * features[first, b] * features[first + q - 1, b] - features[first + q - 2, b]
                 )
+    return outside
 
 
 @njit(cache=True, nogil=True)
 def basis_sums(X, offsets, degrees, nodes, features, stack, sums):
     """Add sum over the rows of X of each node's product to sums[node, lane].
 
-    Row b of each block adds to lane b, so the additions have one order whatever the hardware.
+    Row b of each block adds to lane b, so the additions have one order whatever the hardware. Return, as the two
+    functions below, how many entries of X are not numbers in [-1, 1]; the results mean nothing then.
     """
-    lanes = features.shape[1]
+    lanes = stack.shape[1]
+    outside = 0
     for low in range(0, X.shape[0], lanes):
         count = min(lanes, X.shape[0] - low)
-        _block_features(X, low, count, offsets, degrees, features)
+        outside += _block_features(X, low, count, offsets, degrees, features)
         for i in range(nodes.shape[0]):
             depth = nodes[i, DEPTH]
             f = nodes[i, FEATURE]
@@ -60,15 +77,17 @@ def basis_sums(X, offsets, degrees, nodes, features, stack, sums):
                     value = stack[depth - 1, b] * features[f, b]
                     stack[depth, b] = value
                     sums[i, b] += value
+    return outside
 
 
 @njit(cache=True, nogil=True)
 def basis_values(X, offsets, degrees, nodes, features, stack, out):
     """Set out[row, output] to each node's product at each row of X; the constant's column is not touched."""
-    lanes = features.shape[1]
+    lanes = stack.shape[1]
+    outside = 0
     for low in range(0, X.shape[0], lanes):
         count = min(lanes, X.shape[0] - low)
-        _block_features(X, low, count, offsets, degrees, features)
+        outside += _block_features(X, low, count, offsets, degrees, features)
         for i in range(nodes.shape[0]):
             depth = nodes[i, DEPTH]
             f = nodes[i, FEATURE]
@@ -81,15 +100,17 @@ def basis_values(X, offsets, degrees, nodes, features, stack, out):
             if k >= 0:
                 for b in range(count):
                     out[low + b, k] = stack[depth, b]
+    return outside
 
 
 @njit(cache=True, nogil=True)
 def basis_combination(X, coefficients, offsets, degrees, nodes, features, stack, out):
     """Add sum_k coefficients[k] * product_k(x) to out[row]; coefficients[i] belongs to node i of the tree."""
-    lanes = features.shape[1]
+    lanes = stack.shape[1]
+    outside = 0
     for low in range(0, X.shape[0], lanes):
         count = min(lanes, X.shape[0] - low)
-        _block_features(X, low, count, offsets, degrees, features)
+        outside += _block_features(X, low, count, offsets, degrees, features)
         for i in range(nodes.shape[0]):
             depth = nodes[i, DEPTH]
             f = nodes[i, FEATURE]
@@ -107,6 +128,7 @@ def basis_combination(X, coefficients, offsets, degrees, nodes, features, stack,
                     value = stack[depth - 1, b] * features[f, b]
                     stack[depth, b] = value
                     out[low + b] += c * value
+    return outside
 
 
 @njit(cache=True, nogil=True)
@@ -139,14 +161,3 @@ def weighted_column_sums(values, weights, out):
         w = weights[i]
         for c in range(values.shape[1]):
             out[c] += w * values[i, c]
-
-
-@njit(cache=True, nogil=True)
-def count_outside_cube(X):
-    """Return how many entries are not numbers in [-1, 1]."""
-    count = 0
-    for i in range(X.shape[0]):
-        for j in range(X.shape[1]):
-            x = X[i, j]
-            count += not ((x >= -1.0) & (x <= 1.0))
-    return count

@@ -1,6 +1,7 @@
 """Products of Chebyshev polynomials, phi_r(x) = cos(r_1 arccos x_1) ... cos(r_d arccos x_d), and their means."""
 
 import math
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -62,7 +63,8 @@ class PrefixTree:
     def work_space(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return room for one block: its features, and the products along the current path."""
         depth = int(self.nodes[:, _kernels.DEPTH].max(initial=0)) + 1
-        return np.empty((max(1, int(self.degrees.sum())), self.lanes)), np.empty((depth, self.lanes))
+        features = np.empty((max(1, int(self.degrees.sum())), self.lanes + _kernels.PADDING))
+        return features, np.empty((depth, self.lanes))
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,18 +206,17 @@ class ChebyshevBasis:
         InputError
             If X has another width or an entry is not a number in [-1, 1].
         """
-        X = self.check(X)
+        X = self._rows(X)
         out = np.empty((len(X), self.K))
         if self.constant is not None:
             out[:, self.constant] = 1.0
+        tree = self.tree
 
         def work(start: int, stop: int) -> None:
-            tree = self.tree
-            _kernels.basis_values(_block(X, start, stop), tree.offsets, tree.degrees, tree.nodes,
-                                  *tree.work_space(), out[start:stop])
+            self._inside(_kernels.basis_values(_block(X, start, stop), tree.offsets, tree.degrees, tree.nodes,
+                                               *tree.work_space(), out[start:stop]))
 
-        for _ in in_order(work, len(X), ROWS_PER_CHUNK):
-            pass
+        deque(in_order(work, len(X), ROWS_PER_CHUNK), maxlen=0)
         return out
 
     def means(self, X: ArrayLike) -> NDArray[np.float64]:
@@ -241,15 +242,15 @@ class ChebyshevBasis:
         Privacy: none; exact means of private rows are private.
         Cost: n K multiplications and additions; memory O(K) times threads, whatever n is.
         """
-        X = self.check(X)
+        X = self._rows(X)
         if len(X) == 0:
             raise InputError("X must have at least one row")
         tree = self.tree
 
         def work(start: int, stop: int) -> NDArray[np.float64]:
             sums = np.zeros((len(tree.nodes), tree.lanes))
-            _kernels.basis_sums(_block(X, start, stop), tree.offsets, tree.degrees, tree.nodes,
-                                *tree.work_space(), sums)
+            self._inside(_kernels.basis_sums(_block(X, start, stop), tree.offsets, tree.degrees, tree.nodes,
+                                             *tree.work_space(), sums))
             return sums.sum(axis=1)
 
         total = np.zeros(len(tree.nodes))
@@ -279,7 +280,7 @@ class ChebyshevBasis:
         InputError
             As :meth:`evaluate`, or if there are not K coefficients.
         """
-        X = self.check(X)
+        X = self._rows(X)
         y = numbers("coefficients", coefficients, self.K).astype(np.float64, copy=False)
         tree = self.tree
         outputs = tree.nodes[:, _kernels.OUTPUT]
@@ -287,11 +288,10 @@ class ChebyshevBasis:
         out = np.full(len(X), 0.0 if self.constant is None else y[self.constant])
 
         def work(start: int, stop: int) -> None:
-            _kernels.basis_combination(_block(X, start, stop), per_node, tree.offsets, tree.degrees, tree.nodes,
-                                       *tree.work_space(), out[start:stop])
+            self._inside(_kernels.basis_combination(_block(X, start, stop), per_node, tree.offsets, tree.degrees,
+                                                    tree.nodes, *tree.work_space(), out[start:stop]))
 
-        for _ in in_order(work, len(X), ROWS_PER_CHUNK):
-            pass
+        deque(in_order(work, len(X), ROWS_PER_CHUNK), maxlen=0)
         return out
 
     def l1_sensitivity(self, n: int) -> float:
@@ -314,16 +314,13 @@ class ChebyshevBasis:
     def _spreads(self) -> tuple[float, float]:
         return sensitivity.l1_spread(self.index), sensitivity.l2_spread(self.index)
 
-    def check(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Return X as an array of shape (n, d) if all its entries are numbers in [-1, 1], else raise InputError."""
-        X = numbers("X", X, "n", self.d)
-        def outside(start: int, stop: int) -> int:
-            return int(_kernels.count_outside_cube(_block(X, start, stop)))
+    def _rows(self, X: ArrayLike) -> NDArray:
+        return numbers("X", X, "n", self.d)
 
-        if any(in_order(outside, len(X), ROWS_PER_CHUNK)):
+    def _inside(self, outside: int) -> None:
+        if outside:
             raise InputError(f"X must lie in the cube [-1, 1]^{self.d}, but an entry is outside or not a number; "
                              "Schema.to_cube maps a table there and clips it")
-        return X
 
 
 def _block(X: NDArray, start: int, stop: int) -> NDArray[np.float64]:

@@ -174,7 +174,7 @@ class _Problem:
     def __init__(self, basis: ChebyshevBasis, points: ArrayLike | Grid, target: ArrayLike, weights: ArrayLike | None,
                  max_weight: float | None, levels: int | None) -> None:
         self.basis = basis
-        self.points = points if isinstance(points, Grid) else basis.check(points)
+        self.points = points if isinstance(points, Grid) else numbers("points", points, "m", basis.d)
         self.m = len(self.points)
         if self.m == 0:
             raise InputError("there must be at least one candidate point")

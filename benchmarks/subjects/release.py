@@ -62,5 +62,5 @@ SUBJECT = Subject(
     "`synthesize` from a table in memory to the distribution, with simulated noise (hardened noise costs 20 "
     "microseconds a number and 2 seconds once). \"thesis's sizes\": 10 000 candidates, 50 functions for "
     "ImprovedTrigI and 102 for ImprovedTrigII, rank 2, 10 iterations, ties \"last\", scale 7. Ratio: the thesis's "
-    "time in the case, on a machine of its day, over ours.",
+    "time in the case, on its own machine, over ours.",
     "", rows)

@@ -1,0 +1,339 @@
+import highspy
+import numpy as np
+import oracles
+import pytest
+
+from trigmech import fit as fit_module
+from trigmech.basis import ChebyshevBasis
+from trigmech.errors import (
+    InfeasibleError,
+    InputError,
+    NumericalError,
+    SolverTimeoutError,
+    UnboundedError,
+)
+from trigmech.fit import fit_l1, solve
+from trigmech.grid import Grid, round_to_grid
+
+
+def problem(d, K, m, kind="noisy", seed=0):
+    """A basis, candidates, and a target: a mixture's means as they are, with noise, or far from any mixture's."""
+    rng = np.random.default_rng([seed, d, K, m])
+    basis = ChebyshevBasis.graded(d, K)
+    points = rng.uniform(-1.0, 1.0, (m, d))
+    exact = oracles.products_by_series(points, basis.index).T @ rng.dirichlet(np.ones(m))
+    noise = {"exact": 0.0, "noisy": 0.05, "far outside": 3.0}[kind]
+    return basis, points, exact + noise * rng.standard_normal(K)
+
+
+def rounded(values, levels):
+    return values if levels is None else np.ceil(values * levels - 0.5) / levels
+
+
+def objective_of(basis, points, weights, target, costs=1.0, levels=None):
+    features = rounded(oracles.products_by_series(points, basis.index), levels)
+    return float(np.sum(costs * np.abs(weights @ features - target)))
+
+
+def optimum_of(basis, points, target, costs=None, cap=None, levels=None):
+    features = rounded(oracles.products_by_series(points, basis.index), levels)
+    costs = np.ones(basis.K) if costs is None else costs
+    return oracles.l1_fit_by_linprog(features, target, costs, cap)
+
+
+SMALL = [(1, 4, 7), (1, 9, 30), (2, 6, 40), (3, 10, 60), (4, 15, 50), (2, 1, 5)]
+OPTIONS = {
+    "plain": {},
+    "costs": {"weights": True},
+    "cap": {"max_weight": 0.21},
+    "levels": {"levels": 7},
+    "costs, cap and levels": {"weights": True, "max_weight": 0.21, "levels": 4},
+}
+
+
+# The optimum
+
+
+@pytest.mark.parametrize("method", ["auto", "columns", "whole"])
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+@pytest.mark.parametrize(("d", "K", "m"), SMALL)
+def test_the_optimum_is_linprogs(d, K, m, options, method):
+    basis, points, target = problem(d, K, m)
+    options = dict(options)
+    if options.pop("weights", False):
+        # One mean that costs nothing among others that cost from 0.1 to 10.
+        options["weights"] = np.geomspace(0.1, 10.0, K) * (np.arange(K) != 1)
+    fit = fit_l1(basis, points, target, method=method, **options)
+    optimum, _ = optimum_of(basis, points, target, options.get("weights"), options.get("max_weight"),
+                            options.get("levels"))
+    assert fit.status == "optimal"
+    assert fit.objective == pytest.approx(optimum, rel=1e-8, abs=1e-8)
+
+
+@pytest.mark.parametrize("cap", [None, 0.02])
+@pytest.mark.parametrize("kind", ["noisy", "exact", "far outside"])
+def test_column_generation_reaches_the_optimum_of_the_whole_program(kind, cap):
+    basis, points, target = problem(5, 60, 2000, kind)
+    columns = fit_l1(basis, points, target, max_weight=cap, method="columns")
+    whole = fit_l1(basis, points, target, max_weight=cap, method="whole")
+    # A target that is met exactly has the optimum 0, of which only absolute errors make sense.
+    assert columns.objective == pytest.approx(whole.objective, rel=1e-8, abs=1e-8 * basis.K)
+    assert columns.iterations > 1
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_degenerate_exact_targets_on_a_grid_are_met(seed):
+    rng = np.random.default_rng(seed)
+    basis, grid = ChebyshevBasis.tensor(3, 4), Grid(3, 40)
+    rows = round_to_grid(rng.uniform(-1.0, 1.0, (50, 3)) ** 3, 40)
+    fit = fit_l1(basis, grid, oracles.products_by_series(rows, basis.index).mean(axis=0))
+    assert fit.objective <= 1e-8 * basis.K
+
+
+@pytest.mark.parametrize("options", [{}, {"levels": 9}, {"max_weight": 0.05}, {"levels": 9, "max_weight": 0.05}],
+                         ids=str)
+@pytest.mark.parametrize(("d", "N", "t"), [(1, 300, 6), (2, 30, 4), (3, 9, 3)])
+def test_a_full_grid_is_the_same_as_its_points(d, N, t, options):
+    grid, basis = Grid(d, N), ChebyshevBasis.tensor(d, t)
+    target = np.random.default_rng(d).uniform(-0.5, 0.5, basis.K)
+    of_points = fit_l1(basis, grid.take(np.arange(len(grid))), target, **options)
+    of_grid = fit_l1(basis, grid, target, **options)
+    assert of_grid.objective == pytest.approx(of_points.objective, rel=1e-8)
+    assert objective_of(basis, grid.take(np.arange(len(grid))), of_grid.weights, target,
+                        levels=options.get("levels")) == pytest.approx(of_grid.objective, rel=1e-9)
+
+
+@pytest.mark.parametrize(("d", "N", "t"), [(2, 1000, 4), (3, 100, 3)])
+def test_a_million_points_are_fitted_to_a_certified_gap(d, N, t):
+    grid, basis = Grid(d, N), ChebyshevBasis.tensor(d, t)
+    target = np.random.default_rng(N).uniform(-0.5, 0.5, basis.K)
+    fit = fit_l1(basis, grid, target)
+    atoms = np.flatnonzero(fit.weights)
+    assert fit.weights.shape == (10**6,)
+    assert objective_of(basis, grid.take(atoms), fit.weights[atoms], target) == pytest.approx(fit.objective, rel=1e-9)
+    assert fit.gap <= 1e-8 * fit.objective
+    # An optimum on a part of the candidates cannot be below the bound for all.
+    part = grid.take(np.random.default_rng(1).integers(len(grid), size=3000))
+    assert optimum_of(basis, part, target)[0] >= fit.objective - fit.gap
+
+
+# Weights
+
+
+@pytest.mark.parametrize("method", ["columns", "whole"])
+@pytest.mark.parametrize("kind", ["noisy", "exact", "far outside"])
+@pytest.mark.parametrize("cap", [None, 0.5, 0.03])
+def test_weights_are_a_distribution_under_the_cap(cap, kind, method):
+    basis, points, target = problem(2, 12, 49, kind)
+    fit = fit_l1(basis, points, target, max_weight=cap, method=method)
+    assert fit.weights.shape == (49,)
+    assert (fit.weights >= 0).all()
+    assert fit.weights.sum() == pytest.approx(1.0, abs=1e-12)
+    assert cap is None or fit.weights.max() <= cap * (1.0 + 1e-6)
+
+
+@pytest.mark.parametrize("m", [3, 49])
+def test_the_least_cap_makes_the_weights_equal(m):
+    # 49 * (1/49) is below 1 in floating point, yet 1/49 is a cap of 1/m.
+    basis, points, target = problem(2, 12, m)
+    fit = fit_l1(basis, points, target, max_weight=1 / m)
+    np.testing.assert_allclose(fit.weights, 1 / m, rtol=1e-6)
+
+
+def test_one_candidate_gets_all_the_weight():
+    basis, points, target = problem(3, 8, 1)
+    fit = fit_l1(basis, points, target)
+    np.testing.assert_array_equal(fit.weights, [1.0])
+    assert fit.objective == pytest.approx(objective_of(basis, points, np.ones(1), target), rel=1e-12)
+    assert fit.gap <= 1e-8 * fit.objective
+
+
+# The certificate
+
+
+def refutes(fit, claimed):
+    """Whether the certificate proves that no feasible weights have an objective as low as claimed."""
+    return claimed < fit.objective - fit.gap
+
+
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+@pytest.mark.parametrize(("d", "K", "m"), [(1, 9, 30), (3, 10, 400)])
+def test_the_certificate_refutes_a_lower_objective_and_never_the_optimum(d, K, m, options):
+    basis, points, target = problem(d, K, m, "far outside")
+    options = dict(options)
+    costs = np.geomspace(0.1, 10.0, K) if options.pop("weights", False) else np.ones(K)
+    levels = options.get("levels")
+    fit = fit_l1(basis, points, target, weights=costs, method="columns", **options)
+    optimum, _ = optimum_of(basis, points, target, costs, options.get("max_weight"), levels)
+    assert fit.objective == pytest.approx(objective_of(basis, points, fit.weights, target, costs, levels), rel=1e-10)
+    assert not refutes(fit, optimum * (1.0 + 1e-10))
+    assert refutes(fit, 0.99 * fit.objective)
+
+
+@pytest.mark.parametrize("solves", [1, 2, 4])
+def test_the_gap_of_interrupted_weights_is_a_true_bound(monkeypatch, solves):
+    basis, points, target = problem(3, 60, 5000)
+    optimum, _ = optimum_of(basis, points, target)
+    finish = fit_module._Master.solve
+    calls = []
+
+    def interrupted(master, seconds):
+        calls.append(seconds)
+        return finish(master, seconds) if len(calls) <= solves else "time limit"
+
+    monkeypatch.setattr(fit_module._Master, "solve", interrupted)
+    fit = fit_l1(basis, points, target, method="columns")
+    assert fit.status == "time limit"
+    assert fit.weights.sum() == pytest.approx(1.0, abs=1e-12)
+    assert fit.objective == pytest.approx(objective_of(basis, points, fit.weights, target), rel=1e-10)
+    # The point of the gap: these weights are visibly not optimal, and it says by how much at most.
+    assert fit.objective > 1.001 * optimum >= 1.001 * (fit.objective - fit.gap) * (1.0 - 1e-10)
+
+
+@pytest.mark.parametrize("options", [{}, {"cap": 0.15}, {"levels": 5}, {"cap": 0.15, "levels": 5}], ids=str)
+def test_any_dual_in_the_box_bounds_the_optimum_from_below_and_the_best_one_attains_it(options):
+    basis, points, target = problem(2, 12, 45, "far outside")
+    costs = np.linspace(0.5, 2.0, basis.K)
+    certificate = fit_module._Problem(basis, points, target, costs, options.get("cap"), options.get("levels"))
+    optimum, best = optimum_of(basis, points, target, costs, **options)
+
+    def bound(dual):
+        return certificate.lower_bound(dual, certificate.price(dual))
+
+    rng = np.random.default_rng(3)
+    near = [np.clip(best + rng.normal(0.0, 0.1, basis.K), -costs, costs) for _ in range(100)]
+    anywhere = [rng.uniform(-costs, costs) for _ in range(100)]
+    assert max(map(bound, near + anywhere)) <= optimum * (1.0 + 1e-10)
+    assert bound(np.clip(best, -costs, costs)) == pytest.approx(optimum, rel=1e-8)
+    # A dual outside the box proves nothing: scaled up, it "refutes" the optimum.
+    assert bound(1.5 * best) > 1.01 * optimum
+
+
+# Outcomes
+
+
+def model(cost, lower, upper, rows=(), **options):
+    """HiGHS with a program in nonnegative-or-bounded columns and dense rows (lower, upper, coefficients)."""
+    highs = highspy.Highs()
+    highs.setOptionValue("output_flag", False)
+    for name, value in options.items():
+        assert highs.setOptionValue(name, value) == highspy.HighsStatus.kOk
+    numbers = np.arange(len(cost), dtype=np.int32)
+    for column in zip(lower, upper, strict=True):
+        highs.addVar(*column)
+    highs.changeColsCost(len(cost), numbers, np.asarray(cost, dtype=np.float64))
+    for low, high, coefficients in rows:
+        highs.addRow(low, high, len(cost), numbers, np.asarray(coefficients, dtype=np.float64))
+    return highs
+
+
+def test_solve_tells_an_optimum():
+    highs = model([1.0, 2.0], [0.0, 0.0], [np.inf, np.inf], [(1.0, 1.0, [1.0, 1.0])])
+    assert solve(highs) is True
+    assert highs.getInfo().objective_function_value == 1.0
+
+
+@pytest.mark.parametrize("presolve", ["on", "off"])
+def test_solve_tells_infeasible(presolve):
+    with pytest.raises(InfeasibleError):
+        solve(model([1.0, 1.0], [0.0, 0.0], [1.0, 1.0], [(3.0, 3.0, [1.0, 1.0])], presolve=presolve))
+
+
+@pytest.mark.parametrize("presolve", ["on", "off"])
+def test_solve_tells_unbounded(presolve):
+    with pytest.raises(UnboundedError):
+        solve(model([-1.0, 0.0], [0.0, 0.0], [np.inf, np.inf], [(0.0, 0.0, [1.0, -1.0])], presolve=presolve))
+
+
+def hard(**options):
+    rng = np.random.default_rng(0)
+    rows = [(1.0, np.inf, rng.uniform(0.1, 1.0, 30)) for _ in range(30)]
+    return model(np.ones(30), np.zeros(30), np.full(30, np.inf), rows, presolve="off", **options)
+
+
+def test_solve_tells_a_limit_of_iterations_or_time():
+    assert solve(hard(simplex_iteration_limit=1)) is False
+    assert solve(hard(), seconds=0.0) is False
+    assert solve(hard()) is True
+
+
+def test_solve_counts_the_time_of_each_run_afresh():
+    highs = hard()
+    assert solve(highs, seconds=60.0) is True
+    highs.clearSolver()
+    assert solve(highs, seconds=60.0) is True
+    assert highs.getOptionValue("time_limit")[1] > 60.0
+
+
+def test_solve_does_not_take_another_outcome_for_an_answer():
+    with pytest.raises(NumericalError, match="status"):
+        solve(highspy.Highs())
+
+
+@pytest.mark.parametrize(("m", "cap"), [(4, 0.2), (49, 0.02)])
+def test_a_cap_below_one_over_m_is_infeasible(m, cap):
+    basis, points, target = problem(2, 6, m)
+    with pytest.raises(InfeasibleError, match="at least 1/m"):
+        fit_l1(basis, points, target, max_weight=cap)
+
+
+def test_a_time_limit_that_passes_before_any_weights_is_an_error_that_names_it():
+    basis, points, target = problem(6, 80, 4000)
+    with pytest.raises(SolverTimeoutError, match="1e-09 s"):
+        fit_l1(basis, points, target, time_limit=1e-9)
+
+
+def test_whatever_a_short_time_limit_leaves_is_certified():
+    # Which limits pass before the first weights, and which after the last, depends on the machine.
+    basis, points, target = problem(3, 60, 5000)
+    optimum, _ = optimum_of(basis, points, target)
+    for limit in np.geomspace(1e-3, 0.3, 12):
+        try:
+            fit = fit_l1(basis, points, target, time_limit=limit, method="columns")
+        except SolverTimeoutError:
+            continue
+        assert fit.weights.sum() == pytest.approx(1.0, abs=1e-12)
+        assert objective_of(basis, points, fit.weights, target) == pytest.approx(fit.objective, rel=1e-9)
+        assert fit.objective - fit.gap <= optimum * (1.0 + 1e-10)
+        assert fit.status == "time limit" or fit.gap <= 1e-8 * fit.objective
+    assert fit_l1(basis, points, target, time_limit=600.0, method="columns").status == "optimal"
+
+
+# Bad input
+
+BAD = {
+    "target with NaN": {"target": [0.0, np.nan, 0.0]},
+    "infinite target": {"target": [0.0, np.inf, 0.0]},
+    "short target": {"target": [0.0, 0.0]},
+    "square target": {"target": np.zeros((3, 3))},
+    "target of strings": {"target": ["a", "b", "c"]},
+    "negative cost": {"weights": [1.0, -1.0, 1.0]},
+    "cost that is NaN": {"weights": [1.0, np.nan, 1.0]},
+    "too few costs": {"weights": [1.0]},
+    "candidates outside the cube": {"points": [[0.0, 1.1], [0.0, 0.0]]},
+    "candidate that is NaN": {"points": [[0.0, np.nan], [0.0, 0.0]]},
+    "candidates of another width": {"points": np.zeros((4, 3))},
+    "grid of another width": {"points": Grid(3, 5)},
+    "no candidates": {"points": np.zeros((0, 2))},
+    "unknown method": {"method": "simplex"},
+    "time limit 0": {"time_limit": 0},
+    "negative time limit": {"time_limit": -1.0},
+    "time limit that is NaN": {"time_limit": np.nan},
+    "cap 0": {"max_weight": 0.0},
+    "cap that is NaN": {"max_weight": np.nan},
+    "levels 0": {"levels": 0},
+}
+
+
+@pytest.mark.parametrize("changes", BAD.values(), ids=BAD)
+def test_bad_input_is_refused(changes):
+    good = {"points": np.zeros((5, 2)), "target": np.zeros(3)}
+    basis = ChebyshevBasis.graded(2, 3)
+    fit_l1(basis, **good)
+    with pytest.raises(InputError):
+        fit_l1(basis, **{**good, **changes})
+
+
+def test_a_whole_matrix_that_is_too_large_is_refused_and_the_other_method_named():
+    with pytest.raises(InputError, match="columns"):
+        fit_l1(ChebyshevBasis.tensor(2, 8), Grid(2, 1000), np.zeros(64), method="whole")
