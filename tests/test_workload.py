@@ -241,3 +241,11 @@ def test_bad_points_are_refused_without_quoting_them(make, points):
 def test_there_is_one_weight_for_each_point(make, weights):
     with pytest.raises(InputError, match=r"\(3,\)"):
         make(7).answers(points_of_cube(3), weights)
+
+
+@pytest.mark.parametrize("variant", ["fresh", "pool"])
+def test_answers_under_the_uniform_distribution_equal_a_fine_grid_of_midpoints(variant):
+    workload = GaussianKernels(2, seed=3, n_queries=20, widths=(0.5, 2.0), variant=variant)
+    nodes = (2.0 * np.arange(400) + 1.0 - 400) / 400
+    grid = np.stack(np.meshgrid(nodes, nodes), axis=-1).reshape(-1, 2)
+    np.testing.assert_allclose(workload.uniform_answers(), workload.answers(grid), rtol=1e-5)

@@ -46,7 +46,7 @@ def demo(
         made = demonstration.run(folder, tm.Budget(epsilon, delta), rows, seed, status.update)
     table = Table(title="Worst error of 10,000 Gaussian kernel queries (W1)")
     table.add_column("σ", justify="right")
-    for name in ("this release", "uniform points, no data", "thesis, table 3.3", "this release, relative"):
+    for name in ("this release", "uniform cube, no data", "thesis, table 3.3", "this release, relative"):
         table.add_column(name, justify="right")
     for i, width in enumerate(made.widths):
         table.add_row(f"{width:g}", f"{made.evaluation.worst_absolute[i]:.4f}",

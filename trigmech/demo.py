@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trigmech.budget import Budget
-from trigmech.distribution import Distribution
 from trigmech.errors import InputError
 from trigmech.evaluate import Evaluation, evaluate
 from trigmech.mechanisms import ImprovedTrigII, Synthesis, synthesize
@@ -32,7 +31,7 @@ class Demonstration:
     ----------
     synthesis : Synthesis
     evaluation, uniform : Evaluation
-        On W1, of the release and of uniform points of the cube.
+        On W1, of the release and of the uniform distribution on the cube.
     widths : tuple of float
         The sigma of the columns of the evaluations.
     table, picture : Path
@@ -93,8 +92,7 @@ def run(folder: Path, budget: Budget, rows: int, seed: int | None, say: Callable
     X = schema.to_cube(table)
     workload = GaussianKernels(schema.d, seed=2014)
     evaluation = evaluate(workload, X, synthesis.distribution)
-    points = np.random.default_rng(seed).uniform(-1.0, 1.0, (10_000, schema.d))
-    uniform = evaluate(workload, X, Distribution(points, np.full(len(points), 1.0 / len(points))))
+    uniform = Evaluation(evaluation.truth, workload.uniform_answers())
     say("writing the synthetic table and the picture")
     made = Demonstration(synthesis, evaluation, uniform, workload.widths, folder / "synthetic.csv", folder / "demo.png")
     _write_table(made.table, schema.names, synthetic)
@@ -152,7 +150,7 @@ def _draw(made: Demonstration, schema: Schema, table: NDArray[np.float64], synth
     scatter.legend()
     at = np.arange(len(made.widths))
     bars.bar(at - 0.27, made.evaluation.worst_absolute, 0.25, label="this release", color="C0")
-    bars.bar(at, made.uniform.worst_absolute, 0.25, label="uniform points, no data", color="0.75", hatch="//")
+    bars.bar(at, made.uniform.worst_absolute, 0.25, label="uniform cube, no data", color="0.75", hatch="//")
     bars.bar(at + 0.27, THESIS, 0.25, label="thesis, table 3.3", color="0.45")
     bars.set_xticks(at, [f"{width:g}" for width in made.widths])
     bars.set(xlabel="σ", title="Worst absolute error of 10,000 queries")
