@@ -7,6 +7,7 @@ import csv
 from collections import defaultdict
 from pathlib import Path
 
+import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
@@ -15,7 +16,7 @@ RESULTS = HERE.parent / "experiments" / "results"
 
 # Axis, label, title, and the sigma whose published points come nearest to the thesis's (it does not print it).
 FIGURES = {
-    "figure_3_1": ("kappa", "κ, semi-axes in standard deviations", "CSN, ε = 1, C = 10⁴, R = 50, L = 10, k = 2", "4"),
+    "figure_3_1": ("kappa", "κ, semi-axes in standard deviations", "CSN, ε = 1, C = 10⁴, R = 50, L = 10, k = 2", "2"),
     "figure_3_2": ("k", "k, rank of the principal component analysis",
                    "CRM, ε = 1, δ = 10⁻³, C = 10⁴, R = 102, L = 10, κ = 7", "4"),
 }
@@ -32,7 +33,7 @@ def draw(name: str) -> Path:
             points[row["variant"], row["sigma"]].append(
                 (at, float(row["worst_absolute_error"]), float(row["standard_error"])))
             thesis[at] = float(row["thesis"])
-    figure = Figure(figsize=(11, 4.6), layout="constrained")
+    figure = Figure(figsize=(11, 5), layout="constrained")
     FigureCanvasAgg(figure)
     left, right = figure.subplots(1, 2, sharey=True)
     for axes, variant, words in ((left, "published", "the thesis's noise scales and draws"),
@@ -42,17 +43,18 @@ def draw(name: str) -> Path:
             if kind != variant:
                 continue
             where, value, error = zip(*sorted(series), strict=True)
+            style = {"2": ":", "4": "--", "6": "-.", "8": (0, (6, 1, 1, 1, 1, 1)), "10": "-"}[sigma]
+            axes.plot(where, value, linewidth=1.8 if sigma == shown else 0.8, color="C0", linestyle=style,
+                      alpha=1.0 if sigma == shown else 0.6, label=f"ours, σ = {sigma}")
             if sigma == shown:
-                axes.errorbar(where, value, yerr=error, fmt="o-", markersize=3, linewidth=0.8, color="C0",
-                              label=f"ours, σ = {sigma}")
-            else:
-                axes.plot(where, value, linewidth=0.7, color="C0", alpha=0.35,
-                          linestyle={"2": ":", "6": "--", "8": "-.", "10": "-"}[sigma], label=f"ours, σ = {sigma}")
+                low, high = np.subtract(value, error), np.add(value, error)
+                axes.fill_between(where, low, high, color="C0", alpha=0.2, linewidth=0)
         axes.set(xlabel=label, yscale="log", title=words)
         axes.grid(alpha=0.3)
     left.set_ylabel("worst absolute error")
-    right.legend(fontsize="small", ncols=2)
-    figure.suptitle(f"Figure {name[7:].replace('_', '.')}: {title}; mean of 10 runs")
+    handles, labels = right.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=6, fontsize="small")
+    figure.suptitle(f"Figure {name[7:].replace('_', '.')}: {title}; mean of 10 runs, thick: ± 1 standard error")
     path = HERE / f"{name}.png"
     figure.savefig(path, dpi=110)
     return path
