@@ -199,8 +199,9 @@ class EllipsoidMechanism:
         R: functions, by ascending total degree, see :meth:`ChebyshevBasis.graded`. Default 2 d + 1: the constant, and
         T_1 and T_2 of every column.
     rank, iterations : int
-        k and L of the private subspace iteration; a rank above d is cut to d. The defaults did best, of a few round
-        values, on five of the thesis's data sets together.
+        k and L of the private subspace iteration; a rank above d is cut to d. Default rank: 8 for ImprovedTrigI, whose
+        noise grows with it, and d for ImprovedTrigII, where rigorous Gaussian noise is the same for any rank above 1.
+        These did best, of a few round values, on five of the thesis's data sets together.
     scale : float, optional
         kappa: semi-axes in standard deviations. Default sqrt(rank + 2), with which uniform points have the released
         covariance.
@@ -244,10 +245,11 @@ class EllipsoidMechanism:
     """
 
     approximate: ClassVar[bool]
+    default_rank: ClassVar[int | None]
 
     n_candidates: int = 10_000
     n_basis: int | None = None
-    rank: int = 8
+    rank: int | None = None
     iterations: int = 3
     scale: float | None = None
     smoothness: int = 4
@@ -287,7 +289,7 @@ class EllipsoidMechanism:
         grid = None if self.grid is None else _size(self.grid, sizes.grid)
         highest = None if self.degree is None else _size(self.degree, sizes.degree) - 1
         basis = ChebyshevBasis.graded(d, self.n_basis or 2 * d + 1, highest, self.ties)
-        rank = min(self.rank, d)
+        rank = min(self.rank or self.default_rank or d, d)
         charges = plan(basis, n, budget, self.calibration, self.approximate, rank, self.iterations)
         released = release(measure(X, basis, grid=grid, covariance=True), basis, charges, self.calibration, ledger,
                            noise, rng, rank, self.iterations)
@@ -311,6 +313,7 @@ class ImprovedTrigI(EllipsoidMechanism):
     """
 
     approximate: ClassVar[bool] = False
+    default_rank: ClassVar[int | None] = 8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -325,6 +328,7 @@ class ImprovedTrigII(EllipsoidMechanism):
     """
 
     approximate: ClassVar[bool] = True
+    default_rank: ClassVar[int | None] = None
 
 
 @dataclass(frozen=True, eq=False)
