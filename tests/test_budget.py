@@ -1,0 +1,205 @@
+import math
+
+import numpy as np
+import oracles
+import pytest
+
+from trigmech.budget import Budget, Charge, Ledger, epsilon_of, gaussian_mu
+from trigmech.errors import BudgetError
+
+
+def laplace(scale, sensitivity=1.0, count=1, norm="L1", floor=None):
+    return Charge("values", "laplace", scale, sensitivity, norm, count, "given", floor=floor)
+
+
+def gaussian(scale, sensitivity=1.0, count=1, floor=None):
+    return Charge("values", "gaussian", scale, sensitivity, "L2", count, "given", floor=floor)
+
+
+# Budgets and charges
+
+
+@pytest.mark.parametrize("epsilon", [0, -1, math.nan, math.inf, -math.inf, "one", None, [1.0]])
+def test_epsilon_is_positive_and_finite(epsilon):
+    with pytest.raises(BudgetError, match="epsilon"):
+        Budget(epsilon)
+
+
+@pytest.mark.parametrize("delta", [-0.1, 1, 1.5, math.nan, math.inf, "small", None])
+def test_delta_is_at_least_0_and_below_1(delta):
+    with pytest.raises(BudgetError, match="delta"):
+        Budget(1.0, delta)
+
+
+@pytest.mark.parametrize("number", [2, 2.0, np.float32(2), np.int64(2), "2"])
+def test_a_budget_holds_floats_whatever_it_was_given(number):
+    budget = Budget(number, np.float64(0.25))
+    assert (type(budget.epsilon), type(budget.delta)) == (float, float)
+    assert budget == Budget(2.0, 0.25)
+    assert str(budget) == "(2, 0.25)"
+
+
+@pytest.mark.parametrize(("law", "norm"), [("laplace", "L2"), ("gaussian", "L1"), ("gaussian", "each")])
+def test_a_law_goes_with_its_own_norm(law, norm):
+    with pytest.raises(BudgetError, match="does not go with"):
+        Charge("x", law, 1.0, 1.0, norm, 1, "given")
+
+
+@pytest.mark.parametrize("bad", [0.0, -1.0, math.nan, math.inf])
+def test_a_charge_without_noise_is_refused(bad):
+    with pytest.raises(BudgetError, match="scale"):
+        laplace(bad)
+
+
+@pytest.mark.parametrize("bad", [-1.0, math.nan, math.inf])
+def test_a_sensitivity_is_finite_and_not_negative(bad):
+    with pytest.raises(BudgetError, match="sensitivity"):
+        gaussian(1.0, bad)
+
+
+# Proved epsilons
+
+
+def test_pure_epsilons_add_up():
+    charges = [laplace(2.0), laplace(0.5, 0.1, 3), laplace(4.0, 0.2, 10, "each"), laplace(1.0, 0.0)]
+    assert epsilon_of(charges, 0.0) == pytest.approx(0.5 + 0.6 + 0.5, rel=1e-14)
+    assert epsilon_of([], 0.0) == epsilon_of([], 1e-3) == 0.0
+
+
+def test_gaussian_noise_proves_nothing_at_delta_0():
+    assert epsilon_of([laplace(1.0), gaussian(1.0)], 0.0) == math.inf
+
+
+@pytest.mark.parametrize("delta", [1e-9, 1e-3, 0.2])
+@pytest.mark.parametrize("parts", [[(1.0, 1.0, 1)], [(3.0, 2.0, 5), (10.0, 1.0, 1)], [(30.0, 1.0, 2), (40.0, 0.5, 9)]])
+def test_gaussian_charges_compose_to_the_closed_form(parts, delta):
+    mu = math.sqrt(sum(count * (sensitivity / scale) ** 2 for scale, sensitivity, count in parts))
+    got = epsilon_of([gaussian(*part) for part in parts], delta)
+    # Never below what holds, and not visibly above.
+    expected = oracles.gaussian_epsilon(mu, delta) if oracles.gaussian_delta(0.0, mu) > delta else 0.0
+    assert expected * (1.0 - 1e-9) <= got <= expected + 1e-6
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-3), (0.05, 1e-8), (20.0, 1e-5), (1e-3, 0.4)])
+def test_gaussian_mu_is_the_largest_that_implies_the_budget(epsilon, delta):
+    mu = gaussian_mu(Budget(epsilon, delta))
+    assert oracles.gaussian_delta(epsilon, mu) <= delta
+    assert mu == pytest.approx(oracles.gaussian_mu_of(epsilon, delta), rel=1e-6)
+
+
+def test_one_laplace_coordinate_has_its_closed_form():
+    # delta(epsilon) = 1 - exp((epsilon - a)/2) for shift/scale = a.
+    for a, delta in ((1.0, 0.1), (0.3, 0.01), (4.0, 1e-4)):
+        expected = a + 2.0 * math.log(1.0 - delta)
+        got = epsilon_of([laplace(1.0 / a, norm="each")], delta)
+        assert expected <= got <= expected + 3e-4
+
+
+def test_a_vector_of_pure_epsilon_counts_as_the_worst_mechanism_of_that_epsilon():
+    # delta(epsilon') = (e^epsilon - e^epsilon') / (1 + e^epsilon), of randomised response.
+    for epsilon, delta in ((1.0, 0.1), (0.3, 0.01)):
+        expected = math.log(math.exp(epsilon) - delta * (1.0 + math.exp(epsilon)))
+        got = epsilon_of([laplace(1.0 / epsilon)], delta)
+        assert expected <= got <= expected + 3e-4
+
+
+def privacy_losses(shift, count, mu, size, rng):
+    """Draws of ln p(z)/q(z), z from p: `count` Laplace coordinates of scale 1 moved by shift, and a Gaussian."""
+    z = rng.laplace(size=(size, count))
+    return (np.abs(z - shift) - np.abs(z)).sum(axis=1) + rng.normal(mu**2 / 2.0, mu, size)
+
+
+def test_laplace_and_gaussian_together_agree_with_simulated_privacy_losses():
+    # delta(epsilon) = E max(0, 1 - exp(epsilon - loss)) of independent losses.
+    shift, count, mu, delta, size = 0.15, 50, 0.5, 0.05, 200_000
+    charges = [laplace(1.0, shift, count, "each"), gaussian(1.0, mu)]
+    epsilon = epsilon_of(charges, delta)
+    assert epsilon < epsilon_of(charges[:1], 0.0)
+    losses = privacy_losses(shift, count, mu, size, np.random.default_rng(4))
+
+    def simulated(at):
+        return np.maximum(0.0, 1.0 - np.exp(at - losses))
+
+    terms = simulated(epsilon)
+    # The terms lie in [0, 1]; their variance is at most their mean, and so below 2 delta for the true epsilon.
+    error = oracles.bernstein_tolerance(2.0 * delta, 1.0, size)
+    assert abs(terms.mean() - delta) <= error
+    # Planted faults: the Gaussian or a tenth of the Laplace coordinates forgotten.
+    for forgotten in ([charges[0]], [laplace(1.0, shift, 45, "each"), charges[1]]):
+        assert simulated(epsilon_of(forgotten, delta)).mean() > delta + error
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-3])
+def test_proofs_use_the_floor_and_never_a_larger_scale(delta):
+    least = epsilon_of([laplace(4.0, 2.0)], delta)
+    assert epsilon_of([laplace(100.0, 2.0, floor=4.0)], delta) == pytest.approx(least, rel=1e-12)
+    assert epsilon_of([laplace(4.0, 2.0, floor=100.0)], delta) == pytest.approx(least, rel=1e-12)
+    assert epsilon_of([laplace(100.0, 2.0)], delta) < least / 2
+    assert gaussian(100.0, floor=4.0).mu == gaussian(4.0).mu == 0.25
+
+
+@pytest.mark.parametrize("epsilon", [50.0, 1000.0, 1e6])
+def test_a_large_pure_epsilon_is_still_proved_when_delta_is_positive(epsilon):
+    assert epsilon_of([laplace(1.0 / epsilon)], 1e-3) <= epsilon
+
+
+def test_more_charges_less_noise_and_a_smaller_delta_prove_less():
+    base = [laplace(5.0, norm="each", count=4), gaussian(5.0)]
+    reference = epsilon_of(base, 1e-3)
+    assert epsilon_of([*base, laplace(50.0)], 1e-3) > reference
+    assert epsilon_of([base[0], gaussian(4.0)], 1e-3) > reference
+    assert epsilon_of(base, 1e-4) > reference
+    assert epsilon_of(base[::-1], 1e-3) == pytest.approx(reference, rel=1e-9)
+
+
+# Ledgers
+
+
+@pytest.mark.parametrize(("budget", "half"), [
+    (Budget(1.0), laplace(2.0)),
+    (Budget(1.0, 1e-3), gaussian(math.sqrt(2.0) * (1.0 + 1e-9) / oracles.gaussian_mu_of(1.0, 1e-3))),
+], ids=["pure", "gaussian"])
+def test_a_ledger_takes_two_halves_and_refuses_the_least_more(budget, half):
+    ledger = Ledger(budget)
+    ledger.charge(half)
+    ledger.charge(half)
+    for more in (half, laplace(1e4) if half.law == "laplace" else gaussian(1e3)):
+        with pytest.raises(BudgetError, match="values"):
+            ledger.charge(more)
+        assert ledger.charges == [half, half]
+    assert ledger.guarantee.epsilon <= budget.epsilon
+    assert ledger.guarantee.epsilon == pytest.approx(budget.epsilon, rel=1e-6)
+
+
+def test_what_moves_nothing_costs_nothing():
+    ledger = Ledger(Budget(1e-9))
+    ledger.charge(laplace(1.0, 0.0))
+    assert ledger.guarantee.epsilon < 1e-200
+
+
+def test_gaussian_noise_is_refused_by_a_pure_budget():
+    ledger = Ledger(Budget(100.0))
+    with pytest.raises(BudgetError, match="inf"):
+        ledger.charge(gaussian(1e9))
+    assert ledger.charges == []
+
+
+def test_a_ledger_that_is_not_enforced_records_all_and_proves_what_holds():
+    ledger = Ledger(Budget(1.0), enforced=False)
+    for _ in range(3):
+        ledger.charge(laplace(1.0))
+    assert ledger.claim == Budget(1.0)
+    assert ledger.guarantee == Budget(3.0)
+    assert Ledger(Budget(1.0)).claim is None
+
+
+@pytest.mark.parametrize("simulated", [False, True])
+@pytest.mark.parametrize("enforced", [False, True])
+def test_a_ledger_says_what_was_spent_and_what_that_proves(enforced, simulated):
+    ledger = Ledger(Budget(1.0), enforced, simulated)
+    ledger.charge(laplace(4.0, 0.5))
+    text = str(ledger)
+    assert "replace-one" in text
+    assert "proved: (0.125, 0)-differential privacy" in text
+    assert ("the thesis claims (1, 0)" in text) == (not enforced)
+    assert ("NOT PRIVATE" in text) == simulated

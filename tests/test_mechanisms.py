@@ -1,0 +1,392 @@
+import importlib.util
+import math
+
+import numpy as np
+import oracles
+import pytest
+
+from trigmech import mechanisms
+from trigmech.budget import Budget, Ledger
+from trigmech.chunks import THREADS_VARIABLE
+from trigmech.distribution import Distribution
+from trigmech.errors import BudgetError, InputError, SolverTimeoutError
+from trigmech.mechanisms import ImprovedTrigI, ImprovedTrigII, Sizes, TrigI, TrigII, synthesize
+from trigmech.release import Axes, Release
+from trigmech.schema import Column, Schema
+from trigmech.support import ellipsoid_points
+
+PURE, APPROXIMATE = Budget(1.0), Budget(1.0, 1e-3)
+SMALL = {
+    TrigI: {"degree": 3, "grid": 8},
+    TrigII: {"degree": 3, "grid": 8},
+    ImprovedTrigI: {"n_candidates": 150, "rank": 2},
+    ImprovedTrigII: {"n_candidates": 150, "rank": 2},
+}
+each_class = pytest.mark.parametrize("cls", SMALL, ids=lambda cls: cls.__name__)
+
+
+def small(cls, **options):
+    return cls(**{**SMALL[cls], **options})
+
+
+def table(n=80, d=2, seed=0):
+    return np.random.default_rng(seed).beta(2.0, 4.0, (n, d)) * 2.0 - 1.0
+
+
+def run(mechanism, X=None, budget=APPROXIMATE, seed=1):
+    X = table() if X is None else X
+    return synthesize(X, Schema.cube(X.shape[1]), budget, mechanism, np.random.default_rng(seed))
+
+
+def same(first, second):
+    """Whether two runs agree to the bit in all that is random."""
+    pairs = [(first.release.means, second.release.means), (first.distribution.points, second.distribution.points),
+             (first.distribution.weights, second.distribution.weights)]
+    return all(a.shape == b.shape and a.tobytes() == b.tobytes() for a, b in pairs)
+
+
+# The first line of the algorithms
+
+
+@pytest.mark.parametrize(("n", "d", "K", "delta", "expected"), [
+    # n^(1/6) = 10: all are powers of ten, which rounding must not raise.
+    (10**6, 1, 4, None, (10, 10**4, 10**11, 10**5)),
+    # n^(1/7) = 2.68, n^(3/7) = 19.3, n^(5/7) = 138.95.
+    (1000, 2, 3, None, (3, 20, math.ceil(1000 ** (11 / 7)), 139)),
+    # ln(1/delta) = 4 and n^2/4 = 2^10, so the unit is 2^(10/5) = 4.
+    (64, 1, 1, math.exp(-4.0), (4, 4, 4**5, 4**2)),
+    (569, 30, 4, 1e-3, tuple(math.ceil(569 ** (2 * e / 98) * math.log(1e3) ** (-e / 98)) for e in (1, 4, 69, 34))),
+])
+def test_sizes_are_the_printed_formulas(n, d, K, delta, expected):
+    sizes = Sizes.of(n, d, K, delta)
+    assert (sizes.degree, sizes.grid, sizes.rows, sizes.levels) == expected
+
+
+@pytest.mark.parametrize("delta", [None, 1e-3])
+@pytest.mark.parametrize("sigma", [2, 4, 6, 8, 10])
+@pytest.mark.parametrize(("n", "d"), [(1993, 101), (100_000, 8), (2126, 28), (19_870, 28), (5875, 19), (569, 30)],
+                         ids=["CRM", "CSN", "CTG", "PAM", "PKS", "WDBC"])
+def test_the_formulas_leave_degree_one_alone_on_the_data_sets_of_the_thesis(n, d, sigma, delta):
+    assert Sizes.of(n, d, sigma**2, delta).degree == 2
+
+
+# Runs
+
+
+@pytest.mark.parametrize("calibration", ["published", "rigorous"])
+@each_class
+def test_every_mechanism_gives_a_distribution_of_the_cube_with_a_certified_gap(cls, calibration):
+    synthesis = run(small(cls, calibration=calibration))
+    points, weights = synthesis.distribution.points, synthesis.distribution.weights
+    assert weights.sum() == pytest.approx(1.0, abs=1e-12)
+    assert (weights > 0).all()
+    assert np.abs(points).max() <= 1.0
+    # All atoms are points of the thesis's grid A^d.
+    N = 8 if cls in (TrigI, TrigII) else 100
+    np.testing.assert_allclose((points + 1.0) * N / 2.0 % 1.0, 0.5, atol=1e-9)
+    assert synthesis.fit.status == "optimal"
+    assert 0.0 <= synthesis.fit.gap <= 1e-8 * max(synthesis.fit.objective, 1e-3 * synthesis.release.basis.K)
+
+
+@pytest.mark.parametrize("levels", [None, 40])
+@each_class
+def test_the_fit_is_of_the_released_means_rounded_if_asked(cls, levels):
+    synthesis = run(small(cls, levels=levels))
+    features = oracles.products_by_series(synthesis.distribution.points, synthesis.release.basis.index)
+    target = synthesis.release.means
+    if levels is not None:
+        # Values at nodes that are ties of the rounding would depend on the last bit.
+        scaled = features * levels
+        assert np.abs(scaled % 1.0 - 0.5).min() > 1e-9
+        features, target = np.rint(scaled) / levels, np.clip(np.rint(target * levels), -levels, levels) / levels
+    error = np.abs(synthesis.distribution.weights @ features - target).sum()
+    assert error == pytest.approx(synthesis.fit.objective, rel=1e-9)
+
+
+@pytest.mark.parametrize("budget", [Budget(0.3), PURE, APPROXIMATE, Budget(5.0, 1e-6)], ids=str)
+@each_class
+def test_rigorous_runs_prove_their_budget(cls, budget):
+    if cls.approximate and budget.delta == 0:
+        with pytest.raises(BudgetError, match="delta"):
+            run(small(cls), budget=budget)
+        return
+    ledger = run(small(cls), budget=budget).ledger
+    assert ledger.enforced
+    assert ledger.claim is None
+    assert ledger.guarantee.delta == budget.delta
+    assert ledger.guarantee.epsilon <= budget.epsilon
+    if cls.approximate or budget.delta == 0:
+        assert ledger.guarantee.epsilon == pytest.approx(budget.epsilon, rel=1e-5)
+
+
+@pytest.mark.parametrize("calibration", ["published", "rigorous"])
+@pytest.mark.parametrize("cls", [TrigI, ImprovedTrigI])
+def test_pure_mechanisms_draw_laplace_noise_whatever_delta(cls, calibration):
+    for budget in (PURE, APPROXIMATE):
+        charges = run(small(cls, calibration=calibration), budget=budget).ledger.charges
+        assert {charge.law for charge in charges} == {"laplace"}
+        assert math.isfinite(sum(charge.pure_epsilon for charge in charges))
+
+
+@pytest.mark.parametrize(("cls", "budget"), [(TrigI, PURE), (TrigII, APPROXIMATE), (ImprovedTrigI, PURE),
+                                             (ImprovedTrigII, APPROXIMATE)])
+def test_published_runs_carry_the_thesis_claim_apart_from_what_is_proved(cls, budget):
+    ledger = run(small(cls, calibration="published"), budget=budget).ledger
+    assert not ledger.enforced
+    assert ledger.claim == budget
+    assert ledger.guarantee != budget
+    assert "not a guarantee" in str(ledger)
+    assert str(ledger.guarantee) in str(ledger)
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 7.0])
+def test_algorithm_4_at_t_2_is_exactly_epsilon_private_as_published(d, epsilon):
+    ledger = run(TrigI(degree=2, grid=5, calibration="published"), table(50, d), Budget(epsilon)).ledger
+    assert ledger.guarantee.epsilon == pytest.approx(epsilon, rel=1e-9)
+
+
+def test_the_default_mechanism_is_pure_without_delta_and_gaussian_with_it():
+    for budget, law in ((PURE, "laplace"), (APPROXIMATE, "gaussian")):
+        synthesis = run(None, budget=budget)
+        assert {charge.law for charge in synthesis.ledger.charges} == {law}
+        assert synthesis.ledger.guarantee.epsilon <= budget.epsilon
+        # The constant, and T_1 and T_2 of each of the two columns.
+        assert synthesis.release.basis.index.tolist() == [[0, 0], [1, 0], [0, 1], [2, 0], [0, 2]]
+
+
+@each_class
+def test_a_seed_repeats_a_run_and_another_one_does_not(cls):
+    first, again, other = (run(small(cls), seed=seed) for seed in (1, 1, 2))
+    assert same(first, again)
+    assert not np.isclose(first.release.means[1:], other.release.means[1:], rtol=0, atol=1e-9).any()
+    assert first.sample(5, np.random.default_rng(3)).tolist() == again.sample(5, np.random.default_rng(3)).tolist()
+
+
+@each_class
+def test_the_number_of_threads_does_not_change_a_bit(cls, monkeypatch):
+    runs = []
+    # So many rows that the moments are summed in several chunks.
+    X = table(70_000)
+    for threads in ("1", "2"):
+        monkeypatch.setenv(THREADS_VARIABLE, threads)
+        runs.append(run(small(cls), X))
+    assert same(*runs)
+
+
+@each_class
+def test_a_real_run_is_not_repeatable_and_says_so(cls):
+    X = table(20)
+    first, second = (synthesize(X, Schema.cube(2), APPROXIMATE, small(cls)) for _ in range(2))
+    # 53-bit noise that agrees has a probability far below 1e-9.
+    assert not np.isin(first.release.means[1:], second.release.means[1:]).any()
+    assert not first.ledger.simulated
+    assert "NOT PRIVATE" not in str(first.ledger)
+    assert "NOT PRIVATE" in str(run(small(cls)).ledger)
+
+
+@each_class
+def test_more_budget_gives_means_nearer_to_the_tables(cls):
+    X = table()
+    N = 8 if cls in (TrigI, TrigII) else 100
+    rounded = (2.0 * np.ceil((X + 1.0) * N / 2.0) - 1.0) / N - 1.0
+    exact = oracles.products_by_series(rounded, run(small(cls), X).release.basis.index).mean(axis=0)
+    errors = [np.median([np.abs(run(small(cls), X, Budget(epsilon, 1e-3), seed).release.means - exact).sum()
+                         for seed in range(15)]) for epsilon in (0.1, 1.0, 10.0)]
+    assert errors[0] > 3.0 * errors[1] > 9.0 * errors[2]
+
+
+# The door
+
+
+@each_class
+def test_a_distribution_depends_on_the_table_through_the_release_alone(cls, monkeypatch):
+    held = run(small(cls)).release
+    monkeypatch.setattr(mechanisms, "release", lambda *_: held)
+    one, other = (run(small(cls), X) for X in (table(), -table(seed=9)))
+    assert same(one, other)
+    assert one.rows == other.rows
+
+
+def released(directions, values):
+    d = len(directions)
+    axes = Axes(directions, directions * values, directions)
+    return Release(50, mechanisms.ChebyshevBasis.graded(d, 3), np.ones(3), 0.1, np.full(d, 0.2), axes)
+
+
+@pytest.mark.parametrize("options", [{}, {"draw": "published"}, {"background": 0.25}, {"grid": 6}], ids=str)
+def test_candidates_are_a_function_of_the_release_and_the_generator(options):
+    given = released(np.eye(4)[:, :2], np.array([0.04, 0.01]))
+    first, again, other = (ellipsoid_points(given, 300, 2.0, np.random.default_rng(seed), **options)
+                           for seed in (1, 1, 2))
+    np.testing.assert_array_equal(first, again)
+    assert not np.array_equal(first, other)
+    assert first.shape == (300, 4)
+    on_the_plane = (first[:, 2:] == (0.2 if "grid" not in options else 1 / 6)).all(axis=1)
+    assert on_the_plane.mean() == 1.0 - options.get("background", 0.0)
+
+
+def test_rayleigh_estimates_are_cut_to_the_largest_variance_that_a_cube_has():
+    given = released(np.eye(4)[:, :1], np.array([1e6]))
+    for eigenvalues, inside in (("rayleigh", True), ("norm", False)):
+        points = ellipsoid_points(given, 400, 0.2, np.random.default_rng(1), eigenvalues=eigenvalues)
+        # Semi-axis 0.2 sqrt(4), or 0.2 * 1000 of which nearly all is clipped.
+        assert (np.abs(points[:, 0] - 0.2).max() <= 0.4) == inside
+
+
+def test_candidates_need_axes():
+    with pytest.raises(InputError, match="axes"):
+        ellipsoid_points(Release(9, mechanisms.ChebyshevBasis.graded(2, 3), np.ones(3), 0.1), 5, 1.0,
+                         np.random.default_rng(0))
+
+
+# Samples
+
+SCHEMA = Schema([Column("height", 0.0, 10.0), Column("count", 0, 5, "integer"), Column("flag", 0, 1, "binary")])
+LIBRARIES = ["numpy", *(name for name in ("pandas", "polars", "pyarrow") if importlib.util.find_spec(name))]
+
+
+def in_library(library, columns):
+    if library == "numpy":
+        return np.column_stack(list(columns.values()))
+    module = importlib.import_module(library)
+    return module.table(columns) if library == "pyarrow" else module.DataFrame(columns)
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_a_sample_is_a_table_of_the_type_that_came_in(library):
+    rng = np.random.default_rng(0)
+    # Out of the schema's order, with a column that the schema does not name where names decide.
+    columns = {"count": rng.integers(0, 6, 40), "height": rng.uniform(0, 10, 40), "other": rng.random(40),
+               "flag": rng.integers(0, 2, 40)}
+    names = ("height", "count", "flag") if library == "numpy" else tuple(columns)
+    given = in_library(library, {name: columns[name] for name in names})
+    synthesis = synthesize(given, SCHEMA, APPROXIMATE, small(ImprovedTrigII), np.random.default_rng(1))
+    for size, rows in ((None, 40), (7, 7), (0, 0)):
+        sample = synthesis.sample(size, np.random.default_rng(2))
+        assert type(sample) is type(given)
+        assert sample.shape == (rows, 3)
+    values = synthesis.sample(500, np.random.default_rng(2))
+    if library != "numpy":
+        found = values.column_names if library == "pyarrow" else list(values.columns)
+        assert found == ["height", "count", "flag"]
+        values = np.column_stack([np.asarray(values[name]) for name in found])
+    assert (values >= 0).all()
+    assert (values <= [10, 5, 1]).all()
+    np.testing.assert_array_equal(values[:, 1:], np.rint(values[:, 1:]))
+    assert (values[:, 0] != np.rint(values[:, 0])).any()
+
+
+def test_the_thesis_formula_gives_the_default_rows_up_to_a_limit():
+    X = table(60)
+    assert run(TrigI(degree=2, grid=4, smoothness=2), X).sample().shape == (math.ceil(60 ** (9 / 6)), 2)
+    assert run(small(ImprovedTrigI, rows=11), X).sample().shape == (11, 2)
+    too_many = run(TrigI(degree=2, grid=4, rows=10**9), X)
+    with pytest.raises(InputError, match="name a size"):
+        too_many.sample()
+    assert too_many.sample(3).shape == (3, 2)
+
+
+# Bad options. None may cost anything: all is known before the first charge.
+
+COMMON = {"smoothness": [0, 1.5, None, "formula", np.nan], "grid": [0, 2.0, "x"], "levels": [0, -3, 2.5, True],
+          "rows": [0, 1.5], "calibration": ["exact", None], "max_weight": [0.0, -1.0, np.nan, "1"],
+          "time_limit": [0.0, -1.0, np.nan, "1"]}
+FULL = {"degree": [0, 2.5, None, "all"], **COMMON}
+ELLIPSOID = {"degree": [0, 2.5], "n_candidates": [0, 1.5, None, "formula", np.nan, True], "n_basis": [0, 2.0, "x"],
+             "rank": [0, -1, 1.5, None, "formula"], "iterations": [0, 2.0, None], "scale": [0.0, -1.0, np.nan, np.inf],
+             "ellipsoid": ["ball", None], "eigenvalues": ["true", None], "background": [-0.1, 1.1, np.nan],
+             "ties": ["first", None], **COMMON}
+BAD = [(cls, name, value) for cls, options in ((TrigII, FULL), (ImprovedTrigI, ELLIPSOID))
+       for name, values in options.items() for value in values]
+
+
+@pytest.mark.parametrize(("cls", "name", "value"), BAD, ids=lambda part: getattr(part, "__name__", repr(part)))
+def test_a_bad_option_is_refused_before_anything_is_charged(cls, name, value, monkeypatch):
+    charged = []
+    monkeypatch.setattr(Ledger, "charge", lambda _, charge: charged.append(charge))
+    with pytest.raises(InputError, match=name if name not in ("grid", "degree", "n_basis") else None):
+        run(small(cls, **{name: value}))
+    assert charged == []
+
+
+@pytest.mark.parametrize("cls", [TrigII, ImprovedTrigII])
+def test_approximate_mechanisms_need_delta(cls):
+    for calibration in ("published", "rigorous"):
+        with pytest.raises(BudgetError, match="delta > 0"):
+            run(small(cls, calibration=calibration), budget=PURE)
+
+
+@pytest.mark.parametrize("cls", [TrigI, TrigII])
+def test_a_full_grid_in_many_columns_is_refused_and_the_alternative_named(cls):
+    with pytest.raises(InputError, match="ImprovedTrig"):
+        run(cls(), table(60, 30))
+
+
+@pytest.mark.parametrize("cls", [ImprovedTrigI, ImprovedTrigII])
+def test_a_basis_larger_than_the_degrees_allow_is_refused(cls):
+    assert run(small(cls, degree=2, n_basis=4)).release.basis.K == 4
+    with pytest.raises(InputError, match="there are 4"):
+        run(small(cls, degree=2, n_basis=5))
+
+
+@pytest.mark.parametrize("changes", [{"schema": None}, {"schema": [Column("a", 0, 1)]}, {"rng": 7},
+                                     {"rng": np.random.RandomState}, {"mechanism": "TrigI"}, {"mechanism": TrigI}],
+                         ids=str)
+def test_arguments_of_another_type_are_refused(changes):
+    arguments = {"schema": Schema.cube(2), "budget": PURE, "mechanism": small(TrigI), "rng": np.random.default_rng(0)}
+    with pytest.raises(InputError, match=next(iter(changes))):
+        synthesize(table(), **{**arguments, **changes})
+
+
+def test_a_budget_must_be_a_budget():
+    with pytest.raises(BudgetError, match="Budget"):
+        synthesize(table(), Schema.cube(2), 1.0)
+
+
+# Awkward tables
+
+
+@each_class
+def test_values_outside_the_bounds_count_as_the_bounds(cls):
+    X = table() * 4.0
+    assert np.abs(X).max() > 2.0
+    assert same(run(small(cls), X), run(small(cls), np.clip(X, -1.0, 1.0)))
+
+
+@each_class
+def test_constant_columns_and_equal_rows_are_no_obstacle(cls):
+    for X in (np.column_stack([np.full(30, 0.3), np.linspace(-1, 1, 30)]), np.ones((30, 2)), np.zeros((2, 2))):
+        assert isinstance(run(small(cls), X).distribution, Distribution)
+
+
+SECRET = 7.0 + float("0." + oracles.SECRET_DIGITS)
+REFUSED = {
+    "no rows": (InputError, np.empty((0, 2)), {}),
+    "one row": (InputError, np.full((1, 2), SECRET), {}),
+    "a missing value": (InputError, np.array([[SECRET, 1.0], [0.5, np.nan]]), {}),
+    "text": (InputError, np.array([[str(SECRET), "1"], ["0", "0"]]), {}),
+    "objects": (InputError, np.array([[SECRET, None], [0.0, 0.0]], dtype=object), {}),
+    "ragged rows": (InputError, [[SECRET, 0.0], [0.0]], {}),
+    "another width": (InputError, np.full((5, 3), SECRET), {}),
+    "one dimension": (InputError, np.full(5, SECRET), {}),
+    "too large a basis": (InputError, np.full((5, 2), SECRET), {"degree": 2, "n_basis": 9}),
+    "no time": (SolverTimeoutError, np.full((5, 2), SECRET), {"n_candidates": 3000, "n_basis": 40, "time_limit": 1e-9}),
+}
+
+
+@pytest.mark.parametrize(("error", "rows", "options"), REFUSED.values(), ids=REFUSED)
+def test_no_message_quotes_a_value(error, rows, options):
+    schema = Schema([Column("a", 0.0, 10.0), Column("b", 0.0, 10.0)])
+    with pytest.raises(error) as caught:
+        synthesize(rows, schema, PURE, small(ImprovedTrigI, **options), np.random.default_rng(0))
+    assert oracles.SECRET_DIGITS not in oracles.whole_message(caught.value)
+
+
+def test_neither_a_synthesis_nor_its_ledger_shows_a_record():
+    X = np.full((4, 2), SECRET)
+    synthesis = synthesize(X, Schema([Column("a", 0.0, 10.0), Column("b", 0.0, 10.0)]), PURE, small(ImprovedTrigI),
+                           np.random.default_rng(0))
+    shown = f"{synthesis!r} {synthesis} {synthesis.ledger} {synthesis.template!r} {synthesis.release!r}"
+    assert oracles.SECRET_DIGITS not in shown
+    assert len(synthesis.template) == 0
