@@ -66,3 +66,11 @@ def test_the_check_notices_a_broken_promise(tmp_path):
     assert tables.check(tmp_path) == ["table_3_3: WDBC: a rigorous release was slower than the thesis's"]
     (tmp_path / "table_3_2.csv").unlink()
     assert any("missing" in failure for failure in tables.check(tmp_path))
+
+
+def test_the_readme_shows_the_committed_table():
+    readme = (cells.HERE.parent / "README.md").read_text(encoding="utf-8")
+    table = (cells.RESULTS / "table_3_3.md").read_text(encoding="utf-8").split("## Absolute error")[1]
+    rows = [line for line in table.split("## Relative error")[0].splitlines() if line.startswith("|")]
+    assert len(rows) == 22
+    assert [row for row in rows if row not in readme] == []
