@@ -29,14 +29,15 @@ def direction_misfit(points):
     """The worst coordinate's distance from the law of a uniform direction, in units of what chance may reach."""
     k = points.shape[1]
     directions = points / np.linalg.norm(points, axis=1, keepdims=True)
-    return max(oracles.misfit(coordinate, Coordinate(k)) for coordinate in directions.T)
+    return max(oracles.misfit(coordinate, Coordinate(k), 1e-9 / k) for coordinate in directions.T)
 
 
 def variance_misfit(points, expected):
     """The worst second moment's distance from the expected one, in units of what chance may reach."""
     squares = points**2
     # Numbers in [0, 1] vary by at most their mean.
-    tolerance = np.array([oracles.bernstein_tolerance(mean, 1.0, len(points)) for mean in expected])
+    false_alarm = 1e-9 / len(expected)
+    tolerance = np.array([oracles.bernstein_tolerance(mean, 1.0, len(points), false_alarm) for mean in expected])
     return np.max(np.abs(squares.mean(axis=0) - expected) / tolerance)
 
 
@@ -83,7 +84,7 @@ def test_uniform_points_vary_by_radius_squared_over_k_plus_2(k):
     assert variance_misfit(points, np.full(k, 1.0 / (k + 2))) <= 1.0
     # Products of different coordinates have mean 0; they are at most 1/2 and vary by less than 1/(k+2).
     products = (points.T @ points / DRAWS)[np.triu_indices(k, 1)]
-    assert np.abs(products).max(initial=0.0) <= oracles.bernstein_tolerance(1.0 / (k + 2), 0.5, DRAWS)
+    assert np.abs(products).max(initial=0.0) <= oracles.bernstein_tolerance(1.0 / (k + 2), 0.5, DRAWS, 1e-9 / k**2)
 
 
 @pytest.mark.parametrize(("k", "times"), [(3, [1.5, 0.75, 0.75]),

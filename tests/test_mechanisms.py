@@ -294,7 +294,7 @@ COMMON = {"smoothness": [0, 1.5, None, "formula", np.nan], "grid": [0, 2.0, "x"]
           "time_limit": [0.0, -1.0, np.nan, "1"]}
 FULL = {"degree": [0, 2.5, None, "all"], **COMMON}
 ELLIPSOID = {"degree": [0, 2.5], "n_candidates": [0, 1.5, None, "formula", np.nan, True], "n_basis": [0, 2.0, "x"],
-             "rank": [0, -1, 1.5, None, "formula"], "iterations": [0, 2.0, None], "scale": [0.0, -1.0, np.nan, np.inf],
+             "rank": [0, -1, 1.5, "formula"], "iterations": [0, 2.0, None], "scale": [0.0, -1.0, np.nan, np.inf],
              "ellipsoid": ["ball", None], "eigenvalues": ["true", None], "background": [-0.1, 1.1, np.nan],
              "ties": ["first", None], **COMMON}
 BAD = [(cls, name, value) for cls, options in ((TrigII, FULL), (ImprovedTrigI, ELLIPSOID))

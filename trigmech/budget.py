@@ -11,6 +11,9 @@ from trigmech.errors import BudgetError
 Law = Literal["laplace", "gaussian"]
 Norm = Literal["L1", "L2", "each"]
 
+# Above this the worst mechanism of a pure epsilon leaves no trace in floating point; the sum of epsilons is used.
+LARGEST_LOSS = 500.0
+
 ADJACENCY = "replace-one: two tables are neighbours if they differ in one row; n is public"
 
 
@@ -149,6 +152,8 @@ def epsilon_of(charges: Iterable[Charge], delta: float) -> float:
     # Finer than the library's 1e-4 where single losses are small, as with hundreds of means.
     smallest = min(charge.sensitivity / charge.least_scale for charge in charges)
     interval = min(1e-4, max(1e-6, smallest / 50))
+    if any(charge.norm == "L1" and charge.sensitivity / charge.least_scale > LARGEST_LOSS for charge in charges):
+        return pure
     losses = []
     for charge in charges:
         scale, shift = charge.least_scale, charge.sensitivity

@@ -187,7 +187,7 @@ class _Problem:
         self.levels = levels
         if max_weight is not None and not max_weight > 0:
             raise InputError(f"max_weight must be positive, not {max_weight}")
-        if max_weight is not None and max_weight * self.m < 1:
+        if max_weight is not None and max_weight * self.m < 1.0 - 1e-12:
             raise InfeasibleError(f"with max_weight = {max_weight} the weights of {self.m} candidates cannot sum to 1; "
                                   f"it must be at least 1/m = {1 / self.m:.6g}")
         self.cap = 1.0 if max_weight is None else min(1.0, float(max_weight))

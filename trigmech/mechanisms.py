@@ -2,7 +2,8 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Protocol, get_args
+from numbers import Real
+from typing import Any, ClassVar, Literal, Protocol, get_args, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,6 +74,7 @@ class Outcome:
     rows: int
 
 
+@runtime_checkable
 class Mechanism(Protocol):
     """What `synthesize` needs of a mechanism."""
 
@@ -132,8 +134,11 @@ class FullGridMechanism:
     time_limit: float | None = None
 
     def __post_init__(self) -> None:
-        _check_counts(self, "smoothness", "degree", "grid", "rows", "levels")
+        _check_counts(self, (), "smoothness")
+        _check_counts(self, ("formula",), "degree", "grid", "rows")
+        _check_counts(self, ("formula", None), "levels")
         _check_choice("calibration", self.calibration, Calibration)
+        _check_program(self.max_weight, self.time_limit)
 
     @property
     def published(self) -> bool:
@@ -146,6 +151,7 @@ class FullGridMechanism:
         n, d = X.shape
         sizes = Sizes.of(n, d, self.smoothness, budget.delta if self.approximate and budget.delta > 0 else None)
         grid = Grid(d, _size(self.grid, sizes.grid))
+        _check_cap(self.max_weight, len(grid))
         basis = ChebyshevBasis.tensor(d, _size(self.degree, sizes.degree))
         charges = plan(basis, n, budget, self.calibration, self.approximate)
         released = release(measure(X, basis, grid=grid.N), basis, charges, self.calibration, ledger, noise, rng)
@@ -266,12 +272,15 @@ class EllipsoidMechanism:
     time_limit: float | None = None
 
     def __post_init__(self) -> None:
-        _check_counts(self, "n_candidates", "n_basis", "rank", "iterations", "smoothness", "degree", "grid", "levels",
-                      "rows")
-        if self.scale is not None and not (self.scale > 0 and math.isfinite(self.scale)):
-            raise InputError(f"scale must be positive and finite, not {self.scale}")
-        if not 0 <= self.background <= 1:
-            raise InputError(f"background must be between 0 and 1, not {self.background}")
+        _check_counts(self, (), "n_candidates", "iterations", "smoothness")
+        _check_counts(self, (None,), "n_basis", "rank")
+        _check_counts(self, ("formula", None), "degree", "grid", "levels", "rows")
+        if self.scale is not None and not (_is_number(self.scale) and 0 < self.scale < math.inf):
+            raise InputError(f"scale must be positive and finite, not {self.scale!r}")
+        if not (_is_number(self.background) and 0 <= self.background <= 1):
+            raise InputError(f"background must be between 0 and 1, not {self.background!r}")
+        _check_program(self.max_weight, self.time_limit)
+        _check_cap(self.max_weight, self.n_candidates)
         for name, choices in (("calibration", Calibration), ("ellipsoid", Draw), ("eigenvalues", Eigenvalues),
                               ("ties", Ties)):
             _check_choice(name, getattr(self, name), choices)
@@ -430,9 +439,11 @@ def synthesize(table: Any, schema: Schema, budget: Budget, mechanism: Mechanism 
         raise BudgetError(f"budget must be a Budget, not {type(budget).__name__}")
     if rng is not None and not isinstance(rng, np.random.Generator):
         raise InputError(f"rng must be a numpy.random.Generator, not {type(rng).__name__}")
-    X = schema.to_cube(table)
     if mechanism is None:
         mechanism = ImprovedTrigII() if budget.delta > 0 else ImprovedTrigI()
+    if isinstance(mechanism, type) or not isinstance(mechanism, Mechanism):
+        raise InputError(f"mechanism must be a mechanism such as ImprovedTrigII(), not {mechanism!r}")
+    X = schema.to_cube(table)
     noise: Noise
     if rng is None:
         noise, public_rng = SystemNoise(), np.random.default_rng()
@@ -454,15 +465,32 @@ def _size(option: Size, formula: int) -> int:
     return formula if option == "formula" else option
 
 
-def _check_counts(options: object, *names: str) -> None:
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool | np.bool_)
+
+
+def _check_counts(options: object, others: tuple[Any, ...], *names: str) -> None:
     for name in names:
         value = getattr(options, name)
-        if value in (None, "formula"):
+        if isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= 1:
             continue
-        if not (isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= 1):
-            raise InputError(f"{name} must be a positive integer, not {value!r}")
+        if not any(value is other or (isinstance(value, str) and value == other) for other in others):
+            words = " or ".join(["a positive integer", *map(repr, others)])
+            raise InputError(f"{name} must be {words}, not {value!r}")
 
 
 def _check_choice(name: str, value: Any, choices: Any) -> None:
     if value not in get_args(choices):
         raise InputError(f"{name} must be one of {', '.join(map(repr, get_args(choices)))}, not {value!r}")
+
+
+def _check_cap(max_weight: float | None, candidates: int) -> None:
+    if max_weight is not None and max_weight * candidates < 1.0 - 1e-12:
+        raise InputError(f"with max_weight = {max_weight} the weights of {candidates} candidates cannot sum to 1")
+
+
+def _check_program(max_weight: float | None, time_limit: float | None) -> None:
+    # Here and not only in the fit, which comes when the budget is spent.
+    for name, value in (("max_weight", max_weight), ("time_limit", time_limit)):
+        if value is not None and not (_is_number(value) and 0 < value < math.inf):
+            raise InputError(f"{name} must be positive and finite, not {value!r}")

@@ -1,0 +1,201 @@
+"""What the modules may import and use, read from their source; nothing of the package is run but its import."""
+
+import ast
+import importlib.util
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(importlib.util.find_spec("trigmech").submodule_search_locations[0])
+SOURCES = {path.stem: path.read_text(encoding="utf-8") for path in sorted(PACKAGE.glob("*.py"))}
+
+# Imports go strictly to lower levels, so a reader never turns back. A new module needs a line here.
+LEVELS = {
+    "errors": 0, "_kernels": 0, "chunks": 0, "sensitivity": 0, "noise": 0,
+    "tables": 1, "budget": 1, "distribution": 1, "ellipsoid": 1,
+    "schema": 2, "basis": 2, "workload": 2,
+    "grid": 3, "calibration": 3, "evaluate": 3,
+    "fit": 4, "moments": 4,
+    "release": 5,
+    "support": 6,
+    "mechanisms": 7,
+    "__init__": 8, "demo": 8,
+    "cli": 9,
+}  # fmt: skip
+
+# The only modules that import a library, wherever in their source.
+SOLE_IMPORTERS = {"highspy": {"fit"}, "opendp": {"noise"}, "dp_accounting": {"budget"}, "numba": {"_kernels"}}
+
+ONLY_THESE_SEE_PRIVATE_MOMENTS = {"release", "mechanisms"}
+# What comes after the release, and may not even reach the moments through another module.
+BEHIND_THE_DOOR = {"ellipsoid", "fit", "distribution", "workload", "evaluate"}
+
+each_module = pytest.mark.parametrize("module", SOURCES)
+
+
+def imports(source):
+    """Names of all imported modules, dotted; `from a import b` gives a and a.b, for b may be a module."""
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            # A relative import would hide from the rules below.
+            base = "." * node.level + (node.module or "")
+            found |= {base} | {f"{base}.{alias.name}" for alias in node.names}
+    return found
+
+
+def own_imports(source):
+    """The package's modules among the imports; the package itself is its __init__."""
+    found = set()
+    for name in imports(source):
+        parts = name.split(".")
+        if parts[0] == "trigmech":
+            found.add(parts[1] if len(parts) > 1 else "__init__")
+    # `from trigmech import workload` names a module of the package, not what its __init__ makes.
+    modules = {name for name in found if name in SOURCES}
+    if "__init__" in modules and not imports_package_itself(source):
+        modules.discard("__init__")
+    return modules
+
+
+def imports_package_itself(source):
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import) and any(alias.name == "trigmech" for alias in node.names):
+            return True
+        if (isinstance(node, ast.ImportFrom) and node.module == "trigmech"
+                and any(alias.name not in SOURCES for alias in node.names)):
+            return True
+    return False
+
+
+def upward(module, source):
+    return {name for name in own_imports(source) if LEVELS[name] >= LEVELS[module]}
+
+
+def reachable(module):
+    seen, waiting = set(), [module]
+    while waiting:
+        for name in own_imports(SOURCES[waiting.pop()]) - seen:
+            seen.add(name)
+            waiting.append(name)
+    return seen
+
+
+def libraries(source):
+    return {name.split(".")[0] for name in imports(source)}
+
+
+def dotted(node):
+    if isinstance(node, ast.Attribute):
+        return f"{dotted(node.value)}.{node.attr}"
+    return node.id if isinstance(node, ast.Name) else "?"
+
+
+def faults(source):
+    """Global randomness, constant seeds, assert statements and fast mathematics in a source."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Assert):
+            found.append("assert")
+        if isinstance(node, ast.keyword) and node.arg == "fastmath" and not (
+                isinstance(node.value, ast.Constant) and node.value.value is False):
+            found.append("fastmath")
+        if isinstance(node, ast.Attribute):
+            name = dotted(node)
+            if name.startswith(("np.random.", "numpy.random.")) and name.split(".")[2] not in (
+                    "default_rng", "Generator", "SeedSequence"):
+                found.append(name)
+        if isinstance(node, ast.Call) and dotted(node.func).endswith("default_rng") and any(
+                isinstance(argument, ast.Constant) and argument.value is not None for argument in node.args):
+            found.append("constant seed")
+    if "random" in libraries(source):
+        found.append("random")
+    # Made at import, a generator is global state whatever its seed.
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.Assign | ast.AnnAssign | ast.Expr) and "default_rng" in ast.dump(node):
+            found.append("module-level generator")
+    return found
+
+
+def test_every_module_has_a_level_and_no_level_is_left_over():
+    assert set(SOURCES) == set(LEVELS)
+
+
+@each_module
+def test_imports_go_strictly_to_lower_levels(module):
+    assert upward(module, SOURCES[module]) == set()
+
+
+@each_module
+def test_imports_are_absolute(module):
+    assert not [name for name in imports(SOURCES[module]) if name.startswith(".")]
+
+
+@each_module
+def test_heavy_libraries_have_one_importer_each(module):
+    allowed = {name for name, importers in SOLE_IMPORTERS.items() if module in importers}
+    assert libraries(SOURCES[module]) & set(SOLE_IMPORTERS) == allowed
+
+
+@each_module
+def test_private_moments_are_imported_by_the_door_and_by_what_leads_to_it_alone(module):
+    assert ("moments" in own_imports(SOURCES[module])) == (module in ONLY_THESE_SEE_PRIVATE_MOMENTS)
+
+
+@pytest.mark.parametrize("module", sorted(BEHIND_THE_DOOR))
+def test_modules_behind_the_door_cannot_reach_private_moments(module):
+    assert reachable(module) & {"moments", "release", "schema"} == set()
+
+
+@each_module
+def test_no_global_randomness_no_assert_no_fast_mathematics(module):
+    assert faults(SOURCES[module]) == []
+
+
+@pytest.mark.parametrize(("fault", "found"), [
+    ("import numpy as np\nx = np.random.normal()", "np.random.normal"),
+    ("import numpy as np\ndef f():\n    np.random.seed(0)", "np.random.seed"),
+    ("import numpy as np\ndef f():\n    return np.random.default_rng(0)", "constant seed"),
+    ("from numpy.random import default_rng\ndef f():\n    return default_rng(7)", "constant seed"),
+    ("import numpy as np\nrng = np.random.default_rng()", "module-level generator"),
+    ("def f():\n    import random", "random"),
+    ("def f(x):\n    assert x > 0", "assert"),
+    ("@njit(fastmath=True)\ndef f(x):\n    return x", "fastmath"),
+    ("@njit(fastmath={'nnan'})\ndef f(x):\n    return x", "fastmath"),
+])
+def test_planted_faults_are_found(fault, found):
+    assert found in faults(fault)
+
+
+@pytest.mark.parametrize("fault", ["from trigmech.release import release", "import trigmech",
+                                   "from trigmech import Budget", "from trigmech import mechanisms",
+                                   "def f():\n    from trigmech.cli import app"])
+def test_planted_upward_imports_are_found(fault):
+    assert upward("moments", fault) != set()
+
+
+IMPORT = """
+import json, sys
+import trigmech
+from trigmech import _kernels
+compiled = {name: len(value.signatures) for name, value in vars(_kernels).items() if hasattr(value, "signatures")}
+print(json.dumps({"modules": sorted({name.partition(".")[0] for name in sys.modules}), "compiled": compiled}))
+"""
+
+
+def test_importing_the_package_loads_no_heavy_library_and_compiles_nothing():
+    # -W error as in the suite, and in isolation from what the suite has imported.
+    done = subprocess.run([sys.executable, "-W", "error", "-c", IMPORT], cwd=PACKAGE.parent, capture_output=True,
+                          text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    state = json.loads(done.stdout)
+    assert "numba" in state["modules"]
+    heavy = {"opendp", "dp_accounting", "highspy", "matplotlib", "sklearn", "pandas", "polars", "pyarrow", "rich"}
+    assert heavy & set(state["modules"]) == set()
+    assert len(state["compiled"]) >= 6
+    assert set(state["compiled"].values()) == {0}
