@@ -1,5 +1,6 @@
 """The experiments' machinery, on the data set that needs no download, and the promises on the committed results."""
 
+import csv
 import json
 
 import pytest
@@ -74,3 +75,12 @@ def test_the_readme_shows_the_committed_table():
     rows = [line for line in table.split("## Relative error")[0].splitlines() if line.startswith("|")]
     assert len(rows) == 22
     assert [row for row in rows if row not in readme] == []
+
+
+@pytest.mark.parametrize("table", ["table_3_2", "table_3_3"])
+def test_the_chosen_options_are_the_nearest_of_the_committed_search(table):
+    with (cells.RESULTS / f"search_{table}.csv").open(encoding="utf-8") as file:
+        nearest = next(csv.DictReader(file))
+    chosen = tables.CHOSEN[table]
+    for name in [*search.SEARCHED[table], *search.COMMON]:
+        assert nearest[name] == ("" if chosen[name] is None else str(chosen[name]))
