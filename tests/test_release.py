@@ -8,7 +8,7 @@ import pytest
 from trigmech import moments as moments_module
 from trigmech.basis import ChebyshevBasis
 from trigmech.budget import Budget, Ledger
-from trigmech.calibration import covariance_movement, plan, published_rho
+from trigmech.calibration import covariance_movement, plan, published_rho, rounding
 from trigmech.errors import BudgetError, InputError
 from trigmech.moments import PrivateMoments, measure
 from trigmech.release import release
@@ -98,7 +98,13 @@ def test_published_scales_of_algorithms_9_and_10_are_as_printed(n, d, R, k, L, e
     for line, (charge, law, scale) in printed.items():
         assert charge.law == law, line
         assert charge.scale == pytest.approx(scale, rel=1e-12), line
-    assert ninth.axes(norm).count == tenth.axes(norm).count == L
+    # What proofs take of them: the true movement of one mean, and the least rho that a noisy mean can give.
+    assert (tenth.means.norm, tenth.means.count) == ("each", R - 1)
+    assert 2 / n < tenth.means.sensitivity < 2 / n * (1.0 + 1e-9)  # the excess is for rounding
+    for charges in (ninth, tenth):
+        axes = charges.axes(norm)
+        assert axes.count == L
+        assert axes.least_scale == charges.axes(0.0).scale <= axes.scale
 
 
 @pytest.mark.parametrize("rank", [0, 1, 2, 5])
@@ -111,9 +117,9 @@ def test_rigorous_pure_scales_spend_the_budget_and_no_more(epsilon, n, rank):
         losses.append(2 * d / n / charges.mean.scale)
         losses.append(L * math.sqrt(d * rank * min(rank, 2)) * d / n / charges.axes(1.0).scale)
         assert charges.axes(0.0) == charges.axes(9.0)
-    assert sum(losses) <= epsilon
-    assert sum(losses) == pytest.approx(epsilon, rel=1e-9)
-    np.testing.assert_allclose(losses, epsilon / len(losses), rtol=1e-9)
+    # Less than all by what the rounding of sums is charged for, which grows with n.
+    assert epsilon * (1.0 - 1e-6) <= sum(losses) <= epsilon
+    np.testing.assert_allclose(losses, epsilon / len(losses), rtol=1e-6)
 
 
 @pytest.mark.parametrize("rank", [0, 1, 2, 5])
@@ -127,7 +133,8 @@ def test_rigorous_approximate_scales_spend_the_budget_and_no_more(epsilon, delta
         squares.append(L * (math.sqrt(min(rank, 2)) * d / n / charges.axes(1.0).scale) ** 2)
     spent = oracles.gaussian_delta(epsilon, math.sqrt(sum(squares)))
     assert spent <= delta
-    assert spent == pytest.approx(delta, rel=1e-5)
+    # mu is kept one part in a million below the largest, and rounding is charged for.
+    assert spent == pytest.approx(delta, rel=1e-4)
     assert oracles.gaussian_delta(epsilon, 1.001 * math.sqrt(sum(squares))) > delta
 
 
@@ -152,8 +159,8 @@ def test_opposite_corners_move_the_mean_most(d):
             rows[2] = row
             means.append(rows.mean(axis=0))
         moved.append(means[0] - means[1])
-    assert np.linalg.norm(moved, 1, axis=1).max() == pytest.approx(pure, rel=1e-12)
-    assert np.linalg.norm(moved, axis=1).max() == pytest.approx(approximate, rel=1e-12)
+    assert np.linalg.norm(moved, 1, axis=1).max() == pytest.approx(pure, rel=1e-6)
+    assert np.linalg.norm(moved, axis=1).max() == pytest.approx(approximate, rel=1e-6)
 
 
 @pytest.mark.parametrize(("d", "k"), [(1, 1), (2, 1), (2, 2), (4, 1), (4, 2), (4, 4), (5, 3), (8, 1), (8, 2), (8, 5)])
@@ -396,3 +403,17 @@ def test_private_moments_are_never_shown(show):
     moments = PrivateMoments(2, np.full(3, secret), np.full(2, secret), np.full((2, 2), secret))
     assert oracles.SECRET_DIGITS not in show(moments)
     assert "n=2, K=3" in show(moments)
+
+
+@pytest.mark.parametrize("n", [1_000, 300_000])
+def test_computed_means_err_by_no_more_than_the_rounding_that_is_charged(n):
+    basis = ChebyshevBasis.graded(3, 40)
+    X = np.random.default_rng(4).uniform(-1, 1, (n, 3))
+    wide = X.astype(np.longdouble)
+    powers = [np.ones_like(wide), wide]
+    while len(powers) <= basis.index.max():
+        powers.append(2 * wide * powers[-1] - powers[-2])
+    exact = [np.prod([powers[q][:, j] for j, q in enumerate(r)], axis=0).mean() for r in basis.index]
+    error = np.abs(measure(X, basis).basis_sum / n - np.array(exact)).max()
+    # Two tables err. The least that could be charged, one rounding of the result, would not do.
+    assert 2.0**-55 < error <= rounding(n, int(basis.index.sum(axis=1).max())) / 2

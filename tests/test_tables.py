@@ -54,7 +54,7 @@ def test_an_array_that_fits_is_not_copied():
 @each_frame
 def test_like_returns_the_same_kind_of_dataframe_with_the_new_names(frame):
     matrix = np.array([[0.5, 1.0], [-2.0, 3.0], [4.0, 5.0]])
-    made = tables.like(frame({"z": [1, 2], "a": ["x", "y"]}), ("b", "a"), matrix)
+    made = tables.like(tables.library_of(frame({"z": [1, 2], "a": ["x", "y"]})), ("b", "a"), matrix)
     assert type(made) is type(frame({}))
     assert list(made.column_names if frame is pa.table else made.columns) == ["b", "a"]
     np.testing.assert_array_equal(tables.to_matrix(made, ("b", "a")), matrix)
@@ -63,7 +63,7 @@ def test_like_returns_the_same_kind_of_dataframe_with_the_new_names(frame):
 @pytest.mark.parametrize("template", [np.zeros((1, 2)), [[1, 2]]])
 def test_like_an_array_is_an_array(template):
     matrix = np.array([[0.5, 1.0]])
-    np.testing.assert_array_equal(tables.like(template, ("a", "b"), matrix), matrix)
+    np.testing.assert_array_equal(tables.like(tables.library_of(template), ("a", "b"), matrix), matrix)
 
 
 # What is refused, always without quoting a value

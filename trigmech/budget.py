@@ -14,6 +14,8 @@ Norm = Literal["L1", "L2", "each"]
 # Above this the worst mechanism of a pure epsilon leaves no trace in floating point; the sum of epsilons is used.
 LARGEST_LOSS = 500.0
 
+SMALLEST_GAUSSIAN_EPSILON = 1e-6
+
 ADJACENCY = "replace-one: two tables are neighbours if they differ in one row; n is public"
 
 
@@ -117,7 +119,12 @@ class Charge:
 
 
 def gaussian_mu(budget: Budget) -> float:
-    """Return the largest mu for which mu-GDP implies the budget: 1 / (noise multiplier of the analytic Gaussian).
+    """Return mu for which mu-GDP implies the budget, 1e-6 below the largest: 1 / (the analytic Gaussian's multiplier).
+
+    Raises
+    ------
+    BudgetError
+        If epsilon is below 1e-6.
 
     References
     ----------
@@ -125,8 +132,11 @@ def gaussian_mu(budget: Budget) -> float:
     """
     from dp_accounting import get_sigma_gaussian
 
-    # Rounded down by far more than the library's search tolerance: a scale must never come out too small.
-    return (1.0 - 1e-9) / float(get_sigma_gaussian(budget.epsilon, budget.delta))
+    if budget.epsilon < SMALLEST_GAUSSIAN_EPSILON:
+        raise BudgetError(f"epsilon = {budget.epsilon} is below {SMALLEST_GAUSSIAN_EPSILON}, where floating point no "
+                          "longer tells what Gaussian noise costs; use a pure mechanism")
+    # Rounded down by far more than the library's search and cancellation errors above that epsilon.
+    return (1.0 - 1e-6) / float(get_sigma_gaussian(budget.epsilon, budget.delta))
 
 
 def epsilon_of(charges: Iterable[Charge], delta: float) -> float:
@@ -145,7 +155,8 @@ def epsilon_of(charges: Iterable[Charge], delta: float) -> float:
     if all(charge.law == "gaussian" for charge in charges):
         from dp_accounting import get_epsilon_gaussian
 
-        return float(get_epsilon_gaussian(1.0 / math.sqrt(math.fsum(c.mu**2 for c in charges)), delta))
+        mu = math.hypot(*(charge.mu for charge in charges))
+        return float(get_epsilon_gaussian(1.0 / mu, delta)) if mu > 0 else 0.0
     from dp_accounting.pld import common
     from dp_accounting.pld import privacy_loss_distribution as pld
 

@@ -13,12 +13,20 @@ Mean. |x - x'|_1 <= 2d and |x - x'|_2 <= 2 sqrt(d), attained at opposite corners
 Axes (private subspace iteration). The iteration multiplies by the second moment about the public centre of the cube,
 M = (1/n) sum x x^T, and the released mean is subtracted afterwards, because M moves less than the covariance:
 M(D) - M(D') = (x x^T - y y^T)/n =: E/n. E has rank at most 2 with eigenvalues of either sign at most max(|x|^2, |y|^2)
-<= d, so its spectral norm is at most d and its Frobenius norm at most sqrt(2) d, both attained. For X with k
-orthonormal columns, |E X|_F <= min(sqrt(2) d, sqrt(k) d) = sqrt(min(k, 2)) d, and entrywise
+<= d, so its spectral norm is at most d and its Frobenius norm at most sqrt(2) d (attained by orthogonal corners, for
+even d). For X with k orthonormal columns, |E X|_F <= min(sqrt(2) d, sqrt(k) d) = sqrt(min(k, 2)) d, and entrywise
 |E X|_1 <= sqrt(d k) |E X|_F. Given all earlier outputs X is fixed, so adaptive composition over the iterations applies.
 
+Rounding. What is released is computed in floating point, with unit u = 2^-53, and that moves too. A computed phi_r of
+total degree Q differs from phi_r by at most 8 Q^2 u: each step of T_q = 2 x T_(q-1) - T_(q-2) errs by at most 5u, which
+U_(q-k) <= q - k + 1 carries on, and the product adds Q u. A sum of n computed values is made of at most 800 + n/2^18
+additions in a row (`moments`: 512 in a lane, 256 lanes, 16 chunks, then parts of 2^18 rows), so a computed mean errs by
+at most that times 1.01 u. Both tables err, so each mean moves by at most `rounding` more than without; a product of M,
+or of the covariance (whose entries combine three means), and X, itself computed with d additions an entry, by at most
+3 d `rounding` + 2.02 d^2 sqrt(k) u in Frobenius norm.
+
 Together. Pure: epsilons add up. Approximate: all steps are Gaussian, mu^2 adds up (Dong, Roth and Su 2022), and mu is
-the largest value whose mu-GDP implies (epsilon, delta); this is exact, not a bound.
+the largest value whose mu-GDP implies (epsilon, delta), less one part in a million; no bound is lost on the way.
 
 What can be proved of the *published* scales is computed by the ledger from these facts: each basis mean moves by at
 most 2/n, not 1/n (so K - 1 coordinates "each" 2/n, or S_1 where epsilon is pure); the mean's scale 6d/(n epsilon) is
@@ -102,40 +110,45 @@ def plan(basis: ChebyshevBasis, n: int, budget: Budget, calibration: Calibration
 def _rigorous_pure(basis: ChebyshevBasis, n: int, budget: Budget, rank: int, iterations: int) -> Plan:
     d = basis.d
     epsilon = budget.epsilon / 3 if rank else budget.epsilon
-    means = _laplace("basis means", basis.l1_sensitivity(n), epsilon, 1, _MEANS_PROOF)
+    means = _laplace("basis means", _means_movement(basis, n, 1), epsilon, 1, _MEANS_PROOF)
     if not rank:
         return Plan(means)
-    product = math.sqrt(d * rank * min(rank, 2)) * d / n
+    product = math.sqrt(d * rank) * _product_movement(math.sqrt(min(rank, 2)) * d / n, d, n, rank)
     axes = _laplace("axes", product, epsilon / iterations, iterations, _HERE)
-    return Plan(means, _laplace("mean", 2 * d / n, epsilon, 1, _HERE), lambda _: axes)
+    mean = _laplace("mean", 2 * d / n + d * rounding(n, 1), epsilon, 1, _HERE)
+    return Plan(means, mean, lambda _: axes)
 
 
 def _rigorous_approximate(basis: ChebyshevBasis, n: int, budget: Budget, rank: int, iterations: int) -> Plan:
     d = basis.d
     mu = gaussian_mu(budget) / math.sqrt(3 if rank else 1)
-    means = _gaussian("basis means", basis.l2_sensitivity(n), mu, 1, _MEANS_PROOF)
+    means = _gaussian("basis means", _means_movement(basis, n, 2), mu, 1, _MEANS_PROOF)
     if not rank:
         return Plan(means)
-    axes = _gaussian("axes", math.sqrt(min(rank, 2)) * d / n, mu, iterations, _HERE)
-    return Plan(means, _gaussian("mean", 2 * math.sqrt(d) / n, mu, 1, _HERE), lambda _: axes)
+    product = _product_movement(math.sqrt(min(rank, 2)) * d / n, d, n, rank)
+    axes = _gaussian("axes", product, mu, iterations, _HERE)
+    mean = _gaussian("mean", math.sqrt(d) * (2 / n + rounding(n, 1)), mu, 1, _HERE)
+    return Plan(means, mean, lambda _: axes)
 
 
 def _published_pure(basis: ChebyshevBasis, n: int, budget: Budget, rank: int, iterations: int) -> Plan:
     d = basis.d
     epsilon = budget.epsilon / 3 if rank else budget.epsilon
     claim = Budget(epsilon)
-    means = Charge("basis means", "laplace", basis.K / (n * epsilon), basis.l1_sensitivity(n), "L1", 1, _MEANS_PROOF,
-                   claim)
+    means = Charge("basis means", "laplace", basis.K / (n * epsilon), _means_movement(basis, n, 1), "L1", 1,
+                   _MEANS_PROOF, claim)
     if not rank:
         return Plan(means)
 
     def axes(norm: float) -> Charge:
         factor = 10 * math.sqrt(d) * rank * iterations / epsilon
-        moved = math.sqrt(d * rank * min(rank, 2)) * covariance_movement(d, n)
-        return Charge("axes", "laplace", factor * published_rho(d, n, norm), moved, "L1", iterations, _HERE, claim,
+        moved = math.sqrt(min(rank, 2)) * covariance_movement(d, n)
+        return Charge("axes", "laplace", factor * published_rho(d, n, norm),
+                      math.sqrt(d * rank) * _product_movement(moved, d, n, rank), "L1", iterations, _HERE, claim,
                       floor=factor * published_rho(d, n, 0.0))
 
-    return Plan(means, Charge("mean", "laplace", 2 * d / (n * epsilon), 2 * d / n, "L1", 1, _HERE, claim), axes)
+    mean = Charge("mean", "laplace", 2 * d / (n * epsilon), 2 * d / n + d * rounding(n, 1), "L1", 1, _HERE, claim)
+    return Plan(means, mean, axes)
 
 
 def _published_approximate(basis: ChebyshevBasis, n: int, budget: Budget, rank: int, iterations: int) -> Plan:
@@ -143,18 +156,49 @@ def _published_approximate(basis: ChebyshevBasis, n: int, budget: Budget, rank: 
     epsilon, delta = (budget.epsilon / 3 if rank else budget.epsilon), budget.delta
     scale = math.sqrt(2 * basis.K * math.log(1 / delta)) / (n * epsilon)
     moving = basis.K - (basis.constant is not None)
-    means = Charge("basis means", "laplace", scale, 2 / n, "each", moving, _MEANS_PROOF, Budget(epsilon, delta))
+    means = Charge("basis means", "laplace", scale, 2 / n + rounding(n, _degree(basis)), "each", moving, _MEANS_PROOF,
+                   Budget(epsilon, delta))
     if not rank:
         return Plan(means)
 
     def axes(norm: float) -> Charge:
         factor = math.sqrt(4 * rank * iterations * math.log(2 / delta)) / epsilon
         moved = math.sqrt(min(rank, 2)) * covariance_movement(d, n)
-        return Charge("axes", "gaussian", factor * published_rho(d, n, norm), moved, "L2", iterations, _HERE,
-                      Budget(epsilon, delta / 2), floor=factor * published_rho(d, n, 0.0))
+        return Charge("axes", "gaussian", factor * published_rho(d, n, norm), _product_movement(moved, d, n, rank),
+                      "L2", iterations, _HERE, Budget(epsilon, delta / 2), floor=factor * published_rho(d, n, 0.0))
 
-    mean = Charge("mean", "laplace", 2 * d / (n * epsilon), 2 / n, "each", d, _HERE, Budget(epsilon))
+    mean = Charge("mean", "laplace", 2 * d / (n * epsilon), 2 / n + rounding(n, 1), "each", d, _HERE, Budget(epsilon))
     return Plan(means, mean, axes)
+
+
+def rounding(n: int, degree: int) -> float:
+    """Return how much further a mean computed in floating point moves than an exact one; see the module's text.
+
+    Parameters
+    ----------
+    n : int
+        Rows.
+    degree : int
+        The largest total degree of a function.
+    """
+    unit = 2.0**-53
+    return unit * (16.0 * degree**2 / n + 2.02 * (800.0 + n / 2**18))
+
+
+def _degree(basis: ChebyshevBasis) -> int:
+    return int(basis.index.sum(axis=1).max())
+
+
+def _means_movement(basis: ChebyshevBasis, n: int, p: Literal[1, 2]) -> float:
+    """Return the sensitivity of the computed basis means in L1 or L2; exactly 0 if nothing can move."""
+    moving = basis.K - (basis.constant is not None)
+    exact = basis.l1_sensitivity(n) if p == 1 else basis.l2_sensitivity(n)
+    return exact + moving ** (1.0 / p) * rounding(n, _degree(basis))
+
+
+def _product_movement(exact: float, d: int, n: int, rank: int) -> float:
+    """Return the sensitivity, in Frobenius norm, of a computed product of a (d, d) moment and k unit columns."""
+    return exact + 3 * d * rounding(n, 2) + 2.02 * d**2 * math.sqrt(rank) * 2.0**-53
 
 
 def published_rho(d: int, n: int, norm: float) -> float:

@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 from numbers import Real
+from types import ModuleType
 from typing import Any, ClassVar, Literal, Protocol, get_args, runtime_checkable
 
 import numpy as np
@@ -21,7 +22,7 @@ from trigmech.noise import Noise, SimulatedNoise, SystemNoise
 from trigmech.release import Release, release
 from trigmech.schema import Schema
 from trigmech.support import Eigenvalues, ellipsoid_points
-from trigmech.tables import like
+from trigmech.tables import library_of, like
 
 Size = int | Literal["formula"]
 
@@ -358,8 +359,8 @@ class Synthesis:
         Objective, certified gap, status and time of the linear program.
     rows : int
         Default size of a sample.
-    template : Any
-        An empty table of the type that came in.
+    library : module, optional
+        The library of the dataframe that came in; None for an array. Nothing of the table itself is kept.
     """
 
     distribution: Distribution
@@ -368,10 +369,11 @@ class Synthesis:
     release: Release
     fit: Fit
     rows: int
-    template: Any
+    library: ModuleType | None
 
     def __repr__(self) -> str:
-        return f"Synthesis({self.distribution!r}, proved {self.ledger.guarantee}-DP)"
+        what = "SIMULATED, not private" if self.ledger.simulated else f"proved {self.ledger.guarantee}-DP"
+        return f"Synthesis({self.distribution!r}, {what})"
 
     def sample(self, size: int | None = None, rng: np.random.Generator | None = None) -> Any:
         """Return a synthetic table of the type that came in.
@@ -395,7 +397,7 @@ class Synthesis:
         if size is None and self.rows > MAX_ROWS:
             raise InputError(f"the formula for the number of rows gives {self.rows}; name a size")
         points = self.distribution.sample(self.rows if size is None else size, rng)
-        return like(self.template, self.schema.names, self.schema.from_cube(points))
+        return like(self.library, self.schema.names, self.schema.from_cube(points))
 
 
 def synthesize(table: Any, schema: Schema, budget: Budget, mechanism: Mechanism | None = None,
@@ -452,7 +454,8 @@ def synthesize(table: Any, schema: Schema, budget: Budget, mechanism: Mechanism 
         noise = SimulatedNoise(noise_rng)
     ledger = Ledger(budget, enforced=not mechanism.published, simulated=noise.simulated)
     outcome = mechanism.run(X, budget, ledger, noise, public_rng)
-    return Synthesis(outcome.distribution, ledger, schema, outcome.release, outcome.fit, outcome.rows, table[:0])
+    return Synthesis(outcome.distribution, ledger, schema, outcome.release, outcome.fit, outcome.rows,
+                     library_of(table))
 
 
 def _fit(released: Release, points: NDArray[np.float64] | Grid, levels: int | None, max_weight: float | None,

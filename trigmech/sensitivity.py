@@ -72,10 +72,9 @@ def _spread(index: Index, p: int) -> float:
     index = index[index.any(axis=1)]
     if len(index) == 0:
         return 0.0
-    t = int(index.max()) + 1
-    d = index.shape[1]
+    t, d = int(index.max()) + 1, int(index.shape[1])
     bounds = [2.0**p * len(index), _by_column(index, p), _by_cut(index, p)]
-    if len(index) + 1 == float(t) ** d:
+    if len(index) + 1 == t**d:
         bounds.append(float(t) ** (d - 1) * max(float(p * t), _one_column(tuple(range(1, t)), p)))
     return min(bounds)
 

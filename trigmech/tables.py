@@ -1,5 +1,6 @@
 """Tables as they come: any dataframe that narwhals knows, or a plain array, to a matrix and back."""
 
+from types import ModuleType
 from typing import Any
 
 import narwhals as nw
@@ -98,10 +99,14 @@ def _frame(table: Any) -> Any:
         raise InputError("the table's column names must be distinct") from None
 
 
-def like(template: Any, names: tuple[str, ...], matrix: Matrix) -> Any:
-    """Return a matrix as a table of the template's type: a dataframe of the same library, or else an array."""
-    frame = _frame(template)
-    if not isinstance(frame, nw.DataFrame):
+def library_of(table: Any) -> ModuleType | None:
+    """Return the library that a dataframe belongs to, or None for an array: public, and nothing of the table."""
+    frame = _frame(table)
+    return frame.implementation.to_native_namespace() if isinstance(frame, nw.DataFrame) else None
+
+
+def like(library: ModuleType | None, names: tuple[str, ...], matrix: Matrix) -> Any:
+    """Return a matrix as a dataframe of the given library, or as it is for None."""
+    if library is None:
         return matrix
-    columns = {name: matrix[:, j] for j, name in enumerate(names)}
-    return nw.from_dict(columns, backend=frame.implementation).to_native()
+    return nw.from_dict({name: matrix[:, j] for j, name in enumerate(names)}, backend=library).to_native()

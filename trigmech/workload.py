@@ -268,7 +268,7 @@ def _exponentials(widths: tuple[float, ...]) -> list[tuple[int, int | None, int]
 
 def _weighted(points: ArrayLike, weights: ArrayLike | None, d: int) -> tuple[Array, Array]:
     points = np.ascontiguousarray(numbers("points", points, "n", d), dtype=np.float64)
-    if len(points) == 0 or not np.isfinite(points).all():
+    if len(points) == 0 or not all(in_order(lambda a, b: bool(np.isfinite(points[a:b]).all()), len(points), 2**14)):
         raise InputError(f"points must be finite numbers of shape (n, {d}) with n of at least 1; their shape is "
                          f"{points.shape}")
     if weights is None:
