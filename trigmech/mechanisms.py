@@ -3,7 +3,6 @@
 import math
 from dataclasses import dataclass
 from numbers import Real
-from types import ModuleType
 from typing import Any, ClassVar, Literal, Protocol, get_args, runtime_checkable
 
 import numpy as np
@@ -359,8 +358,8 @@ class Synthesis:
         Objective, certified gap, status and time of the linear program.
     rows : int
         Default size of a sample.
-    library : module, optional
-        The library of the dataframe that came in; None for an array. Nothing of the table itself is kept.
+    library : str, optional
+        Name of the library of the dataframe that came in; None for an array. Nothing of the table itself is kept.
     """
 
     distribution: Distribution
@@ -369,7 +368,7 @@ class Synthesis:
     release: Release
     fit: Fit
     rows: int
-    library: ModuleType | None
+    library: str | None
 
     def __repr__(self) -> str:
         what = "SIMULATED, not private" if self.ledger.simulated else f"proved {self.ledger.guarantee}-DP"

@@ -1,6 +1,5 @@
 """Tables as they come: any dataframe that narwhals knows, or a plain array, to a matrix and back."""
 
-from types import ModuleType
 from typing import Any
 
 import narwhals as nw
@@ -99,14 +98,14 @@ def _frame(table: Any) -> Any:
         raise InputError("the table's column names must be distinct") from None
 
 
-def library_of(table: Any) -> ModuleType | None:
-    """Return the library that a dataframe belongs to, or None for an array: public, and nothing of the table."""
+def library_of(table: Any) -> str | None:
+    """Return the name of the library that a dataframe belongs to, or None for an array: nothing of the table."""
     frame = _frame(table)
-    return frame.implementation.to_native_namespace() if isinstance(frame, nw.DataFrame) else None
+    return str(frame.implementation.value) if isinstance(frame, nw.DataFrame) else None
 
 
-def like(library: ModuleType | None, names: tuple[str, ...], matrix: Matrix) -> Any:
-    """Return a matrix as a dataframe of the given library, or as it is for None."""
+def like(library: Any, names: tuple[str, ...], matrix: Matrix) -> Any:
+    """Return a matrix as a dataframe of the library with the given name, or as it is for None."""
     if library is None:
         return matrix
     return nw.from_dict({name: matrix[:, j] for j, name in enumerate(names)}, backend=library).to_native()
