@@ -1,4 +1,5 @@
 import math
+import tracemalloc
 
 import numpy as np
 import oracles
@@ -203,3 +204,26 @@ def test_a_ledger_says_what_was_spent_and_what_that_proves(enforced, simulated):
     assert "proved: (0.125, 0)-differential privacy" in text
     assert ("the thesis claims (1, 0)" in text) == (not enforced)
     assert ("NOT PRIVATE" in text) == simulated
+
+
+@pytest.mark.parametrize("ratio", [50.0, 400.0, 1e6])
+def test_a_huge_loss_is_accounted_for_in_little_memory(ratio):
+    charges = [Charge("x", "laplace", 1.0, ratio, "each", 3, "here"), gaussian(1.0)]
+    tracemalloc.start()
+    try:
+        got = epsilon_of(charges, 1e-3)
+    finally:
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert peak < 500_000_000
+    # Three coordinates lose at most 3 * ratio for sure, and with some probability nearly that.
+    assert got > 2.9 * ratio
+
+
+def test_a_ledger_that_proves_nothing_says_so():
+    ledger = Ledger(Budget(1.0), enforced=False)
+    ledger.charge(gaussian(1.0))
+    assert ledger.proved_epsilon == math.inf
+    assert "no differential privacy" in str(ledger)
+    with pytest.raises(BudgetError):
+        _ = ledger.guarantee

@@ -11,7 +11,7 @@ from trigmech.errors import BudgetError
 Law = Literal["laplace", "gaussian"]
 Norm = Literal["L1", "L2", "each"]
 
-# Above this the worst mechanism of a pure epsilon leaves no trace in floating point; the sum of epsilons is used.
+# A single loss above this is beyond what privacy loss distributions hold in floating point; epsilons are added up.
 LARGEST_LOSS = 500.0
 
 SMALLEST_GAUSSIAN_EPSILON = 1e-6
@@ -160,11 +160,14 @@ def epsilon_of(charges: Iterable[Charge], delta: float) -> float:
     from dp_accounting.pld import common
     from dp_accounting.pld import privacy_loss_distribution as pld
 
-    # Finer than the library's 1e-4 where single losses are small, as with hundreds of means.
-    smallest = min(charge.sensitivity / charge.least_scale for charge in charges)
-    interval = min(1e-4, max(1e-6, smallest / 50))
-    if any(charge.norm == "L1" and charge.sensitivity / charge.least_scale > LARGEST_LOSS for charge in charges):
+    ratios = [charge.sensitivity / charge.least_scale for charge in charges]
+    if max(ratios) > LARGEST_LOSS:
         return pure
+    # Finer than the library's 1e-4 where single losses are small, as with hundreds of means; but of the range of all
+    # losses together never more than a million parts, which bounds memory. Rounding is upwards in either case.
+    ranges = [charge.count * ratio if charge.law == "laplace" else charge.mu * (charge.mu + 20.0)
+              for charge, ratio in zip(charges, ratios, strict=True)]
+    interval = max(min(1e-4, max(1e-6, min(ratios) / 50)), math.fsum(ranges) / 1e6)
     losses = []
     for charge in charges:
         scale, shift = charge.least_scale, charge.sensitivity
@@ -219,10 +222,20 @@ class Ledger:
         self.charges.append(charge)
 
     @property
+    def proved_epsilon(self) -> float:
+        """The epsilon that is proved of all charges together at the budget's delta; infinite if none is."""
+        return epsilon_of(self.charges, self.budget.delta)
+
+    @property
     def guarantee(self) -> Budget:
-        """What is proved of all charges together: the epsilon at the budget's delta."""
-        spent = epsilon_of(self.charges, self.budget.delta)
-        return Budget(max(spent, 1e-300), self.budget.delta)
+        """What is proved of all charges together.
+
+        Raises
+        ------
+        BudgetError
+            If no finite epsilon is proved, which no enforced ledger admits.
+        """
+        return Budget(max(self.proved_epsilon, 1e-300), self.budget.delta)
 
     @property
     def claim(self) -> Budget | None:
@@ -238,7 +251,8 @@ class Ledger:
             lines.append(f"budget: {self.budget}")
         else:
             lines.append(f"the thesis claims {self.budget} for these scales; that is not a guarantee")
-        lines.append(f"proved: {self.guarantee}-differential privacy of all charges together")
+        lines.append(f"proved: ({self.proved_epsilon:g}, {self.budget.delta:g})-differential privacy of all charges "
+                     "together" if math.isfinite(self.proved_epsilon) else "proved: no differential privacy at all")
         if self.simulated:
             lines.append("SIMULATED: the noise came from a seeded generator, so the output is NOT PRIVATE")
         return "\n".join(lines)

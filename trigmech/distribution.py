@@ -74,7 +74,7 @@ class Distribution:
         -------
         ndarray (size, d)
         """
-        if not (isinstance(size, int | np.integer) and size >= 0):
+        if isinstance(size, bool) or not (isinstance(size, int | np.integer) and size >= 0):
             raise InputError(f"size must be an integer that is at least 0, not {size!r}")
         rng = np.random.default_rng() if rng is None else rng
         return self.points[rng.choice(len(self.weights), size=size, p=self.weights / self.weights.sum())]

@@ -219,7 +219,7 @@ class SecondMoments(Workload):
         points, weights = _weighted(points, weights, self.d)
 
         def work(start: int, stop: int) -> Array:
-            rows = points[start:stop]
+            rows = np.asarray(points[start:stop], dtype=np.float64)
             return (rows * weights[start:stop, None]).T @ rows
 
         total = np.zeros((self.d, self.d))
@@ -236,7 +236,8 @@ def _kernel_means(points: Array, weights: Array, widths: tuple[float, ...], coun
     values = [np.empty_like(D) for _ in widths]
     steps = _exponentials(widths)
     for start in range(0, len(points), POINTS_PER_BLOCK):
-        rows = points[start : start + POINTS_PER_BLOCK]
+        # One block at a time, so that a table in another layout or precision is never copied whole.
+        rows = np.ascontiguousarray(np.asarray(points[start : start + POINTS_PER_BLOCK]), dtype=np.float64)
         size = len(rows)
         distances(rows, D[:size])
         for w, source, squarings in steps:
@@ -267,7 +268,7 @@ def _exponentials(widths: tuple[float, ...]) -> list[tuple[int, int | None, int]
 
 
 def _weighted(points: ArrayLike, weights: ArrayLike | None, d: int) -> tuple[Array, Array]:
-    points = np.ascontiguousarray(numbers("points", points, "n", d), dtype=np.float64)
+    points = numbers("points", points, "n", d)
     if len(points) == 0 or not all(in_order(lambda a, b: bool(np.isfinite(points[a:b]).all()), len(points), 2**14)):
         raise InputError(f"points must be finite numbers of shape (n, {d}) with n of at least 1; their shape is "
                          f"{points.shape}")
