@@ -22,8 +22,9 @@ LEVELS = {
     "release": 5,
     "support": 6,
     "mechanisms": 7,
-    "__init__": 8, "demo": 8,
-    "cli": 9,
+    "synthesis": 8,
+    "__init__": 9, "demo": 9,
+    "cli": 10,
 }  # fmt: skip
 
 # The only modules that import a library, wherever in their source.

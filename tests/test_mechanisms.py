@@ -10,10 +10,11 @@ from trigmech.budget import Budget, Ledger
 from trigmech.chunks import THREADS_VARIABLE
 from trigmech.distribution import Distribution
 from trigmech.errors import BudgetError, InputError, SolverTimeoutError
-from trigmech.mechanisms import ImprovedTrigI, ImprovedTrigII, Sizes, TrigI, TrigII, synthesize
+from trigmech.mechanisms import ImprovedTrigI, ImprovedTrigII, Sizes, TrigI, TrigII
 from trigmech.release import Axes, Release
 from trigmech.schema import Column, Schema
 from trigmech.support import ellipsoid_points
+from trigmech.synthesis import synthesize
 
 PURE, APPROXIMATE = Budget(1.0), Budget(1.0, 1e-3)
 SMALL = {

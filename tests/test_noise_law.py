@@ -6,9 +6,10 @@ import pytest
 from scipy import stats
 
 from trigmech.budget import Budget
-from trigmech.mechanisms import ImprovedTrigI, ImprovedTrigII, TrigI, TrigII, synthesize
+from trigmech.mechanisms import ImprovedTrigI, ImprovedTrigII, TrigI, TrigII
 from trigmech.noise import SimulatedNoise, SystemNoise
 from trigmech.schema import Schema
+from trigmech.synthesis import synthesize
 
 SCALE = 0.037
 LAWS = {"laplace": stats.laplace(scale=SCALE), "gaussian": stats.norm(scale=SCALE)}

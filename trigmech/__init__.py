@@ -7,8 +7,9 @@ from trigmech.distribution import Distribution
 from trigmech.errors import BudgetError, InputError, SolverError, TrigmechError
 from trigmech.fit import Fit, fit_l1
 from trigmech.grid import Grid
-from trigmech.mechanisms import ImprovedTrigI, ImprovedTrigII, Synthesis, TrigI, TrigII, synthesize
+from trigmech.mechanisms import ImprovedTrigI, ImprovedTrigII, TrigI, TrigII
 from trigmech.schema import Column, Schema
+from trigmech.synthesis import Synthesis, synthesize
 
 __version__ = "0.1.0"
 

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from trigmech.budget import Budget
 from trigmech.errors import InputError
 from trigmech.evaluate import Evaluation, evaluate
-from trigmech.mechanisms import ImprovedTrigII, Synthesis, synthesize
+from trigmech.mechanisms import ImprovedTrigII
 from trigmech.schema import Column, Schema
+from trigmech.synthesis import Synthesis, synthesize
 from trigmech.workload import GaussianKernels
 
 # Huang 2014, table 3.3, WDBC: worst absolute error at sigma = 2, 4, 6, 8, 10.
