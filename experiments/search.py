@@ -33,6 +33,11 @@ def expected(table: str) -> dict[tuple[str, str, float | None], float]:
                 for row in csv.DictReader(file)}
 
 
+def partial(names: list[str]) -> str:
+    """Return what marks the files of a run on some data sets only, so that it does not replace a whole one's."""
+    return "" if {"CRM", "CSN", "CTG", "PKS", "WDBC"} <= set(names) else "_partial"
+
+
 def distance(ours: dict[tuple[str, float], float], printed: dict[tuple[str, str, float | None], float]) -> float:
     """Return the mean over cells of |log(ours / printed)|; those printed as below 0.005 say too little to count."""
     logs = [abs(math.log(value / printed[name, "absolute", sigma])) for (name, sigma), value in ours.items()
@@ -64,6 +69,6 @@ def search(table: str, names: list[str], jobs: int, quick: bool) -> Path:
     writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
-    path = RESULTS / f"search_{table}.csv"
+    path = RESULTS / f"search_{table}{'_quick' if quick else ''}{partial(names)}.csv"
     save(path, text.getvalue())
     return path

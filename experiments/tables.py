@@ -10,7 +10,7 @@ import numpy as np
 
 from experiments import datasets
 from experiments.cells import HERE, RESULTS, WIDTHS, Cell, run_cells, save
-from experiments.search import ALGORITHM, FIXED, expected
+from experiments.search import ALGORITHM, FIXED, expected, partial
 
 # The thesis's own options, and the values that `python -m experiments run search` found nearest to its tables.
 CHOSEN: dict[str, dict[str, Any]] = {
@@ -34,8 +34,8 @@ def table_3_1(names: list[str]) -> Path:
         rows.append({"dataset": name, "n_thesis": printed[name][0], "d_thesis": printed[name][1], "n": ours[0],
                      "d": ours[1]})
         lines.append(f"| {name} | {printed[name][0]} | {printed[name][1]} | {ours[0]} | {ours[1]} | {note} |")
-    _write_csv("table_3_1", rows)
-    return _write_markdown("table_3_1", lines)
+    _write_csv("table_3_1" + partial(names), rows)
+    return _write_markdown("table_3_1" + partial(names), lines)
 
 
 def error_table(table: str, names: list[str], jobs: int, quick: bool) -> Path:
@@ -55,7 +55,7 @@ def error_table(table: str, names: list[str], jobs: int, quick: bool) -> Path:
         results.setdefault(cells[cell], []).append(result)
     printed = expected(table)
     rows = [_summary(name, variant, results[name, variant]) for name in names for variant in VARIANTS]
-    suffix = "_quick" if quick else ""
+    suffix = ("_quick" if quick else "") + partial(names)
     _write_csv(table + suffix, [flat for row in rows for flat in _flat(row)])
     return _write_markdown(table + suffix, _markdown(table, names, rows, printed, repetitions, queries))
 
