@@ -36,7 +36,9 @@ def run(
     names: Annotated[list[str], typer.Argument(help="Experiments; see 'list'. 'all' for every one.")],
     quick: Annotated[bool, typer.Option(help="Fewer repetitions and queries; results get the suffix _quick.")] = False,
     jobs: Annotated[int, typer.Option(help="Processes; use 1 for times that compare with the thesis's.")] = 1,
-    datasets: Annotated[str, typer.Option(help="Names, with commas; results of some only get the suffix _partial.")] = ",".join(tables.THESIS_SETS),
+    datasets: Annotated[
+        str, typer.Option(help="Names, separated by commas; results of some only get the suffix _partial.")
+    ] = ",".join(tables.THESIS_SETS),
 ) -> None:
     """Run experiments; finished cells are cached, so an interrupted run goes on where it was."""
     chosen = list(EXPERIMENTS) if names == ["all"] else names
