@@ -55,7 +55,8 @@ class Fit:
         Certified: no feasible weights have an objective below ``objective - gap``.
     status : {"optimal", "time limit"}
         "optimal": the gap is at most 1e-8 of the objective (of 1e-3 of the sum of the weights, if that is more), or the
-        objective itself is at most 1e-8 of that sum: the target is met. "time limit": feasible weights and a valid gap, but the gap is not small.
+        objective itself is at most 1e-8 of that sum: the target is met. "time limit": feasible weights and a
+        valid gap, but the gap is not small.
     seconds : float
         Wall time.
     iterations : int

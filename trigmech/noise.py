@@ -28,7 +28,7 @@ class SystemNoise:
 
     Notes
     -----
-    Cost: about 20 (Laplace) or 40 (Gaussian) microseconds an entry, and 1 to 2 seconds once to load the library.
+    Cost: about 20 (Laplace) or 40 (Gaussian) microseconds an entry; 1 to 2 seconds once to load the library.
     """
 
     simulated = False
