@@ -16,9 +16,10 @@ SOURCES = {path.stem: path.read_text(encoding="utf-8") for path in sorted(PACKAG
 LEVELS = {
     "errors": 0, "_kernels": 0, "chunks": 0, "sensitivity": 0, "noise": 0,
     "tables": 1, "budget": 1, "distribution": 1, "ellipsoid": 1,
-    "schema": 2, "basis": 2, "workload": 2,
-    "grid": 3, "calibration": 3, "evaluate": 3,
-    "fit": 4, "moments": 4,
+    "schema": 2, "basis": 2,
+    "pricing": 3,
+    "grid": 3, "calibration": 3, "workload": 3,
+    "fit": 4, "moments": 4, "evaluate": 4,
     "release": 5,
     "support": 6,
     "mechanisms": 7,

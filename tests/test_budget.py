@@ -17,6 +17,10 @@ def gaussian(scale, sensitivity=1.0, count=1, floor=None):
     return Charge("values", "gaussian", scale, sensitivity, "L2", count, "given", floor=floor)
 
 
+def linf(scale, sensitivity=1.0, count=1, floor=None):
+    return Charge("values", "linf", scale, sensitivity, "Linf", count, "given", floor=floor)
+
+
 # Budgets and charges
 
 
@@ -40,10 +44,14 @@ def test_a_budget_holds_floats_whatever_it_was_given(number):
     assert str(budget) == "(2, 0.25)"
 
 
-@pytest.mark.parametrize(("law", "norm"), [("laplace", "L2"), ("gaussian", "L1"), ("gaussian", "each")])
+@pytest.mark.parametrize(("law", "norm"), [(law, norm) for law in ("laplace", "gaussian", "linf", "cauchy")
+                                           for norm in ("L1", "L2", "Linf", "each", "L3")])
 def test_a_law_goes_with_its_own_norm(law, norm):
-    with pytest.raises(BudgetError, match="does not go with"):
-        Charge("x", law, 1.0, 1.0, norm, 1, "given")
+    if (law, norm) in {("laplace", "L1"), ("laplace", "each"), ("gaussian", "L2"), ("linf", "Linf")}:
+        assert Charge("x", law, 1.0, 1.0, norm, 1, "given").norm == norm
+    else:
+        with pytest.raises(BudgetError, match=f"{law} noise does not go with sensitivity in {norm}"):
+            Charge("x", law, 1.0, 1.0, norm, 1, "given")
 
 
 @pytest.mark.parametrize("bad", [0.0, -1.0, math.nan, math.inf])
@@ -64,7 +72,18 @@ def test_a_sensitivity_is_finite_and_not_negative(bad):
 def test_pure_epsilons_add_up():
     charges = [laplace(2.0), laplace(0.5, 0.1, 3), laplace(4.0, 0.2, 10, "each"), laplace(1.0, 0.0)]
     assert epsilon_of(charges, 0.0) == pytest.approx(0.5 + 0.6 + 0.5, rel=1e-14)
+    assert epsilon_of([*charges, linf(4.0, 0.2, 3)], 0.0) == pytest.approx(1.6 + 0.15, rel=1e-14)
     assert epsilon_of([], 0.0) == epsilon_of([], 1e-3) == 0.0
+
+
+def test_an_linf_charge_costs_what_an_l1_charge_of_its_shift_and_scale_costs():
+    for parts in ((2.0, 0.5, 3), (0.7, 0.1, 1, 0.2), (1e3, 1.0, 7)):
+        charge, twin = linf(*parts), laplace(*parts[:3], floor=(*parts, None)[3])
+        assert charge.pure_epsilon == twin.pure_epsilon == parts[2] * parts[1] / charge.least_scale
+        assert charge.mu == math.inf
+        for others in ([], [gaussian(3.0)], [laplace(5.0, norm="each", count=4), linf(9.0)]):
+            assert epsilon_of([charge, *others], 1e-3) == epsilon_of([twin, *others], 1e-3)
+    assert linf(1.0, 0.0).pure_epsilon == epsilon_of([linf(1.0, 0.0)], 1e-3) == 0.0
 
 
 def test_gaussian_noise_proves_nothing_at_delta_0():
@@ -96,11 +115,12 @@ def test_one_laplace_coordinate_has_its_closed_form():
         assert expected - 1e-12 <= got <= expected + 3e-4
 
 
-def test_a_vector_of_pure_epsilon_counts_as_the_worst_mechanism_of_that_epsilon():
+@pytest.mark.parametrize("pure", [laplace, linf])
+def test_a_vector_of_pure_epsilon_counts_as_the_worst_mechanism_of_that_epsilon(pure):
     # delta(epsilon') = (e^epsilon - e^epsilon') / (1 + e^epsilon), of randomised response.
     for epsilon, delta in ((1.0, 0.1), (0.3, 0.01)):
         expected = math.log(math.exp(epsilon) - delta * (1.0 + math.exp(epsilon)))
-        got = epsilon_of([laplace(1.0 / epsilon)], delta)
+        got = epsilon_of([pure(1.0 / epsilon)], delta)
         assert expected - 1e-12 <= got <= expected + 3e-4
 
 
@@ -139,9 +159,10 @@ def test_proofs_use_the_floor_and_never_a_larger_scale(delta):
     assert gaussian(100.0, floor=4.0).mu == gaussian(4.0).mu == 0.25
 
 
+@pytest.mark.parametrize("pure", [laplace, linf])
 @pytest.mark.parametrize("epsilon", [50.0, 1000.0, 1e6])
-def test_a_large_pure_epsilon_is_still_proved_when_delta_is_positive(epsilon):
-    assert epsilon_of([laplace(1.0 / epsilon)], 1e-3) <= epsilon
+def test_a_large_pure_epsilon_is_still_proved_when_delta_is_positive(epsilon, pure):
+    assert epsilon_of([pure(1.0 / epsilon)], 1e-3) <= epsilon
 
 
 def test_more_charges_less_noise_and_a_smaller_delta_prove_less():
@@ -158,13 +179,14 @@ def test_more_charges_less_noise_and_a_smaller_delta_prove_less():
 
 @pytest.mark.parametrize(("budget", "half"), [
     (Budget(1.0), laplace(2.0)),
+    (Budget(1.0), linf(2.0)),
     (Budget(1.0, 1e-3), gaussian(math.sqrt(2.0) * (1.0 + 1e-9) / oracles.gaussian_mu_of(1.0, 1e-3))),
-], ids=["pure", "gaussian"])
+], ids=["pure", "linf", "gaussian"])
 def test_a_ledger_takes_two_halves_and_refuses_the_least_more(budget, half):
     ledger = Ledger(budget)
     ledger.charge(half)
     ledger.charge(half)
-    for more in (half, laplace(1e4) if half.law == "laplace" else gaussian(1e3)):
+    for more in (half, gaussian(1e3) if half.law == "gaussian" else laplace(1e4)):
         with pytest.raises(BudgetError, match="values"):
             ledger.charge(more)
         assert ledger.charges == [half, half]

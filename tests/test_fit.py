@@ -5,6 +5,7 @@ import pytest
 
 from trigmech import fit as fit_module
 from trigmech.basis import ChebyshevBasis
+from trigmech.chunks import THREADS_VARIABLE
 from trigmech.errors import (
     InfeasibleError,
     InputError,
@@ -12,8 +13,9 @@ from trigmech.errors import (
     SolverTimeoutError,
     UnboundedError,
 )
-from trigmech.fit import fit_l1, solve
+from trigmech.fit import fit_cube, fit_l1, solve
 from trigmech.grid import Grid, round_to_grid
+from trigmech.pricing import CubeSearch
 
 
 def problem(d, K, m, kind="noisy", seed=0):
@@ -337,3 +339,155 @@ def test_bad_input_is_refused(changes):
 def test_a_whole_matrix_that_is_too_large_is_refused_and_the_other_method_named():
     with pytest.raises(InputError, match="columns"):
         fit_l1(ChebyshevBasis.tensor(2, 8), Grid(2, 1000), np.zeros(64), method="whole")
+
+
+# The whole cube
+
+
+def cube_problem(d, K, m=30, kind="noisy", seed=0):
+    """A basis, a start, and a target: the means of three atoms that are not in the start, or these with noise."""
+    rng = np.random.default_rng([seed, d, K, m])
+    basis = ChebyshevBasis.graded(d, K)
+    exact = rng.dirichlet(np.ones(3)) @ oracles.products_by_series(rng.uniform(-1.0, 1.0, (3, d)), basis.index)
+    noise = {"exact": 0.0, "noisy": 0.3}[kind] * rng.standard_normal(K)
+    return basis, rng.uniform(-1.0, 1.0, (m, d)), exact + noise * (np.arange(K) > 0)
+
+
+def generator(seed=0):
+    return np.random.default_rng(seed)
+
+
+CUBES = [(1, 4), (1, 9), (2, 10), (3, 20), (5, 21)]
+
+
+@pytest.mark.parametrize("kind", ["exact", "noisy"])
+@pytest.mark.parametrize(("d", "K"), CUBES)
+def test_the_cube_is_at_least_as_good_as_its_start_and_the_objective_is_that_of_the_atoms(d, K, kind):
+    basis, start, target = cube_problem(d, K, kind=kind)
+    fit = fit_cube(basis, target, start, rng=generator())
+    assert fit.status == "optimal"
+    assert fit.objective <= fit_l1(basis, start, target).objective
+    assert fit.objective == pytest.approx(objective_of(basis, fit.points, fit.weights, target), rel=1e-9, abs=1e-12)
+    assert fit.points.shape == (len(fit.weights), d)
+    assert np.abs(fit.points).max() <= 1.0
+    assert fit.weights.min() > 0.0
+    assert fit.weights.sum() == pytest.approx(1.0, abs=1e-12)
+    assert fit.bound_estimate <= fit.objective <= fit.bound_estimate + 1e-3 * max(fit.objective, 1e-3 * K)
+
+
+@pytest.mark.parametrize(("d", "K"), CUBES)
+def test_means_of_atoms_outside_the_start_are_met(d, K):
+    basis, start, target = cube_problem(d, K, m=5, kind="exact")
+    fit = fit_cube(basis, target, start, rng=generator())
+    assert fit_l1(basis, start, target).objective > 0.01
+    assert fit.objective <= 1e-6 * K
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("K", [4, 7, 12])
+def test_one_column_is_the_same_as_the_whole_program_on_a_fine_grid(K, seed):
+    basis, start, target = cube_problem(1, K, seed=seed)
+    costs = np.geomspace(0.2, 2.0, K)
+    fit = fit_cube(basis, target, start, costs, gap=1e-6, rng=generator())
+    fine, _ = optimum_of(basis, np.cos(np.linspace(0.0, np.pi, 2001))[:, None], target, costs)
+    # An atom split between its neighbours on the grid moves the mean of degree q by at most (q step)^2 / 8.
+    short = float(costs @ basis.index[:, 0] ** 2) * (np.pi / 4000) ** 2 / 2
+    assert fine - short <= fit.objective * (1.0 + 1e-9)
+    assert fit.objective <= fine + 2e-6 * max(fine, 1e-3 * costs.sum())
+    assert fit.bound_estimate <= fine * (1.0 + 1e-9) + 1e-12
+
+
+def test_a_noise_level_ends_the_search_early():
+    basis, start, target = cube_problem(5, 56, m=300)
+    last = fit_cube(basis, target, start, rng=generator())
+    level = 1.5 * last.objective
+    fit = fit_cube(basis, target, start, noise_level=level, rng=generator())
+    assert fit.status == "noise level"
+    assert last.objective < fit.objective <= level
+    assert fit.iterations < last.iterations
+    assert fit.weights.sum() == pytest.approx(1.0, abs=1e-12)
+    # One that is too low to be reached changes nothing.
+    assert fit_cube(basis, target, start, noise_level=0.5 * last.objective, rng=generator()).status == "optimal"
+
+
+@pytest.mark.parametrize("solves", [1, 3, 6])
+def test_what_a_time_limit_leaves_of_the_cube_is_a_distribution(monkeypatch, solves):
+    basis, start, target = cube_problem(5, 56)
+    finish = fit_module._Master.solve
+    calls = []
+
+    def interrupted(master, seconds):
+        calls.append(seconds)
+        return finish(master, seconds) if len(calls) <= solves else "time limit"
+
+    monkeypatch.setattr(fit_module._Master, "solve", interrupted)
+    fit = fit_cube(basis, target, start, rng=generator())
+    assert fit.status == "time limit"
+    assert fit.weights.min() > 0.0
+    assert fit.weights.sum() == pytest.approx(1.0, abs=1e-12)
+    assert fit.objective == pytest.approx(objective_of(basis, fit.points, fit.weights, target), rel=1e-9)
+
+
+def test_a_time_limit_for_the_cube_holds_or_says_that_nothing_was_found():
+    basis, start, target = cube_problem(8, 165, m=300)
+    with pytest.raises(SolverTimeoutError, match="1e-09 s"):
+        fit_cube(basis, target, start, time_limit=1e-9, rng=generator())
+    fit = fit_cube(basis, target, start, gap=1e-9, time_limit=0.3, rng=generator())
+    assert fit.status == "time limit"
+    assert fit.seconds < 3.0
+
+
+def test_the_cube_is_fitted_alike_on_one_thread_and_on_two(monkeypatch):
+    basis, start, target = cube_problem(3, 20)
+    fits = []
+    for threads in "12":
+        monkeypatch.setenv(THREADS_VARIABLE, threads)
+        fits.append(fit_cube(basis, target, start, rng=generator(7)))
+    np.testing.assert_array_equal(fits[0].points, fits[1].points)
+    np.testing.assert_array_equal(fits[0].weights, fits[1].weights)
+    assert fits[0].iterations == fits[1].iterations
+
+
+def test_a_search_that_misses_the_maximum_is_refuted_by_what_it_finds_later(monkeypatch):
+    # A search that returns its starts claims too high a bound, which must fall when later points contradict it.
+    basis, start, target = cube_problem(3, 20)
+    optimum = fit_cube(basis, target, start, gap=1e-6, rng=generator()).objective
+    monkeypatch.setattr(CubeSearch, "ascend", lambda self, starts, y, tolerance: (starts, basis.combine(starts, y)))
+    seen = []
+    whole = fit_module._CubeProblem.price_and_bound
+
+    def watched(problem, dual, threshold, *arguments):
+        entering = whole(problem, dual, threshold, *arguments)
+        seen.append((problem.bound, float(dual @ problem.target) - threshold))
+        return entering
+
+    monkeypatch.setattr(fit_module._CubeProblem, "price_and_bound", watched)
+    fit = fit_cube(basis, target, start, rng=generator())
+    assert fit.objective > optimum
+    assert fit.bound_estimate <= fit.objective
+    # Every time the bound is at most the restricted optimum, whose atoms are known.
+    assert all(bound <= value * (1.0 + 1e-8) + 1e-8 for bound, value in seen)
+
+
+BAD_CUBE = {
+    **{name: changes for name, changes in BAD.items() if set(changes) <= {"target", "weights", "time_limit"}},
+    "start outside the cube": {"start": [[0.0, 1.1], [0.0, 0.0]]},
+    "start that is NaN": {"start": [[0.0, np.nan], [0.0, 0.0]]},
+    "start of another width": {"start": np.zeros((4, 3))},
+    "start that is a grid": {"start": Grid(2, 5)},
+    "no start": {"start": np.zeros((0, 2))},
+    "gap 0": {"gap": 0.0},
+    "gap 1": {"gap": 1.0},
+    "gap that is NaN": {"gap": np.nan},
+    "negative noise level": {"noise_level": -1.0},
+    "noise level that is NaN": {"noise_level": np.nan},
+}
+
+
+@pytest.mark.parametrize("changes", BAD_CUBE.values(), ids=BAD_CUBE)
+def test_bad_input_for_the_cube_is_refused(changes):
+    good = {"start": np.zeros((5, 2)), "target": [1.0, 0.0, 0.0]}
+    basis = ChebyshevBasis.graded(2, 3)
+    fit_cube(basis, **good)
+    with pytest.raises(InputError):
+        fit_cube(basis, **{**good, **changes})

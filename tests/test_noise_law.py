@@ -1,13 +1,16 @@
 import math
+from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import oracles
 import pytest
-from scipy import stats
+from scipy import special, stats
 
+from trigmech import noise as noise_module
 from trigmech.budget import Budget
 from trigmech.mechanisms import ImprovedTrigI, ImprovedTrigII, TrigI, TrigII
-from trigmech.noise import SimulatedNoise, SystemNoise
+from trigmech.noise import SimulatedNoise, SystemNoise, integer_linf, lattice_step
 from trigmech.schema import Schema
 from trigmech.synthesis import synthesize
 
@@ -52,14 +55,15 @@ def test_two_calls_are_independent(sampler, law):
 
 
 @each_sampler
-@laws
+@pytest.mark.parametrize("law", [*LAWS, "linf"])
 @pytest.mark.parametrize("shape", [(), (1,), (0,), (7, 3), (2, 3, 4)])
 def test_noise_keeps_the_shape_and_leaves_the_values_alone(sampler, law, shape):
     values = np.full(shape, 5.0)
     drawn = getattr(samplers()[sampler][0], law)(values, 1e-3)
     assert drawn.shape == shape
-    # Twenty standard deviations or more: a false alarm has a probability below 1e-12.
-    np.testing.assert_allclose(drawn, 5.0, rtol=0, atol=0.04)
+    # Twenty standard deviations or more: a false alarm has a probability below 1e-12. The largest of K entries of
+    # linf noise is Gamma(K), of standard deviation sqrt(K).
+    np.testing.assert_allclose(drawn, 5.0, rtol=0, atol=0.04 if law != "linf" else 0.04 + 2e-3 * values.size)
     assert len(np.unique(drawn)) == np.size(drawn)
     np.testing.assert_array_equal(values, 5.0)
 
@@ -94,6 +98,217 @@ def test_planted_repeats_are_found(law):
     assert independent(np.tile(seeded(), 2), law) > 1.0
     assert independent(np.repeat(seeded(), 2), law) > 1.0
     assert independent(np.column_stack([seeded(), -seeded()]).ravel(), law) > 1.0
+
+
+# The joint law of l-infinity noise
+
+
+def linf_marginal(K):
+    """The law of one entry at scale 1, from z = r u: P(|z| > t) is the mean of max(0, 1 - t / r), r of Gamma(K + 1)."""
+    def cdf(z):
+        t = np.abs(z)
+        beyond = special.gammaincc(K + 1, t) - t / K * special.gammaincc(K, t)
+        return 0.5 + 0.5 * np.sign(z) * (1.0 - beyond)
+
+    return SimpleNamespace(cdf=cdf)
+
+
+def linf_misfit(draws):
+    """How badly rows of scale 1 fit the law, in units of what chance may reach; at most 8 false alarms of 1e-9.
+
+    The density exp(-||z||) makes the norm Gamma(K), and apart from it the direction uniform on the surface of the
+    cube: each of the 2K faces is as likely, and on it the K - 1 other entries are uniform and independent.
+    """
+    n, K = draws.shape
+    norm, place = np.abs(draws).max(axis=1), np.abs(draws).argmax(axis=1)
+    # Made continuous by a draw of its own, the face has a law that Kolmogorov's distance is exact for.
+    face = 2 * place + (draws[np.arange(n), place] > 0) + np.random.default_rng(0).uniform(size=n)
+    tests = [oracles.misfit(norm, stats.gamma(K)), oracles.misfit(face, stats.uniform(scale=2 * K)),
+             oracles.misfit(draws[:, 0], linf_marginal(K)),
+             oracles.dependence(norm[: n // 2], norm[n // 2 : n // 2 * 2], stats.gamma(K))]
+    if K > 1:
+        others = np.arange(K) != place[:, None]
+        direction = (draws / norm[:, None])[others].reshape(n, K - 1)
+        level = stats.gamma(K).cdf(norm)
+        tests += [oracles.misfit(direction, stats.uniform(-1.0, 2.0)),
+                  oracles.dependence(level, np.abs(direction[:, 0]), stats.uniform()),
+                  oracles.dependence(draws[:, 0], draws[:, -1], linf_marginal(K)),
+                  oracles.dependence(direction[:, :-1].mean(axis=1), direction[:, -1], stats.uniform(-1.0, 2.0))]
+    return max(tests)
+
+
+def linf_draws(noise, n, K):
+    values = np.linspace(-1.0, 1.0, K)
+    return np.array([noise.linf(values, SCALE) - values for _ in range(n)]) / SCALE
+
+
+@each_sampler
+@pytest.mark.parametrize(("K", "n"), [(1, 2_000), (3, 2_000), (60, 1_000)])
+def test_linf_noise_has_its_joint_law(sampler, K, n):
+    assert linf_misfit(linf_draws(samplers()[sampler][0], n, K)) <= 1.0
+
+
+def test_linf_noise_of_thousands_of_entries_has_the_norm_of_its_law():
+    norm = np.abs(linf_draws(SystemNoise(), 1, 4_000)).max()
+    law = stats.gamma(4_000)
+    assert min(law.cdf(norm), law.sf(norm)) > 5e-10
+
+
+LINF_FAULTS = {
+    "radius of Gamma(K)": lambda rng, K: rng.gamma(K) * rng.uniform(-1.0, 1.0, K),
+    "radius of Gamma(K + 2)": lambda rng, K: rng.gamma(K + 2) * rng.uniform(-1.0, 1.0, K),
+    "scale 5% too small": lambda rng, K: 0.95 * rng.gamma(K + 1) * rng.uniform(-1.0, 1.0, K),
+    "scale 5% too large": lambda rng, K: 1.05 * rng.gamma(K + 1) * rng.uniform(-1.0, 1.0, K),
+    "independent entries": lambda rng, K: math.sqrt((K + 2) * (K + 1) / 6.0) * rng.laplace(size=K),
+    "one sign": lambda rng, K: np.abs(rng.gamma(K + 1) * rng.uniform(-1.0, 1.0, K)),
+    "equal entries": lambda rng, K: np.full(K, rng.gamma(K + 1) * rng.uniform(-1.0, 1.0)),
+    "a ball of the L2 norm": lambda rng, K: (lambda z: z / np.linalg.norm(z) * rng.gamma(K))(rng.normal(size=K)),
+}
+
+
+@pytest.mark.parametrize("fault", LINF_FAULTS.values(), ids=LINF_FAULTS)
+def test_planted_faults_of_the_joint_law_are_found(fault):
+    rng = np.random.default_rng(11)
+    assert linf_misfit(np.array([fault(rng, 60) for _ in range(8_000)])) > 1.0
+
+
+def test_planted_faults_of_the_hardened_joint_law_are_found(monkeypatch):
+    total = noise_module._geometric_sum
+    # By a part of 1/4 of the norm of three entries, and of 1/10 at 60, where the norm's deviation is 0.13.
+    for K, n, fault in ((3, 1_000, lambda count, scale: total(count - 1, scale)),
+                        (60, 500, lambda count, scale: total(count, 0.9 * scale)),
+                        (60, 500, lambda count, scale: total(count, 1.1 * scale))):
+        monkeypatch.setattr(noise_module, "_geometric_sum", fault)
+        assert linf_misfit(linf_draws(SystemNoise(), n, K)) > 1.0
+
+
+# The exact law on the integers
+
+
+def integer_p(draws, scale, largest=2):
+    """The p-value of integer vectors against probabilities in proportion to exp(-max |z_i| / scale).
+
+    By the exact binomial law of the count of each vector of norm up to `largest`, and of each norm with the first
+    entry below 0 or not; two-sided, the least of them times their number, so without any limit theorem.
+    """
+    n, K = draws.shape
+    m = np.arange(int(60 * scale) + 60)
+    # The points of a shell, and those of a first entry below 0: half of those where it is not 0.
+    points = (2.0 * m + 1.0) ** K - np.where(m > 0, 2.0 * m - 1.0, 0.0) ** K
+    below = (points - (2.0 * m + 1.0) ** (K - 1) + np.where(m > 0, np.abs(2.0 * m - 1.0) ** (K - 1), 0.0)) / 2.0
+    weights = np.exp(-m / scale)
+    vectors = np.indices((2 * largest + 1,) * K).reshape(K, -1).T - largest
+    norm = np.abs(draws).max(axis=1)
+    cells = [((draws == z).all(axis=1).sum(), weights[np.abs(z).max()]) for z in vectors]
+    for shell in range(1, int(6 * scale) + 3 * K):
+        first = draws[norm == shell, 0]
+        cells += [((first < 0).sum(), below[shell] * weights[shell]),
+                  ((first >= 0).sum(), (points - below)[shell] * weights[shell])]
+    counts, parts = np.array(cells).T
+    law = stats.binom(n, parts / (points @ weights))
+    return min(1.0, 2.0 * len(cells) * min(law.cdf(counts).min(), law.sf(counts - 1).min()))
+
+
+def integer_draws(n, K, scale):
+    return np.array([integer_linf(K, scale) for _ in range(n)])
+
+
+@pytest.mark.parametrize(("K", "scale", "n"), [(1, 3.0, 2_000), (1, 0.4, 2_000), (2, 1.0, 2_000), (3, 1.0, 1_000)])
+def test_integer_linf_noise_has_exactly_its_probabilities(K, scale, n):
+    assert integer_p(integer_draws(n, K, scale), scale) > 1e-9
+
+
+def test_planted_faults_of_the_integer_law_are_found(monkeypatch):
+    # The hardened noise knows no seed: the p-value of each fault is near 1e-25 or below, far from 1e-9.
+    assert integer_p(integer_draws(1_000, 2, 2.0), 1.0) < 1e-9
+    with monkeypatch.context() as patch:
+        patch.setattr(noise_module, "_accepted", lambda radius, size: True)
+        assert integer_p(integer_draws(1_000, 2, 1.0), 1.0) < 1e-9
+    total = noise_module._geometric_sum
+    monkeypatch.setattr(noise_module, "_geometric_sum", lambda count, scale: total(count - 1, scale))
+    assert integer_p(integer_draws(1_000, 1, 3.0), 3.0) < 1e-9
+
+
+def discrete_laplace_p(draws, scale):
+    largest = int(2 * scale)
+    k = np.arange(-largest, largest + 1)
+    p = math.tanh(0.5 / scale) * np.exp(-np.abs(k) / scale)
+    counts = np.array([(draws == one).sum() for one in k])
+    return oracles.frequencies_p(np.append(counts, len(draws) - counts.sum()), np.append(p, 1.0 - p.sum()))
+
+
+@pytest.mark.parametrize("scale", [1.5, 3.0])
+def test_the_discrete_laplace_numbers_of_opendp_are_exact(scale):
+    # Of the scales at which its versions before 0.14.2 had a bias: p-values below 1e-30 in as many draws.
+    draws = np.array(noise_module._discrete_laplace(scale, 60_000))
+    assert discrete_laplace_p(draws, scale) > 1e-10
+    assert discrete_laplace_p(np.array(noise_module._discrete_laplace(0.95 * scale, 60_000)), scale) < 1e-10
+
+
+def test_numbers_beyond_64_bits_are_not_cut(monkeypatch):
+    scale = 2.0**64
+
+    def norms():
+        return np.abs(integer_draws(500, 1, scale).astype(float)) / scale
+
+    assert oracles.misfit(norms(), stats.gamma(1)) <= 1.0
+    # The planted fault: what OpenDP cuts stays cut.
+    monkeypatch.setattr(noise_module, "LARGEST_INTEGER", None)
+    assert oracles.misfit(norms(), stats.gamma(1)) > 1.0
+
+
+def test_no_entries_need_no_noise():
+    assert integer_linf(0, 1.0) == []
+
+
+# The lattice
+
+
+@pytest.mark.parametrize("scale", [1e-300, 3e-8, 0.037, 0.5, 1.0, math.nextafter(2.0, 0.0), 2.0, 7.5e12, 1e300])
+def test_the_lattice_has_a_power_of_two_of_2_to_the_40_steps_to_the_scale(scale):
+    step = lattice_step(scale)
+    assert math.frexp(step)[0] == 0.5
+    assert 2**40 <= Fraction(scale) / Fraction(step) < 2**41
+    # The scale of the integers loses nothing.
+    assert Fraction(scale / step) == Fraction(scale) / Fraction(step)
+
+
+@pytest.mark.parametrize("scale", [0.0, -1.0, 1e-301, 1e301, math.inf, math.nan])
+def test_a_scale_without_a_lattice_is_refused(scale):
+    with pytest.raises(ValueError, match="scale"):
+        lattice_step(scale)
+    with pytest.raises(ValueError, match="scale"):
+        SystemNoise().linf(np.zeros(3), scale)
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-9, 0.037, 1.0, 1e5])
+def test_hardened_linf_noise_is_the_rounded_values_and_integers_times_the_step(scale, monkeypatch):
+    asked = []
+    integers = [0, 1, -1, 3 * 2**41, -(2**52), 2**70 + 1]
+
+    def known(size, integer_scale):
+        asked.append((size, integer_scale))
+        return integers
+
+    monkeypatch.setattr(noise_module, "integer_linf", known)
+    step = Fraction(lattice_step(scale))
+    values = np.array([[0.3, -1.0, 1e-3], [math.pi, 0.0, -1e-12]])
+    got = SystemNoise().linf(values, scale)
+    assert got.shape == values.shape
+    assert asked == [(6, scale / lattice_step(scale))]
+    for value, integer, one in zip(values.ravel().tolist(), integers, got.ravel().tolist(), strict=True):
+        nearest = [Fraction(value) // step + up for up in (0, 1)]
+        sums = [(k + integer) * step for k in nearest if abs(k * step - Fraction(value)) <= step / 2]
+        assert one in [float(exact) for exact in sums]
+        if all(abs(exact) < 2**53 * step for exact in sums):
+            assert Fraction(one) in sums
+
+
+@pytest.mark.parametrize(("bad", "error"), [(math.nan, ValueError), (math.inf, OverflowError)])
+def test_values_that_are_not_finite_are_refused_before_any_noise(bad, error, monkeypatch):
+    monkeypatch.setattr(noise_module, "integer_linf", None)
+    with pytest.raises(error):
+        SystemNoise().linf(np.array([0.0, bad]), 1.0)
 
 
 # The noise that a whole run adds

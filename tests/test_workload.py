@@ -3,11 +3,13 @@ import math
 import numpy as np
 import oracles
 import pytest
+from scipy import special, stats
 
+from trigmech.basis import ChebyshevBasis
 from trigmech.chunks import THREADS_VARIABLE
 from trigmech.distribution import Distribution
 from trigmech.errors import InputError
-from trigmech.workload import GaussianKernels, PairKernels, SecondMoments
+from trigmech.workload import GaussianKernels, Mixture, PairKernels, Polynomials, SecondMoments, Smooth
 
 # Ratios that are powers of two or of its root and ratios that are not, repeats, and widths in no order.
 WIDTHS = [(1.0,), (3.0, 1.7, 0.4), (0.5, 2.0, 0.5, 0.25), (math.sqrt(8), 2.0, math.sqrt(2), 8.0)]
@@ -16,6 +18,8 @@ FAMILIES = {
     "GaussianKernels, pool": lambda seed: GaussianKernels(4, seed, n_queries=60, variant="pool"),
     "PairKernels": lambda seed: PairKernels(4, seed, n_queries=600),
     "SecondMoments": lambda seed: SecondMoments(4),
+    "Polynomials": lambda seed: Polynomials(4, 3, n_queries=150, seed=seed),
+    "Smooth": lambda seed: Smooth(4, 1.5, 3),
 }
 each_family = pytest.mark.parametrize("make", FAMILIES.values(), ids=FAMILIES)
 each_variant = pytest.mark.parametrize("variant", ["fresh", "pool"])
@@ -60,6 +64,28 @@ def test_second_moments_are_sums_over_points(d):
     np.testing.assert_allclose(SecondMoments(d).answers(points, weights), expected, rtol=1e-12, atol=0)
 
 
+@pytest.mark.parametrize(("d", "degree"), [(1, 5), (3, 4), (12, 2)])
+def test_polynomial_answers_are_combinations_of_means(d, degree):
+    family = Polynomials(d, degree, n_queries=70, seed=7)
+    points, weights = points_of_cube(300, d), weights_of(300)
+    # All at once, while the family draws them block by block.
+    N = math.comb(d + degree, d) - 1
+    coefficients = np.random.default_rng(7).standard_normal((70, N)) / math.sqrt(N)
+    products = oracles.products_by_arccos(points, ChebyshevBasis.total_degree(d, degree).index)
+    # All but the constant, which comes first.
+    expected = coefficients @ (weights @ products)[1:]
+    np.testing.assert_allclose(family.answers(points, weights), expected[:, None], rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize(("d", "smoothness", "degree"), [(1, 1.0, 9), (2, 0.5, 4), (3, 2.0, 3), (4, 1.0, 2)])
+def test_smooth_answers_are_scaled_means_of_products(d, smoothness, degree):
+    points, weights = points_of_cube(300, d), weights_of(300)
+    index = ChebyshevBasis.tensor(d, degree + 1).index[1:]
+    expected = weights @ oracles.products_by_arccos(points, index) / np.linalg.norm(index, axis=1) ** smoothness
+    found = Smooth(d, smoothness, degree).answers(points, weights)
+    np.testing.assert_allclose(found[:, 0], expected, rtol=0, atol=1e-14)
+
+
 @each_family
 @pytest.mark.parametrize("n", [1, 255, 256, 257, 512])
 def test_without_weights_all_points_weigh_the_same(make, n):
@@ -84,7 +110,7 @@ def test_answers_are_linear_in_the_weights(make):
 def test_any_number_of_threads_gives_the_same_bits(make, threads, monkeypatch):
     # 600 centres or queries, or 3 * 2^14 rows: several chunks in each family.
     family = make(7)
-    points = points_of_cube(3 * 2**14 + 5 if isinstance(family, SecondMoments) else 700)
+    points = points_of_cube(700 if isinstance(family, GaussianKernels | PairKernels) else 3 * 2**14 + 5)
     monkeypatch.setenv(THREADS_VARIABLE, "1")
     alone = family.answers(points)
     monkeypatch.setenv(THREADS_VARIABLE, str(threads))
@@ -110,13 +136,15 @@ def test_errors_are_absolute_differences_of_answers(make):
     difference = family.answers(distribution.points, distribution.weights) - family.answers(table)
     assert difference.min() < -1e-3
     assert difference.max() > 1e-3
-    np.testing.assert_array_equal(family.errors(table, distribution), np.abs(difference))
+    # Of a class of functions there is one error, the largest; it has its own tests.
+    expected = [[np.linalg.norm(difference)]] if isinstance(family, Smooth) else np.abs(difference)
+    np.testing.assert_array_equal(family.errors(table, distribution), expected)
 
 
 # The draw of the queries
 
 
-@pytest.mark.parametrize("name", ["GaussianKernels, fresh", "GaussianKernels, pool", "PairKernels"])
+@pytest.mark.parametrize("name", ["GaussianKernels, fresh", "GaussianKernels, pool", "PairKernels", "Polynomials"])
 def test_the_seed_decides_the_queries(name):
     make, points = FAMILIES[name], points_of_cube(100)
     answers = make(7).answers(points)
@@ -219,10 +247,85 @@ def test_sizes_and_widths_are_positive(make, changes):
     lambda: GaussianKernels(3, 1, variant="paper"),
     lambda: PairKernels(1, 1),
     lambda: SecondMoments(0),
+    lambda: Polynomials(0, 2, seed=1),
+    lambda: Polynomials(3, 0, seed=1),
+    lambda: Polynomials(3, 2.0, seed=1),
+    lambda: Polynomials(3, 2, n_queries=0, seed=1),
+    lambda: Smooth(0, 1.0, 2),
+    lambda: Smooth(2, 1.0, 0),
+    lambda: Smooth(2, 1.0, True),
+    lambda: Smooth(2, 0.0, 2),
+    lambda: Smooth(2, -1.0, 2),
+    lambda: Smooth(2, math.nan, 2),
+    lambda: Smooth(2, math.inf, 2),
 ])
 def test_so_are_the_rest(make):
     with pytest.raises(InputError):
         make()
+
+
+@pytest.mark.parametrize(("d", "degree"), [(100, 3), (26, 4), (20_001, 1), (1, 20_001), (10**9, 10**9)])
+def test_too_many_polynomials_are_refused_with_advice(d, degree):
+    with pytest.raises(InputError, match="smaller degree"):
+        Polynomials(d, degree, seed=1)
+
+
+def test_the_most_polynomials_are_not():
+    # comb(24 + 4, 4) - 1 = 20474 is too many, and comb(23 + 4, 4) - 1 = 17549 is not.
+    assert Polynomials(23, 4, seed=1).importance(np.eye(23, dtype=int)).max() == 1 / 17_549
+    with pytest.raises(InputError):
+        Polynomials(24, 4, seed=1)
+
+
+@pytest.mark.parametrize(("d", "degree"), [(1, 10**6), (2, 1000), (3, 100), (21, 1), (10**9, 10**9)])
+def test_too_many_functions_of_a_smooth_class_are_refused(d, degree):
+    with pytest.raises(InputError, match=r"10\^6|1000000"):
+        Smooth(d, 1.0, degree)
+
+
+@pytest.mark.parametrize(("d", "degree"), [(1, 10**6 - 1), (2, 999), (3, 99), (19, 1)])
+def test_the_most_functions_are_not(d, degree):
+    assert Smooth(d, 1.0, degree).labels == ("smooth functions, order 1",)
+
+
+@pytest.mark.parametrize("name", ["Polynomials", "Smooth"])
+def test_points_outside_the_cube_are_refused_without_quoting_them(name):
+    with pytest.raises(InputError) as caught:
+        FAMILIES[name](7).answers(np.full((2, 4), -1.77131))
+    assert oracles.SECRET_DIGITS not in oracles.whole_message(caught.value)
+
+
+@pytest.mark.parametrize("members", [
+    (), None, SecondMoments(3), (SecondMoments(3), SecondMoments(4)), [SecondMoments(3)], (SecondMoments(3), "x"),
+], ids=["none", "None", "not a tuple", "two d", "list", "text"])
+def test_a_mixture_is_of_families_of_the_same_columns(members):
+    with pytest.raises(InputError, match="members"):
+        Mixture(members)
+
+
+@each_family
+@pytest.mark.parametrize("index", [
+    np.zeros((2, 3), int), np.zeros(4, int), np.zeros((2, 4)), np.zeros((2, 4), bool), [[0, 0, 0, -1]], [[0] * 4, [0]],
+    None,
+], ids=["narrow", "1-D", "float", "bool", "negative", "ragged", "None"])
+def test_multi_indices_are_rows_of_integers(make, index):
+    for family in (make(7), Mixture((make(7),))):
+        with pytest.raises(InputError, match="index"):
+            family.importance(index)
+
+
+def test_kernels_too_narrow_for_their_coefficients_are_refused_there_alone():
+    constant = np.zeros((1, 2), int)
+    for family in (GaussianKernels(2, 1, n_queries=2, widths=(0.009,)), PairKernels(2, 1, widths=(0.009,))):
+        assert np.isfinite(family.answers(points_of_cube(3, 2))).all()
+        with pytest.raises(InputError, match=r"0\.009"):
+            family.importance(constant)
+    for width in (0.009, 0.0, -1.0, math.nan):
+        with pytest.raises(InputError):
+            GaussianKernels(2, 1).mean_profile(width, 3)
+    for degree in (-1, 1.5, True):
+        with pytest.raises(InputError, match="degree"):
+            GaussianKernels(2, 1).mean_profile(1.0, degree)
 
 
 @each_family
@@ -249,3 +352,356 @@ def test_answers_under_the_uniform_distribution_equal_a_fine_grid_of_midpoints(v
     nodes = (2.0 * np.arange(400) + 1.0 - 400) / 400
     grid = np.stack(np.meshgrid(nodes, nodes), axis=-1).reshape(-1, 2)
     np.testing.assert_allclose(workload.uniform_answers(), workload.answers(grid), rtol=1e-5)
+
+
+# Importance
+
+
+def coefficients(family, index, nodes):
+    """The coefficients (K, queries, parts) of phi_r in the family's queries, through their answers alone.
+
+    They are 2^(number of r_i > 0) times the mean of f phi_r over Chebyshev's nodes, and answers are linear in weights
+    of any sign. Of degrees below `nodes`, what is wrong comes from degrees above it.
+    """
+    angles = (np.arange(nodes) + 0.5) * np.pi / nodes
+    grid = np.cos(np.stack(np.meshgrid(*[angles] * family.d, indexing="ij"), axis=-1).reshape(-1, family.d))
+    weights = oracles.products_by_arccos(grid, index) * 2.0 ** (index > 0).sum(axis=1) / len(grid)
+    return np.array([family.answers(grid, column) for column in weights.T])
+
+
+def column_coefficients(width, y, degree):
+    """c_m(y) (degree + 1, len(y)) of one column's kernel, by the rule of midpoints in arccos x."""
+    angles = (np.arange(2000) + 0.5) * np.pi / 2000
+    kernel = np.exp(-((np.cos(angles)[:, None] - y) ** 2) / (2.0 * width**2))
+    factors = np.where(np.arange(degree + 1) > 0, 2.0, 1.0)[:, None]
+    return factors * (np.cos(np.arange(degree + 1)[:, None] * angles) @ kernel) / 2000
+
+
+def empirical_tolerance(values, bound, false_alarm):
+    """A t with P(|mean - expectation| >= t) <= false_alarm for independent values in [0, bound] along the first axis.
+
+    Empirical Bernstein bound, Maurer and Pontil 2009, theorem 4, on both sides.
+    """
+    log, n = math.log(4.0 / false_alarm), len(values)
+    return np.sqrt(2.0 * values.var(axis=0, ddof=1) * log / n) + 7.0 * bound * log / (3.0 * (n - 1))
+
+
+RANDOM_FAMILIES = {
+    "Gaussian, d=2": (lambda: GaussianKernels(2, 11, n_queries=3000, widths=(0.5, 2.0)), 18),
+    "Gaussian, d=3": (lambda: GaussianKernels(3, 12, n_queries=3000, widths=(1.0, 2.0), n_centers=3), 9),
+    "Pair, d=2": (lambda: PairKernels(2, 13, n_queries=8000, widths=(0.5, 1.0)), 18),
+    "Pair, d=3": (lambda: PairKernels(3, 14, n_queries=12000, widths=(1.0, 2.0)), 9),
+}
+COLUMNS = {2: [[0, 0], [1, 0], [0, 2], [1, 1], [2, 2], [3, 0]],
+           3: [[0, 0, 0], [0, 1, 0], [2, 0, 0], [1, 0, 1], [0, 2, 1]]}
+each_random_family = pytest.mark.parametrize(("make", "nodes"), RANDOM_FAMILIES.values(), ids=RANDOM_FAMILIES)
+
+
+@pytest.fixture(scope="module")
+def measured():
+    """Of each random family: the index, the mean squared coefficients (parts, K), and their tolerances."""
+    made = {}
+
+    def measure(make, nodes):
+        if make not in made:
+            family = make()
+            index = np.array(COLUMNS[family.d])
+            squares = coefficients(family, index, nodes).transpose(1, 2, 0) ** 2
+            # A query's kernels are mixed with weights that sum to 1, so its coefficient is at most the largest.
+            largest = np.array([(column_coefficients(width, np.linspace(-1, 1, 2001), 3) ** 2).max(axis=1)
+                                for width in family.widths])
+            if isinstance(family, GaussianKernels):
+                bound = largest[:, index].prod(axis=2)
+            else:
+                used = np.sort(index, axis=1)[:, -2:]
+                bound = largest[:, used].prod(axis=2)
+            # Of the bound 1e-6 more, for the grid of y.
+            tolerance = empirical_tolerance(squares, bound * (1.0 + 1e-6), 1e-9 / squares[0].size)
+            made[make] = family, index, squares.mean(axis=0), tolerance
+        return made[make]
+
+    return measure
+
+
+@each_random_family
+def test_importance_is_the_mean_squared_coefficient_of_the_queries(make, nodes, measured):
+    # Fails by chance less than once in 1e9, by the union bound over the coefficients.
+    family, index, mean, tolerance = measured(make, nodes)
+    importance = family.importance(index)
+    assert importance.shape == mean.shape == (2, len(index))
+    assert (np.abs(importance - mean) <= tolerance).all()
+    # The tolerance is small enough to tell something of each coefficient.
+    assert (tolerance < 0.75 * importance).mean() > 0.7
+
+
+@each_random_family
+def test_that_test_fails_without_the_factor_2(make, nodes, measured):
+    family, index, mean, tolerance = measured(make, nodes)
+    faulty = family.importance(index) / 4.0 ** (index > 0).sum(axis=1)
+    assert (np.abs(faulty - mean) > tolerance).any(axis=1).all()
+
+
+# Of two columns there is one pair, so that nothing is wrong with counting all.
+@pytest.mark.parametrize("name", [name for name in RANDOM_FAMILIES if name != "Pair, d=2"])
+def test_that_test_fails_for_one_centre_or_for_all_pairs_at_once(name, measured):
+    make, nodes = RANDOM_FAMILIES[name]
+    family, index, mean, tolerance = measured(make, nodes)
+    if isinstance(family, GaussianKernels):
+        faulty = GaussianKernels(family.d, 1, n_queries=1, widths=family.widths, n_centers=1).importance(index)
+    else:
+        # As if all pairs of columns were in every query.
+        faulty = family.importance(index) * np.array([1.0, 1.5, 3.0])[(index > 0).sum(axis=1)]
+    assert (np.abs(faulty - mean) > tolerance).any(axis=1).all()
+
+
+def test_importance_of_polynomials_is_the_mean_squared_coefficient():
+    # N times the sum of squares is chi-square with one degree of freedom for each query, exactly; false alarms below
+    # 2 * 20 * 1e-11.
+    family = Polynomials(3, 3, n_queries=500, seed=3)
+    index = np.array(list(np.ndindex(4, 4, 4)))
+    squares = (coefficients(family, index, 6)[:, :, 0] ** 2).sum(axis=1)
+    inside = family.importance(index)[0] > 0
+    np.testing.assert_array_equal(inside, (index.sum(axis=1) >= 1) & (index.sum(axis=1) <= 3))
+    assert inside.sum() == 19
+    np.testing.assert_allclose(squares[~inside], 0.0, atol=1e-26)
+    np.testing.assert_allclose(family.importance(index).sum(), 1.0, rtol=1e-14)
+    law = stats.chi2(500)
+    for factor, passes in ((1.0, True), (2.0, False)):
+        p = law.cdf(squares[inside] * 19 * factor), law.sf(squares[inside] * 19 * factor)
+        assert (np.minimum(*p).min() > 1e-11) == passes
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_importance_of_second_moments_is_the_mean_squared_coefficient(d):
+    index = np.array(list(np.ndindex((4,) * d)))
+    expected = (coefficients(SecondMoments(d), index, 6)[:, :, 0] ** 2).mean(axis=1)
+    np.testing.assert_allclose(SecondMoments(d).importance(index), expected[None], rtol=1e-12, atol=1e-28)
+
+
+def test_importance_of_smooth_functions_is_their_largest_squared_coefficient():
+    found = Smooth(2, 1.5, 3).importance([[0, 0], [1, 0], [0, 2], [3, 3], [30, 40]])
+    np.testing.assert_allclose(found, [[0.0, 1.0, 1 / 8, 18.0**-1.5, 50.0**-3]], rtol=1e-14)
+
+
+# Closed forms, of one column and of all
+
+
+def mean_kernel(x, width):
+    """E exp(-(x - y)^2 / (2 s^2)) over y uniform in [-1, 1]."""
+    ends = special.erf((1.0 - x) / (width * math.sqrt(2.0))) + special.erf((1.0 + x) / (width * math.sqrt(2.0)))
+    return ends * width * math.sqrt(math.pi / 2.0) / 2.0
+
+
+@pytest.mark.parametrize("width", [0.01, 0.05, 0.3, 1.0, 2.0, 10.0, 1e6])
+def test_the_mean_profile_is_the_mean_kernel(width):
+    x = np.linspace(-1.0, 1.0, 997)
+    profile = GaussianKernels(3, 1).mean_profile(width, 1200)
+    assert profile.shape == (1201,)
+    assert (profile[1::2] == 0.0).all()
+    value = np.polynomial.chebyshev.chebval(x, profile)
+    np.testing.assert_allclose(value, mean_kernel(x, width), rtol=0, atol=2e-14)
+    # The planted fault: a constant without its half.
+    profile[0] *= 2.0
+    assert np.abs(np.polynomial.chebyshev.chebval(x, profile) - mean_kernel(x, width)).min() > 1e-3
+
+
+@pytest.mark.parametrize("width", [0.05, 0.3, 2.0, 10.0])
+@pytest.mark.parametrize("degree", [0, 1, 7])
+def test_the_mean_profile_equals_quadrature(width, degree):
+    y = (2.0 * np.arange(4000) + 1.0 - 4000) / 4000
+    expected = column_coefficients(width, y, degree).mean(axis=1)
+    # Midpoints in y are wrong by h^2 / 24 times the derivative's change, below 4 m / s^2.
+    np.testing.assert_allclose(GaussianKernels(2, 1).mean_profile(width, degree), expected, rtol=0,
+                               atol=1e-13 + 5e-4**2 / 6.0 * max(1, degree) / width**2)
+
+
+def bessel_coefficient(m, y, width):
+    """c_m(y) by the generating functions of the modified Bessel functions."""
+    alpha, beta = y / width**2, 1.0 / (4.0 * width**2)
+    j = np.arange(-40, 41)
+    terms = (-1.0) ** j * special.iv(np.abs(j), beta) * special.iv(np.abs(m - 2 * j), np.abs(alpha)[:, None])
+    sign = np.where(alpha < 0, -1.0, 1.0) ** m
+    return (1.0 if m == 0 else 2.0) * np.exp(-(y**2) / (2.0 * width**2) - beta) * sign * terms.sum(axis=1)
+
+
+@pytest.mark.parametrize("width", [0.7, 2.0, 4.0, 10.0])
+def test_squared_coefficients_are_those_of_bessel_functions(width):
+    y, parts = np.polynomial.legendre.leggauss(60)
+    expected = [bessel_coefficient(m, y, width) ** 2 @ parts / 2.0 for m in range(9)]
+    # One centre and one column: the importance is E c_m^2 itself.
+    found = GaussianKernels(1, 1, widths=(width,), n_centers=1).importance(np.arange(9)[:, None])
+    np.testing.assert_allclose(np.sqrt(found[0]), np.sqrt(expected), rtol=1e-12, atol=1e-15)
+
+
+def mean_squares(width):
+    """E of the squared kernel and of the squared mean kernel, for x with Chebyshev's law on [-1, 1]."""
+    x = np.cos((np.arange(4000) + 0.5) * np.pi / 4000)
+    return mean_kernel(x, width / math.sqrt(2.0)).mean(), (mean_kernel(x, width) ** 2).mean()
+
+
+@each_variant
+@pytest.mark.parametrize(("d", "widths", "degree"), [(1, (0.05, 10.0), 300), (2, (0.3, 2.0), 45), (3, (1.0, 4.0), 15)])
+def test_importance_sums_to_the_mean_square_of_a_query(variant, d, widths, degree):
+    """Parseval, under the law for which the products are orthogonal: the mean of phi_r^2 is 2^-(number of r_i > 0)."""
+    index = np.array(list(np.ndindex((degree + 1,) * d)))
+    norms = 0.5 ** (index > 0).sum(axis=1)
+    family = GaussianKernels(d, 1, widths=widths, variant=variant)
+    same = 2 / 11 if variant == "fresh" else 0.133104708633577
+    same += (1.0 - same) / 10_000 if variant == "pool" else 0.0
+    expected = [same * mean_squares(width)[0] ** d + (1.0 - same) * mean_squares(width)[1] ** d for width in widths]
+    np.testing.assert_allclose(family.importance(index) @ norms, expected, rtol=1e-9)
+    # The planted fault: one centre.
+    assert (family.importance(index) @ norms < 0.99 * np.array([mean_squares(width)[0] ** d for width in widths])
+            ).any()
+    if d > 1:
+        pairs = PairKernels(d, 1, widths=widths).importance(index) @ norms
+        np.testing.assert_allclose(pairs, [mean_squares(width)[0] ** 2 for width in widths], rtol=1e-9)
+        # E x_i^2 x_j^2 = 1/4 and E x_i^4 = 3/8.
+        moments = (d * (d - 1) / 2 / 4 + d * 3 / 8) / (d * (d + 1) / 2)
+        np.testing.assert_allclose(SecondMoments(d).importance(index) @ norms, [moments], rtol=1e-13)
+
+
+def test_ten_thousand_products_of_a_hundred_columns_are_finite_and_positive():
+    d, K, widths = 100, 10_000, (0.05, 0.5, 2.0, 10.0)
+    rng = np.random.default_rng(4)
+    index = np.zeros((K, d), dtype=int)
+    for _ in range(3):
+        index[np.arange(K), rng.integers(d, size=K)] += rng.integers(2, size=K)
+    for variant in ("fresh", "pool"):
+        found = GaussianKernels(d, 1, widths=widths, variant=variant).importance(index)
+        assert found.shape == (4, K)
+        assert np.isfinite(found).all()
+        assert found.min() > 0
+    # Wide kernels do not underflow in the plain product either.
+    family = GaussianKernels(d, 1, widths=(2.0,))
+    y, parts = np.polynomial.legendre.leggauss(60)
+    table = np.array([bessel_coefficient(m, y, 2.0) for m in range(4)])
+    plain = (2 / 11 * (table**2 @ parts / 2)[index[:50]].prod(axis=1)
+             + 9 / 11 * ((table @ parts / 2)[index[:50]] ** 2).prod(axis=1))
+    np.testing.assert_allclose(family.importance(index[:50])[0], plain, rtol=1e-11)
+
+
+@pytest.mark.parametrize("family", [GaussianKernels(2, 1), PairKernels(2, 1)], ids=["GaussianKernels", "PairKernels"])
+def test_degrees_beyond_all_rounding_count_for_nothing(family):
+    np.testing.assert_array_equal(family.importance([[10**6, 0], [2, 10**15]]), 0.0)
+
+
+# The chance that two draws from a query's weights name one centre
+
+
+def coincidence(family):
+    """How far the queries' mean chance is from what the importance is computed with, and the tolerance."""
+    _, numbers, parts = family._queries
+    same = numbers[:, :, None] == numbers[:, None, :]
+    chances = np.einsum("qj,qk,qjk->q", parts, parts, same)
+    return abs(chances.mean() - family._concentration), empirical_tolerance(chances, 1.0, 1e-9)
+
+
+class SmallPool(GaussianKernels):
+    POOL_SIZE = 20
+
+
+@pytest.mark.parametrize("J", [1, 2, 3, 10])
+@pytest.mark.parametrize("make", [
+    lambda J: GaussianKernels(1, 9, n_queries=20_000, n_centers=J),
+    lambda J: GaussianKernels(1, 9, n_queries=20_000, n_centers=J, variant="pool"),
+    lambda J: SmallPool(1, 9, n_queries=20_000, n_centers=J, variant="pool"),
+], ids=["fresh", "pool", "small pool"])
+def test_equal_centres_are_as_likely_as_the_importance_says(make, J):
+    difference, tolerance = coincidence(make(J))
+    assert difference < tolerance
+
+
+@pytest.mark.parametrize("J", [3, 10])
+def test_that_test_fails_for_the_other_weights_and_without_repetitions(J):
+    for family, fault in (
+        (GaussianKernels(1, 9, n_queries=20_000, n_centers=J, variant="pool"), 2 / (J + 1)),
+        (SmallPool(1, 9, n_queries=20_000, n_centers=J, variant="pool"),
+         GaussianKernels(1, 9, n_centers=J, variant="pool")._concentration),
+    ):
+        family.__dict__["_concentration"] = fault
+        difference, tolerance = coincidence(family)
+        assert difference > tolerance
+
+
+def test_that_chance_for_two_normalised_uniform_weights_in_closed_form():
+    # With w = U / (U + V), of density 1 / (2 (1 - w)^2) below 1/2 and symmetric, E w^2 + (1 - w)^2 = 2 - 2 log 2.
+    alone = 2.0 - 2.0 * math.log(2.0)
+    found = GaussianKernels(1, 1, n_centers=2, variant="pool")._concentration
+    assert found == pytest.approx(alone + (1.0 - alone) / 10_000, rel=1e-12)
+
+
+# The worst error over a class of smooth functions
+
+
+@pytest.mark.parametrize(("d", "smoothness", "degree"), [(1, 1.0, 8), (2, 2.0, 4), (3, 0.7, 3)])
+def test_the_error_of_a_smooth_class_is_attained_and_never_exceeded(d, smoothness, degree):
+    family, table = Smooth(d, smoothness, degree), points_of_cube(100, d)
+    distribution = Distribution(points_of_cube(40, d, seed=8), weights_of(40))
+    index = ChebyshevBasis.tensor(d, degree + 1).index[1:]
+    powers = np.linalg.norm(index, axis=1) ** (2.0 * smoothness)
+
+    def error(c):
+        def f(x):
+            return oracles.products_by_arccos(x, index) @ c
+        return abs(distribution.expect(f) - f(table).mean())
+
+    found = family.errors(table, distribution)
+    assert found.shape == (1, 1)
+    difference = (distribution.weights @ oracles.products_by_arccos(distribution.points, index)
+                  - oracles.products_by_arccos(table, index).mean(axis=0))
+    worst = difference / powers
+    worst /= math.sqrt((powers * worst**2).sum())
+    assert (powers * worst**2).sum() == pytest.approx(1.0, rel=1e-12)
+    assert error(worst) == pytest.approx(found[0, 0], rel=1e-12)
+    rng = np.random.default_rng(3)
+    for scale in (0.0, 0.1, 1.0):
+        for _ in range(20):
+            c = scale * rng.standard_normal(len(index)) / np.sqrt(powers) + worst
+            c /= math.sqrt((powers * c**2).sum())
+            assert error(c) <= found[0, 0] * (1.0 + 1e-12)
+    # The planted fault: a class of smaller functions, whose worst error is smaller.
+    assert error(worst) > 1.001 * Smooth(d, smoothness + 0.1, degree).errors(table, distribution)[0, 0]
+
+
+# Labels and mixtures
+
+
+@each_family
+def test_there_is_one_label_for_each_part(make):
+    family = make(7)
+    assert len(family.labels) == family.answers(points_of_cube(3)).shape[1]
+    assert len(set(family.labels)) == len(family.labels)
+    assert family.importance(np.zeros((0, 4), int)).shape == (len(family.labels), 0)
+
+
+def test_labels_say_what_a_part_is():
+    assert GaussianKernels(4, 1, widths=(2.0, 0.5)).labels == ("Gaussian kernels, width 2",
+                                                               "Gaussian kernels, width 0.5")
+    assert PairKernels(4, 1, widths=(0.25,)).labels == ("pair kernels, width 0.25",)
+    assert SecondMoments(4).labels == ("second moments",)
+    assert Polynomials(4, 3, seed=1).labels == ("polynomials, degree 3",)
+    assert Smooth(4, 1.5, 2).labels == ("smooth functions, order 1.5",)
+
+
+def test_a_mixture_has_the_parts_of_its_members_in_their_order():
+    members = tuple(make(7) for make in FAMILIES.values())
+    index = ChebyshevBasis.total_degree(4, 3).index
+    whole = Mixture(members)
+    assert whole.d == 4
+    assert whole.labels == sum((member.labels for member in members), ())
+    np.testing.assert_array_equal(whole.importance(index),
+                                  np.concatenate([member.importance(index) for member in members]))
+    # A mixture is itself a family.
+    nested = Mixture((Mixture(members[:2]), *members[2:]))
+    assert nested.labels == whole.labels
+    np.testing.assert_array_equal(nested.importance(index), whole.importance(index))
+
+
+@each_family
+def test_importance_does_not_depend_on_the_seed_or_on_the_type_of_the_integers(make):
+    index = ChebyshevBasis.total_degree(4, 2).index
+    expected = make(7).importance(index)
+    np.testing.assert_array_equal(make(8).importance(index), expected)
+    np.testing.assert_array_equal(make(7).importance(index.astype(np.uint8)), expected)
+    np.testing.assert_array_equal(make(7).importance(index.tolist()), expected)

@@ -8,8 +8,11 @@ from typing import Literal
 
 from trigmech.errors import BudgetError
 
-Law = Literal["laplace", "gaussian"]
-Norm = Literal["L1", "L2", "each"]
+Law = Literal["laplace", "gaussian", "linf"]
+Norm = Literal["L1", "L2", "Linf", "each"]
+
+# The norms in which a sensitivity proves something of noise of a law.
+NORMS: dict[Law, tuple[Norm, ...]] = {"laplace": ("L1", "each"), "gaussian": ("L2",), "linf": ("Linf",)}
 
 # A single loss above this is beyond what privacy loss distributions hold in floating point; epsilons are added up.
 LARGEST_LOSS = 500.0
@@ -64,15 +67,17 @@ class Charge:
     ----------
     purpose : str
         What was released.
-    law : {"laplace", "gaussian"}
-        Of the noise, independent in each coordinate.
+    law : {"laplace", "gaussian", "linf"}
+        Of the noise: independent in each coordinate, or, for "linf", of a joint density proportional to
+        exp(-max |z_i| / scale).
     scale : float
-        The Laplace scale or the Gaussian standard deviation.
+        The Laplace scale, the Gaussian standard deviation, or the scale in that density.
     sensitivity : float
         How far one of the releases moves when a row is replaced, in the stated norm.
-    norm : {"L1", "L2", "each"}
-        "L1" and "L2": of a whole released vector. "each": of a single coordinate, each coordinate being counted
-        as a release of its own.
+    norm : {"L1", "L2", "Linf", "each"}
+        "L1", "L2" and "Linf": of a whole released vector. "each": of a single coordinate, each coordinate being
+        counted as a release of its own. Gaussian noise goes with "L2", linf noise with "Linf", Laplace noise with
+        "L1" or "each".
     count : int
         The number of releases.
     proof : str
@@ -99,7 +104,7 @@ class Charge:
             raise BudgetError(f"{self.purpose}: the noise scale must be positive and finite, not {self.scale}")
         if not (self.sensitivity >= 0 and math.isfinite(self.sensitivity)):
             raise BudgetError(f"{self.purpose}: the sensitivity must be at least 0, not {self.sensitivity}")
-        if (self.law == "gaussian") != (self.norm == "L2"):
+        if self.norm not in NORMS.get(self.law, ()):
             raise BudgetError(f"{self.purpose}: {self.law} noise does not go with sensitivity in {self.norm}")
 
     @property
@@ -110,11 +115,11 @@ class Charge:
     @property
     def pure_epsilon(self) -> float:
         """The epsilon of all releases together at delta = 0: infinite for Gaussian noise."""
-        return self.count * self.sensitivity / self.least_scale if self.law == "laplace" else math.inf
+        return math.inf if self.law == "gaussian" else self.count * self.sensitivity / self.least_scale
 
     @property
     def mu(self) -> float:
-        """The parameter of Gaussian differential privacy of all releases together; infinite for Laplace noise."""
+        """The parameter of Gaussian differential privacy of all releases together; infinite for other noise."""
         return math.sqrt(self.count) * self.sensitivity / self.least_scale if self.law == "gaussian" else math.inf
 
 
@@ -142,11 +147,11 @@ def gaussian_mu(budget: Budget) -> float:
 def epsilon_of(charges: Iterable[Charge], delta: float) -> float:
     """Return a proved epsilon, at the given delta, of all charges together under adaptive composition.
 
-    Laplace alone at delta = 0 adds up. Gaussian alone is composed exactly (GDP). Anything else is composed by the
-    pessimistic privacy loss distributions of dp_accounting: a release with an L1 sensitivity enters as the worst
-    mechanism of its pure epsilon, single coordinates as the one-dimensional Laplace mechanism. The privacy loss of
-    additive noise depends on shift / scale alone, so the library's default relation serves for the replace-one
-    sensitivities used here.
+    Without Gaussian noise, at delta = 0, it adds up. Gaussian alone is composed exactly (GDP). Anything else is
+    composed by the pessimistic privacy loss distributions of dp_accounting: a release with an L1 or an Linf
+    sensitivity enters as the worst mechanism of its pure epsilon, single coordinates as the one-dimensional Laplace
+    mechanism. The privacy loss of additive noise depends on shift / scale alone, so the library's default relation
+    serves for the replace-one sensitivities used here.
     """
     charges = [charge for charge in charges if charge.sensitivity > 0]
     pure = math.fsum(charge.pure_epsilon for charge in charges)
@@ -165,7 +170,7 @@ def epsilon_of(charges: Iterable[Charge], delta: float) -> float:
         return pure
     # Finer than the library's 1e-4 where single losses are small, as with hundreds of means; but of the range of all
     # losses together never more than a million parts, which bounds memory. Rounding is upwards in either case.
-    ranges = [charge.count * ratio if charge.law == "laplace" else charge.mu * (charge.mu + 20.0)
+    ranges = [charge.mu * (charge.mu + 20.0) if charge.law == "gaussian" else charge.count * ratio
               for charge, ratio in zip(charges, ratios, strict=True)]
     interval = max(min(1e-4, max(1e-6, min(ratios) / 50)), math.fsum(ranges) / 1e6)
     losses = []

@@ -45,6 +45,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
 from trigmech.basis import ChebyshevBasis
 from trigmech.budget import Budget, Charge, gaussian_mu
 from trigmech.errors import BudgetError
@@ -75,6 +78,35 @@ class Plan:
     means: Charge
     mean: Charge | None = None
     axes: Callable[[float], Charge] | None = None
+
+
+@dataclass(frozen=True)
+class Block:
+    """Moments that share one mechanism call.
+
+    Parameters
+    ----------
+    members : slice
+        Of the functions.
+    weights : ndarray
+        What each moment is multiplied by before the noise, and divided by after it.
+    charge : Charge
+    """
+
+    members: slice
+    weights: NDArray[np.float64]
+    charge: Charge
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation of the noise of an entry of weight 1."""
+        if self.charge.law == "gaussian":
+            return self.charge.scale
+        if self.charge.law == "laplace":
+            return math.sqrt(2.0) * self.charge.scale
+        K = len(self.weights)
+        # r U with r ~ Gamma(K + 1) and U uniform on [-1, 1].
+        return math.sqrt((K + 1.0) * (K + 2.0) / 3.0) * self.charge.scale
 
 
 def plan(basis: ChebyshevBasis, n: int, budget: Budget, calibration: Calibration, approximate: bool, rank: int = 0,

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from trigmech.basis import ChebyshevBasis
 from trigmech.errors import InputError
+from trigmech.features import FunctionSet
 from trigmech.grid import round_to_grid
 
 ROWS_AT_A_TIME = 2**18
@@ -43,7 +44,7 @@ class PrivateMoments:
         return f"PrivateMoments(n={self.n}, K={len(self.basis_sum)}, values hidden)"
 
 
-def measure(X: NDArray[np.float64], basis: ChebyshevBasis, grid: int | None = None,
+def measure(X: NDArray[np.float64], basis: FunctionSet, grid: int | None = None,
             covariance: bool = False) -> PrivateMoments:
     """Return the sums that a mechanism needs, in one pass over fixed chunks of rows.
 
@@ -51,7 +52,7 @@ def measure(X: NDArray[np.float64], basis: ChebyshevBasis, grid: int | None = No
     ----------
     X : ndarray (n, d), private
         Points of the cube.
-    basis : ChebyshevBasis
+    basis : ChebyshevBasis or Features
         Functions of d columns.
     grid : int, optional
         Evaluate the basis at the points rounded to A^d with this N, as the thesis does.
@@ -79,7 +80,7 @@ def measure(X: NDArray[np.float64], basis: ChebyshevBasis, grid: int | None = No
     return reduce(PrivateMoments.__add__, parts)
 
 
-def _measure_rows(rows: NDArray[np.float64], basis: ChebyshevBasis, grid: int | None,
+def _measure_rows(rows: NDArray[np.float64], basis: FunctionSet, grid: int | None,
                   covariance: bool) -> PrivateMoments:
     basis_sum = basis.means(rows if grid is None else round_to_grid(rows, grid)) * len(rows)
     first, second = _first_and_second(rows) if covariance else (np.empty(0), np.empty((0, 0)))

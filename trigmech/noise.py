@@ -1,6 +1,9 @@
 """The samplers of noise: hardened ones for real releases (OpenDP), and a seeded one for simulations."""
 
-from functools import cache
+import math
+import secrets
+from fractions import Fraction
+from functools import cache, lru_cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -8,9 +11,15 @@ from numpy.typing import NDArray
 
 Values = NDArray[np.float64]
 
+# The lattice of the l-infinity noise has between 2^40 and 2^41 steps to the scale.
+LATTICE_BITS = 40
+
+# OpenDP cuts what it returns at the largest 64-bit integer.
+LARGEST_INTEGER = 2**63 - 1
+
 
 class Noise(Protocol):
-    """Adds independent noise to each entry of an array of any shape."""
+    """Adds noise to an array of any shape; Laplace and Gaussian noise is independent in each entry."""
 
     simulated: bool
 
@@ -22,13 +31,20 @@ class Noise(Protocol):
         """Return values + normal noise of standard deviation scale."""
         ...
 
+    def linf(self, values: Values, scale: float) -> Values:
+        """Return values + noise of the joint density, over all entries, proportional to exp(-max |z_i| / scale)."""
+        ...
+
 
 class SystemNoise:
-    """OpenDP's samplers: exact, on a lattice finer than any float, from the operating system's entropy.
+    """OpenDP's samplers: exact, from the operating system's entropy, on a lattice.
+
+    The lattice of the Laplace and Gaussian noise is finer than any float. That of :meth:`linf` is public, see
+    :func:`lattice_step`, and has its part in the sensitivity.
 
     Notes
     -----
-    Cost: about 20 (Laplace) or 40 (Gaussian) microseconds an entry; 1 to 2 seconds once to load the library.
+    Cost: about 20 (Laplace, linf) or 40 (Gaussian) microseconds an entry; 1 to 2 seconds once to load the library.
     """
 
     simulated = False
@@ -44,6 +60,41 @@ class SystemNoise:
         dp = _opendp()
         domain = dp.vector_domain(dp.atom_domain(T=float, nan=False))
         return _apply(dp.m.make_gaussian(domain, dp.l2_distance(T=float), scale=scale), values)
+
+    def linf(self, values: Values, scale: float) -> Values:
+        """Return values, rounded to a lattice, + noise of probabilities proportional to exp(-max |z_i| / scale) on it.
+
+        Parameters
+        ----------
+        values : ndarray of any shape, K entries, finite
+        scale : float
+            From 1e-300 to 1e300.
+
+        Returns
+        -------
+        ndarray of the shape of values
+
+        Raises
+        ------
+        ValueError, OverflowError
+            If the scale is out of range; if a value is not finite.
+
+        Notes
+        -----
+        Privacy: with g = lattice_step(scale), the integers round(values / g) and a = g / scale are exact. Of two
+        tables whose values differ by at most D in each entry, these integers differ by at most D / g + 1. To them is
+        added z in Z^K of probability proportional to exp(-a max |z_i|), exactly (:func:`integer_linf`), so by the
+        triangle inequality the probability of any outcome changes by a factor of at most
+        exp(a (D / g + 1)) = exp((D + g) / scale). The sum times g, rounded to the nearest float, is post-processing
+        of that exact integer outcome; nothing is rounded if it lies below 2^53 g, which is at least 2^12 scale.
+        """
+        step = lattice_step(scale)
+        exact = Fraction(step)
+        lattice = [round(Fraction(value) / exact) for value in np.ravel(values).tolist()]
+        # A quotient by a power of two, so the scale of the integers is exact too.
+        noise = integer_linf(len(lattice), scale / step)
+        noisy = [float((value + z) * exact) for value, z in zip(lattice, noise, strict=True)]
+        return np.array(noisy, dtype=np.float64).reshape(np.shape(values))
 
 
 class SimulatedNoise:
@@ -66,6 +117,113 @@ class SimulatedNoise:
     def gaussian(self, values: Values, scale: float) -> Values:
         """Return values + normal noise."""
         return values + self.rng.normal(0.0, scale, np.shape(values))
+
+    def linf(self, values: Values, scale: float) -> Values:
+        """Return values + noise of density proportional to exp(-max |z_i| / scale).
+
+        The density of r U, for U uniform on [-1, 1]^K and r of density proportional to r^K exp(-r / scale), is
+        at z the integral over r >= max |z_i| of (2r)^-K r^K exp(-r / scale), up to a factor.
+        """
+        radius = self.rng.gamma(np.size(values) + 1.0, scale)
+        return values + radius * self.rng.uniform(-1.0, 1.0, np.shape(values))
+
+
+def lattice_step(scale: float) -> float:
+    """Return the step g of the lattice on which :meth:`SystemNoise.linf` adds noise of the given scale.
+
+    A power of two with 2^40 <= scale / g < 2^41. Rounding to the lattice moves each entry by at most g / 2, so two
+    tables whose values differ by at most D in max norm differ by at most D + g on the lattice: the sensitivity to
+    charge for is D + g.
+
+    Parameters
+    ----------
+    scale : float
+        From 1e-300 to 1e300.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    ValueError
+        If the scale is out of that range.
+    """
+    if not 1e-300 <= scale <= 1e300:
+        raise ValueError(f"the scale of l-infinity noise must lie between 1e-300 and 1e300, not {scale}")
+    return math.ldexp(1.0, math.frexp(scale)[1] - 1 - LATTICE_BITS)
+
+
+def integer_linf(size: int, scale: float) -> list[int]:
+    """Return integers z_1..z_K of joint probability exactly proportional to exp(-max |z_i| / scale).
+
+    Parameters
+    ----------
+    size : int
+        K, at least 0.
+    scale : float
+        Positive and finite. It is taken as the rational number that it is.
+
+    Returns
+    -------
+    list of int
+        From OpenDP's exact sampler and the operating system's entropy, without floating-point arithmetic.
+
+    Notes
+    -----
+    Proof. Write a = 1 / scale. (1) Let R >= 0 have a probability proportional to (2R + 1)^K exp(-a R), and let z be
+    uniform on the (2R + 1)^K integer points of the cube [-R, R]^K. Then z has a probability proportional to the sum
+    over R >= max |z_i| of exp(-a R), which is exp(-a max |z_i|) / (1 - exp(-a)).
+
+    (2) The sum R of K + 1 independent geometric numbers, each k >= 0 of probability (1 - exp(-a)) exp(-a k), has the
+    probability C(R + K, K) exp(-a R) (1 - exp(-a))^(K + 1). As C(R + K, K) = (R + 1)...(R + K) / K!, the law of (1)
+    is in proportion to it as the product over i = 1..K of (2R + 1) / (2R + 2i), up to the factor 2^K K!. Each of
+    these ratios is at most 1, so R is accepted if K independent coins of these probabilities all fall well, and else
+    drawn anew. The coins are exact: a uniform integer below 2R + 2i is below 2R + 1.
+
+    (3) A discrete Laplace number, of probability proportional to exp(-a |k|), given that it is not negative, is
+    geometric as in (2). OpenDP's integer measurement draws such numbers by exact arithmetic, with a scale that is
+    the given float as a rational number (its `integerize_scale`), so no direction of rounding need be watched. Its
+    versions before 0.14.2 drew them with a bias, from a wrong division of rational numbers.
+
+    Cost: of the order of 2 (K + 1) discrete Laplace numbers and 2 K uniform integers for each R, of which a part of
+    about exp(-K a / 2) is accepted for small a: all but always, if scale is far above K.
+
+    References
+    ----------
+    Hardt and Talwar 2010 (K-norm mechanism); Steinke and Ullman 2017 (l-infinity norm); Canonne, Kamath and
+    Steinke 2020 (discrete Laplace).
+    """
+    while True:
+        radius = _geometric_sum(size + 1, scale)
+        if _accepted(radius, size):
+            return [secrets.randbelow(2 * radius + 1) - radius for _ in range(size)]
+
+
+def _accepted(radius: int, size: int) -> bool:
+    return all(secrets.randbelow(2 * (radius + i)) < 2 * radius + 1 for i in range(1, size + 1))
+
+
+def _geometric_sum(count: int, scale: float) -> int:
+    """Return the sum of `count` independent integers k >= 0 of probabilities proportional to exp(-k / scale)."""
+    total = 0
+    while count > 0:
+        draws = [draw for draw in _discrete_laplace(scale, 2 * count + 8) if draw >= 0][:count]
+        total += sum(draws)
+        # A geometric law has no memory: a draw that was cut is the largest integer plus a fresh draw.
+        count -= len(draws) - draws.count(LARGEST_INTEGER)
+    return total
+
+
+def _discrete_laplace(scale: float, size: int) -> list[int]:
+    return _integer_laplace(scale)([0] * size)
+
+
+@lru_cache(maxsize=1)
+def _integer_laplace(scale: float) -> Any:
+    dp = _opendp()
+    # Of 64 bits: OpenDP takes Python's int for one of 32, which would cut nearly every draw.
+    return dp.m.make_laplace(dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T="i64"), scale=scale)
 
 
 @cache

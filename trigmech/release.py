@@ -1,5 +1,6 @@
 """THE DOOR. Charge the ledger, then add noise: the only way from private moments to anything public."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -7,7 +8,8 @@ from numpy.typing import NDArray
 
 from trigmech.basis import ChebyshevBasis
 from trigmech.budget import Charge, Ledger
-from trigmech.calibration import Calibration, Plan
+from trigmech.calibration import Block, Calibration, Plan
+from trigmech.features import Features
 from trigmech.moments import PrivateMoments
 from trigmech.noise import Noise
 
@@ -119,6 +121,65 @@ def release(moments: PrivateMoments, basis: ChebyshevBasis, plan: Plan, calibrat
     return Release(moments.n, basis, means, plan.means.scale, mean, axes)
 
 
+@dataclass(frozen=True, eq=False)
+class MomentRelease:
+    """One noisy vector of moments; everything made from it is post-processing.
+
+    Parameters
+    ----------
+    n : int
+        Rows of the table; public.
+    features : Features
+        The K functions.
+    means : ndarray (K,)
+        Their noisy means.
+    scales : ndarray (K,)
+        Standard deviations of the noise.
+    """
+
+    n: int
+    features: Features
+    means: Array
+    scales: Array
+
+
+def release_moments(moments: PrivateMoments, features: Features, blocks: Sequence[Block], ledger: Ledger,
+                    noise: Noise) -> MomentRelease:
+    """Release weighted means, each block by one mechanism call.
+
+    Parameters
+    ----------
+    moments : PrivateMoments
+    features : Features
+        That the moments are of.
+    blocks : sequence of Block
+        Consecutive, together all K functions; made by :func:`trigmech.planner.plan_moments`.
+    ledger : Ledger
+        All blocks are charged before the first draw.
+    noise : Noise
+
+    Returns
+    -------
+    MomentRelease
+
+    Raises
+    ------
+    BudgetError
+        If a charge would exceed the ledger's budget; nothing is drawn then.
+
+    Notes
+    -----
+    Privacy: the movements of the weighted means are proved in :mod:`trigmech.planner`; dividing by the public weights
+    afterwards is post-processing.
+    """
+    for block in blocks:
+        ledger.charge(block.charge)
+    exact = moments.basis_sum / moments.n
+    means = [_draw(exact[block.members] * block.weights, block.charge, noise) / block.weights for block in blocks]
+    scales = [block.deviation / block.weights for block in blocks]
+    return MomentRelease(moments.n, features, np.concatenate(means), np.concatenate(scales))
+
+
 def subspace_iteration(moments: PrivateMoments, mean: Array, charge: Charge, calibration: Calibration, ledger: Ledger,
                        noise: Noise, rng: np.random.Generator, rank: int, iterations: int) -> Axes:
     """Return noisy principal axes: algorithm 6 (Gaussian) or 7 (Laplace), whichever the charge's law is.
@@ -167,7 +228,8 @@ def _noisy(values: Array, charge: Charge, ledger: Ledger, noise: Noise) -> Array
 
 
 def _draw(values: Array, charge: Charge, noise: Noise) -> Array:
-    return (noise.laplace if charge.law == "laplace" else noise.gaussian)(values, charge.scale)
+    draws = {"laplace": noise.laplace, "gaussian": noise.gaussian, "linf": noise.linf}
+    return draws[charge.law](values, charge.scale)
 
 
 def _gram_schmidt(matrix: Array) -> Array:

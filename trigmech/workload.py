@@ -1,18 +1,19 @@
-"""Query families and their exact answers.
+"""Query families, their exact answers, and how much each product of Chebyshev polynomials matters to them.
 
 A family is public: it is made from a seed and never looks at data. Its answers on a private table are private.
 """
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Literal, Protocol, get_args
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from typing import Literal, Protocol, get_args, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from trigmech import _kernels
+from trigmech.basis import ChebyshevBasis
 from trigmech.chunks import in_order
 from trigmech.distribution import Distribution
 from trigmech.errors import InputError
@@ -24,10 +25,55 @@ Variant = Literal["fresh", "pool"]
 # One block of squared distances is 256 x 256 numbers, half a megabyte: it stays in the second-level cache.
 POINTS_PER_BLOCK = 256
 CENTERS_PER_CHUNK = 256
+# Of random coefficients, drawn block by block so that 1000 polynomials of 20000 terms need no 160 megabytes.
+POLYNOMIALS_PER_BLOCK = 64
+# The Chebyshev coefficients of narrower kernels would need matrices of more than a thousand rows.
+NARROWEST_WIDTH = 0.01
 
 
-class Workload(Protocol):
-    """A finite family of queries."""
+@runtime_checkable
+class Family(Protocol):
+    """What a choice of functions to measure needs to know of queries; all of it is public.
+
+    A family has one or more *parts*, such as the widths of its kernels.
+    """
+
+    d: int
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """One short text for each part."""
+        ...
+
+    def importance(self, index: ArrayLike) -> Array:
+        """Return how much each product phi_r(x) = T_{r_1}(x_1) ... T_{r_d}(x_d) matters to each part.
+
+        Parameters
+        ----------
+        index : array_like (K, d) of int
+            The r, at least 0.
+
+        Returns
+        -------
+        ndarray (parts, K)
+            The mean over random queries f of c_r^2, where f = sum_r c_r phi_r. Random means before the seed is known:
+            it is an expectation, not an average over the queries that were drawn.
+
+        Raises
+        ------
+        InputError
+            If the index breaks a rule above.
+
+        Notes
+        -----
+        Privacy: none is touched; it depends on the family's parameters alone.
+        Cost: O(K d) for each part.
+        """
+        ...
+
+
+class Workload(Family, Protocol):
+    """A family of queries that can be answered."""
 
     def answers(self, points: ArrayLike, weights: ArrayLike | None = None) -> Array:
         """Return the exact answers on weighted points; by default all weigh 1/n."""
@@ -137,6 +183,64 @@ class GaussianKernels(Workload):
         means = np.concatenate(list(in_order(work, centers.shape[1], CENTERS_PER_CHUNK)))
         return np.einsum("qj,qjw->qw", parts, means[numbers])
 
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """One short text for each width."""
+        return tuple(f"Gaussian kernels, width {width:g}" for width in self.widths)
+
+    def importance(self, index: ArrayLike) -> Array:
+        """Return the expected squared coefficients (len(widths), K); see :meth:`Family.importance`.
+
+        Raises
+        ------
+        InputError
+            If the index is not (K, d) integers that are at least 0, or a width is below 0.01.
+
+        Notes
+        -----
+        With c_m(y) the coefficients of one column's kernel and e the expected sum of squared weights, centres that are
+        picked twice counted as one, it is e prod_i E c_{r_i}^2 + (1 - e) prod_i (E c_{r_i})^2: the centres are
+        independent, and so are their columns. The E c_m and the roots of the E c_m^2 are right to about 1e-15, so what
+        is smaller than that is rounding, or 0.
+        """
+        index = _multi_indices(index, self.d)
+        same = self._concentration
+        out = np.empty((len(self.widths), len(index)))
+        for w, width in enumerate(self.widths):
+            means, squares = _kernel_coefficients(width)
+            out[w] = same * _products(squares, index) + (1.0 - same) * _products(means**2, index)
+        return out
+
+    def mean_profile(self, width: float, degree: int) -> Array:
+        """Return one column's factor of the mean query, h(x) = E_y exp(-(x - y)^2 / (2 s^2)) for y uniform in [-1, 1].
+
+        The mean of all random queries of width s is the product of h(x_i) over the columns.
+
+        Parameters
+        ----------
+        width : float
+            s, at least 0.01; it need not be one of the family's.
+        degree : int
+            At least 0.
+
+        Returns
+        -------
+        ndarray (degree + 1,)
+            The coefficients E c_m of T_0, ..., T_degree; those of odd degree are 0.
+        """
+        _check_integers(0, degree=degree)
+        means = _kernel_coefficients(width)[0][: degree + 1]
+        return np.concatenate([means, np.zeros(degree + 1 - len(means))])
+
+    @cached_property
+    def _concentration(self) -> float:
+        """The probability that two draws from a query's weights name one centre, E sum_j a_j^2 if none is repeated."""
+        J = self.n_centers
+        if self.variant == "fresh":
+            return 2.0 / (J + 1)
+        same = _normalised_uniform_squares(J)
+        return same + (1.0 - same) / self.POOL_SIZE
+
     def uniform_answers(self) -> Array:
         """Return the answers (n_queries, len(widths)) under the uniform distribution on the cube, in closed form.
 
@@ -198,6 +302,26 @@ class PairKernels(Workload):
 
         return np.concatenate(list(in_order(work, self.n_queries, CENTERS_PER_CHUNK)))
 
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """One short text for each width."""
+        return tuple(f"pair kernels, width {width:g}" for width in self.widths)
+
+    def importance(self, index: ArrayLike) -> Array:
+        """Return the expected squared coefficients (len(widths), K); see :meth:`GaussianKernels.importance`.
+
+        That of phi_r is the probability that the pair holds all columns with r_i > 0, times the E c_m^2 of the pair's
+        two columns; 0 if there are more than two such columns.
+        """
+        index = _multi_indices(index, self.d)
+        chances = np.array([1.0, 2.0 / self.d, 2.0 / (self.d * (self.d - 1)), 0.0])
+        chance = chances[np.minimum((index > 0).sum(axis=1), 3)]
+        out = np.empty((len(self.widths), len(index)))
+        for w, width in enumerate(self.widths):
+            squares = _kernel_coefficients(width)[1]
+            out[w] = chance * squares[0] ** 2 * _products(squares / squares[0], index)
+        return out
+
 
 @dataclass(frozen=True, eq=False)
 class SecondMoments(Workload):
@@ -226,6 +350,320 @@ class SecondMoments(Workload):
         for part in in_order(work, len(points), 2**14):
             total += part
         return total[np.triu_indices(self.d)][:, None]
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """One short text for the only part."""
+        return ("second moments",)
+
+    def importance(self, index: ArrayLike) -> Array:
+        """Return the mean squared coefficients (1, K); see :meth:`Family.importance`.
+
+        Nothing is random here: the mean is over the d (d+1)/2 queries, x_i x_j = T_1 T_1 and x_i^2 = (1 + T_2) / 2.
+        """
+        index = _multi_indices(index, self.d)
+        total, largest = index.sum(axis=1), index.max(axis=1)
+        sums = np.select([total == 0, (total == 2) & (largest == 1), (total == 2) & (largest == 2)],
+                         [self.d / 4.0, 1.0, 0.25], 0.0)
+        return sums[None] / (self.d * (self.d + 1) / 2.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Polynomials(Workload):
+    """Random polynomials f = sum_r g_r phi_r / sqrt(N) over all N products of total degree 1 to `degree`, g normal.
+
+    Parameters
+    ----------
+    d : int
+        Columns.
+    degree : int
+        The largest total degree, at least 1.
+    n_queries : int
+        Default 1000.
+    seed : int or numpy.random.SeedSequence
+        Of the public draw of the g_r, which are independent standard normal numbers.
+
+    Raises
+    ------
+    InputError
+        If a rule above is broken or N exceeds 20000.
+    """
+
+    d: int
+    degree: int
+    n_queries: int = 1_000
+    seed: int | np.random.SeedSequence = field(kw_only=True)
+
+    MOST_PRODUCTS = 20_000
+
+    def __post_init__(self) -> None:
+        _check_integers(1, d=self.d, degree=self.degree, n_queries=self.n_queries)
+        # N is at least either of them; the first test spares the binomial of huge numbers.
+        if max(self.d, self.degree) > self.MOST_PRODUCTS or self._count > self.MOST_PRODUCTS:
+            raise InputError(f"in {self.d} column(s) there are more than {self.MOST_PRODUCTS} products of total degree "
+                             f"up to {self.degree}; use a smaller degree")
+
+    @property
+    def _count(self) -> int:
+        return math.comb(self.d + self.degree, self.d) - 1
+
+    @cached_property
+    def _basis(self) -> ChebyshevBasis:
+        return ChebyshevBasis(ChebyshevBasis.total_degree(self.d, self.degree).index[1:])
+
+    def _coefficients(self) -> Iterator[Array]:
+        """Yield the coefficients (queries, N), block by block."""
+        rng = np.random.default_rng(self.seed)
+        for start in range(0, self.n_queries, POLYNOMIALS_PER_BLOCK):
+            size = min(POLYNOMIALS_PER_BLOCK, self.n_queries - start)
+            yield rng.standard_normal((size, self._count)) / math.sqrt(self._count)
+
+    def answers(self, points: ArrayLike, weights: ArrayLike | None = None) -> Array:
+        """Return the exact answers (n_queries, 1) on weighted points of the cube; see :class:`GaussianKernels`.
+
+        Notes
+        -----
+        Cost: n N multiplications and as many additions, and n_queries N normal numbers; memory does not grow with n.
+        """
+        points, weights = _weighted(points, weights, self.d)
+        basis = self._basis
+
+        def work(start: int, stop: int) -> Array:
+            return weights[start:stop] @ basis.evaluate(points[start:stop])
+
+        moments = np.zeros(self._count)
+        for part in in_order(work, len(points), min(2**14, max(256, 2**20 // self._count))):
+            moments += part
+        return np.concatenate([block @ moments for block in self._coefficients()])[:, None]
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """One short text for the only part."""
+        return (f"polynomials, degree {self.degree}",)
+
+    def importance(self, index: ArrayLike) -> Array:
+        """Return the expected squared coefficients (1, K), 1/N or 0; see :meth:`Family.importance`."""
+        total = _multi_indices(index, self.d).sum(axis=1)
+        return np.where((total >= 1) & (total <= self.degree), 1.0 / self._count, 0.0)[None]
+
+
+@dataclass(frozen=True, eq=False)
+class Smooth(Workload):
+    """All functions sum_r c_r phi_r over 0 < r in {0, ..., degree}^d with sum_r |r|^(2k) c_r^2 <= 1, |r| Euclidean.
+
+    Not a list of queries but a class, truncated at a degree. Its worst error is known exactly: see :meth:`errors`.
+
+    Parameters
+    ----------
+    d : int
+        Columns.
+    smoothness : float
+        k, positive.
+    degree : int
+        The largest degree of a single column, at least 1.
+
+    Raises
+    ------
+    InputError
+        If a rule above is broken or (degree + 1)^d exceeds 10^6 functions.
+
+    References
+    ----------
+    Ding, He and Zhu 2026, whose k-smooth functions have such coefficients, but for a constant.
+    """
+
+    d: int
+    smoothness: float
+    degree: int
+
+    MOST_FUNCTIONS = 10**6
+
+    def __post_init__(self) -> None:
+        _check_integers(1, d=self.d, degree=self.degree)
+        if not 0 < self.smoothness < math.inf:
+            raise InputError(f"smoothness must be positive and finite, not {self.smoothness}")
+        # The first test spares a huge power.
+        if self.d > 20 or (self.degree + 1) ** self.d > self.MOST_FUNCTIONS:
+            raise InputError(f"(degree + 1)^d = {self.degree + 1}^{self.d} functions are more than "
+                             f"{self.MOST_FUNCTIONS}; use a smaller degree or fewer columns")
+
+    @cached_property
+    def _scales(self) -> Array:
+        """|r|^(-k) of all r but 0, the last column's degree running fastest."""
+        squares = np.zeros(1)
+        for _ in range(self.d):
+            squares = (squares[:, None] + np.arange(self.degree + 1.0) ** 2).ravel()
+        return squares[1:] ** (-0.5 * self.smoothness)
+
+    def answers(self, points: ArrayLike, weights: ArrayLike | None = None) -> Array:
+        """Return the means of phi_r times |r|^(-k) on weighted points of the cube.
+
+        They are the answers to the class's extreme single products |r|^(-k) phi_r; the class's worst error is the
+        Euclidean norm of their errors.
+
+        Parameters
+        ----------
+        points : array_like (n, d)
+            Points of the cube; private if they are a table.
+        weights : array_like (n,), optional
+            Default 1/n each.
+
+        Returns
+        -------
+        ndarray ((degree + 1)^d - 1, 1)
+            In the order of :meth:`ChebyshevBasis.tensor`, without the constant.
+
+        Notes
+        -----
+        Cost: one multiplication and one addition for each point and function; memory does not grow with n.
+        """
+        points, weights = _weighted(points, weights, self.d)
+        half = self.d // 2
+        size = self.degree + 1
+
+        def work(start: int, stop: int) -> Array:
+            rows = np.asarray(points[start:stop], dtype=np.float64)
+            if not (np.abs(rows) <= 1.0).all():
+                raise InputError(f"points must lie in the cube [-1, 1]^{self.d}, but an entry is outside")
+            # Two halves of the columns, so that the sum over the rows is one matrix product.
+            first, last = _tensor_values(rows[:, :half], size), _tensor_values(rows[:, half:], size)
+            return (first * weights[start:stop, None]).T @ last
+
+        total = np.zeros((size**half, size ** (self.d - half)))
+        for part in in_order(work, len(points), min(2**14, max(1, 2**20 // total.shape[1]))):
+            total += part
+        return (total.ravel()[1:] * self._scales)[:, None]
+
+    def errors(self, table: ArrayLike, distribution: Distribution) -> Array:
+        """Return the largest absolute error of the distribution's answer to any function of the class.
+
+        Parameters
+        ----------
+        table : array_like (n, d), private
+            Points of the cube.
+        distribution : Distribution
+
+        Returns
+        -------
+        ndarray (1, 1), private
+            sqrt(sum_r |r|^(-2k) D_r^2) with D_r the error of phi_r: by Cauchy and Schwarz no function of the class has
+            a larger error, and the one with c_r proportional to |r|^(-2k) D_r has this.
+        """
+        return np.array([[np.linalg.norm(Workload.errors(self, table, distribution))]])
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """One short text for the only part."""
+        return (f"smooth functions, order {self.smoothness:g}",)
+
+    def importance(self, index: ArrayLike) -> Array:
+        """Return |r|^(-2k) as (1, K), and 0 for the constant: the largest c_r^2 that the class allows.
+
+        There is no random query, so this takes the place of the mean; see :meth:`Family.importance`. Products beyond
+        the truncation are told by the same formula, as the class without truncation would have them.
+        """
+        squares = (_multi_indices(index, self.d).astype(np.float64) ** 2).sum(axis=1)
+        return np.where(squares > 0, np.maximum(squares, 1.0) ** -self.smoothness, 0.0)[None]
+
+
+@dataclass(frozen=True, eq=False)
+class Mixture(Family):
+    """Several families at once, to choose functions that serve them all.
+
+    It has no answers of its own, because those of its members differ in shape: ask each of ``members``.
+
+    Parameters
+    ----------
+    members : tuple of Family
+        At least one, all of the same d. The parts are those of the first member, then those of the second, ...
+    """
+
+    members: tuple[Family, ...]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.members, tuple) or not all(isinstance(member, Family) for member in self.members):
+            raise InputError("members must be a tuple of query families")
+        widths = sorted({member.d for member in self.members})
+        if len(widths) != 1:
+            raise InputError(f"members must be at least one family, all of the same d; their d are {widths}")
+
+    @property
+    def d(self) -> int:  # type: ignore[override]
+        """The number of columns."""
+        return self.members[0].d
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The labels of all members, one after the other."""
+        return tuple(label for member in self.members for label in member.labels)
+
+    def importance(self, index: ArrayLike) -> Array:
+        """Return the importance (parts of all members, K), member after member; see :meth:`Family.importance`."""
+        return np.concatenate([member.importance(index) for member in self.members])
+
+
+@lru_cache(maxsize=256)
+def _kernel_coefficients(width: float) -> tuple[Array, Array]:
+    """Return E c_m and E c_m^2, where exp(-(x - y)^2 / (2 s^2)) = sum_m c_m(y) T_m(x) and y is uniform in [-1, 1].
+
+    For all m up to a D beyond which |c_m| < 1e-16: on the ellipse with semi-axes cosh u and sinh u the kernel is at
+    most exp(sinh(u)^2 / (2 s^2)), so |c_m| <= 2 exp(sinh(u)^2 / (2 s^2) - m u) for every u > 0; at m = 10/s + 30 and
+    the best u that is below e^-50 at every s. The kernel is symmetric in x and y, so c_m is, but for such an error, a
+    polynomial of degree D in y. Hence D + 1 nodes are exact: Gauss-Chebyshev in x (what is aliased comes from degrees
+    above D) and Gauss-Legendre in y (c_m^2 has degree 2 D).
+    """
+    if not width >= NARROWEST_WIDTH:
+        raise InputError(f"the Chebyshev coefficients of kernels are for widths of at least {NARROWEST_WIDTH}; "
+                         f"given {width}")
+    size = math.ceil(10.0 / width) + 31
+    angles = (np.arange(size) + 0.5) * (math.pi / size)
+    centers, parts = np.polynomial.legendre.leggauss(size)
+    kernel = np.exp(-0.5 * ((np.cos(angles)[:, None] - centers) / width) ** 2)
+    coefficients = np.cos(np.arange(size)[:, None] * angles) @ kernel * (2.0 / size)
+    coefficients[0] *= 0.5
+    means, squares = coefficients @ parts / 2.0, coefficients**2 @ parts / 2.0
+    # c_m(-y) = (-1)^m c_m(y)
+    means[1::2] = 0.0
+    means.setflags(write=False)
+    squares.setflags(write=False)
+    return means, squares
+
+
+def _products(factors: Array, index: NDArray[np.int64]) -> Array:
+    """Return the products (K,) over i of factors[r_i], beyond the factors 0; by logarithms, lest a product underflow on
+    the way to a representable one."""
+    with np.errstate(divide="ignore"):
+        logs = np.log(np.append(factors, 0.0))
+    return np.exp(logs[np.minimum(index, len(factors))].sum(axis=1))
+
+
+def _tensor_values(rows: Array, size: int) -> Array:
+    """Return the products of T_0, ..., T_(size-1) of all columns (n, size^columns), the last one's running fastest."""
+    out = np.ones((len(rows), 1))
+    for column in rows.T:
+        values = np.cos(np.arccos(column)[:, None] * np.arange(size))
+        out = (out[:, :, None] * values[:, None, :]).reshape(len(rows), -1)
+    return out
+
+
+@lru_cache
+def _normalised_uniform_squares(count: int) -> float:
+    """Return E sum_j U_j^2 / (sum_j U_j)^2 for independent U uniform in [0, 1].
+
+    As 1/S^2 is the integral of t e^(-t S), it is that of J t E[U^2 e^(-t U)] (E e^(-t U))^(J-1) over t > 0; and with
+    the regularised incomplete gamma function P, E[U^2 e^(-t U)] = 2 P(3, t) / t^3 and E e^(-t U) = (1 - e^(-t)) / t.
+    """
+    if count == 1:
+        return 1.0
+    from scipy.integrate import quad
+    from scipy.special import gammainc
+
+    def integrand(v: float) -> float:
+        # t = v / J, so that the bulk is at v of a few units for every J.
+        t = v / count
+        return float(2.0 * gammainc(3.0, t) / t**2 * (-math.expm1(-t) / t) ** (count - 1))
+
+    return float(quad(integrand, 0.0, math.inf, epsabs=1e-13, epsrel=1e-12, limit=500)[0])
 
 
 def _kernel_means(points: Array, weights: Array, widths: tuple[float, ...], count: int,
@@ -278,6 +716,22 @@ def _weighted(points: ArrayLike, weights: ArrayLike | None, d: int) -> tuple[Arr
     if not np.isfinite(weights).all():
         raise InputError("weights must be finite")
     return points, weights
+
+
+def _multi_indices(index: ArrayLike, d: int) -> NDArray[np.int64]:
+    array = numbers("index", index, "K", d)
+    if array.dtype.kind not in "iu":
+        raise InputError(f"index must hold integers; its type is {array.dtype.name}")
+    array = array.astype(np.int64, copy=False)
+    if (array < 0).any():
+        raise InputError("index must hold integers that are at least 0; one is negative")
+    return array
+
+
+def _check_integers(least: int, **arguments: int) -> None:
+    for name, value in arguments.items():
+        if isinstance(value, bool) or not (isinstance(value, int | np.integer) and value >= least):
+            raise InputError(f"{name} must be an integer that is at least {least}, not {value!r}")
 
 
 def _check_family(d: int, n_queries: int, widths: tuple[float, ...]) -> None:

@@ -1,0 +1,335 @@
+"""Weighted sensitivities: what a search for the worst two rows finds, a bound must cover, and closely."""
+
+import math
+from functools import cache
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from trigmech import sensitivity
+from trigmech.sensitivity import l2_spread, pair_l1_spread, pair_spread
+
+# Angles of the search: a multiple of 1..6, 8 and 10, so that corners, zeros and the extremes of these degrees are met.
+ANGLES = 120
+# What a certified supremum of a function from 0 up may add, 1/(2 c^2) - 1/2.
+SLACK = 0.002
+
+
+def powers(r, length):
+    return tuple(r**a for a in range(1, length + 1))
+
+
+# d, weights of columns, weights of pairs, and the largest ratio of the bound and what the search finds, measured.
+CASES = {
+    "one column": (1, (1.0, 0.8), (), 1.002),
+    "one column, decaying": (1, powers(0.7, 6), (), 1.002),
+    "columns alone": (9, (1.0, 0.9, 0.5), (0.0,), 1.002),
+    "two columns, decaying": (2, (1.0, 0.5), (0.7, 0.3), 1.002),
+    "two columns, pairs alone": (2, (), (1.0,) * 4, 1.21),
+    "products of T1 alone": (20, (0.0,), (1.0,), 1.002),
+    "products of T1 alone, d odd": (3, (), (1.0,), 1.13),
+    "products of T2 alone": (7, (), (0.0, 1.0), 1.03),
+    "products of T2 dominate": (8, (1.0,), (0.1, 1.0), 1.02),
+    "products of T4 dominate": (15, (), (0.0, 0.1, 0.0, 1.0), 1.01),
+    "equal weights": (10, (1.0,) * 3, (1.0,) * 3, 1.01),
+    "equal weights, few columns": (3, (1.0,) * 2, (1.0,) * 2, 1.05),
+    "equal weights of pairs": (20, (0.0,), (1.0,) * 4, 1.003),
+    "decaying": (30, powers(0.6, 5), powers(0.6, 5), 1.003),
+    "decaying slowly": (10, powers(0.8, 8), powers(0.8, 8), 1.004),
+    "columns dominate": (12, (5.0, 3.0, 2.0), (0.5, 0.3), 1.002),
+    "columns dominate, T2 missing": (20, (9.0, 0.0, 2.0), (1.0, 0.5, 0.2), 1.002),
+    "columns and pairs": (20, (3.0,), (1.0, 0.5, 0.2), 1.003),
+}
+each_case = pytest.mark.parametrize("name", CASES)
+
+
+def weighted_functions(angles, v, w):
+    """Every weighted function at the row with these angles, by the definition."""
+    columns = [[weight * math.cos(a * angle) for angle in angles] for a, weight in enumerate(v, 1)]
+    T = [np.array(w) * np.cos(np.arange(1, len(w) + 1) * angle) for angle in angles]
+    pairs = [np.outer(T[i], T[j]).ravel() for i, j in combinations(range(len(angles)), 2)] if w else []
+    return np.concatenate([np.ravel(columns), *pairs])
+
+
+def movement(rows, v, w, p):
+    first, second = (weighted_functions(angles, v, w) for angles in rows)
+    return math.fsum(np.abs(first - second) ** p)
+
+
+def squared_weights(d, v, w):
+    return d * sum(a**2 for a in v) + d * (d - 1) / 2 * sum(a**2 for a in w) ** 2
+
+
+def starts(d, rng, count):
+    """Two rows of angles, as numbers of the grid's: antipodal corners, corners, extremes of T_2, anything."""
+    for k in range(count):
+        if k % 4 == 0:
+            x = ANGLES * rng.integers(2, size=d)
+            yield x, ANGLES - x
+        else:
+            step = (ANGLES, ANGLES // 2, 1)[k % 4 - 1]
+            yield tuple(step * rng.integers(ANGLES // step + 1, size=(2, d)))
+
+
+def ascend(x, y, move_alone, A, C):
+    """Ascent over one column of both rows at a time, until no column can be improved."""
+    before = -1.0
+    while True:
+        for i in range(len(x)):
+            rest = np.arange(len(x)) != i
+            gain = move_alone + A[:, None] * A[x[rest]].sum() + A * A[y[rest]].sum() - 2 * C * C[x[rest], y[rest]].sum()
+            x[i], y[i] = np.unravel_index(gain.argmax(), gain.shape)
+        # After a sweep this is an objective: what the last column adds to a sum that never falls.
+        pairs = sum(M.sum() ** 2 - (M**2).sum() for M in (A[x], A[y])) / 2 - C[x, y].sum() ** 2 + (C[x, y] ** 2).sum()
+        now = move_alone[x, y].sum() + pairs
+        if now <= before * (1 + 1e-9):
+            return
+        before = now
+
+
+@cache
+def worst_rows(name):
+    """The largest sum of squares found, and its rows."""
+    d, v, w, _ = CASES[name]
+    rng = np.random.default_rng(5)
+    grid = np.pi * np.arange(ANGLES + 1) / ANGLES
+    V, W = (np.cos(np.outer(grid, np.arange(1, len(u) + 1))) * u for u in (v, w))
+    move_alone = ((V[:, None] - V) ** 2).sum(axis=2)
+    best, best_rows = -1.0, None
+    for x, y in starts(d, rng, 12):
+        x, y = x.copy(), y.copy()
+        ascend(x, y, move_alone, (W**2).sum(axis=1), W @ W.T)
+        found = movement((grid[x], grid[y]), v, w, 2)
+        if found > best:
+            best, best_rows = found, (grid[x], grid[y])
+    return best, best_rows
+
+
+@each_case
+def test_no_rows_found_move_the_functions_further_than_the_bound(name):
+    d, v, w, ratio = CASES[name]
+    found, _ = worst_rows(name)
+    assert found <= pair_spread(d, v, w) <= ratio * found
+
+
+@each_case
+def test_the_search_refutes_a_bound_that_is_too_small(name):
+    # The planted fault. In each case but one, the search refutes even what is 15% below the bound.
+    d, v, w, _ = CASES[name]
+    found, _ = worst_rows(name)
+    assert found > pair_spread(d, v, w) / 1.5
+    assert found > 0.85 * pair_spread(d, v, w) or name == "two columns, pairs alone"
+
+
+@each_case
+def test_every_lambda_gives_a_bound(name):
+    d, v, w, _ = CASES[name]
+    kappa = sum(a**2 for a in w)
+    for shift in d * kappa * np.array([-1.5, -0.7, -0.2, 0.0, 0.1, 0.5, 1.0]):
+        bound = shift**2 + d * sensitivity._column_supremum(d, v, w, shift)
+        assert worst_rows(name)[0] <= bound
+        # The search for lambda does as well as any of these, but for the nodes it is made on.
+        assert pair_spread(d, v, w) <= bound * 1.005
+
+
+@pytest.mark.parametrize("name", ["two columns, decaying", "columns and pairs", "columns dominate, T2 missing"])
+def test_the_search_refutes_the_bound_without_the_square_of_lambda(name):
+    d, v, w, _ = CASES[name]
+    assert worst_rows(name)[0] > d * sensitivity._column_supremum(d, v, w, sensitivity._best_lambda(d, v, w))
+
+
+def plain_h(x, y, d, v, w, shift):
+    degrees = range(1, max(len(v), len(w)) + 1)
+    X, Y = ([np.cos(a * np.arccos(z)) for a in degrees] for z in (x, y))
+    delta = sum((weight * (s - t)) ** 2 for weight, s, t in zip(v, X, Y, strict=False))
+    A, B, C = (sum(weight**2 * s * t for weight, s, t in zip(w, S, T, strict=False))
+               for S, T in ((X, X), (Y, Y), (X, Y)))
+    return delta - 2 * shift * C + d * sum(a**2 for a in w) * (A + B) / 2 - (A**2 + B**2) / 2 + C**2
+
+
+@pytest.mark.parametrize(("d", "v", "w", "shift"), [
+    (4, (1.0, 0.5), (0.7, 0.3), -0.8), (9, (), (0.3, 1.0), 3.0), (2, (2.0, 0.0, 1.0), (1.0,), 0.4),
+])
+def test_the_supremum_over_one_column_is_that_of_a_fine_grid(d, v, w, shift):
+    grid = np.cos(np.linspace(0.0, np.pi, 481))
+    values = plain_h(grid[:, None], grid, d, v, w, shift)
+    excess = sensitivity._column_supremum(d, v, w, shift) - values.max()
+    # The grid misses a little of it.
+    assert 0.0 <= excess <= 1.2 * SLACK * (values.max() - values.min())
+
+
+def random_polynomial(degree, rng):
+    """Values of a polynomial of two variables at all pairs of angles."""
+    coefficients = rng.standard_normal((degree + 1, degree + 1)) * rng.random((degree + 1, degree + 1)) ** 4
+
+    def values(angles):
+        T = np.cos(np.outer(angles, np.arange(degree + 1)))
+        return T @ coefficients @ T.T
+
+    return values
+
+
+def node_angles(nodes):
+    return np.pi * (np.arange(nodes) + 0.5) / nodes
+
+
+@pytest.mark.parametrize("nodes_per_degree", [1.2, 2, 5])
+@pytest.mark.parametrize("degree", [1, 2, 5, 12])
+def test_between_nodes_no_polynomial_exceeds_what_ehlich_and_zeller_allow(degree, nodes_per_degree):
+    rng = np.random.default_rng(degree)
+    nodes = math.ceil(nodes_per_degree * degree + 1e-9)
+    missed = 0
+    for _ in range(40):
+        values = random_polynomial(degree, rng)
+        at_nodes, supremum = values(node_angles(nodes)), values(np.linspace(0.0, np.pi, 40 * degree + 1)).max()
+        assert supremum <= sensitivity._between_nodes(at_nodes.min(), at_nodes.max(), degree, nodes)
+        missed += supremum > at_nodes.max() * (1 + 1e-9)
+    # The planted fault: the largest value at a node.
+    assert missed >= 20
+
+
+@pytest.mark.parametrize("degree", [1, 3, 8])
+def test_between_nodes_the_bound_can_be_attained(degree):
+    # At 2 N nodes T_N is cos(pi/4), up to the sign.
+    T = np.cos(degree * node_angles(2 * degree))
+    values = np.outer(T, T)
+    assert sensitivity._between_nodes(values.min(), values.max(), degree, 2 * degree) == pytest.approx(1.0, rel=1e-12)
+
+
+@pytest.mark.parametrize("v", [(1.0,), (1.0, 1.0), (0.3, 1.0, 0.4), powers(0.9, 8), (0.0,) * 31 + (1.0,)])
+def test_one_column_is_exact_but_for_the_slack(v):
+    T = np.cos(np.outer(np.linspace(0.0, np.pi, 1025), np.arange(1, len(v) + 1))) * v
+    norms = (T**2).sum(axis=1)
+    exact = (norms[:, None] + norms - 2 * T @ T.T).max()
+    for d in (1, 7):
+        assert d * exact * (1 - 1e-9) <= pair_spread(d, v, ()) <= d * exact * (1 + SLACK)
+
+
+@pytest.mark.parametrize(("weight", "each"), [(0.5, 4.0), (0.8, 4.0), (1.0, 5.14494)])
+def test_squares_of_weight_up_to_four_fifths_are_free(weight, each):
+    for d in (1, 30):
+        assert each * d * (1 - 1e-6) <= pair_spread(d, (1.0, weight), ()) <= each * d * (1 + SLACK)
+
+
+def test_equal_weights_of_pairs_cost_half_of_the_naive_bound():
+    squares = squared_weights(20, (0.0,), (0.3,) * 4)
+    assert pair_spread(20, (0.0,), (0.3,) * 4) <= 2.2 * squares
+    # The part below that is attained, so that no better factor is overlooked.
+    assert worst_rows("equal weights of pairs")[0] >= 1.99 * squared_weights(20, (), (1.0,) * 4)
+
+
+@each_case
+def test_the_bounds_are_at_most_the_naive_ones(name):
+    d, v, w, _ = CASES[name]
+    assert 0.0 < pair_spread(d, v, w) <= 4 * squared_weights(d, v, w) * (1 + 2e-9)
+    total = d * sum(v) + d * (d - 1) / 2 * sum(w) ** 2
+    assert 0.0 < pair_l1_spread(d, v, w) <= 2 * total * (1 + 2e-9)
+
+
+def test_weights_of_one_agree_with_the_exact_bound_of_a_full_set():
+    index = np.array([[0, 0], [1, 0], [0, 1], [1, 1]])
+    assert l2_spread(index) ** 2 == pytest.approx(8.0, rel=1e-12)
+    assert 8.0 <= pair_spread(2, (1.0,), (1.0,)) <= 8.0 * 1.13
+
+
+weights = st.lists(st.floats(0.0, 2.0), max_size=4)
+
+
+@settings(max_examples=60, deadline=None)
+@given(d=st.integers(1, 40), v=weights, w=weights, data=st.data())
+def test_a_larger_weight_never_lowers_the_bounds(d, v, w, data):
+    # But for the slack: a supremum on nodes is within it of the true one, and only that is monotone.
+    raised = v + w
+    if raised:
+        raised[data.draw(st.integers(0, len(raised) - 1))] += data.draw(st.floats(0.0, 1.0))
+    more = raised[: len(v)], raised[len(v) :]
+    assert pair_spread(d, v, w) <= pair_spread(d, *more) * (1 + 2 * SLACK) + 1e-280
+    assert pair_l1_spread(d, v, w) <= pair_l1_spread(d, *more) * (1 + 2 * SLACK) + 1e-140
+
+
+# Scaling may turn a subnormal weight to 0, and then there are fewer nodes.
+eighths = st.lists(st.integers(0, 16).map(lambda number: number / 8), max_size=4)
+
+
+@settings(max_examples=40, deadline=None)
+@given(d=st.integers(1, 40), v=eighths, w=eighths, scale=st.floats(1e-3, 1e3))
+def test_the_bounds_are_homogeneous(d, v, w, scale):
+    scaled = [scale * a for a in v], [math.sqrt(scale) * a for a in w]
+    assert pair_spread(d, *scaled) == pytest.approx(scale**2 * pair_spread(d, v, w), rel=1e-6, abs=1e-280)
+    assert pair_l1_spread(d, *scaled) == pytest.approx(scale * pair_l1_spread(d, v, w), rel=1e-6, abs=1e-140)
+
+
+def test_weights_of_zero_are_no_weights():
+    assert pair_spread(5, (), ()) == pair_spread(5, (0.0, 0.0), (0.0,)) == pair_l1_spread(5, (0.0,), ()) == 0.0
+    assert pair_spread(5, (1.0, 0.0), (0.5, 0.0, 0.0)) == pair_spread(5, [1.0], np.array([0.5]))
+    assert pair_spread(1, (1.0,), (7.0,)) == pair_spread(1, (1.0,), ())
+    assert pair_l1_spread(1, (1.0,), (7.0,)) == pair_l1_spread(1, (1.0,), ())
+
+
+def test_a_weight_whose_fourth_power_underflows_still_costs_something():
+    assert pair_spread(5, (), (1e-90,)) > 4 * 5 * 1e-360
+    assert pair_spread(5, (1e-200,), ()) > 0.0
+
+
+# Sums of absolute values
+
+
+def largest_l1_movement(d, v, w, rng):
+    """Coordinate ascent over a few angles, each of both rows in turn."""
+    grid = np.pi * np.arange(13) / 12
+    best = 0.0
+    for _ in range(12):
+        rows = rng.choice(grid[:: rng.choice([1, 6, 12])], size=(2, d))
+        found = movement(rows, v, w, 1)
+        improved = True
+        while improved:
+            improved = False
+            for place in np.ndindex(2, d):
+                for angle in grid:
+                    kept, rows[place] = rows[place], angle
+                    now = movement(rows, v, w, 1)
+                    if now > found * (1 + 1e-12):
+                        found, improved = now, True
+                    else:
+                        rows[place] = kept
+        best = max(best, found)
+    return best
+
+
+# The last number is the largest ratio of bound and search, measured.
+@pytest.mark.parametrize(("d", "v", "w", "ratio"), [
+    (1, (1.0, 0.8), (), 1.03), (2, (1.0, 0.5), (0.7, 0.3), 1.2), (3, (), (1.0,), 1.31), (4, (1.0,), (0.1, 1.0), 1.19),
+])
+def test_no_rows_found_move_the_absolute_sum_further_than_the_bound(d, v, w, ratio):
+    found = largest_l1_movement(d, v, w, np.random.default_rng(2))
+    assert found <= pair_l1_spread(d, v, w) <= ratio * found
+    # The planted fault: 1 for the movement of one mean, where 2 is right.
+    assert found > d * sum(v) + d * (d - 1) / 2 * sum(w) ** 2
+
+
+@each_case
+def test_the_worst_rows_of_the_squares_do_not_refute_the_bound_of_the_absolute_sum(name):
+    d, v, w, _ = CASES[name]
+    assert movement(worst_rows(name)[1], v, w, 1) <= pair_l1_spread(d, v, w)
+
+
+each_bound = pytest.mark.parametrize("bound", [pair_spread, pair_l1_spread])
+
+
+@each_bound
+@pytest.mark.parametrize("d", [0, -1, 2.0, True, "3"])
+def test_the_number_of_columns_is_a_positive_integer(bound, d):
+    with pytest.raises(ValueError, match="number of columns must be a positive integer"):
+        bound(d, (1.0,), (1.0,))
+
+
+@each_bound
+@pytest.mark.parametrize("bad", [-0.1, math.nan, math.inf, 1e61])
+def test_weights_are_finite_and_not_negative(bound, bad):
+    with pytest.raises(ValueError, match="weights of columns must be numbers from 0"):
+        bound(3, (1.0, bad), (1.0,))
+    with pytest.raises(ValueError, match="weights of pairs must be numbers from 0"):
+        bound(3, (1.0,), (bad, 0.0))

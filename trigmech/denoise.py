@@ -1,0 +1,83 @@
+"""Empirical Bayes: what released moments say about themselves together, before anything is fitted to them.
+
+Noise of known size makes some released numbers worthless, and the numbers themselves show which: columns whose moments
+scatter no more than the noise are told apart by noise alone, and a pair of columns whose moments deviate from
+independence no more than noise would is better taken as independent. All of it is post-processing.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trigmech.marginals import Marginals
+
+Array = NDArray[np.float64]
+
+FEWEST_COLUMNS = 6
+
+
+def shrink_columns(means: Array, scales: Array) -> tuple[Array, Array]:
+    """Return posterior means and deviations of the columns' moments, each degree's a sample from one normal law.
+
+    Parameters
+    ----------
+    means, scales : ndarray (p, d)
+        Released means of T_a, and the standard deviations of their noise, equal within a row.
+
+    Returns
+    -------
+    means, scales : ndarray (p, d)
+        Unchanged for fewer than 6 columns.
+
+    References
+    ----------
+    Efron and Morris 1973.
+    """
+    d = means.shape[1]
+    if d < FEWEST_COLUMNS:
+        return means, scales
+    centre = means.mean(axis=1, keepdims=True)
+    scatter = ((means - centre) ** 2).sum(axis=1, keepdims=True) / (d - 3.0)
+    variance = scales**2
+    kept = np.maximum(1.0 - variance / np.maximum(scatter, 1e-300), 0.0)
+    # What is shrunk to the common centre keeps the error of the centre itself.
+    return centre + kept * (means - centre), np.sqrt(variance * (kept + (1.0 - kept) / d))
+
+
+def shrink_interactions(index: NDArray[np.int64], means: Array, scales: Array, marginals: Marginals,
+                        caution: float = 1.0) -> Array:
+    """Return the moments of several columns, moved towards independence set of columns by set of columns.
+
+    The k moments of one set of columns are kept to the share 1 - t/E of their deviation from independence, E the sum of
+    their squared deviations in units of the noise and t = k + caution sqrt(2 k): its mean and that many standard
+    deviations if there is no dependence (James and Stein's positive part, with a threshold).
+
+    Parameters
+    ----------
+    index : ndarray (K, d)
+        Multi-indices with at least two columns each.
+    means, scales : ndarray (K,)
+        Released means and the standard deviations of their noise.
+    marginals : Marginals
+    caution : float
+        At least 0.
+
+    Returns
+    -------
+    ndarray (K,)
+    """
+    expected = independent_means(index, marginals)
+    deviations = (means - expected) / scales
+    _, sets = np.unique(index > 0, axis=0, return_inverse=True)
+    sets = sets.ravel()
+    size = np.bincount(sets)
+    energy = np.bincount(sets, weights=deviations**2)
+    kept = np.maximum(1.0 - (size + caution * np.sqrt(2.0 * size)) / np.maximum(energy, 1e-300), 0.0)
+    return expected + kept[sets] * (means - expected)
+
+
+def independent_means(index: NDArray[np.int64], marginals: Marginals) -> Array:
+    """Return the means (K,) of Chebyshev products under independent columns."""
+    if not len(index):
+        return np.empty(0)
+    columns = np.vstack([np.ones(marginals.d), marginals.chebyshev_means(int(index.max()))])
+    return np.prod(columns[index, np.arange(marginals.d)], axis=1)

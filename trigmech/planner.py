@@ -1,0 +1,527 @@
+"""Which moments to measure and how exactly: a choice made from public numbers alone, by predicted error.
+
+A design measures T_1, ..., T_p of every column, T_a T_b (a, b <= q) of every pair of columns, perhaps x_i x_j x_k of every
+three, and perhaps the whole-row functions of :class:`trigmech.features.Features`. All columns are treated alike, for
+nothing distinguishes them before the release. Noise of variance s_r^2 in moment r makes an error of variance
+sum_r a_r^2 s_r^2 in a query with coefficients a_r, whose mean squares over the workload the workload tells
+(`importance`). A moment that is not measured, or badly, is guessed when the table is made: from the other moments of
+its column, or by independence. How wrong such guesses are on a table never seen is a matter of opinion, stated here
+as the standard deviations `prior_*`; the variance of a measured moment is then t^2 s^2 / (t^2 + s^2).
+
+The planner minimises the mean logarithm of the predicted error over the parts of the workload (all members of a mixture
+counting alike): a greedy search over p, q, the triples and the whole-row functions, with weights by importance, followed by a
+coordinate search over the weights' groups.
+
+Noise. delta > 0: one Gaussian vector of the weighted moments. delta = 0: the better of the weighted Laplace mechanism
+and of blocks (columns' low and high degrees, pairs, triples, whole-row functions), each with a share of epsilon and
+noise from the l-infinity K-norm mechanism. Both are one K-norm mechanism, of the norms sum |.| and sum over blocks of
+max |.|: a product of independent ones, whose epsilons add up.
+
+Sensitivities. Weighted L2 and L1: :func:`trigmech.sensitivity.pair_spread` and `pair_l1_spread` for columns and pairs;
+triples and whole-row functions, with values in [-1, 1], add at most (2 s)^2 or 2 s each. Max norm: 2 for every function.
+Rounding of the computed moments: `calibration.rounding`, per moment; whole-row functions err by at most 2 d (8 q^2 + 4)
+units in the last place over 1 - low^d, which the same formula covers with degree 4 d q / sqrt(1 - low^d).
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trigmech.basis import ChebyshevBasis
+from trigmech.budget import Budget, Charge, gaussian_mu
+from trigmech.calibration import UPWARD, Block, rounding
+from trigmech.errors import BudgetError, InputError
+from trigmech.features import Features
+from trigmech.noise import lattice_step
+from trigmech.sensitivity import pair_l1_spread, pair_spread
+from trigmech.workload import Family, GaussianKernels, Mixture
+
+Array = NDArray[np.float64]
+
+MAX_FUNCTIONS = 4_096
+DEGREES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
+PAIR_DEGREES = (0, 1, 2, 3, 4, 5, 6, 8)
+PROFILE_DEGREE = 8
+PRIOR_COHERENT = 0.12
+PRIOR_TRIPLE = 0.08
+
+_PROOF = "trigmech.planner, trigmech.sensitivity"
+
+
+def prior_single(degree: int) -> float:
+    """Return the supposed standard deviation of the mean of T_a about what lower degrees suggest."""
+    return 0.5 / math.sqrt(degree)
+
+
+def prior_pair(first: int, second: int) -> float:
+    """Return the supposed standard deviation of the mean of T_a T_b about independence."""
+    return 0.15 / (first * second) ** 0.25
+
+
+@dataclass(frozen=True, eq=False)
+class Design:
+    """What will be measured, how exactly, and what error that should leave. Public.
+
+    Parameters
+    ----------
+    features : Features
+    degree, pair_degree : int
+        p and q.
+    triples, whole_row : bool
+    blocks : tuple of Block
+        In the order of the functions.
+    predicted : dict of str to float
+        Root mean square error over each part of the workload.
+    baseline : dict of str to float
+        The same if nothing were measured.
+    """
+
+    features: Features
+    degree: int
+    pair_degree: int
+    triples: bool
+    whole_row: bool
+    blocks: tuple[Block, ...]
+    predicted: dict[str, float]
+    baseline: dict[str, float] = field(repr=False)
+
+    @property
+    def scales(self) -> Array:
+        """The standard deviation (K,) of each released moment."""
+        return np.concatenate([block.deviation / block.weights for block in self.blocks])
+
+    def __str__(self) -> str:
+        kinds = {1: "columns", 2: "pairs", 3: "triples"}
+        width = (self.features.basis.index > 0).sum(axis=1)
+        parts = [f"{int((width == w).sum())} of {kinds[w]}" for w in (1, 2, 3) if (width == w).any()]
+        if len(self.features.profiles):
+            parts.append(f"{len(self.features.profiles)} of whole rows")
+        law = self.blocks[0].charge.law
+        name = {"gaussian": "Gaussian", "laplace": "Laplace", "linf": "l-infinity K-norm"}[law]
+        lines = [f"{self.features.K} moments ({', '.join(parts)}; degrees up to {self.degree} of a column"
+                 + (f", {self.pair_degree} in a pair" if self.pair_degree else "") + f") with {name} noise"]
+        scales = self.scales
+        for w in (1, 2, 3):
+            for a in np.unique(self.features.basis.index[width == w].max(axis=1)) if (width == w).any() else ():
+                members = (width == w) & (self.features.basis.index.max(axis=1) == a)
+                lines.append(f"  {kinds[w]:<8} highest degree {int(a):>2}: noise {scales[: len(width)][members].min():.3g}")
+        lines.append("predicted root mean square error (and if nothing were measured):")
+        lines += [f"  {label}: {error:.2g} ({self.baseline[label]:.2g})" for label, error in self.predicted.items()]
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """A design without its weights."""
+
+    p: int
+    q: int
+    triples: bool
+    whole: bool
+
+    def size(self, d: int, profiles: int) -> int:
+        return (self.p * d + self.q**2 * math.comb(d, 2) + self.triples * math.comb(d, 3) + self.whole * profiles)
+
+
+@dataclass(frozen=True)
+class _Levels:
+    """Weights (or, for noise, standard deviations) of a design's groups."""
+
+    single: Array
+    pair: Array
+    triple: float
+    whole: float
+
+
+class _Problem:
+    """What is known before the release, and the error that a design would leave."""
+
+    def __init__(self, n: int, d: int, budget: Budget, workload: Family) -> None:
+        self.n, self.d, self.budget = n, d, budget
+        self.labels = workload.labels
+        self.pairs, self.threes = math.comb(d, 2), math.comb(d, 3)
+        p, q = DEGREES[-1], PAIR_DEGREES[-1] if d > 1 else 0
+        single = np.zeros((p, d), dtype=np.int64)
+        single[:, 0] = np.arange(1, p + 1)
+        self.single = d * workload.importance(single)
+        pair = np.zeros((q * q, d), dtype=np.int64)
+        if q:
+            pair[:, 0], pair[:, 1] = np.repeat(np.arange(1, q + 1), q), np.tile(np.arange(1, q + 1), q)
+            values = workload.importance(pair).reshape(-1, q, q)
+            self.pair = self.pairs * (values + values.transpose(0, 2, 1)) / 2.0
+        else:
+            self.pair = np.zeros((len(self.labels), 0, 0))
+        triple = np.zeros((1, d), dtype=np.int64)
+        triple[0, :3] = 1
+        self.triple = self.threes * workload.importance(triple)[:, 0] if d > 2 else np.zeros(len(self.labels))
+        members = workload.members if isinstance(workload, Mixture) else (workload,)
+        self.part_weights = np.concatenate([np.full(len(m.labels), 1.0 / (len(m.labels) * len(members))) for m in members])
+        self.prior_single = np.array([prior_single(a + 1) for a in range(p)])
+        self.prior_pair = np.array([[prior_pair(a + 1, b + 1) for b in range(q)] for a in range(q)]).reshape(q, q)
+        self._coherent(members)
+
+    def _coherent(self, members: Sequence[Family]) -> None:
+        """What all Gaussian queries of a width have in common: their mean's profile h = c_0 + c_2 T_2 + ...
+
+        T_2 of all columns then errs in one direction, as does dependence between the columns' T_2.
+        """
+        profiles: list[Array | None] = []
+        for member in members:
+            profiles += ([member.mean_profile(width, PROFILE_DEGREE) for width in member.widths]
+                         if isinstance(member, GaussianKernels) else [None] * len(member.labels))
+        self.profiles = [profile for profile in profiles if profile is not None]
+        self.gain = np.zeros(len(self.labels))
+        self.second, self.bias_two, self.bias_three = np.zeros((3, len(self.labels)))
+        for f, profile in enumerate(profiles):
+            if profile is None:
+                continue
+            lone = Features(ChebyshevBasis(np.eye(1, self.d, dtype=np.int64)), [profile])
+            highest = float(np.abs(np.cos(np.outer(np.linspace(0, np.pi, 257), np.arange(len(profile)))) @ profile).max())
+            self.gain[f] = highest**self.d * (1.0 - float(lone.floors[0])) / 2.0
+            c0, ratio = profile[0] ** self.d, abs(profile[2] / profile[0])
+            self.second[f] = c0 * ratio
+            self.bias_two[f] = c0 * ratio**2 * self.pairs
+            self.bias_three[f] = c0 * ratio**3 * self.threes * PRIOR_COHERENT / 2.0
+
+    def errors(self, noise: _Levels) -> Array:
+        """Return the predicted variance (parts,) of a query's error, for noise of these standard deviations."""
+        single, pair = self.prior_single**2, self.prior_pair**2
+        p, q = len(noise.single), len(noise.pair)
+        single[:p] *= noise.single**2 / (single[:p] + noise.single**2)
+        pair[:q, :q] *= noise.pair**2 / (pair[:q, :q] + noise.pair**2)
+        triple = PRIOR_TRIPLE**2
+        if math.isfinite(noise.triple):
+            triple *= noise.triple**2 / (triple + noise.triple**2)
+        coherent_two = PRIOR_COHERENT
+        if q >= 2:
+            coherent_two = min(coherent_two, float(noise.pair[1, 1]) / math.sqrt(self.pairs))
+        # The share of T_2 that all queries have in common is counted once, and its rest among the others.
+        common = self.d * self.second**2 * (single[1] if len(single) > 1 else 0.0)
+        common = common + (self.bias_two * coherent_two) ** 2 + self.bias_three**2
+        rest = self.single @ single - np.minimum(self.d * self.second**2, self.single[:, 1]) * single[1]
+        rest = rest + np.einsum("fab,ab->f", self.pair, pair) + self.triple * triple
+        if math.isfinite(noise.whole):
+            direct = (self.gain * noise.whole) ** 2 / len(self.profiles)
+            known = (self.gain > 0) & (common > 0)
+            common = np.where(known, common * direct / np.maximum(common + direct, 1e-300), common)
+        return rest + common
+
+    def nothing(self) -> _Levels:
+        return _Levels(np.zeros(0), np.zeros((0, 0)), math.inf, math.inf)
+
+    def score(self, variances: Array) -> float:
+        return float(self.part_weights @ np.log(np.maximum(variances, 1e-300))) / 2.0
+
+    def use(self, shape: _Shape, variances: Array) -> _Levels:
+        """Return how much the score depends on the variance of each moment of a group."""
+        share = self.part_weights / np.maximum(variances, 1e-300)
+        single = share @ self.single[:, : shape.p] / self.d
+        pair = np.einsum("f,fab->ab", share, self.pair[:, : shape.q, : shape.q]) / max(1, self.pairs)
+        triple = float(share @ self.triple) / max(1, self.threes)
+        whole = float(share @ self.gain**2) / max(1, len(self.profiles))
+        return _Levels(single, pair, triple, whole)
+
+
+def plan_moments(n: int, d: int, budget: Budget, workload: Family, *, degree: int | None = None,
+                 pair_degree: int | None = None, triples: bool | None = None, whole_row: bool | None = None,
+                 max_functions: int = MAX_FUNCTIONS) -> Design:
+    """Return the design with the least predicted error.
+
+    Parameters
+    ----------
+    n, d : int
+        Rows, at least 2, and columns.
+    budget : Budget
+    workload : Family
+        What the release should be good at.
+    degree, pair_degree, triples, whole_row : optional
+        Fix a part of the design instead of planning it.
+    max_functions : int
+        Limit of K; time and memory of the fit grow with it.
+
+    Returns
+    -------
+    Design
+
+    Raises
+    ------
+    InputError
+        If a fixed part breaks a rule or needs more than ``max_functions`` functions.
+
+    Notes
+    -----
+    Privacy: public numbers only. Cost: some hundred sensitivities, below a second.
+    """
+    problem = _Problem(n, d, budget, workload)
+    profiles = len(problem.profiles)
+    degrees = DEGREES if degree is None else (degree,)
+    pair_degrees = (PAIR_DEGREES if d > 1 else (0,)) if pair_degree is None else (pair_degree,)
+    with_triples = (False, True) if triples is None else (triples,)
+    with_whole = (False, True) if whole_row is None else (whole_row,)
+    if d < 3:
+        with_triples = (False,)
+    if not profiles:
+        with_whole = (False,)
+    law = _gaussian if budget.delta > 0 else _pure
+
+    def allowed(shape: _Shape) -> bool:
+        return (shape.p in degrees and shape.q in pair_degrees and shape.triples in with_triples
+                and shape.whole in with_whole and shape.size(d, profiles) <= max_functions)
+
+    start = _Shape(degrees[0], pair_degrees[0], with_triples[0], with_whole[0])
+    if start.size(d, profiles) > max_functions:
+        raise InputError(f"the design needs {start.size(d, profiles)} functions for {d} columns, more than max_functions = "
+                         f"{max_functions}; lower the degrees or raise it")
+    best = law(problem, start)
+    while True:
+        trials = [law(problem, shape) for shape in _neighbours(best.shape) if allowed(shape)]
+        better = min(trials, key=lambda trial: trial.score, default=best)
+        if not better.score < best.score - 1e-3:
+            break
+        best = better
+    best = best.refined()
+    basis = ChebyshevBasis(_index(d, best.shape))
+    features = Features(basis, problem.profiles if best.shape.whole else ())
+    return Design(features, best.shape.p, best.shape.q, best.shape.triples, best.shape.whole, best.blocks(features),
+                  dict(zip(problem.labels, np.sqrt(problem.errors(best.noise)).tolist(), strict=True)),
+                  dict(zip(problem.labels, np.sqrt(problem.errors(problem.nothing())).tolist(), strict=True)))
+
+
+def _neighbours(shape: _Shape) -> list[_Shape]:
+    """Return the designs one step away; two degrees up as well, since an odd one alone may not pay."""
+    found = []
+    for options, name in ((DEGREES, "p"), (PAIR_DEGREES, "q")):
+        value = getattr(shape, name)
+        at = options.index(value) if value in options else None
+        if at is not None:
+            found += [replace(shape, **{name: options[i]}) for i in (at - 1, at + 1, at + 2) if 0 <= i < len(options)]
+    return [*found, replace(shape, triples=not shape.triples), replace(shape, whole=not shape.whole)]
+
+
+def _index(d: int, shape: _Shape) -> NDArray[np.int64]:
+    """Return the multi-indices in the order of the blocks: degrees of columns, pairs, triples."""
+    rows = [[0] * j + [a] + [0] * (d - 1 - j) for a in range(1, shape.p + 1) for j in range(d)]
+    for columns, degrees in (((i, j), (a, b)) for a in range(1, shape.q + 1) for b in range(1, shape.q + 1)
+                             for i, j in combinations(range(d), 2)):
+        row = [0] * d
+        for column, value in zip(columns, degrees, strict=True):
+            row[column] = value
+        rows.append(row)
+    for columns3 in combinations(range(d), 3) if shape.triples else ():
+        row = [0] * d
+        for column in columns3:
+            row[column] = 1
+        rows.append(row)
+    return np.array(rows, dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """A design with weights, its noise and its score."""
+
+    problem: _Problem
+    shape: _Shape
+    noise: _Levels
+    score: float
+    refined: Callable[[], "_Trial"]
+    blocks: Callable[[Features], tuple[Block, ...]]
+
+
+def _group_sizes(problem: _Problem, shape: _Shape) -> tuple[int, int, int, int]:
+    return (shape.p * problem.d, shape.q**2 * problem.pairs, shape.triples * problem.threes,
+            shape.whole * len(problem.profiles))
+
+
+def _movements(features: Features, n: int) -> Array:
+    """Return how much further, for rounding, each computed moment moves than the exact one."""
+    basis = rounding(n, features.degree)
+    whole = [rounding(n, math.ceil(4 * features.d * PROFILE_DEGREE / math.sqrt(1.0 - floor))) for floor in features.floors]
+    return np.array([basis] * features.basis.K + whole)
+
+
+def _flat(problem: _Problem, shape: _Shape, weights: _Levels) -> Array:
+    """Return a group's values for every function, in the order of `_index`."""
+    return np.concatenate([np.repeat(weights.single, problem.d), np.repeat(weights.pair.ravel(), problem.pairs),
+                           np.full(shape.triples * problem.threes, weights.triple),
+                           np.full(shape.whole * len(problem.profiles), weights.whole)])
+
+
+def _gaussian(problem: _Problem, shape: _Shape) -> _Trial:
+    mu = gaussian_mu(problem.budget)
+
+    def spread(weights: _Levels) -> float:
+        w = tuple(np.sqrt(np.diag(weights.pair)).tolist())
+        _, _, triples, whole = _group_sizes(problem, shape)
+        extra = 4.0 * ((triples and triples * weights.triple**2) + (whole and whole * weights.whole**2))
+        return math.sqrt(pair_spread(problem.d, tuple(weights.single.tolist()), w) + extra)
+
+    def charge(features: Features, weights: _Levels) -> tuple[Block, ...]:
+        flat = _flat(problem, shape, weights)
+        moved = spread(weights) / problem.n + float(np.linalg.norm(flat * _movements(features, problem.n)))
+        return (Block(slice(0, features.K), flat,
+                      Charge("moments", "gaussian", moved / mu * UPWARD, moved, "L2", 1, _PROOF)),)
+
+    return _weighted(problem, shape, 4.0, lambda weights: spread(weights) / (problem.n * mu), charge)
+
+
+def _laplace(problem: _Problem, shape: _Shape) -> _Trial:
+    epsilon = problem.budget.epsilon
+
+    def spread(weights: _Levels) -> float:
+        w = tuple(np.sqrt(np.diag(weights.pair)).tolist())
+        _, _, triples, whole = _group_sizes(problem, shape)
+        extra = 2.0 * ((triples and triples * weights.triple) + (whole and whole * weights.whole))
+        return pair_l1_spread(problem.d, tuple(weights.single.tolist()), w) + extra
+
+    def charge(features: Features, weights: _Levels) -> tuple[Block, ...]:
+        flat = _flat(problem, shape, weights)
+        moved = spread(weights) / problem.n + float(flat @ _movements(features, problem.n))
+        return (Block(slice(0, features.K), flat,
+                      Charge("moments", "laplace", moved / epsilon * UPWARD, moved, "L1", 1, _PROOF)),)
+
+    return _weighted(problem, shape, 3.0, lambda weights: math.sqrt(2.0) * spread(weights) / (problem.n * epsilon), charge)
+
+
+def _weighted(problem: _Problem, shape: _Shape, power: float, deviation: Callable[[_Levels], float],
+              charge: Callable[[Features, _Levels], tuple[Block, ...]]) -> _Trial:
+    """Return a design whose weights are the ``power``-th root of the use of each moment, and may be refined."""
+
+    def trial(weights: _Levels) -> _Trial:
+        with np.errstate(divide="ignore"):
+            sd = deviation(weights)
+            noise = _Levels(sd / weights.single, sd / weights.pair, sd / weights.triple if shape.triples else math.inf,
+                            sd / weights.whole if shape.whole else math.inf)
+        return _Trial(problem, shape, noise, problem.score(problem.errors(noise)), lambda: refine(weights),
+                      lambda features: charge(features, weights))
+
+    def by_use(variances: Array) -> _Levels:
+        use = problem.use(shape, variances)
+        top = float(use.single.max())
+        # Pairs' weights are products of one factor a degree, as the sensitivity's proof needs them.
+        factor = np.sqrt((np.diag(use.pair) / top) ** (1.0 / power))
+        return _Levels(np.maximum(use.single / top, 1e-9) ** (1.0 / power), np.outer(factor, factor),
+                       (use.triple / top) ** (1.0 / power) if shape.triples else 0.0,
+                       (use.whole / top) ** (1.0 / power) if shape.whole else 0.0)
+
+    def refine(weights: _Levels) -> _Trial:
+        """Try each group at other multiples of its weight until nothing improves."""
+        best = trial(weights)
+        step = 1.5
+        while step > 1.1:
+            improved = False
+            for change in _changes(weights, step):
+                other = trial(change)
+                if other.score < best.score - 1e-4:
+                    best, weights, improved = other, change, True
+                    break
+            if not improved:
+                step = math.sqrt(step)
+        return best
+
+    variances = problem.errors(problem.nothing())
+    best: _Trial | None = None
+    for _ in range(4):
+        now = trial(by_use(variances))
+        variances = problem.errors(now.noise)
+        if best is None or now.score < best.score:
+            best = now
+    if best is None:
+        raise InputError("a design needs at least one function")
+    return best
+
+
+def _changes(weights: _Levels, step: float) -> list[_Levels]:
+    found = []
+    for factor in (step, 1.0 / step):
+        for first, last in ((1, 2), (2, 4), (4, None), (0, 1)):
+            if len(weights.single) > first:
+                single = weights.single.copy()
+                single[first:last] *= factor
+                found.append(replace(weights, single=single))
+        if len(weights.pair):
+            found.append(replace(weights, pair=weights.pair * factor))
+            for first in (1, 2):
+                if len(weights.pair) > first:
+                    tilt = np.where(np.arange(len(weights.pair)) >= first, factor, 1.0)
+                    found.append(replace(weights, pair=weights.pair * np.outer(tilt, tilt)))
+        if weights.triple:
+            found.append(replace(weights, triple=weights.triple * factor))
+        if weights.whole:
+            found.append(replace(weights, whole=weights.whole * factor))
+    return found
+
+
+def _blocks(problem: _Problem, shape: _Shape) -> _Trial:
+    """Return a design of l-infinity blocks: T_1 and T_2, higher degrees, pairs, triples, whole rows."""
+    d, low = problem.d, min(2, shape.p)
+    sizes = [low * d, (shape.p - low) * d, shape.q**2 * problem.pairs, shape.triples * problem.threes,
+             shape.whole * len(problem.profiles)]
+
+    def noise_of(shares: Array) -> _Levels:
+        sd = [2.0 * math.sqrt((K + 1.0) * (K + 2.0) / 3.0) / (problem.n * problem.budget.epsilon * share) if K else math.inf
+              for K, share in zip(sizes, shares, strict=True)]
+        return _Levels(np.array([sd[0]] * low + [sd[1]] * (shape.p - low)), np.full((shape.q, shape.q), sd[2]), sd[3], sd[4])
+
+    def shares_for(variances: Array) -> Array:
+        use = problem.use(shape, variances)
+        # Variance falls as 1/share^2: the best shares are the cube roots of use times squared size.
+        total = np.array([use.single[:low].sum() * d, use.single[low:].sum() * d, use.pair.sum() * problem.pairs,
+                          use.triple * problem.threes, use.whole * len(problem.profiles)])
+        roots = np.cbrt(np.where(np.array(sizes) > 0, total * np.array(sizes, dtype=float) ** 2, 0.0))
+        return roots / roots.sum()
+
+    def trial(shares: Array) -> _Trial:
+        noise = noise_of(shares)
+        return _Trial(problem, shape, noise, problem.score(problem.errors(noise)), lambda: refine(shares),
+                      lambda features: charges(features, shares))
+
+    def refine(shares: Array) -> _Trial:
+        best, step = trial(shares), 1.5
+        while step > 1.1:
+            improved = False
+            for i in np.flatnonzero(shares):
+                for factor in (step, 1.0 / step):
+                    changed = shares.copy()
+                    changed[i] *= factor
+                    changed /= changed.sum()
+                    other = trial(changed)
+                    if other.score < best.score - 1e-4:
+                        best, shares, improved = other, changed, True
+            if not improved:
+                step = math.sqrt(step)
+        return best
+
+    def charges(features: Features, shares: Array) -> tuple[Block, ...]:
+        found, first = [], 0
+        movements = _movements(features, problem.n)
+        names = ("low degrees", "high degrees", "pairs", "triples", "whole rows")
+        for K, share, name in zip(sizes, shares, names, strict=True):
+            if not K:
+                continue
+            members = slice(first, first + K)
+            first += K
+            moved = 2.0 / problem.n + float(movements[members].max())
+            # The lattice on which the noise is drawn moves the values too, by less than scale / 2^39.
+            epsilon = problem.budget.epsilon * float(share) / UPWARD - 2.0**-39
+            if not epsilon > 0:
+                raise BudgetError(f"epsilon = {problem.budget.epsilon} is too small for this many kinds of moments")
+            scale = moved / epsilon
+            found.append(Block(members, np.ones(K), Charge(name, "linf", scale, moved + lattice_step(scale), "Linf", 1,
+                                                           _PROOF)))
+        return tuple(found)
+
+    variances = problem.errors(problem.nothing())
+    best = trial(shares_for(variances))
+    for _ in range(4):
+        now = trial(shares_for(problem.errors(best.noise)))
+        if now.score < best.score:
+            best = now
+    return best
+
+
+def _pure(problem: _Problem, shape: _Shape) -> _Trial:
+    return min(_blocks(problem, shape), _laplace(problem, shape), key=lambda trial: trial.score)
