@@ -1,5 +1,6 @@
 """Cells of experiments: one mechanism, one data set, one repetition; computed once, cached, resumable."""
 
+import ast
 import hashlib
 import json
 import os
@@ -17,16 +18,27 @@ from numpy.typing import NDArray
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 import trigmech as tm
-from experiments import datasets
+from experiments import baselines, datasets
 from trigmech.chunks import THREADS_VARIABLE
+from trigmech.workload import Workload
+
+Array = NDArray[np.float64]
 
 HERE = Path(__file__).parent
+PACKAGE = Path(tm.__file__).parent
 CACHE = HERE / "cache"
 RESULTS = HERE / "results"
 WIDTHS = (2.0, 4.0, 6.0, 8.0, 10.0)
+PAIR_WIDTHS = (0.25, 0.5, 1.0)
 WORKLOAD_SEED = 2014
+# What is compared with the rest, from when the package has it.
+BEST = "MomentMechanism"
+# An error relative to an answer near 0 says nothing. W1's answers are all positive, and the thesis has no such floor.
+SMALLEST_ANSWER = {"w1": 0.0, "w2": 0.01, "w3": 0.01}
 
-MECHANISMS = {"ImprovedTrigI": tm.ImprovedTrigI, "ImprovedTrigII": tm.ImprovedTrigII}
+# What exact answers are computed by, and baselines besides: a change elsewhere in the package leaves them as they are.
+ANSWERING = ("workload",)
+RELEASING_BASELINES = ("workload", "budget")
 
 
 @dataclass(frozen=True)
@@ -37,14 +49,16 @@ class Cell:
     ----------
     dataset : str
     mechanism : str
-        A key of `MECHANISMS`, or "uniform": the uniform distribution on the cube, which ignores the data.
+        The name of a mechanism of trigmech, or a key of `baselines.BASELINES`.
     options : tuple of (str, value)
-        Of the mechanism.
+        Of the mechanism or the baseline.
     epsilon, delta : float
     repetition : int
         Also the seed of the run, with the data set's name: methods that are compared share their random numbers.
     n_queries : int
         Of the workload W1.
+    percent : int
+        How much of the data set is used: the first rows in a fixed random order. Errors are against these rows.
     """
 
     dataset: str
@@ -54,23 +68,38 @@ class Cell:
     delta: float = 0.0
     repetition: int = 0
     n_queries: int = 10_000
+    percent: int = 100
 
     def key(self) -> str:
         """Return the name of the cell's cache file."""
-        text = json.dumps([asdict(self), code_fingerprint()], sort_keys=True)
+        fingerprint = code_fingerprint(RELEASING_BASELINES if self.mechanism in baselines.BASELINES else None)
+        text = json.dumps([asdict(self), fingerprint], sort_keys=True)
         return f"{self.dataset}-{hashlib.sha256(text.encode()).hexdigest()[:24]}"
 
 
 @cache
-def code_fingerprint() -> str:
-    """Return a hash of all source files that a cell's result can depend on."""
-    sources = sorted([*Path(tm.__file__).parent.glob("*.py"), HERE / "cells.py", HERE / "datasets.py"])
+def code_fingerprint(modules: tuple[str, ...] | None = None) -> str:
+    """Return a hash of the source files that a result can depend on: these modules and what they import, or all."""
+    # The command line and the demo only call what is hashed anyway.
+    names = reached(modules) if modules else {path.stem for path in PACKAGE.glob("*.py")} - {"cli", "demo"}
     digest = hashlib.sha256()
-    for source in sources:
-        # The command line and the demo only call what is hashed anyway.
-        if source.name not in ("cli.py", "demo.py"):
-            digest.update(source.read_bytes())
+    for source in [*(PACKAGE / f"{name}.py" for name in sorted(names)),
+                   *(HERE / f"{name}.py" for name in ("baselines", "cells", "datasets"))]:
+        digest.update(source.read_bytes())
     return digest.hexdigest()
+
+
+def reached(modules: tuple[str, ...]) -> set[str]:
+    """Return the names of the package's modules that these import, directly or not, and of these themselves."""
+    found, waiting = set(modules), list(modules)
+    while waiting:
+        for node in ast.walk(ast.parse((PACKAGE / f"{waiting.pop()}.py").read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "trigmech":
+                inside = str(node.module).removeprefix("trigmech").lstrip(".")
+                new = ({inside} if inside else {alias.name for alias in node.names}) - found
+                found |= new
+                waiting += new
+    return found
 
 
 def save(path: Path, text: str) -> None:
@@ -82,47 +111,81 @@ def save(path: Path, text: str) -> None:
 
 
 @lru_cache(maxsize=2)
-def _cube(name: str) -> NDArray[np.float64]:
+def _whole(name: str) -> Array:
     return datasets.load(name).cube()
 
 
-@lru_cache(maxsize=2)
-def _truth(name: str, n_queries: int) -> tuple[tm.workload.GaussianKernels, NDArray[np.float64]]:
-    """Return W1 for the data set, the same queries in every repetition, and the exact answers (cached on disk)."""
-    X = _cube(name)
-    workload = tm.workload.GaussianKernels(X.shape[1], seed=WORKLOAD_SEED, n_queries=n_queries, widths=WIDTHS)
-    path = CACHE / f"truth-{name}-{n_queries}-{code_fingerprint()[:24]}.npy"
+@lru_cache(maxsize=4)
+def _cube(name: str, percent: int) -> Array:
+    """Return the first rows, in a random order that is the same for every percentage; scaled as the whole table is."""
+    X = _whole(name)
+    if percent == 100:
+        return X
+    order = np.random.default_rng([WORKLOAD_SEED, *name.encode()]).permutation(len(X))
+    return np.ascontiguousarray(X[order[: max(2, len(X) * percent // 100)]])
+
+
+@lru_cache(maxsize=4)
+def _workloads(d: int, n_queries: int) -> dict[str, Workload]:
+    """Return W1, W2 and W3, the same queries in every repetition."""
+    return {"w1": tm.workload.GaussianKernels(d, seed=WORKLOAD_SEED, n_queries=n_queries, widths=WIDTHS),
+            "w2": tm.workload.PairKernels(d, seed=WORKLOAD_SEED, widths=PAIR_WIDTHS),
+            "w3": tm.workload.SecondMoments(d)}
+
+
+@lru_cache(maxsize=4)
+def _truth(name: str, percent: int, n_queries: int) -> dict[str, Array]:
+    """Return the exact answers to the workloads (cached on disk)."""
+    path = CACHE / f"truth-{name}-{percent}-{n_queries}-{code_fingerprint(ANSWERING)[:24]}.npz"
     if not path.exists():
+        X = _cube(name, percent)
         path.parent.mkdir(parents=True, exist_ok=True)
-        beside = path.with_suffix(f".{os.getpid()}.npy")
-        np.save(beside, workload.answers(X))
+        beside = path.with_suffix(f".{os.getpid()}.npz")
+        workloads = _workloads(X.shape[1], n_queries)
+        np.savez(beside, w1=workloads["w1"].answers(X), w2=workloads["w2"].answers(X), w3=workloads["w3"].answers(X))
         beside.replace(path)
-    return workload, np.load(path)
+    with np.load(path) as stored:
+        return {which: stored[which] for which in stored.files}
 
 
 def run_cell(cell: Cell) -> dict[str, Any]:
-    """Return the worst errors of one run, from the cache if it is there."""
+    """Return the errors of one run, from the cache if it is there.
+
+    Returns
+    -------
+    dict
+        "seconds", from the table in memory to the distribution; "rows" of that table; "atoms", the distribution's
+        points; "distinct", those that differ and have weight (both 0 for a continuous distribution); "proved_epsilon";
+        and for each of "w1", "w2", "w3" the "absolute" and "relative" worst error and the "typical" one, the median
+        over queries of the absolute error: a list with one number for each width.
+    """
     path = CACHE / f"{cell.key()}.json"
     if path.exists():
         cached: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         return cached
-    X = _cube(cell.dataset)
-    workload, truth = _truth(cell.dataset, cell.n_queries)
-    if cell.mechanism == "uniform":
-        result: dict[str, Any] = {"seconds": 0.0, "atoms": 0}
-        errors = np.abs(workload.uniform_answers() - truth)
-    else:
-        rng = np.random.default_rng([cell.repetition, *cell.dataset.encode()])
-        mechanism = MECHANISMS[cell.mechanism](**dict(cell.options))
+    X = _cube(cell.dataset, cell.percent)
+    truth = _truth(cell.dataset, cell.percent, cell.n_queries)
+    rng = np.random.default_rng([cell.repetition, *cell.dataset.encode()])
+    budget = tm.Budget(cell.epsilon, cell.delta)
+    distribution: baselines.Product | tm.Distribution
+    if cell.mechanism in baselines.BASELINES:
         started = time.perf_counter()
-        synthesis = tm.synthesize(X, tm.Schema.cube(X.shape[1]), tm.Budget(cell.epsilon, cell.delta), mechanism, rng)
-        result = {"seconds": time.perf_counter() - started, "atoms": len(synthesis.distribution.points),
-                  "proved_epsilon": synthesis.ledger.guarantee.epsilon, "objective": synthesis.fit.objective,
-                  "gap": synthesis.fit.gap}
-        answers = workload.answers(synthesis.distribution.points, synthesis.distribution.weights)
-        errors = np.abs(answers - truth)
-    result["absolute"] = errors.max(axis=0).tolist()
-    result["relative"] = (errors / truth).max(axis=0).tolist()
+        distribution, ledger = baselines.BASELINES[cell.mechanism](X, budget, rng, **dict(cell.options))
+    else:
+        mechanism = getattr(tm, cell.mechanism)(**dict(cell.options))
+        started = time.perf_counter()
+        synthesis = tm.synthesize(X, tm.Schema.cube(X.shape[1]), budget, mechanism, rng)
+        distribution, ledger = synthesis.distribution, synthesis.ledger
+    result: dict[str, Any] = {"seconds": time.perf_counter() - started, "proved_epsilon": ledger.proved_epsilon,
+                              "rows": len(X), "atoms": 0, "distinct": 0}
+    if isinstance(distribution, tm.Distribution):
+        result["atoms"] = len(distribution.points)
+        result["distinct"] = len(np.unique(distribution.points[distribution.weights > 0], axis=0))
+    for which, workload in _workloads(X.shape[1], cell.n_queries).items():
+        errors = np.abs(baselines.answers(workload, distribution) - truth[which])
+        relative = errors / np.maximum(np.abs(truth[which]), SMALLEST_ANSWER[which])
+        result[which] = {"absolute": errors.max(axis=0).tolist(), "relative": relative.max(axis=0).tolist(),
+                         "typical": np.median(errors, axis=0).tolist()}
     save(path, json.dumps(result))
     return result
 
@@ -131,8 +194,14 @@ def _warm_up(threads: int) -> None:
     """Compile or load the kernels before anything is timed."""
     os.environ[THREADS_VARIABLE] = str(threads)
     X = np.random.default_rng(1).uniform(-1.0, 1.0, (50, 2))
-    tm.synthesize(X, tm.Schema.cube(2), tm.Budget(1.0, 1e-3), mechanism=tm.ImprovedTrigII(n_candidates=200),
-                  rng=np.random.default_rng(1))
+    budgets = (tm.Budget(1.0), tm.Budget(1.0, 1e-3))
+    own = [getattr(tm, BEST)()] if hasattr(tm, BEST) else []
+    for mechanism in [*own, tm.ImprovedTrigI(n_candidates=200)]:
+        for budget in budgets:
+            tm.synthesize(X, tm.Schema.cube(2), budget, mechanism, np.random.default_rng(1))
+    for baseline in baselines.BASELINES.values():
+        for budget in budgets:
+            baseline(X, budget, np.random.default_rng(1))
 
 
 def run_cells(cells: Iterable[Cell], jobs: int, title: str) -> Iterator[tuple[Cell, dict[str, Any]]]:
@@ -164,9 +233,10 @@ def run_cells(cells: Iterable[Cell], jobs: int, title: str) -> Iterator[tuple[Ce
         # Fresh processes: a fork would copy threads in the middle of their work.
         with ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_warm_up,
                                  initargs=(max(1, cores // jobs),)) as pool:
-            # One cell of each data set first, so that exact answers are computed once and not by every process.
-            first = {cell.dataset: cell for cell in reversed(waiting)}
-            for group in (list(first.values()), [cell for cell in waiting if cell not in first.values()]):
+            # One cell of each table first, so that exact answers are computed once and not by every process.
+            first = {(cell.dataset, cell.percent, cell.n_queries): cell for cell in reversed(waiting)}
+            leaders = set(first.values())
+            for group in (list(leaders), [cell for cell in waiting if cell not in leaders]):
                 running = {pool.submit(run_cell, cell): cell for cell in group}
                 for future in as_completed(running):
                     yield running[future], future.result()

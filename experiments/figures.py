@@ -42,7 +42,7 @@ def figure(number: str, jobs: int, quick: bool) -> Path:
              for value in values for r in range(repetitions)}
     errors: dict[tuple[str, float], list[list[float]]] = {}
     for cell, result in run_cells(cells, jobs, number):
-        errors.setdefault(cells[cell], []).append(result["absolute"])
+        errors.setdefault(cells[cell], []).append(result["w1"]["absolute"])
     with (HERE / "expected" / f"{number}.csv").open(encoding="utf-8") as file:
         printed = {float(row[spec["name"]]): float(row["worst_absolute_error"]) for row in csv.DictReader(file)}
     rows = []

@@ -56,7 +56,7 @@ def search(table: str, names: list[str], jobs: int, quick: bool) -> Path:
              for number, choice in enumerate(choices) for name in names for r in range(repetitions)}
     errors: dict[tuple[int, str], list[list[float]]] = {}
     for cell, result in run_cells(cells, jobs, f"search for {table}"):
-        errors.setdefault(cells[cell], []).append(result["absolute"])
+        errors.setdefault(cells[cell], []).append(result["w1"]["absolute"])
     printed = expected(table)
     rows: list[dict[str, Any]] = []
     for number, choice in enumerate(choices):

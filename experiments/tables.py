@@ -62,7 +62,8 @@ def error_table(table: str, names: list[str], jobs: int, quick: bool) -> Path:
 
 def _summary(name: str, variant: str, results: list[dict[str, Any]]) -> dict[str, Any]:
     # Results arrive in the order in which they were done; sorting makes the sums the same in every run.
-    stacked = {key: np.sort(np.array([result[key] for result in results]), axis=0) for key in ("absolute", "relative")}
+    stacked = {key: np.sort(np.array([result["w1"][key] for result in results]), axis=0)
+               for key in ("absolute", "relative")}
     row: dict[str, Any] = {"dataset": name, "variant": variant}
     for key, values in stacked.items():
         row[key] = values.mean(axis=0)

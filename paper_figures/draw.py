@@ -1,6 +1,6 @@
-"""Figures 3.1 and 3.2: the thesis's points under ours. Reads experiments/results only, never computes.
+"""Figures 3.1 and 3.2, the thesis's points under ours, and errors against epsilon. Reads experiments/results only.
 
-``python -m paper_figures.draw`` writes figure_3_1.png and figure_3_2.png beside this file.
+``python -m paper_figures.draw`` writes figure_3_1.png, figure_3_2.png and curves.png beside this file.
 """
 
 import csv
@@ -60,6 +60,45 @@ def draw(name: str) -> Path:
     return path
 
 
+def draw_curves(results: Path, path: Path) -> Path:
+    """Draw results/curves.csv: a row of axes for each data set, a column for each workload.
+
+    Styles tell deltas and markers tell sizes, so that the figure can be read in black and white.
+    """
+    lines: dict[tuple[str, str, int, float], list[tuple[float, ...]]] = defaultdict(list)
+    with (results / "curves.csv").open(encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            key = (row["dataset"], row["workload"], int(row["percent"]), float(row["delta"]))
+            lines[key].append(tuple(float(row[name]) for name in ("epsilon", "median", "least", "most")))
+    names, workloads = sorted({key[0] for key in lines}), sorted({key[1] for key in lines})
+    percents, deltas = sorted({key[2] for key in lines}), sorted({key[3] for key in lines})
+    figure = Figure(figsize=(3.4 * len(workloads), 0.8 + 2.3 * len(names)), layout="constrained")
+    FigureCanvasAgg(figure)
+    grid = figure.subplots(len(names), len(workloads), sharex=True, squeeze=False)
+    markers = dict(zip(percents, ("^", "s", "o"), strict=False))
+    styles = dict(zip(deltas, ("--", "-"), strict=False))
+    for (name, workload, percent, delta), series in sorted(lines.items()):
+        axes = grid[names.index(name), workloads.index(workload)]
+        epsilon, median, least, most = zip(*sorted(series), strict=True)
+        axes.plot(epsilon, median, color="black", linewidth=0.9, linestyle=styles[delta], marker=markers[percent],
+                  markersize=4.5, markerfacecolor="black" if delta else "white", label=f"{percent} %, δ = {delta:g}")
+        axes.fill_between(epsilon, least, most, color="0.5", alpha=0.12, linewidth=0)
+    for i, name in enumerate(names):
+        for j, workload in enumerate(workloads):
+            grid[i, j].set(xscale="log", yscale="log", title=f"{name}, {workload.upper()}")
+            grid[i, j].grid(alpha=0.3, which="both")
+        grid[i, 0].set_ylabel("worst error")
+    for axes in grid[-1]:
+        axes.set_xlabel("ε")
+    handles, labels = grid[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(percents) * len(deltas), fontsize="small")
+    figure.suptitle("Worst errors against ε, for a part of the rows; medians, grey: all repetitions")
+    figure.savefig(path, dpi=110)
+    return path
+
+
 if __name__ == "__main__":
     for each in FIGURES:
         print(draw(each).name)
+    if (RESULTS / "curves.csv").exists():
+        print(draw_curves(RESULTS, HERE / "curves.png").name)

@@ -2,11 +2,15 @@
 
 import csv
 import json
+import math
 
+import numpy as np
 import pytest
 
-from experiments import cells, search, tables
+import trigmech as tm
+from experiments import baselines, cells, comparison, curves, search, tables
 from experiments.cells import Cell
+from paper_figures.draw import draw_curves
 
 
 @pytest.fixture
@@ -32,8 +36,8 @@ def test_other_options_repetitions_and_queries_are_other_cells():
     cell = Cell("WDBC", "ImprovedTrigI")
     others = [Cell("WDBC", "ImprovedTrigI", (("rank", 3),)), Cell("WDBC", "ImprovedTrigI", repetition=1),
               Cell("WDBC", "ImprovedTrigI", n_queries=5), Cell("PKS", "ImprovedTrigI"),
-              Cell("WDBC", "ImprovedTrigI", delta=1e-3)]
-    assert len({other.key() for other in [cell, *others]}) == 6
+              Cell("WDBC", "ImprovedTrigI", delta=1e-3), Cell("WDBC", "ImprovedTrigI", percent=30)]
+    assert len({other.key() for other in [cell, *others]}) == 7
 
 
 def test_the_printed_tables_are_read_whole():
@@ -84,3 +88,219 @@ def test_the_chosen_options_are_the_nearest_of_the_committed_search(table):
     chosen = tables.CHOSEN[table]
     for name in [*search.SEARCHED[table], *search.COMMON]:
         assert nearest[name] == ("" if chosen[name] is None else str(chosen[name]))
+
+
+def test_a_cell_measures_all_three_workloads_as_the_package_does(folders):
+    cell = Cell("WDBC", "ImprovedTrigII", (("n_candidates", 500),), delta=1e-3, n_queries=50, repetition=2)
+    result = cells.run_cell(cell)
+    X = cells._cube("WDBC", 100)
+    rng = np.random.default_rng([2, *b"WDBC"])
+    release = tm.synthesize(X, tm.Schema.cube(30), tm.Budget(1.0, 1e-3), tm.ImprovedTrigII(n_candidates=500), rng)
+    for which, workload in cells._workloads(30, 50).items():
+        errors = workload.errors(X, release.distribution)
+        np.testing.assert_allclose(result[which]["absolute"], errors.max(axis=0), rtol=1e-12)
+        np.testing.assert_allclose(result[which]["typical"], np.median(errors, axis=0), rtol=1e-12)
+    assert result["rows"] == 569
+    assert 1 < result["distinct"] <= result["atoms"]
+    assert 0.999 < result["proved_epsilon"] <= 1.0
+
+
+def test_baselines_are_cells_and_a_change_of_a_mechanism_does_not_recompute_them(folders):
+    cell = Cell("WDBC", "histograms", (("bins", 4),), n_queries=50)
+    result = cells.run_cell(cell)
+    assert (result["atoms"], result["distinct"]) == (0, 0)
+    assert 0.999 < result["proved_epsilon"] <= 1.0
+    assert {len(result[which]["absolute"]) for which in ("w1", "w2", "w3")} == {5, 3, 1}
+    assert "mechanisms" not in cells.reached(cells.RELEASING_BASELINES)
+
+
+def test_smaller_tables_are_the_first_rows_of_larger_ones_and_keep_their_scale():
+    whole, third, tenth = (cells._cube("WDBC", percent) for percent in (100, 30, 10))
+    assert (len(whole), len(third), len(tenth)) == (569, 170, 56)
+    np.testing.assert_array_equal(tenth, third[:56])
+    rows = {row.tobytes() for row in whole}
+    assert all(row.tobytes() in rows for row in third)
+    assert np.abs(tenth).max(axis=0).min() < 0.9
+
+
+def test_the_goals_are_those_of_the_design():
+    goals = comparison.goals()
+    assert len(goals.fixed) == 2 * 5 * 5
+    assert len(goals.factors) == 2 * 5 * (3 + 1)
+    for (workload, setting, dataset, sigma), goal in goals.fixed.items():
+        assert workload == "w1"
+        assert sigma in comparison.SIGMAS["w1"]
+        assert goal == pytest.approx({"A": 2.0, "B": 1.0}[setting] * goals.fixed[workload, "B", dataset, sigma])
+        assert 1e-5 < goal < 0.05
+    assert goals.fixed["w1", "B", "PKS", "6"] == 0.0007
+    for (workload, _, dataset, sigma), factor in goals.factors.items():
+        assert sigma in comparison.SIGMAS[workload]
+        assert factor == (1.0 if dataset in ("WDBC", "CRM") else 0.5)
+
+
+def test_the_rivals_have_a_number_for_every_width():
+    with (cells.HERE / "expected" / "rivals.csv").open(encoding="utf-8") as file:
+        listed = list(csv.DictReader(file))
+    assert {row["setting"] for row in listed} == {"B"}
+    for workload in ("w1", "w2", "w3"):
+        for dataset in {row["dataset"] for row in listed if row["workload"] == workload}:
+            for errors, _ in comparison.rivals(workload, "B", dataset).values():
+                assert tuple(errors) == comparison.SIGMAS[workload]
+    assert comparison.rivals("w3", "B", "PKS")["DP-MERF"] == ({"": 0.056}, "")
+    assert comparison.rivals("w1", "B", "PKS")["MST (mbi)"][1] == "64"
+    assert comparison.rivals("w1", "A", "PKS") == {}
+
+
+def made_up(dataset, row, errors, setting="B", proved=1.0, seconds=0.5, workload="w1", name=None, repetitions=1):
+    """CSV lines of one method whose worst error is the given one for each width, in every repetition."""
+    result = {workload: dict.fromkeys(comparison.KINDS, errors), "seconds": seconds, "distinct": 7,
+              "proved_epsilon": proved}
+    options = () if name is None else (("bins", name),)
+    return comparison.summary(workload, dataset, setting, comparison.Method(row, row, options, repetitions),
+                              [result] * repetitions)
+
+
+def test_the_summary_has_the_mean_and_the_median_over_repetitions():
+    results = [{"w3": {kind: [value] for kind in comparison.KINDS}, "seconds": value, "distinct": 3,
+                "proved_epsilon": 1.0} for value in (4.0, 1.0, 1.0)]
+    lines = comparison.summary("w3", "PKS", "B", comparison.Method("diagonal", "diagonal", (), 3), results)
+    error = next(line for line in lines if line["what"] == "absolute")
+    assert (error["mean"], error["median"], error["standard_error"], error["sigma"]) == ("2", "1", "1", "")
+    assert {line["what"]: line["mean"] for line in lines if line["what"] not in comparison.KINDS} == {
+        "seconds": "4", "points": "3", "proved_epsilon": "1"}
+
+
+def test_of_histograms_the_table_shows_the_best_of_each_cell():
+    lines = [*made_up("PKS", "histograms", [0.1, 0.2, 0.3, 0.4, 0.5], name=4),
+             *made_up("PKS", "histograms", [0.5, 0.4, 0.3, 0.2, 0.1], name=8)]
+    assert {line["method"] for line in lines} == {"histograms 4 bins", "histograms 8 bins"}
+    (row,) = comparison.rows_of(lines).values()
+    assert list(row.errors["absolute"].values()) == [0.1, 0.2, 0.3, 0.2, 0.1]
+
+
+def test_cells_above_the_goal_are_marked_and_counted():
+    # The goals of PKS in setting B are .006 .002 .0007 .0003 .0002; one that is met exactly is met.
+    lines = [*made_up("PKS", "MomentMechanism", [0.006, 0.0021, 0.0001, 0.0004, 0.0001]),
+             *made_up("PKS", "diagonal", [0.9] * 5)]
+    rows = comparison.rows_of(lines)
+    assert comparison.missed("w1", "B", "MomentMechanism", rows) == (2, 5)
+    text = comparison.report("w1", lines, 10_000)
+    (shown,) = [line for line in text if line.startswith("|  | MomentMechanism") and "✗" in line]
+    assert "| 0.006 | 0.0021 ✗ | 0.0001 | 0.0004 ✗ | 0.0001 | 0.50 | 7 | 1.00 | 1 |" in shown
+    assert "- MomentMechanism misses the goal in 2 of 5 cells." in text
+    assert sum("✗" in line for line in text) == 2  # that one, and the legend
+    assert any(line.startswith("|  | goal | 0.006 | 0.002 | 0.0007 | 0.0003 | 0.0002 |") for line in text)
+    assert any(line.startswith("| PKS | thesis | 0.115 |") for line in text)
+    assert sum("reported |" in line for line in text) == 7
+    assert {line.count("|") for line in text if line.startswith("|")} == {12}
+
+
+def test_goals_of_pairs_and_second_moments_are_set_by_the_measured_histograms():
+    lines = [*made_up("PKS", "histograms", [0.1, 0.2, 0.3], workload="w2"),
+             *made_up("PKS", "MomentMechanism", [0.05, 0.11, 0.1], workload="w2"),
+             *made_up("WDBC", "histograms", [0.1, 0.2, 0.3], workload="w2")]
+    rows = comparison.rows_of(lines)
+    assert comparison.goals_of("w2", "B", "PKS", rows) == pytest.approx({"0.25": 0.05, "0.5": 0.1, "1": 0.15})
+    assert comparison.goals_of("w2", "B", "WDBC", rows) == pytest.approx({"0.25": 0.1, "0.5": 0.2, "1": 0.3})
+    assert comparison.missed("w2", "B", "MomentMechanism", rows) == (1, 3)
+    assert comparison.goals_of("w2", "B", "PKS", {}) == {}
+
+
+def test_the_ratio_to_the_thesis_is_a_geometric_mean_over_the_cells_that_it_prints():
+    printed = search.expected("table_3_3")
+    lines = []
+    for dataset, times in (("PKS", 8.0), ("WDBC", 2.0), ("CRM", 2.0)):
+        lines += made_up(dataset, "MomentMechanism", [max(printed[dataset, "absolute", width], 1e-9) / times
+                                                      for width in cells.WIDTHS])
+    rows = comparison.rows_of(lines)
+    # CRM has one cell printed as 0.000.
+    assert comparison.ratio_to_thesis("B", "MomentMechanism", rows) == pytest.approx(2 ** ((15 + 5 + 4) / 14), rel=1e-4)
+    assert comparison.ratio_to_thesis("B", "MomentMechanism", rows, large=True) == pytest.approx(8.0, rel=1e-4)
+    assert math.isnan(comparison.ratio_to_thesis("A", "MomentMechanism", rows))
+
+
+def test_the_check_of_w1_notices_broken_promises_and_skips_what_is_not_there(tmp_path):
+    assert comparison.check(tmp_path) == []
+
+    def written(*lines):
+        with (tmp_path / "w1.csv").open("w", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, list(lines[0]))
+            writer.writeheader()
+            writer.writerows(lines)
+        return comparison.check(tmp_path)
+
+    good = made_up("PKS", "MomentMechanism", [0.001, 0.001, 0.001, 0.001, 0.001])
+    assert written(*good) == []
+    assert written(*good, *made_up("PKS", "diagonal", [0.1] * 5, proved=1.01)) == [
+        "w1: PKS, B: diagonal proved more than epsilon = 1"]
+    assert written(*made_up("PKS", "MomentMechanism", [0.001] * 5, seconds=9.0)) == [
+        "w1: PKS, B: MomentMechanism was slower than the thesis"]
+    assert written(*made_up("PKS", "MomentMechanism", [0.01] * 5)) == [
+        "w1: B: thesis / MomentMechanism is 4.2 in the geometric mean, not 10",
+        "w1: B: thesis / MomentMechanism is 4.2 in the geometric mean over sets of at least 5000 rows, not 20"]
+
+
+def test_numbers_are_shown_with_three_digits_and_no_exponent():
+    assert [comparison.shown(value) for value in (0.0000703456, 0.31942, 12.0, 0.0)] == [
+        "0.0000703", "0.319", "12", "0"]
+
+
+@pytest.fixture
+def quickly(folders, monkeypatch):
+    """Cells in this process, of 50 queries, without the progress bar's processes."""
+    def run(todo, jobs, title):
+        for cell in todo:
+            yield cell, cells.run_cell(Cell(**{**vars(cell), "n_queries": 50}))
+
+    monkeypatch.setattr(comparison, "run_cells", run)
+    monkeypatch.setattr(curves, "run_cells", run)
+    monkeypatch.setattr(comparison, "methods", lambda setting, quick: [
+        comparison.Method("uniform", "uniform", (), 1),
+        *(comparison.Method("histograms", "histograms", (("bins", bins),), 2) for bins in (4, 8))])
+    monkeypatch.setattr(curves, "mechanism", lambda delta: "diagonal")
+    return folders
+
+
+def test_the_three_workloads_share_their_cells(quickly):
+    for workload in ("w1", "w2", "w3"):
+        path = comparison.comparison(workload, ["WDBC"], 1, quick=True)
+        assert path.name == f"{workload}_quick_partial.md"
+        with path.with_suffix(".csv").open(encoding="utf-8") as file:
+            rows = comparison.rows_of(list(csv.DictReader(file)))
+        assert set(rows) == {("WDBC", setting, name) for setting in "AB" for name in ("uniform", "histograms")}
+        assert rows["WDBC", "B", "histograms"].errors["absolute"].keys() == set(comparison.SIGMAS[workload])
+    assert len(list(cells.CACHE.glob("WDBC-*.json"))) == 2 * (1 + 4)
+
+
+def test_the_curves_are_written_and_drawn(quickly):
+    path = curves.curves(["WDBC"], 1, quick=True)
+    text = path.read_text(encoding="utf-8")
+    assert "| WDBC | 30 % | 170 | 0.001 |" in text
+    assert "## Where more budget did harm" in text
+    with path.with_suffix(".csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 3 * 3 * 3 * 2
+    assert all(float(row["least"]) <= float(row["median"]) <= float(row["most"]) for row in rows)
+    path.with_suffix(".csv").rename(path.parent / "curves.csv")
+    picture = draw_curves(path.parent, quickly / "curves.png")
+    assert picture.stat().st_size > 10_000
+
+
+def test_harm_by_more_budget_is_found_against_any_smaller_budget():
+    fine = {(0.1, 0.0): 3.0, (0.1, 1e-3): 2.0, (1.0, 0.0): 1.0, (1.0, 1e-3): 1.04}
+    assert curves.worse(fine) == []
+    # Not against (0.1, 1e-3), whose delta is larger.
+    assert curves.worse({**fine, (0.1, 1e-3): 0.5, (1.0, 1e-3): 0.4}) == []
+    assert curves.worse({(0.1, 0.0): 1.0, (1.0, 0.0): 2.0, (3.0, 0.0): 1.2}) == [
+        ((0.1, 0.0), (1.0, 0.0), 2.0), ((0.1, 0.0), (3.0, 0.0), 1.2)]
+
+
+def test_the_methods_are_this_packages_and_all_baselines(monkeypatch):
+    monkeypatch.setattr(tm, "MomentMechanism", tm.ImprovedTrigI, raising=False)
+    for setting, own in (("A", "ImprovedTrigI"), ("B", "ImprovedTrigII")):
+        methods = comparison.methods(setting, quick=False)
+        assert [method.row for method in methods[:2]] == ["MomentMechanism", own]
+        assert {method.mechanism for method in methods[2:]} == set(baselines.BASELINES)
+        assert {method.row: method.repetitions for method in methods} == {
+            "MomentMechanism": 30, own: 30, "uniform": 1, "Gaussian": 10, "diagonal": 30, "histograms": 30}
+        assert max(method.repetitions for method in comparison.methods(setting, quick=True)) == 3
