@@ -8,8 +8,8 @@ sum_r a_r^2 s_r^2 in a query with coefficients a_r, whose mean squares over the 
 its column, or by independence. How wrong such guesses are on a table never seen is a matter of opinion, stated here
 as the standard deviations `prior_*`; the variance of a measured moment is then t^2 s^2 / (t^2 + s^2).
 
-The planner minimises the mean logarithm of the predicted error over the parts of the workload (all members of a mixture
-counting alike): a greedy search over p, q, the triples and the whole-row functions, with weights by importance, followed by a
+The planner minimises the mean logarithm of the predicted error over the parts of the workload (every width of every
+member of a mixture counting alike): a greedy search over p, q, the triples and the whole-row functions, with weights by importance, followed by a
 coordinate search over the weights' groups.
 
 Noise. delta > 0: one Gaussian vector of the weighted moments. delta = 0: the better of the weighted Laplace mechanism
@@ -46,7 +46,7 @@ MAX_FUNCTIONS = 4_096
 DEGREES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 PAIR_DEGREES = (0, 1, 2, 3, 4, 5, 6, 8)
 PROFILE_DEGREE = 8
-PRIOR_COHERENT = 0.12
+PRIOR_COHERENT = 0.1
 PRIOR_TRIPLE = 0.08
 
 _PROOF = "trigmech.planner, trigmech.sensitivity"
@@ -121,10 +121,11 @@ class _Shape:
     p: int
     q: int
     triples: bool
-    whole: bool
+    whole: int | None  # the part whose mean query is measured
 
-    def size(self, d: int, profiles: int) -> int:
-        return (self.p * d + self.q**2 * math.comb(d, 2) + self.triples * math.comb(d, 3) + self.whole * profiles)
+    def groups(self, d: int) -> tuple[int, int, int, int]:
+        """Return the numbers of functions of one, two, three and all columns."""
+        return (self.p * d, self.q**2 * math.comb(d, 2), self.triples * math.comb(d, 3), int(self.whole is not None))
 
 
 @dataclass(frozen=True)
@@ -159,7 +160,6 @@ class _Problem:
         triple[0, :3] = 1
         self.triple = self.threes * workload.importance(triple)[:, 0] if d > 2 else np.zeros(len(self.labels))
         members = workload.members if isinstance(workload, Mixture) else (workload,)
-        self.part_weights = np.concatenate([np.full(len(m.labels), 1.0 / (len(m.labels) * len(members))) for m in members])
         self.prior_single = np.array([prior_single(a + 1) for a in range(p)])
         self.prior_pair = np.array([[prior_pair(a + 1, b + 1) for b in range(q)] for a in range(q)]).reshape(q, q)
         self._coherent(members)
@@ -169,14 +169,13 @@ class _Problem:
 
         T_2 of all columns then errs in one direction, as does dependence between the columns' T_2.
         """
-        profiles: list[Array | None] = []
+        self.profiles: list[Array | None] = []
         for member in members:
-            profiles += ([member.mean_profile(width, PROFILE_DEGREE) for width in member.widths]
-                         if isinstance(member, GaussianKernels) else [None] * len(member.labels))
-        self.profiles = [profile for profile in profiles if profile is not None]
+            self.profiles += ([member.mean_profile(width, PROFILE_DEGREE) for width in member.widths]
+                              if isinstance(member, GaussianKernels) else [None] * len(member.labels))
         self.gain = np.zeros(len(self.labels))
         self.second, self.bias_two, self.bias_three = np.zeros((3, len(self.labels)))
-        for f, profile in enumerate(profiles):
+        for f, profile in enumerate(self.profiles):
             if profile is None:
                 continue
             lone = Features(ChebyshevBasis(np.eye(1, self.d, dtype=np.int64)), [profile])
@@ -187,8 +186,12 @@ class _Problem:
             self.bias_two[f] = c0 * ratio**2 * self.pairs
             self.bias_three[f] = c0 * ratio**3 * self.threes * PRIOR_COHERENT / 2.0
 
-    def errors(self, noise: _Levels) -> Array:
-        """Return the predicted variance (parts,) of a query's error, for noise of these standard deviations."""
+    def errors(self, noise: _Levels, whole: int | None = None) -> Array:
+        """Return the predicted variance (parts,) of a query's error, for noise of these standard deviations.
+
+        ``whole`` is the part whose mean query is measured; what it tells of the other widths' common part is taken to
+        scale like the influence of the T_2 of all columns.
+        """
         single, pair = self.prior_single**2, self.prior_pair**2
         p, q = len(noise.single), len(noise.pair)
         single[:p] *= noise.single**2 / (single[:p] + noise.single**2)
@@ -204,25 +207,34 @@ class _Problem:
         common = common + (self.bias_two * coherent_two) ** 2 + self.bias_three**2
         rest = self.single @ single - np.minimum(self.d * self.second**2, self.single[:, 1]) * single[1]
         rest = rest + np.einsum("fab,ab->f", self.pair, pair) + self.triple * triple
-        if math.isfinite(noise.whole):
-            direct = (self.gain * noise.whole) ** 2 / len(self.profiles)
-            known = (self.gain > 0) & (common > 0)
-            common = np.where(known, common * direct / np.maximum(common + direct, 1e-300), common)
+        if whole is not None:
+            direct = (noise.whole * self.transfer(whole)) ** 2
+            common = np.where(direct > 0, common * direct / np.maximum(common + direct, 1e-300), common)
         return rest + common
+
+    def transfer(self, whole: int) -> Array:
+        """Return how an error of 1 in the whole-row function of one part bears on the common part of each part (parts,)."""
+        linear, quadratic = self.second / self.second[whole], self.bias_two / max(self.bias_two[whole], 1e-300)
+        return self.gain[whole] * np.maximum(linear, quadratic)
 
     def nothing(self) -> _Levels:
         return _Levels(np.zeros(0), np.zeros((0, 0)), math.inf, math.inf)
 
     def score(self, variances: Array) -> float:
-        return float(self.part_weights @ np.log(np.maximum(variances, 1e-300))) / 2.0
+        return float(np.log(np.maximum(variances, 1e-300)).mean()) / 2.0
+
+    def score_of(self, shape: _Shape, noise: _Levels) -> float:
+        return self.score(self.errors(noise, shape.whole))
 
     def use(self, shape: _Shape, variances: Array) -> _Levels:
         """Return how much the score depends on the variance of each moment of a group."""
-        share = self.part_weights / np.maximum(variances, 1e-300)
+        share = 1.0 / np.maximum(variances, 1e-300)
         single = share @ self.single[:, : shape.p] / self.d
         pair = np.einsum("f,fab->ab", share, self.pair[:, : shape.q, : shape.q]) / max(1, self.pairs)
         triple = float(share @ self.triple) / max(1, self.threes)
-        whole = float(share @ self.gain**2) / max(1, len(self.profiles))
+        whole = 0.0
+        if shape.whole is not None:
+            whole = float(share @ self.transfer(shape.whole) ** 2)
         return _Levels(single, pair, triple, whole)
 
 
@@ -257,41 +269,42 @@ def plan_moments(n: int, d: int, budget: Budget, workload: Family, *, degree: in
     Privacy: public numbers only. Cost: some hundred sensitivities, below a second.
     """
     problem = _Problem(n, d, budget, workload)
-    profiles = len(problem.profiles)
+    measurable = [f for f, profile in enumerate(problem.profiles) if profile is not None]
     degrees = DEGREES if degree is None else (degree,)
     pair_degrees = (PAIR_DEGREES if d > 1 else (0,)) if pair_degree is None else (pair_degree,)
     with_triples = (False, True) if triples is None else (triples,)
-    with_whole = (False, True) if whole_row is None else (whole_row,)
+    wholes: tuple[int | None, ...] = {None: (None, *measurable), True: tuple(measurable), False: (None,)}[whole_row]
     if d < 3:
         with_triples = (False,)
-    if not profiles:
-        with_whole = (False,)
+    if not wholes:
+        raise InputError("whole_row needs a workload of Gaussian kernels")
     law = _gaussian if budget.delta > 0 else _pure
 
     def allowed(shape: _Shape) -> bool:
         return (shape.p in degrees and shape.q in pair_degrees and shape.triples in with_triples
-                and shape.whole in with_whole and shape.size(d, profiles) <= max_functions)
+                and shape.whole in wholes and sum(shape.groups(d)) <= max_functions)
 
-    start = _Shape(degrees[0], pair_degrees[0], with_triples[0], with_whole[0])
-    if start.size(d, profiles) > max_functions:
-        raise InputError(f"the design needs {start.size(d, profiles)} functions for {d} columns, more than max_functions = "
+    start = _Shape(degrees[0], pair_degrees[0], with_triples[0], wholes[0])
+    if sum(start.groups(d)) > max_functions:
+        raise InputError(f"the design needs {sum(start.groups(d))} functions for {d} columns, more than max_functions = "
                          f"{max_functions}; lower the degrees or raise it")
     best = law(problem, start)
     while True:
-        trials = [law(problem, shape) for shape in _neighbours(best.shape) if allowed(shape)]
+        trials = [law(problem, shape) for shape in _neighbours(best.shape, wholes) if allowed(shape)]
         better = min(trials, key=lambda trial: trial.score, default=best)
         if not better.score < best.score - 1e-3:
             break
         best = better
     best = best.refined()
     basis = ChebyshevBasis(_index(d, best.shape))
-    features = Features(basis, problem.profiles if best.shape.whole else ())
-    return Design(features, best.shape.p, best.shape.q, best.shape.triples, best.shape.whole, best.blocks(features),
-                  dict(zip(problem.labels, np.sqrt(problem.errors(best.noise)).tolist(), strict=True)),
+    profiles = [] if best.shape.whole is None else [problem.profiles[best.shape.whole]]
+    features = Features(basis, profiles)
+    return Design(features, best.shape.p, best.shape.q, best.shape.triples, bool(profiles), best.blocks(features),
+                  dict(zip(problem.labels, np.sqrt(problem.errors(best.noise, best.shape.whole)).tolist(), strict=True)),
                   dict(zip(problem.labels, np.sqrt(problem.errors(problem.nothing())).tolist(), strict=True)))
 
 
-def _neighbours(shape: _Shape) -> list[_Shape]:
+def _neighbours(shape: _Shape, wholes: Sequence[int | None]) -> list[_Shape]:
     """Return the designs one step away; two degrees up as well, since an odd one alone may not pay."""
     found = []
     for options, name in ((DEGREES, "p"), (PAIR_DEGREES, "q")):
@@ -299,7 +312,7 @@ def _neighbours(shape: _Shape) -> list[_Shape]:
         at = options.index(value) if value in options else None
         if at is not None:
             found += [replace(shape, **{name: options[i]}) for i in (at - 1, at + 1, at + 2) if 0 <= i < len(options)]
-    return [*found, replace(shape, triples=not shape.triples), replace(shape, whole=not shape.whole)]
+    return [*found, replace(shape, triples=not shape.triples), *(replace(shape, whole=f) for f in wholes if f != shape.whole)]
 
 
 def _index(d: int, shape: _Shape) -> NDArray[np.int64]:
@@ -331,11 +344,6 @@ class _Trial:
     blocks: Callable[[Features], tuple[Block, ...]]
 
 
-def _group_sizes(problem: _Problem, shape: _Shape) -> tuple[int, int, int, int]:
-    return (shape.p * problem.d, shape.q**2 * problem.pairs, shape.triples * problem.threes,
-            shape.whole * len(problem.profiles))
-
-
 def _movements(features: Features, n: int) -> Array:
     """Return how much further, for rounding, each computed moment moves than the exact one."""
     basis = rounding(n, features.degree)
@@ -347,7 +355,7 @@ def _flat(problem: _Problem, shape: _Shape, weights: _Levels) -> Array:
     """Return a group's values for every function, in the order of `_index`."""
     return np.concatenate([np.repeat(weights.single, problem.d), np.repeat(weights.pair.ravel(), problem.pairs),
                            np.full(shape.triples * problem.threes, weights.triple),
-                           np.full(shape.whole * len(problem.profiles), weights.whole)])
+                           np.full(int(shape.whole is not None), weights.whole)])
 
 
 def _gaussian(problem: _Problem, shape: _Shape) -> _Trial:
@@ -355,7 +363,7 @@ def _gaussian(problem: _Problem, shape: _Shape) -> _Trial:
 
     def spread(weights: _Levels) -> float:
         w = tuple(np.sqrt(np.diag(weights.pair)).tolist())
-        _, _, triples, whole = _group_sizes(problem, shape)
+        _, _, triples, whole = shape.groups(problem.d)
         extra = 4.0 * ((triples and triples * weights.triple**2) + (whole and whole * weights.whole**2))
         return math.sqrt(pair_spread(problem.d, tuple(weights.single.tolist()), w) + extra)
 
@@ -373,7 +381,7 @@ def _laplace(problem: _Problem, shape: _Shape) -> _Trial:
 
     def spread(weights: _Levels) -> float:
         w = tuple(np.sqrt(np.diag(weights.pair)).tolist())
-        _, _, triples, whole = _group_sizes(problem, shape)
+        _, _, triples, whole = shape.groups(problem.d)
         extra = 2.0 * ((triples and triples * weights.triple) + (whole and whole * weights.whole))
         return pair_l1_spread(problem.d, tuple(weights.single.tolist()), w) + extra
 
@@ -394,8 +402,8 @@ def _weighted(problem: _Problem, shape: _Shape, power: float, deviation: Callabl
         with np.errstate(divide="ignore"):
             sd = deviation(weights)
             noise = _Levels(sd / weights.single, sd / weights.pair, sd / weights.triple if shape.triples else math.inf,
-                            sd / weights.whole if shape.whole else math.inf)
-        return _Trial(problem, shape, noise, problem.score(problem.errors(noise)), lambda: refine(weights),
+                            sd / weights.whole if shape.whole is not None else math.inf)
+        return _Trial(problem, shape, noise, problem.score_of(shape, noise), lambda: refine(weights),
                       lambda features: charge(features, weights))
 
     def by_use(variances: Array) -> _Levels:
@@ -405,7 +413,7 @@ def _weighted(problem: _Problem, shape: _Shape, power: float, deviation: Callabl
         factor = np.sqrt((np.diag(use.pair) / top) ** (1.0 / power))
         return _Levels(np.maximum(use.single / top, 1e-9) ** (1.0 / power), np.outer(factor, factor),
                        (use.triple / top) ** (1.0 / power) if shape.triples else 0.0,
-                       (use.whole / top) ** (1.0 / power) if shape.whole else 0.0)
+                       (use.whole / top) ** (1.0 / power) if shape.whole is not None else 0.0)
 
     def refine(weights: _Levels) -> _Trial:
         """Try each group at other multiples of its weight until nothing improves."""
@@ -426,7 +434,7 @@ def _weighted(problem: _Problem, shape: _Shape, power: float, deviation: Callabl
     best: _Trial | None = None
     for _ in range(4):
         now = trial(by_use(variances))
-        variances = problem.errors(now.noise)
+        variances = problem.errors(now.noise, shape.whole)
         if best is None or now.score < best.score:
             best = now
     if best is None:
@@ -456,27 +464,28 @@ def _changes(weights: _Levels, step: float) -> list[_Levels]:
 
 
 def _blocks(problem: _Problem, shape: _Shape) -> _Trial:
-    """Return a design of l-infinity blocks: T_1 and T_2, higher degrees, pairs, triples, whole rows."""
-    d, low = problem.d, min(2, shape.p)
-    sizes = [low * d, (shape.p - low) * d, shape.q**2 * problem.pairs, shape.triples * problem.threes,
-             shape.whole * len(problem.profiles)]
+    """Return a design of l-infinity blocks: each degree of the columns, each two degrees of the pairs, and so on."""
+    d, pq = problem.d, (shape.p, shape.q**2)
+    _, _, *others = shape.groups(d)
+    sizes = np.array([d] * pq[0] + [problem.pairs] * pq[1] + others)
+    names = ([f"degree {a + 1}" for a in range(shape.p)]
+             + [f"pairs {a + 1}, {b + 1}" for a in range(shape.q) for b in range(shape.q)] + ["triples", "whole rows"])
 
     def noise_of(shares: Array) -> _Levels:
-        sd = [2.0 * math.sqrt((K + 1.0) * (K + 2.0) / 3.0) / (problem.n * problem.budget.epsilon * share) if K else math.inf
-              for K, share in zip(sizes, shares, strict=True)]
-        return _Levels(np.array([sd[0]] * low + [sd[1]] * (shape.p - low)), np.full((shape.q, shape.q), sd[2]), sd[3], sd[4])
+        with np.errstate(divide="ignore"):
+            sd = 2.0 * np.sqrt((sizes + 1.0) * (sizes + 2.0) / 3.0) / (problem.n * problem.budget.epsilon * shares)
+        return _Levels(sd[: pq[0]], sd[pq[0] : sum(pq)].reshape(shape.q, shape.q), float(sd[-2]), float(sd[-1]))
 
     def shares_for(variances: Array) -> Array:
         use = problem.use(shape, variances)
         # Variance falls as 1/share^2: the best shares are the cube roots of use times squared size.
-        total = np.array([use.single[:low].sum() * d, use.single[low:].sum() * d, use.pair.sum() * problem.pairs,
-                          use.triple * problem.threes, use.whole * len(problem.profiles)])
-        roots = np.cbrt(np.where(np.array(sizes) > 0, total * np.array(sizes, dtype=float) ** 2, 0.0))
+        each = np.concatenate([use.single, use.pair.ravel(), [use.triple, use.whole]])
+        roots = np.cbrt(each * sizes.astype(np.float64) ** 3)
         return roots / roots.sum()
 
     def trial(shares: Array) -> _Trial:
         noise = noise_of(shares)
-        return _Trial(problem, shape, noise, problem.score(problem.errors(noise)), lambda: refine(shares),
+        return _Trial(problem, shape, noise, problem.score_of(shape, noise), lambda: refine(shares),
                       lambda features: charges(features, shares))
 
     def refine(shares: Array) -> _Trial:
@@ -498,8 +507,7 @@ def _blocks(problem: _Problem, shape: _Shape) -> _Trial:
     def charges(features: Features, shares: Array) -> tuple[Block, ...]:
         found, first = [], 0
         movements = _movements(features, problem.n)
-        names = ("low degrees", "high degrees", "pairs", "triples", "whole rows")
-        for K, share, name in zip(sizes, shares, names, strict=True):
+        for K, share, name in zip(sizes.tolist(), shares, names, strict=True):
             if not K:
                 continue
             members = slice(first, first + K)
@@ -517,7 +525,7 @@ def _blocks(problem: _Problem, shape: _Shape) -> _Trial:
     variances = problem.errors(problem.nothing())
     best = trial(shares_for(variances))
     for _ in range(4):
-        now = trial(shares_for(problem.errors(best.noise)))
+        now = trial(shares_for(problem.errors(best.noise, shape.whole)))
         if now.score < best.score:
             best = now
     return best

@@ -7,6 +7,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from trigmech.basis import ChebyshevBasis
 from trigmech.denoise import shrink_columns, shrink_interactions
 from trigmech.features import Features
 from trigmech.marginals import Marginals, copula_correlation
@@ -22,6 +23,8 @@ FIRST_POINTS = 2_048
 # never a few points that carry all weight.
 TEMPER = 10.0
 JITTER = 0.02
+ANCHOR_DEGREE = 12
+ANCHOR_SCALE = 0.05
 
 
 @dataclass(frozen=True)
@@ -86,11 +89,13 @@ def reconstruct(release: MomentRelease, count: int, rng: np.random.Generator, *,
         means, scales = shrink_columns(means, scales)
     marginals = Marginals.fit(means, scales)
     target, deviations = release.means.copy(), release.scales.copy()
-    target[:singles], deviations[:singles] = means.ravel(), scales.ravel()
+    target[:singles], deviations[:singles] = marginals.chebyshev_means(p).ravel(), scales.ravel()
     if denoise and len(index) > singles:
         crossed = slice(singles, len(index))
         target[crossed] = shrink_interactions(index[crossed], release.means[crossed], release.scales[crossed], marginals)
     correlation = _correlation(index, target, deviations, marginals) if copula else None
+    if p > 1:
+        features, target, deviations = _anchored(features, target, deviations, marginals, p)
     first = min(count, FIRST_POINTS)
     if weigh and features.K > singles:
         cloud = marginals.cloud(CLOUD, rng)
@@ -109,6 +114,22 @@ def reconstruct(release: MomentRelease, count: int, rng: np.random.Generator, *,
             points, misfit, used, status = moved.points, moved.misfit, used + moved.iterations, moved.status
     return Reconstruction(points, target, deviations, misfit, correlation is not None, time.perf_counter() - started, used,
                           status)
+
+
+def _anchored(features: Features, target: Array, scales: Array, marginals: Marginals,
+              degree: int) -> tuple[Features, Array, Array]:
+    """Return the functions to fit: the released ones, and the columns' next degrees at what the marginals suggest.
+
+    Else nothing would keep the shape of a column while its points move to meet the other moments.
+    """
+    d, last = features.d, max(degree, ANCHOR_DEGREE)
+    more = np.array([[0] * j + [a] + [0] * (d - 1 - j) for a in range(degree + 1, last + 1) for j in range(d)],
+                    dtype=np.int64).reshape(-1, d)
+    basis = ChebyshevBasis(np.vstack([features.basis.index, more]))
+    K = features.basis.K
+    means = marginals.chebyshev_means(last)[degree:].ravel()
+    return (Features(basis, features.profiles), np.concatenate([target[:K], means, target[K:]]),
+            np.concatenate([scales[:K], np.full(len(more), ANCHOR_SCALE), scales[K:]]))
 
 
 def _correlation(index: NDArray[np.int64], target: Array, scales: Array, marginals: Marginals) -> Array | None:
