@@ -44,6 +44,25 @@ def products_by_series(X, index):
     return out
 
 
+def products_slope(X, index, y, inner=lambda q: float(q)):
+    """The gradient of sum_r y_r phi_r by the product rule, with T_q' = q U_(q-1); `inner` is the factor q."""
+    X = np.asarray(X, dtype=np.float64)
+    T = np.ones((index.max() + 1, *X.shape))
+    U = np.ones((index.max() + 1, *X.shape))
+    for q in range(1, len(T)):
+        T[q] = X if q == 1 else 2.0 * X * T[q - 1] - T[q - 2]
+        U[q] = 2.0 * X if q == 1 else 2.0 * X * U[q - 1] - U[q - 2]
+    out = np.zeros_like(X)
+    for row, coefficient in zip(index, y, strict=True):
+        for j in np.flatnonzero(row):
+            term = coefficient * inner(row[j]) * U[row[j] - 1, :, j]
+            for i in np.flatnonzero(row):
+                if i != j:
+                    term = term * T[row[i], :, i]
+            out[:, j] += term
+    return out
+
+
 def tensor_transform(coefficients, nodes):
     """sum_r y_r prod_j T_{r_j}(nodes[k_j]) at all k, one column after the other."""
     matrix = np.polynomial.chebyshev.chebvander(nodes, coefficients.shape[0] - 1)

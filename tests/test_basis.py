@@ -6,7 +6,7 @@ import numpy as np
 import oracles
 import pytest
 
-from trigmech.basis import ROWS_PER_CHUNK, ChebyshevBasis
+from trigmech.basis import POINTS_PER_CHUNK, ROWS_PER_CHUNK, ChebyshevBasis, PrefixTree
 from trigmech.chunks import THREADS_VARIABLE
 from trigmech.errors import InputError
 
@@ -51,6 +51,7 @@ METHODS = {
     "evaluate": lambda basis, X: basis.evaluate(X),
     "means": lambda basis, X: basis.means(X),
     "combine": lambda basis, X: basis.combine(X, coefficients(basis)),
+    "gradient": lambda basis, X: basis.gradient(X, coefficients(basis)),
 }
 each_method = pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
 
@@ -190,10 +191,80 @@ def test_a_bad_table_is_refused_without_quoting_it(method, table):
     assert oracles.SECRET_DIGITS not in oracles.whole_message(caught.value)
 
 
+@pytest.mark.parametrize("method", ["combine", "gradient"])
 @pytest.mark.parametrize("y", [np.zeros(16 + 1), np.zeros((16, 1)), 0.0])
-def test_combine_wants_one_coefficient_for_each_function(y):
+def test_combinations_want_one_coefficient_for_each_function(method, y):
     with pytest.raises(InputError, match=r"\(16,\)"):
-        BASES["tensor"].combine([[0.0, 0.0]], y)
+        getattr(BASES["tensor"], method)([[0.0, 0.0]], y)
+
+
+# Gradients
+
+STEEP = {
+    "one column to degree 12": ChebyshevBasis.tensor(1, 13),
+    "degree 12 beside others": ChebyshevBasis([[12, 0, 0], [0, 11, 0], [12, 0, 1], [12, 3, 7], [1, 1, 1], [0, 0, 5]]),
+    "a chain": ChebyshevBasis([[2, 0, 0, 0], [2, 1, 0, 0], [2, 1, 3, 0], [2, 1, 3, 1]]),
+    "prefixes alone absent": ChebyshevBasis([[4, 4, 4, 4], [4, 4, 0, 4]]),
+}
+
+
+def misses_slope(basis, n, **fault):
+    """By how much the gradient misses the product rule's, at random points and at those with entries -1, 0 and 1."""
+    X, y = points_of_cube(n, basis.d), coefficients(basis)
+    X[1:-1:7] = np.random.default_rng(9).choice([-1.0, 0.0, 1.0], X[1:-1:7].shape)
+    slope = oracles.products_slope(X, basis.index, y, **fault)
+    # Nothing is steeper than its degree squared.
+    most = np.abs(y) @ basis.index.max(axis=1) ** 2.0 + 1.0
+    return np.abs(basis.gradient(X, y) - slope).max() / most
+
+
+@pytest.mark.parametrize("n", [1, 255, 257])
+@pytest.mark.parametrize("basis", (BASES | STEEP).values(), ids=(BASES | STEEP))
+def test_gradients_are_those_of_the_product_rule(basis, n):
+    assert misses_slope(basis, n) < 1e-13
+
+
+@pytest.mark.parametrize("n", [32, 33, 65])
+@pytest.mark.parametrize("basis", LARGE.values(), ids=LARGE)
+def test_gradients_are_for_so_many_functions_that_blocks_are_smaller(basis, n):
+    assert misses_slope(basis, n) < 1e-13
+
+
+def test_gradients_are_across_chunks():
+    assert misses_slope(BASES["graded"], 2 * POINTS_PER_CHUNK + 1) < 1e-13
+
+
+@pytest.mark.parametrize("name", STEEP)
+def test_a_derivative_without_the_degree_is_noticed(name):
+    # The planted fault: T_q' taken for U_(q-1).
+    assert misses_slope(STEEP[name], 257, inner=lambda q: 1.0) > 1e-4
+
+
+def test_gradients_are_what_combinations_gain():
+    basis, step = BASES["graded"], 1e-6
+    X, y = 0.9 * points_of_cube(40, 3), coefficients(basis)
+    for j, slope in enumerate(basis.gradient(X, y).T):
+        ahead = basis.combine(X + step * np.eye(3)[j], y) - basis.combine(X - step * np.eye(3)[j], y)
+        np.testing.assert_allclose(slope, ahead / (2.0 * step), rtol=0, atol=1e-7)
+
+
+def test_no_rows_have_no_gradient():
+    assert BASES["graded"].gradient(np.empty((0, 3)), np.ones(17)).shape == (0, 3)
+
+
+@pytest.mark.parametrize("basis", (BASES | STEEP).values(), ids=(BASES | STEEP))
+def test_a_parent_in_the_tree_is_the_node_whose_path_is_one_shorter(basis):
+    tree, paths = PrefixTree.of(basis.index), []
+    for depth, feature, _, _ in tree.nodes.tolist():
+        before = next((path for path in reversed(paths) if len(path) == depth), ()) if depth else ()
+        paths.append((*before, feature))
+    assert tree.parents.tolist() == [paths.index(path[:-1]) if len(path) > 1 else -1 for path in paths]
+    # The paths read off the tree are those of the index.
+    columns = {(j, q): int(tree.offsets[j]) + q - 1 for j in range(basis.d) for q in range(1, tree.degrees[j] + 1)}
+    for (_, _, output, _), path in zip(tree.nodes.tolist(), paths, strict=True):
+        if output >= 0:
+            row = basis.index[output]
+            assert path == tuple(columns[j, row[j]] for j in np.flatnonzero(row))
 
 
 # Sets

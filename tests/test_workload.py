@@ -312,14 +312,17 @@ def test_multi_indices_are_rows_of_integers(make, index):
     for family in (make(7), Mixture((make(7),))):
         with pytest.raises(InputError, match="index"):
             family.importance(index)
+    with pytest.raises(InputError, match="index"):
+        make(7).coefficients(index)
 
 
 def test_kernels_too_narrow_for_their_coefficients_are_refused_there_alone():
     constant = np.zeros((1, 2), int)
     for family in (GaussianKernels(2, 1, n_queries=2, widths=(0.009,)), PairKernels(2, 1, widths=(0.009,))):
         assert np.isfinite(family.answers(points_of_cube(3, 2))).all()
-        with pytest.raises(InputError, match=r"0\.009"):
-            family.importance(constant)
+        for ask in (family.importance, family.coefficients):
+            with pytest.raises(InputError, match=r"0\.009"):
+                ask(constant)
     for width in (0.009, 0.0, -1.0, math.nan):
         with pytest.raises(InputError):
             GaussianKernels(2, 1).mean_profile(width, 3)
@@ -481,6 +484,178 @@ def test_importance_of_second_moments_is_the_mean_squared_coefficient(d):
 def test_importance_of_smooth_functions_is_their_largest_squared_coefficient():
     found = Smooth(2, 1.5, 3).importance([[0, 0], [1, 0], [0, 2], [3, 3], [30, 40]])
     np.testing.assert_allclose(found, [[0.0, 1.0, 1 / 8, 18.0**-1.5, 50.0**-3]], rtol=1e-14)
+
+
+# Coefficients of the drawn queries
+
+
+# With a number of nodes at which what is wrong with the quadrature, from degrees above, is below 1e-14.
+DRAWN = {
+    "Gaussian, fresh, d=2": (lambda: GaussianKernels(2, 11, n_queries=70, widths=(0.7, 2.0)), 32),
+    "Gaussian, pool, d=2": (lambda: GaussianKernels(2, 11, n_queries=70, widths=(4.0,), variant="pool"), 20),
+    "Gaussian, fresh, d=3": (lambda: GaussianKernels(3, 12, n_queries=20, widths=(2.0, 1.5), n_centers=3), 20),
+    "Gaussian, one centre, d=3": (lambda: GaussianKernels(3, 12, n_queries=9, widths=(2.0,), n_centers=1), 20),
+    "Pair, d=2": (lambda: PairKernels(2, 13, n_queries=50, widths=(1.0, 0.7)), 32),
+    "Pair, d=3": (lambda: PairKernels(3, 14, n_queries=30, widths=(2.0, 1.5)), 20),
+    "Second moments, d=2": (lambda: SecondMoments(2), 8),
+    "Second moments, d=3": (lambda: SecondMoments(3), 8),
+    "Polynomials, d=2": (lambda: Polynomials(2, 4, n_queries=150, seed=15), 8),
+    "Polynomials, d=3": (lambda: Polynomials(3, 3, n_queries=150, seed=16), 8),
+    "Smooth, d=2": (lambda: Smooth(2, 1.5, 4), 8),
+    "Smooth, d=3": (lambda: Smooth(3, 0.7, 2), 8),
+}
+each_drawn = pytest.mark.parametrize(("make", "nodes"), DRAWN.values(), ids=DRAWN)
+
+
+def tensor_index(d, size, seed=4):
+    """All multi-indices below `size`, in no order, and some of them twice."""
+    index = np.random.default_rng(seed).permutation(np.array(list(np.ndindex((size,) * d))))
+    return np.concatenate([index, index[:5]])
+
+
+def is_expansion(family, index, found, points, atol):
+    """Whether sum_r c_r E phi_r is the answer on points of any weights."""
+    weights = np.random.default_rng(8).standard_normal(len(points))
+    means = weights @ oracles.products_by_arccos(points, index)
+    return np.allclose(found @ means, family.answers(points, weights), rtol=0, atol=atol)
+
+
+@each_drawn
+def test_coefficients_equal_quadrature_of_the_answers(make, nodes):
+    family = make()
+    index = np.concatenate([tensor_index(family.d, 5), 3 * np.eye(family.d, dtype=int)])
+    expected = coefficients(family, index, nodes).transpose(1, 2, 0)
+    found = family.coefficients(index)
+    assert found.shape == (*family.answers(np.zeros((1, family.d))).shape, len(index))
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-13)
+    # The planted fault: no factor 2 for each r_i > 0. Most queries have such coefficients.
+    faulty = np.abs(found / 2.0 ** (index > 0).sum(axis=1) - expected).max(axis=(1, 2))
+    assert (faulty > 1e-3).mean() > 0.9
+
+
+@each_drawn
+def test_coefficients_give_back_the_answers(make, nodes):
+    family = make()
+    index = np.array(list(np.ndindex((nodes,) * family.d)))
+    found, points = family.coefficients(index), points_of_cube(4, family.d)
+    assert is_expansion(family, index, found, points, 1e-12)
+    # The same fault, and another's answers.
+    assert not is_expansion(family, index, found / 2.0 ** (index > 0).sum(axis=1), points, 1e-3)
+    assert not is_expansion(family, index, found[::-1], points, 1e-3)
+
+
+@pytest.mark.parametrize("width", [0.01, 0.1, 1.0, 30.0])
+def test_coefficients_of_one_column_at_any_width_and_degree(width):
+    family = GaussianKernels(1, 3, n_queries=3, widths=(width,), n_centers=2)
+    centers, numbers, parts = family._queries
+    degrees = np.array([1100, 3, 0, 64, 1, 2])
+    expected = np.einsum("qj,mqj->qm", parts,
+                         column_coefficients(width, centers[0, numbers].ravel(), 1100)[degrees].reshape(6, 3, 2))
+    np.testing.assert_allclose(family.coefficients(degrees[:, None])[:, 0], expected, rtol=0, atol=1e-14)
+    # A degree in company of others is what it is alone; those beyond all rounding are 0.
+    np.testing.assert_allclose(family.coefficients([[3]])[:, 0], expected[:, [1]], rtol=0, atol=1e-14)
+    np.testing.assert_array_equal(family.coefficients([[2**62], [10**6]]), 0.0)
+
+
+@pytest.mark.parametrize("width", [0.3, 4.0])
+@each_variant
+def test_coefficients_of_a_hundred_columns_are_sums_of_products(variant, width):
+    family = GaussianKernels(100, 3, n_queries=70, widths=(9.0, width), variant=variant)
+    rng = np.random.default_rng(4)
+    index = np.zeros((40, 100), dtype=int)
+    # None, one, two and three columns with r_i > 0, and many.
+    for _ in range(3):
+        index[np.arange(30), rng.integers(100, size=30)] = rng.integers(4, size=30)
+    index[30:39] = rng.integers(3, size=(9, 100))
+    centers, numbers, parts = family._queries
+    rows = numbers[-3:]
+    table = column_coefficients(width, centers[:, rows].ravel(), 3).reshape(4, 100, *rows.shape)
+    expected = [(parts[-3:] * table[r, np.arange(100)].prod(axis=0)).sum(axis=1) for r in index]
+    # The scale is that of the constant, which is 1e-50 for the narrow kernel.
+    np.testing.assert_allclose(family.coefficients(index)[-3:, 1], np.transpose(expected), rtol=1e-10,
+                               atol=1e-14 * np.max(expected))
+
+
+@pytest.mark.parametrize("make", [
+    *(make for make, _ in RANDOM_FAMILIES.values()),
+    # So many columns that no quadrature could tell.
+    lambda: GaussianKernels(12, 15, n_queries=5000, widths=(2.0, 4.0)),
+    lambda: PairKernels(5, 17, n_queries=20_000, widths=(0.5, 1.0)),
+], ids=[*RANDOM_FAMILIES, "Gaussian, d=12", "Pair, d=5"])
+def test_mean_squared_coefficients_are_the_importance(make):
+    # Fails by chance less than once in 1e9, by the union bound over the coefficients.
+    family = make()
+    index = np.zeros((6, family.d), dtype=int)
+    index[1:, 0], index[2:, 1] = [1, 1, 2, 0, 3], [1, 2, 2, 0]
+    squares = family.coefficients(index) ** 2
+    largest = np.array([(column_coefficients(width, np.linspace(-1, 1, 2001), 3) ** 2).max(axis=1)
+                        for width in family.widths])
+    # Of a pair two columns count, and the index has no others; of the bound 1e-6 more, for the grid of y.
+    used = index[:, :2] if isinstance(family, PairKernels) else index
+    bound = largest[:, used].prod(axis=2) * (1.0 + 1e-6)
+    assert (squares <= bound).all()
+    tolerance = empirical_tolerance(squares, bound, 1e-9 / squares[0].size)
+    importance, mean = family.importance(index), squares.mean(axis=0)
+    assert (np.abs(importance - mean) <= tolerance).all()
+    # The planted fault.
+    faulty = mean / 4.0 ** (index > 0).sum(axis=1)
+    assert (np.abs(importance - faulty) > tolerance).any(axis=1).all()
+
+
+@each_family
+def test_coefficients_of_some_queries_are_those_of_all(make):
+    family, index = make(7), ChebyshevBasis.total_degree(4, 3).index
+    whole = family.coefficients(index)
+    count = len(whole)
+    assert count == len(family.answers(points_of_cube(1)))
+    for start, stop in [(0, count), (0, 1), (count - 1, count), (1, 3), (2, 2), (count, count), (count // 2, count)]:
+        part = family.coefficients(index, start, stop)
+        assert part.shape == (stop - start, *whole.shape[1:])
+        # Matrix products round otherwise in other sizes.
+        np.testing.assert_allclose(part, whole[start:stop], rtol=1e-13, atol=1e-15)
+    np.testing.assert_array_equal(family.coefficients(index, np.int64(3)), family.coefficients(index, 3, count))
+    # The planted fault: the next query.
+    assert not np.allclose(family.coefficients(index, 1, 3), whole[2:4], rtol=0, atol=1e-3)
+
+
+def test_slices_of_polynomials_across_blocks_are_those_of_all():
+    family, index = FAMILIES["Polynomials"](7), ChebyshevBasis.total_degree(4, 3).index
+    whole = family.coefficients(index)
+    for start, stop in [(0, 64), (63, 65), (64, 128), (60, 140), (128, 150), (149, 150)]:
+        np.testing.assert_array_equal(family.coefficients(index, start, stop), whole[start:stop])
+
+
+@each_family
+def test_coefficients_do_not_depend_on_order_company_or_the_type_of_the_integers(make):
+    family, index = make(7), ChebyshevBasis.total_degree(4, 3).index
+    whole = family.coefficients(index)
+    order = np.random.default_rng(3).permutation(len(index))
+    np.testing.assert_allclose(family.coefficients(index[order]), whole[:, :, order], rtol=1e-13, atol=1e-15)
+    np.testing.assert_allclose(family.coefficients(index[7:9]), whole[:, :, 7:9], rtol=1e-13, atol=1e-15)
+    np.testing.assert_array_equal(family.coefficients(index.astype(np.uint8)), whole)
+    np.testing.assert_array_equal(family.coefficients(index.tolist()), whole)
+    assert family.coefficients(np.zeros((0, 4), int)).shape == (*whole.shape[:2], 0)
+    # Degrees so high that their sum wraps around.
+    wrapping = np.array([[2**63 - 1, 2**63 - 1, 4, 0], [2**62] * 4, [0, 0, 2**63 - 1, 2]])
+    np.testing.assert_array_equal(family.coefficients(wrapping), 0.0)
+
+
+@pytest.mark.parametrize("threads", [2, 3])
+def test_coefficients_have_the_same_bits_for_any_number_of_threads(threads, monkeypatch):
+    family, index = GaussianKernels(20, 7, n_queries=300, widths=(1.0, 4.0)), ChebyshevBasis.total_degree(20, 2).index
+    monkeypatch.setenv(THREADS_VARIABLE, "1")
+    alone = family.coefficients(index)
+    monkeypatch.setenv(THREADS_VARIABLE, str(threads))
+    np.testing.assert_array_equal(family.coefficients(index), alone)
+
+
+@each_family
+@pytest.mark.parametrize("span", [
+    (-1, None), (2, 1), (0, 10**6), (10**6, None), (0.0, 2), (0, 2.0), (True, 2), ("0", 2),
+], ids=str)
+def test_spans_of_queries_are_within_the_family(make, span):
+    with pytest.raises(InputError, match=r"start|stop"):
+        make(7).coefficients(np.zeros((1, 4), int), *span)
 
 
 # Closed forms, of one column and of all

@@ -8,6 +8,7 @@ from trigmech.errors import BudgetError, InputError, SolverError, TrigmechError
 from trigmech.fit import Fit, fit_l1
 from trigmech.grid import Grid
 from trigmech.mechanisms import ImprovedTrigI, ImprovedTrigII, TrigI, TrigII
+from trigmech.moment_mechanism import MomentMechanism, minimax
 from trigmech.schema import Column, Schema
 from trigmech.synthesis import Synthesis, synthesize
 
@@ -26,6 +27,7 @@ __all__ = [
     "ImprovedTrigII",
     "InputError",
     "Ledger",
+    "MomentMechanism",
     "Schema",
     "SolverError",
     "Synthesis",
@@ -33,6 +35,7 @@ __all__ = [
     "TrigII",
     "TrigmechError",
     "fit_l1",
+    "minimax",
     "synthesize",
     "workload",
 ]

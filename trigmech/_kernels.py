@@ -137,8 +137,8 @@ def basis_gradient(X, coefficients, offsets, degrees, nodes, parents, features, 
     """Set out[row, j] to the derivative by x_j of sum_k coefficients[k] * product_k(x); no entry may be outside.
 
     Forward, the products of all nodes; backward, inner[i] is the factor by which the combination depends on node i:
-    its own coefficient and, for each child, the child's feature times the child's inner factor. ``slopes`` of a block are
-    the derivatives by the features, which T_q' = q U_(q-1) turns into derivatives by x.
+    its own coefficient and, for each child, the child's feature times the child's inner factor. ``slopes`` of a block
+    are the derivatives by the features, which T_q' = q U_(q-1) turns into derivatives by x.
     """
     lanes = products.shape[1]
     slopes = np.empty_like(features)

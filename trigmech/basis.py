@@ -340,9 +340,9 @@ class ChebyshevBasis:
         def work(start: int, stop: int) -> None:
             features, _ = tree.work_space()
             products = np.empty((len(tree.nodes), tree.lanes))
-            self._inside(_kernels.basis_gradient(_block(X, start, stop), per_node, tree.offsets, tree.degrees, tree.nodes,
-                                                 tree.parents, features, products, np.empty_like(products),
-                                                 out[start:stop]))
+            self._inside(_kernels.basis_gradient(_block(X, start, stop), per_node, tree.offsets, tree.degrees,
+                                                 tree.nodes, tree.parents, features, products,
+                                                 np.empty_like(products), out[start:stop]))
 
         deque(in_order(work, len(X), POINTS_PER_CHUNK), maxlen=0)
         return out

@@ -8,7 +8,9 @@ independence no more than noise would is better taken as independent. All of it 
 import numpy as np
 from numpy.typing import NDArray
 
+from trigmech.errors import InputError
 from trigmech.marginals import Marginals
+from trigmech.tables import numbers
 
 Array = NDArray[np.float64]
 
@@ -28,10 +30,24 @@ def shrink_columns(means: Array, scales: Array) -> tuple[Array, Array]:
     means, scales : ndarray (p, d)
         Unchanged for fewer than 6 columns.
 
+    Raises
+    ------
+    InputError
+        If the shapes differ or a scale is not positive.
+
+    Notes
+    -----
+    Privacy: post-processing. The estimate is that of James and Stein around the columns' mean: for d > 3 its expected
+    sum of squared errors is below that of the means themselves, whatever the true moments are.
+
     References
     ----------
     Efron and Morris 1973.
     """
+    means = numbers("means", means, "p", "d")
+    scales = numbers("scales", scales, *means.shape)
+    if not (scales > 0.0).all():
+        raise InputError("scales must be positive")
     d = means.shape[1]
     if d < FEWEST_COLUMNS:
         return means, scales
@@ -64,7 +80,22 @@ def shrink_interactions(index: NDArray[np.int64], means: Array, scales: Array, m
     Returns
     -------
     ndarray (K,)
+
+    Raises
+    ------
+    InputError
+        If shapes differ, a scale is not positive, or caution is below 0.
+
+    Notes
+    -----
+    Privacy: post-processing.
     """
+    index = numbers("index", index, "K", marginals.d)
+    means, scales = numbers("means", means, len(index)), numbers("scales", scales, len(index))
+    if not (scales > 0.0).all():
+        raise InputError("scales must be positive")
+    if not caution >= 0.0:
+        raise InputError(f"caution must be at least 0, not {caution!r}")
     expected = independent_means(index, marginals)
     deviations = (means - expected) / scales
     _, sets = np.unique(index > 0, axis=0, return_inverse=True)
@@ -76,7 +107,19 @@ def shrink_interactions(index: NDArray[np.int64], means: Array, scales: Array, m
 
 
 def independent_means(index: NDArray[np.int64], marginals: Marginals) -> Array:
-    """Return the means (K,) of Chebyshev products under independent columns."""
+    """Return the means of Chebyshev products under independent columns.
+
+    Parameters
+    ----------
+    index : ndarray (K, d) of int
+        Multi-indices, none negative.
+    marginals : Marginals
+        Of the d columns.
+
+    Returns
+    -------
+    ndarray (K,)
+    """
     if not len(index):
         return np.empty(0)
     columns = np.vstack([np.ones(marginals.d), marginals.chebyshev_means(int(index.max()))])

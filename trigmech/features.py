@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from trigmech import _kernels
-from trigmech.basis import ROWS_PER_CHUNK, ChebyshevBasis
+from trigmech.basis import POINTS_PER_CHUNK, ROWS_PER_CHUNK, ChebyshevBasis
 from trigmech.chunks import in_order
 from trigmech.errors import InputError
 from trigmech.tables import numbers
@@ -19,6 +19,7 @@ Array = NDArray[np.float64]
 
 PROFILE_NODES = 4096
 LANES = 256
+LEAST_VARIATION = 1e-6
 
 
 class FunctionSet(Protocol):
@@ -49,7 +50,7 @@ class FunctionSet(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Features:
-    """Chebyshev products followed by G *whole-row* functions, each the product of one positive profile over all columns.
+    """Chebyshev products followed by G *whole-row* functions, each the product of one positive profile over columns.
 
     A whole-row function is psi(x) = 2 (prod_i h(x_i) - low^d) / (high^d - low^d) - 1, with h a polynomial that the
     profile gives in Chebyshev form and 0 < low <= h <= high on [-1, 1], so that psi lies in [-1, 1]. With
@@ -61,12 +62,12 @@ class Features:
     basis : ChebyshevBasis
         Without the constant.
     profiles : sequence of array_like (q + 1,)
-        Chebyshev coefficients of each h; positive on [-1, 1], all of one length of at least 2.
+        Chebyshev coefficients of each h, on any scale; positive on [-1, 1], all of one length of at least 2.
 
     Raises
     ------
     InputError
-        If the basis holds the constant, or a profile is not positive or is constant.
+        If the basis holds the constant, or a profile is not positive or varies by less than 1e-6 of its maximum.
 
     References
     ----------
@@ -76,17 +77,20 @@ class Features:
     basis: ChebyshevBasis
     profiles: Array
 
-    def __init__(self, basis: ChebyshevBasis, profiles: Sequence[ArrayLike] = ()) -> None:
+    def __init__(self, basis: ChebyshevBasis, profiles: Sequence[ArrayLike] | Array = ()) -> None:
         if basis.constant is not None:
             raise InputError("the basis must not hold the constant: its mean is 1 and needs no measurement")
         checked = [numbers("a profile", profile, "q + 1").astype(np.float64) for profile in profiles]
         if len({len(profile) for profile in checked}) > 1 or any(len(profile) < 2 for profile in checked):
             raise InputError("profiles must have one length, of at least 2; given lengths "
                              f"{[len(profile) for profile in checked]}")
+        if not all(np.isfinite(profile).all() for profile in checked):
+            raise InputError("profiles must be finite numbers")
         scaled = []
         for profile in checked:
             low, high = _range(profile)
-            if not 0.0 < low < high:
+            # The negation also refuses what is not a number. A range of rounding errors would be stretched to [-1, 1].
+            if not (low > 0.0 and high - low > LEAST_VARIATION * high):
                 raise InputError("a profile must be positive on [-1, 1] and not constant")
             scaled.append(profile / high)
         object.__setattr__(self, "basis", basis)
@@ -121,6 +125,11 @@ class Features:
         Returns
         -------
         ndarray (n, K)
+
+        Raises
+        ------
+        InputError
+            If X has another width or an entry is not a number in [-1, 1].
         """
         values = self.basis.evaluate(X)
         return values if not len(self.profiles) else np.hstack([values, self._whole(np.asarray(X))])
@@ -131,6 +140,16 @@ class Features:
         Returns
         -------
         ndarray (K,)
+            The same bits for any number of threads.
+
+        Raises
+        ------
+        InputError
+            If X has no rows, another width, or an entry that is not a number in [-1, 1].
+
+        Notes
+        -----
+        Privacy: none; exact means of private rows are private.
         """
         means = self.basis.means(X)
         if not len(self.profiles):
@@ -147,14 +166,19 @@ class Features:
         Returns
         -------
         ndarray (n, d)
+
+        Raises
+        ------
+        InputError
+            As :meth:`evaluate`, or if there are not K coefficients.
         """
         y = numbers("coefficients", coefficients, self.K).astype(np.float64, copy=False)
         out = self.basis.gradient(X, y[: self.basis.K])
         if len(self.profiles):
             points = np.ascontiguousarray(X, dtype=np.float64)
             whole = y[self.basis.K :] * 2.0 / (1.0 - self.floors)
-            deque(in_order(lambda a, b: _kernels.profile_gradient(points[a:b], self.profiles, whole, out[a:b]), len(points),
-                           1024), maxlen=0)
+            deque(in_order(lambda a, b: _kernels.profile_gradient(points[a:b], self.profiles, whole, out[a:b]),
+                           len(points), POINTS_PER_CHUNK), maxlen=0)
         return out
 
     def _whole(self, rows: NDArray) -> Array:
@@ -173,7 +197,7 @@ def _lane_sums(values: Array) -> Array:
 
 
 def _range(profile: Array) -> tuple[float, float]:
-    """Return proved bounds of a polynomial in Chebyshev form: values on a fine grid of angles, and the steepest slope."""
+    """Return proved bounds of a polynomial in Chebyshev form: values on a grid of angles, and the steepest slope."""
     angles = np.linspace(0.0, np.pi, PROFILE_NODES + 1)
     values = np.cos(np.outer(angles, np.arange(len(profile)))) @ profile
     slope = float(np.arange(len(profile)) @ np.abs(profile))

@@ -5,10 +5,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from trigmech.errors import InputError
+from trigmech.tables import numbers
+
 Array = NDArray[np.float64]
 
 NODES = 512
 _ITERATIONS = 200
+# Of the dual objective: the moments are then met to about its square root.
+_TOLERANCE = 1e-15
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,11 +46,22 @@ class Marginals:
         -------
         Marginals
 
+        Raises
+        ------
+        InputError
+            If the shapes differ, a moment is not finite, or a scale is not positive and finite.
+
         Notes
         -----
+        Moments that no distribution on the cells has, such as those of a single point, are met to some 1e-4 at best.
+
         Privacy: post-processing. Cost: some ten Newton steps on the dual of all columns at once, 512 p^2 d each.
         """
+        moments = numbers("moments", moments, "p", "d")
         p, d = moments.shape
+        scales = numbers("scales", scales, p, d)
+        if not (np.isfinite(moments).all() and np.isfinite(scales).all() and (scales > 0.0).all()):
+            raise InputError("moments must be finite, and their scales positive and finite")
         angles = (np.arange(NODES) + 0.5) * np.pi / NODES
         T = np.cos(np.outer(np.arange(1, p + 1), angles))
         log_base = np.log(np.sin(angles) / np.sin(angles).sum())
@@ -59,10 +75,10 @@ class Marginals:
             hessian[:, np.arange(p), np.arange(p)] += variances + 1e-12
             step = -np.linalg.solve(hessian, gradient[:, :, None])[:, :, 0]
             decrease = -(gradient * step).sum(axis=1)
-            if decrease.max() < 1e-9:
+            if decrease.max() < _TOLERANCE:
                 break
             # Each column has its own step length; a column that is done stays where it is.
-            length = np.where(decrease < 1e-9, 0.0, 1.0)
+            length = np.where(decrease < _TOLERANCE, 0.0, 1.0)
             for _ in range(40):
                 trial, trial_q = _dual_value(dual + length[:, None] * step, T, log_base, z, variances)
                 worse = trial > value - 0.1 * length * decrease + 1e-12
@@ -106,13 +122,21 @@ class Marginals:
         Returns
         -------
         ndarray (count, d)
+
+        Raises
+        ------
+        InputError
+            If count is not a positive integer or the correlation is not (d, d).
         """
         from scipy.special import ndtr, ndtri
         from scipy.stats import qmc
 
+        if not (isinstance(count, int | np.integer) and count >= 1):
+            raise InputError(f"count must be a positive integer, not {count!r}")
         # A power of two is drawn and cut, for only those are balanced.
-        levels = qmc.Sobol(self.d, rng=rng).random_base2(max(0, (count - 1).bit_length()))[:count]
+        levels = qmc.Sobol(self.d, rng=rng).random_base2(max(0, (int(count) - 1).bit_length()))[:count]
         if correlation is not None:
+            correlation = numbers("correlation", correlation, self.d, self.d)
             normal = ndtri(np.clip(levels, 1e-9, 1.0 - 1e-9))
             levels = ndtr(normal @ np.linalg.cholesky(correlation).T)
         return self.quantiles(levels)
@@ -134,13 +158,23 @@ def copula_correlation(marginals: Marginals, products: Array, scales: Array, thr
     Returns
     -------
     ndarray (d, d) or None
-        None if no pair passes.
+        Positive definite with unit diagonal; None if no pair passes.
+
+    Raises
+    ------
+    InputError
+        If a matrix is not (d, d) or not symmetric off the diagonal.
 
     Notes
     -----
     Privacy: post-processing. The correlation of the columns stands in for that of the normal scores: close for mild
     marginals, and the fit corrects it afterwards.
     """
+    d = marginals.d
+    products, scales = numbers("products", products, d, d), numbers("scales", scales, d, d)
+    above = np.triu_indices(d, 1)
+    if any((matrix[above] != matrix.T[above]).any() for matrix in (products, scales)):
+        raise InputError("products and scales must be symmetric")
     first, second = marginals.chebyshev_means(2)
     deviations = np.sqrt(np.maximum((1.0 + second) / 2.0 - first**2, 1e-6))
     covariance = products - np.outer(first, first)

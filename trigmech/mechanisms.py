@@ -18,7 +18,8 @@ from trigmech.fit import Fit, fit_l1
 from trigmech.grid import Grid, round_to_levels
 from trigmech.moments import measure
 from trigmech.noise import Noise
-from trigmech.release import Release, release
+from trigmech.reconstruct import Reconstruction
+from trigmech.release import MomentRelease, Release, release
 from trigmech.support import Eigenvalues, ellipsoid_points
 
 Size = int | Literal["formula"]
@@ -64,8 +65,8 @@ class Sizes:
 class Outcome:
     """What a mechanism made of a table: the release, the fit, the distribution, and a default number of rows."""
 
-    release: Release
-    fit: Fit
+    release: Release | MomentRelease
+    fit: Fit | Reconstruction
     distribution: Distribution
     rows: int
 
@@ -114,11 +115,11 @@ class ThesisMechanism:
     time_limit: float | None = None
 
     def __post_init__(self) -> None:
-        _check_counts(self, (), "smoothness")
-        _check_choice("calibration", self.calibration, Calibration)
+        check_counts(self, (), "smoothness")
+        check_choice("calibration", self.calibration, Calibration)
         for name in ("max_weight", "time_limit"):
             value = getattr(self, name)
-            if value is not None and not (_is_number(value) and 0 < value < math.inf):
+            if value is not None and not (is_number(value) and 0 < value < math.inf):
                 raise InputError(f"{name} must be positive and finite, not {value!r}")
 
     @property
@@ -175,8 +176,8 @@ class FullGridMechanism(ThesisMechanism):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_counts(self, ("formula",), "degree", "grid", "rows")
-        _check_counts(self, ("formula", None), "levels")
+        check_counts(self, ("formula",), "degree", "grid", "rows")
+        check_counts(self, ("formula", None), "levels")
 
     def run(self, X: NDArray[np.float64], budget: Budget, ledger: Ledger, noise: Noise,
             rng: np.random.Generator) -> Outcome:
@@ -295,16 +296,16 @@ class EllipsoidMechanism(ThesisMechanism):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_counts(self, (), "n_candidates", "iterations")
-        _check_counts(self, (None,), "n_basis", "rank")
-        _check_counts(self, ("formula", None), "degree", "grid", "levels", "rows")
-        if self.scale is not None and not (_is_number(self.scale) and 0 < self.scale < math.inf):
+        check_counts(self, (), "n_candidates", "iterations")
+        check_counts(self, (None,), "n_basis", "rank")
+        check_counts(self, ("formula", None), "degree", "grid", "levels", "rows")
+        if self.scale is not None and not (is_number(self.scale) and 0 < self.scale < math.inf):
             raise InputError(f"scale must be positive and finite, not {self.scale!r}")
-        if not (_is_number(self.background) and 0 <= self.background <= 1):
+        if not (is_number(self.background) and 0 <= self.background <= 1):
             raise InputError(f"background must be between 0 and 1, not {self.background!r}")
         self._check_cap(self.n_candidates)
         for name, choices in (("ellipsoid", Draw), ("eigenvalues", Eigenvalues), ("ties", Ties)):
-            _check_choice(name, getattr(self, name), choices)
+            check_choice(name, getattr(self, name), choices)
 
     def run(self, X: NDArray[np.float64], budget: Budget, ledger: Ledger, noise: Noise,
             rng: np.random.Generator) -> Outcome:
@@ -360,11 +361,11 @@ def _size(option: Size, formula: int) -> int:
     return formula if option == "formula" else option
 
 
-def _is_number(value: Any) -> bool:
+def is_number(value: Any) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool | np.bool_)
 
 
-def _check_counts(options: object, others: tuple[Any, ...], *names: str) -> None:
+def check_counts(options: object, others: tuple[Any, ...], *names: str) -> None:
     for name in names:
         value = getattr(options, name)
         if isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= 1:
@@ -374,6 +375,6 @@ def _check_counts(options: object, others: tuple[Any, ...], *names: str) -> None
             raise InputError(f"{name} must be {words}, not {value!r}")
 
 
-def _check_choice(name: str, value: Any, choices: Any) -> None:
+def check_choice(name: str, value: Any, choices: Any) -> None:
     if value not in get_args(choices):
         raise InputError(f"{name} must be one of {', '.join(map(repr, get_args(choices)))}, not {value!r}")

@@ -1,58 +1,164 @@
 """The package's own mechanism: one weighted release of planned moments, and points that explain it."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trigmech.budget import Budget, Ledger
 from trigmech.distribution import Distribution
-from trigmech.mechanisms import Outcome
+from trigmech.errors import InputError
+from trigmech.mechanisms import Outcome, check_choice, check_counts, is_number
 from trigmech.moments import measure
 from trigmech.noise import Noise
 from trigmech.planner import MAX_FUNCTIONS, Design, plan_moments
-from trigmech.reconstruct import reconstruct
+from trigmech.reconstruct import Method, reconstruct
 from trigmech.release import release_moments
+from trigmech.smooth import plan_smooth
 from trigmech.workload import Family, GaussianKernels, Mixture, PairKernels, SecondMoments
 
+MINIMAX_FUNCTIONS = 1_024
 FEWEST_POINTS, MOST_POINTS = 1_024, 50_000
 
 
 def default_workload(d: int) -> Family:
-    """Return the mixture that a release serves unless told otherwise: broad kernels, kernels of pairs, second moments."""
+    """Return the mixture that a release serves unless told otherwise: broad kernels, kernels of pairs, second
+    moments."""
     members = [GaussianKernels(d, seed=0), *([PairKernels(d, seed=0)] if d > 1 else []), SecondMoments(d)]
     return Mixture(tuple(members))
 
 
 @dataclass(frozen=True, kw_only=True)
 class MomentMechanism:
+    """One noisy vector of the moments that matter, and equally weighted points that explain it. The package's default.
+
+    Parameters
+    ----------
+    workload : Family, optional
+        The queries that the release should answer well: :class:`GaussianKernels`, :class:`PairKernels`,
+        :class:`SecondMoments`, :class:`Polynomials`, :class:`Smooth` or a :class:`Mixture` of these. It decides what
+        is measured; all other queries are answered too. Default: :func:`default_workload`.
+    degree, pair_degree : int, optional
+        Measure T_1, ..., T_p of each column, and T_a T_b, a, b <= q, of each pair (0: no pairs). Default: planned.
+    triples, whole_row : bool, optional
+        Measure x_i x_j x_k of each three columns, and the mean query of the workload's kernels. Default: planned.
+    weighted : bool
+        False: equal noise in all moments.
+    smoothness : float, optional
+        k: the minimax design for k times differentiable queries instead of a planned one; see :func:`minimax`.
+    max_functions : int
+        Limit of the number of moments.
+    fit : {"particles", "cloud", "atoms"}
+        How a distribution is made of the moments; see :func:`trigmech.reconstruct.reconstruct`.
+    points : int, optional
+        Of "particles". Default: as many as the table has rows, but at least 1024 and at most 50,000.
+    iterations : int
+        Limit of the particles' descent.
+    denoise, copula, weigh : bool
+        Steps of the reconstruction, which can be switched off for comparisons.
+
+    Raises
+    ------
+    InputError
+        If an option breaks a rule, or the moments asked for are more than ``max_functions``; before anything is
+        charged.
+
+    Notes
+    -----
+    Privacy: one mechanism call on one vector, Gaussian for delta > 0, otherwise K-norm (Laplace or blocks of
+    l-infinity); proofs in :mod:`trigmech.planner`, :mod:`trigmech.smooth` and :mod:`trigmech.sensitivity`. All else is
+    post-processing. Cost: n K for the moments; planning and reconstruction do not depend on n, a few seconds at most.
+
+    Examples
+    --------
+    >>> import trigmech as tm
+    >>> mechanism = tm.MomentMechanism(workload=tm.workload.SecondMoments(8))
+    >>> design = mechanism.design(n=10_000, d=8, budget=tm.Budget(1.0, 1e-6))
+    >>> (design.degree, design.pair_degree)
+    (2, 1)
+    """
+
     workload: Family | None = None
     degree: int | None = None
     pair_degree: int | None = None
     triples: bool | None = None
     whole_row: bool | None = None
+    weighted: bool = True
+    smoothness: float | None = None
     max_functions: int = MAX_FUNCTIONS
+    fit: Method = "particles"
     points: int | None = None
+    iterations: int = 80
     denoise: bool = True
     copula: bool = True
     weigh: bool = True
-    iterations: int = 80
+
+    def __post_init__(self) -> None:
+        check_counts(self, (), "max_functions", "iterations")
+        check_counts(self, (None,), "degree", "points")
+        check_counts(self, (None, 0), "pair_degree")
+        check_choice("fit", self.fit, Method)
+        for name in ("triples", "whole_row"):
+            if getattr(self, name) not in (None, True, False):
+                raise InputError(f"{name} must be True, False or None, not {getattr(self, name)!r}")
+        if self.workload is not None and not isinstance(self.workload, Family):
+            raise InputError(f"workload must be a query family such as GaussianKernels, not {self.workload!r}")
+        if self.smoothness is not None and not (is_number(self.smoothness) and 0 < self.smoothness < float("inf")):
+            raise InputError(f"smoothness must be positive and finite, not {self.smoothness!r}")
 
     @property
     def published(self) -> bool:
+        """False: the noise always satisfies the budget."""
         return False
 
     def design(self, n: int, d: int, budget: Budget) -> Design:
-        return plan_moments(n, d, budget, self.workload or default_workload(d), degree=self.degree,
-                            pair_degree=self.pair_degree, triples=self.triples, whole_row=self.whole_row,
-                            max_functions=self.max_functions)
+        """Return what would be measured on a table of n rows and d columns, and the error to expect; public.
+
+        Raises
+        ------
+        InputError
+            If the workload is of another number of columns, or the design is too large.
+        """
+        if self.smoothness is not None:
+            return plan_smooth(n, d, budget, self.smoothness, self.max_functions)
+        workload = default_workload(d) if self.workload is None else self.workload
+        if workload.d != d:
+            raise InputError(f"the workload is of {workload.d} columns, the table of {d}")
+        return plan_moments(n, d, budget, workload, degree=self.degree, pair_degree=self.pair_degree,
+                            triples=self.triples, whole_row=self.whole_row, weighted=self.weighted, max_functions=self.max_functions)
 
     def run(self, X: NDArray[np.float64], budget: Budget, ledger: Ledger, noise: Noise,
             rng: np.random.Generator) -> Outcome:
+        """Release from the private points X (n, d) of the cube, and make points of what was released."""
         n, d = X.shape
         design = self.design(n, d, budget)
         released = release_moments(measure(X, design.features), design.features, design.blocks, ledger, noise)
+        costs = None
+        if self.smoothness is not None:
+            costs = np.linalg.norm(design.features.basis.index, axis=1) ** self.smoothness
         count = self.points or min(max(n, FEWEST_POINTS), MOST_POINTS)
-        made = reconstruct(released, count, rng, denoise=self.denoise, copula=self.copula, weigh=self.weigh,
-                           iterations=self.iterations)
-        return Outcome(released, made, Distribution(made.points, np.full(count, 1.0 / count)), n)
+        made = reconstruct(released, count, rng, fit=self.fit, denoise=self.denoise and costs is None,
+                           copula=self.copula, weigh=self.weigh, iterations=self.iterations, costs=costs)
+        return Outcome(released, made, Distribution(made.points, made.weights), n)
+
+
+def minimax(smoothness: float, **options: Any) -> MomentMechanism:
+    """Return the mechanism with the minimax rate for k times differentiable queries of few columns.
+
+    Parameters
+    ----------
+    smoothness : float
+        k, positive.
+    **options
+        Of :class:`MomentMechanism`; ``max_functions`` is 1024 here unless given.
+
+    Returns
+    -------
+    MomentMechanism
+
+    References
+    ----------
+    Musco, Musco, Rosenblatt and Singh 2025; Ding, He and Zhu 2026. Constants are those of :mod:`trigmech.smooth`.
+    """
+    return MomentMechanism(**{"smoothness": smoothness, "max_functions": MINIMAX_FUNCTIONS, **options})

@@ -6,7 +6,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from trigmech.errors import InputError
 from trigmech.features import FunctionSet
+from trigmech.tables import numbers
 
 Array = NDArray[np.float64]
 
@@ -21,7 +23,9 @@ class Descent:
     misfit : float
         Mean over the functions of ((mean - target) / scale)^2: 1 is the noise level.
     iterations : int
+        Finished ones.
     status : {"converged", "noise level", "iteration limit"}
+        Whether no step gained anything more, the misfit was small enough, or the iterations were used up.
     """
 
     points: Array
@@ -44,19 +48,29 @@ def reweight(values: Array, target: Array, scales: Array, iterations: int = 60) 
     scales : ndarray (K,)
         s, positive. Twice as large scales keep the weights closer to uniform.
     iterations : int
-        Limit for L-BFGS on the dual; any number gives positive weights that sum to 1.
+        Limit for L-BFGS on the dual; any number gives weights that sum to 1.
 
     Returns
     -------
     ndarray (m,)
+        Positive, but for weights too small for a float.
+
+    Raises
+    ------
+    InputError
+        If shapes differ, there are no points, a target is not finite, or a scale is not positive.
 
     Notes
     -----
-    Privacy: post-processing. Cost: 2 m K an iteration.
+    Privacy: post-processing. Cost: 4 m K an iteration.
     The dual, log-sum-exp(Phi l) - l.z + 1/2 sum (l_r s_r)^2, is smooth and strictly convex in K variables.
     """
     from scipy.optimize import minimize
 
+    values = numbers("values", values, "m", "K")
+    if not len(values):
+        raise InputError("values must have at least one row")
+    target, scales = _noisy(target, scales, values.shape[1])
     # In units of the scales, so that the quadratic part has unit curvature.
     scaled, goal = values / scales, target / scales
 
@@ -71,8 +85,8 @@ def reweight(values: Array, target: Array, scales: Array, iterations: int = 60) 
 def draw(points: Array, weights: Array, count: int, jitter: float, rng: np.random.Generator) -> Array:
     """Return equally weighted points from weighted ones, each moved a little so that no two are the same.
 
-    Systematic: a point of weight w is taken floor or ceil of w count times. The jitter is normal in the angles arccos x,
-    reflected at the ends.
+    Systematic: a point of weight w is taken floor or ceil of w count times. The jitter is normal in the angles
+    arccos x, reflected at the ends; on average it multiplies the mean of phi_r by exp(-jitter^2 |r|^2 / 2).
 
     Parameters
     ----------
@@ -80,19 +94,55 @@ def draw(points: Array, weights: Array, count: int, jitter: float, rng: np.rando
     weights : ndarray (m,)
         At least 0, not all 0.
     count : int
+        At least 1.
     jitter : float
-        Standard deviation in radians, at least 0.
+        Standard deviation in radians, at least 0. At 0 points that are taken more than once stay copies.
     rng : numpy.random.Generator
 
     Returns
     -------
     ndarray (count, d)
+
+    Raises
+    ------
+    InputError
+        If there is not one weight for each point, or an argument is out of its range.
     """
+    points = numbers("points", points, "m", "d")
+    numbers("weights", weights, len(points))
+    if not 0.0 <= jitter < np.inf:
+        raise InputError(f"jitter must be at least 0 and finite, not {jitter!r}")
     return _shaken(points[systematic(weights, count, rng)], jitter, rng)
 
 
 def systematic(weights: Array, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Return ``count`` indices, index i floor or ceil of count w_i / sum w times, in random order."""
+    """Return ``count`` indices, index i floor or ceil of count w_i / sum w times.
+
+    The expected number is count w_i / sum w exactly. The indices come in random order, but for equal ones, which stand
+    side by side.
+
+    Parameters
+    ----------
+    weights : ndarray (m,)
+        At least 0, not all 0.
+    count : int
+        At least 1.
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    ndarray (count,) of int
+
+    Raises
+    ------
+    InputError
+        If an argument is out of its range.
+    """
+    weights = numbers("weights", weights, "m")
+    if not (np.isfinite(weights).all() and (weights >= 0.0).all() and (weights > 0.0).any()):
+        raise InputError("weights must be finite, at least 0, and not all 0")
+    if not (isinstance(count, int | np.integer) and count >= 1):
+        raise InputError(f"count must be a positive integer, not {count!r}")
     # Without the shuffle, evenly spaced positions would pick from a low-discrepancy sequence those of one corner.
     order = rng.permutation(len(weights))
     cumulative = np.cumsum(weights[order])
@@ -104,24 +154,31 @@ def descend(functions: FunctionSet, points: Array, target: Array, scales: Array,
             enough: float = 0.0) -> Descent:
     """Move equally weighted points until their means meet the target as well as they can.
 
-    Minimises sum_r ((mean of phi_r - z_r) / s_r)^2 over all points of the cube by L-BFGS in the angles arccos x. It finds
-    a local minimum, near where it starts: a start that is already a plausible table stays one.
+    Minimises sum_r ((mean of phi_r - z_r) / s_r)^2 over all points of the cube by L-BFGS in the angles arccos x. It
+    finds a local minimum, near where it starts: a start that is already a plausible table stays one. An entry that
+    starts at exactly -1 or 1 stays there, where the derivative by the angle is 0.
 
     Parameters
     ----------
     functions : FunctionSet
     points : ndarray (m, d)
-        The start.
+        The start; clipped to the cube.
     target, scales : ndarray (K,)
         z, and s > 0.
     iterations : int
-        Limit.
+        Limit; 0 measures the start.
     enough : float
         Stop when the misfit is at most this: fitting far below 1, the noise level, is fitting noise.
 
     Returns
     -------
     Descent
+        Its misfit is the least that was met on the way, never above that of the start.
+
+    Raises
+    ------
+    InputError
+        If shapes differ, there are no points, a coordinate or target is not finite, or a scale is not positive.
 
     Notes
     -----
@@ -129,32 +186,55 @@ def descend(functions: FunctionSet, points: Array, target: Array, scales: Array,
     """
     from scipy.optimize import minimize
 
-    m, d = points.shape
-    K = len(target)
+    points = numbers("points", points, "m", functions.d)
+    if not (len(points) and np.isfinite(points).all()):
+        raise InputError("there must be at least one point, of finite numbers")
+    target, scales = _noisy(target, scales, functions.K)
+    (m, d), K = points.shape, len(target)
     inverse = 1.0 / scales
     # Of the order of 1, so that the solver's tolerances mean the same for any number of points.
     factor = float(np.sqrt(m))
-    best: dict[str, Array | float] = {}
+    least, best = np.inf, points
 
     def objective(angles: Array) -> tuple[float, Array]:
+        nonlocal least, best
         x = np.clip(np.cos(angles.reshape(m, d)), -1.0, 1.0)
         residual = (functions.means(x) - target) * inverse
         misfit = float(residual @ residual) / K
-        if misfit < best.get("misfit", np.inf):
-            best["misfit"], best["points"] = misfit, x
+        if misfit < least:
+            least, best = misfit, x
         if misfit <= enough:
             raise StopIteration
         gradient = functions.gradient(x, residual * inverse) * (2.0 * factor / (K * m))
         return misfit * factor, (-gradient * np.sin(angles.reshape(m, d))).ravel()
 
-    used, status = 0, "noise level"
+    used = 0
+    status: Literal["converged", "noise level", "iteration limit"] = "noise level"
+
+    def count(xk: Array) -> None:
+        nonlocal used
+        used += 1
+
+    start = np.arccos(np.clip(points, -1.0, 1.0)).ravel()
     try:
-        result = minimize(objective, np.arccos(np.clip(points, -1.0, 1.0)).ravel(), jac=True, method="L-BFGS-B",
+        if iterations < 1:
+            # The solver would make one all the same.
+            objective(start)
+            return Descent(best, least, 0, "iteration limit")
+        result = minimize(objective, start, jac=True, method="L-BFGS-B", callback=count,
                           options={"maxiter": iterations, "maxcor": 10, "ftol": 1e-9, "gtol": 1e-12})
-        used, status = int(result.nit), "converged" if result.success else "iteration limit"
+        # Of the solver's codes 1 is a limit, and 2 a line search that finds nothing better.
+        status = "iteration limit" if result.status == 1 else "converged"
     except StopIteration:
         pass
-    return Descent(best["points"], float(best["misfit"]), used, status)
+    return Descent(best, least, used, status)
+
+
+def _noisy(target: Array, scales: Array, K: int) -> tuple[Array, Array]:
+    target, scales = numbers("target", target, K), numbers("scales", scales, K)
+    if not (np.isfinite(target).all() and (scales > 0.0).all()):
+        raise InputError("targets must be finite, and their scales positive")
+    return target, scales
 
 
 def _shaken(points: Array, jitter: float, rng: np.random.Generator) -> Array:

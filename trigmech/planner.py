@@ -1,16 +1,16 @@
 """Which moments to measure and how exactly: a choice made from public numbers alone, by predicted error.
 
-A design measures T_1, ..., T_p of every column, T_a T_b (a, b <= q) of every pair of columns, perhaps x_i x_j x_k of every
-three, and perhaps the whole-row functions of :class:`trigmech.features.Features`. All columns are treated alike, for
-nothing distinguishes them before the release. Noise of variance s_r^2 in moment r makes an error of variance
+A design measures T_1, ..., T_p of every column, T_a T_b (a, b <= q) of every pair of columns, perhaps x_i x_j x_k of
+every three, and perhaps the whole-row functions of :class:`trigmech.features.Features`. All columns are treated alike,
+for nothing distinguishes them before the release. Noise of variance s_r^2 in moment r makes an error of variance
 sum_r a_r^2 s_r^2 in a query with coefficients a_r, whose mean squares over the workload the workload tells
 (`importance`). A moment that is not measured, or badly, is guessed when the table is made: from the other moments of
 its column, or by independence. How wrong such guesses are on a table never seen is a matter of opinion, stated here
 as the standard deviations `prior_*`; the variance of a measured moment is then t^2 s^2 / (t^2 + s^2).
 
 The planner minimises the mean logarithm of the predicted error over the parts of the workload (every width of every
-member of a mixture counting alike): a greedy search over p, q, the triples and the whole-row functions, with weights by importance, followed by a
-coordinate search over the weights' groups.
+member of a mixture counting alike): a greedy search over p, q, the triples and the whole-row functions, with weights
+by importance, followed by a coordinate search over the weights' groups.
 
 Noise. delta > 0: one Gaussian vector of the weighted moments. delta = 0: the better of the weighted Laplace mechanism
 and of blocks (columns' low and high degrees, pairs, triples, whole-row functions), each with a share of epsilon and
@@ -18,15 +18,16 @@ noise from the l-infinity K-norm mechanism. Both are one K-norm mechanism, of th
 max |.|: a product of independent ones, whose epsilons add up.
 
 Sensitivities. Weighted L2 and L1: :func:`trigmech.sensitivity.pair_spread` and `pair_l1_spread` for columns and pairs;
-triples and whole-row functions, with values in [-1, 1], add at most (2 s)^2 or 2 s each. Max norm: 2 for every function.
-Rounding of the computed moments: `calibration.rounding`, per moment; whole-row functions err by at most 2 d (8 q^2 + 4)
-units in the last place over 1 - low^d, which the same formula covers with degree 4 d q / sqrt(1 - low^d).
+triples and whole-row functions, with values in [-1, 1], add at most (2 s)^2 or 2 s each. Max norm: 2 for every
+function. Rounding of the computed moments: `calibration.rounding`, per moment; whole-row functions err by at most 2 d
+(8 q^2 + 4) units in the last place over 1 - low^d, which the same formula covers with degree 4 d q / sqrt(1 - low^d).
 """
 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,14 +53,41 @@ PRIOR_TRIPLE = 0.08
 _PROOF = "trigmech.planner, trigmech.sensitivity"
 
 
-def prior_single(degree: int) -> float:
+def prior_single(degree: Any) -> Any:
     """Return the supposed standard deviation of the mean of T_a about what lower degrees suggest."""
-    return 0.5 / math.sqrt(degree)
+    return 0.5 / np.sqrt(degree)
 
 
-def prior_pair(first: int, second: int) -> float:
+def prior_pair(first: Any, second: Any) -> Any:
     """Return the supposed standard deviation of the mean of T_a T_b about independence."""
     return 0.15 / (first * second) ** 0.25
+
+
+def prior_deviations(index: NDArray[np.int64]) -> Array:
+    """Return the supposed standard deviation (K,) of each Chebyshev product's mean about its guess."""
+    several = (index > 0).sum(axis=1)
+    highest = np.sort(index, axis=1)
+    product = np.maximum(highest[:, -1], 1) * np.maximum(highest[:, -2] if index.shape[1] > 1 else 1, 1)
+    pairs = np.where(several == 2, prior_pair(product, 1), PRIOR_TRIPLE)
+    return np.where(several == 1, prior_single(highest[:, -1]), pairs)
+
+
+def unmeasured_variances(features: Features, workload: Family) -> Array:
+    """Return the supposed variance (parts,) of a query's error if all measured moments were exact.
+
+    Parameters
+    ----------
+    features : Features
+        Whole-row functions count as not measured.
+    workload : Family
+    """
+    index = features.basis.index
+    several = (index > 0).sum(axis=1)
+    p, q = int(index[several == 1].max()), int(index[several == 2].max(initial=0))
+    problem = _Problem(2, features.d, Budget(1.0), workload)
+    p, q = min(p, problem.single.shape[1]), min(q, problem.pair.shape[1])
+    exact = _Levels(np.zeros(p), np.zeros((q, q)), 0.0 if (several == 3).any() else math.inf, math.inf)
+    return problem.errors(exact)
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +136,8 @@ class Design:
         for w in (1, 2, 3):
             for a in np.unique(self.features.basis.index[width == w].max(axis=1)) if (width == w).any() else ():
                 members = (width == w) & (self.features.basis.index.max(axis=1) == a)
-                lines.append(f"  {kinds[w]:<8} highest degree {int(a):>2}: noise {scales[: len(width)][members].min():.3g}")
+                least = scales[: len(width)][members].min()
+                lines.append(f"  {kinds[w]:<8} highest degree {int(a):>2}: noise {least:.3g}")
         lines.append("predicted root mean square error (and if nothing were measured):")
         lines += [f"  {label}: {error:.2g} ({self.baseline[label]:.2g})" for label, error in self.predicted.items()]
         return "\n".join(lines)
@@ -141,8 +170,8 @@ class _Levels:
 class _Problem:
     """What is known before the release, and the error that a design would leave."""
 
-    def __init__(self, n: int, d: int, budget: Budget, workload: Family) -> None:
-        self.n, self.d, self.budget = n, d, budget
+    def __init__(self, n: int, d: int, budget: Budget, workload: Family, weighted: bool = True) -> None:
+        self.n, self.d, self.budget, self.weighted = n, d, budget, weighted
         self.labels = workload.labels
         self.pairs, self.threes = math.comb(d, 2), math.comb(d, 3)
         p, q = DEGREES[-1], PAIR_DEGREES[-1] if d > 1 else 0
@@ -179,7 +208,7 @@ class _Problem:
             if profile is None:
                 continue
             lone = Features(ChebyshevBasis(np.eye(1, self.d, dtype=np.int64)), [profile])
-            highest = float(np.abs(np.cos(np.outer(np.linspace(0, np.pi, 257), np.arange(len(profile)))) @ profile).max())
+            highest = float(np.polynomial.chebyshev.chebval(np.linspace(-1.0, 1.0, 257), profile).max())
             self.gain[f] = highest**self.d * (1.0 - float(lone.floors[0])) / 2.0
             c0, ratio = profile[0] ** self.d, abs(profile[2] / profile[0])
             self.second[f] = c0 * ratio
@@ -213,7 +242,8 @@ class _Problem:
         return rest + common
 
     def transfer(self, whole: int) -> Array:
-        """Return how an error of 1 in the whole-row function of one part bears on the common part of each part (parts,)."""
+        """Return how an error of 1 in the whole-row function of one part bears on the common part of each part
+        (parts,)."""
         linear, quadratic = self.second / self.second[whole], self.bias_two / max(self.bias_two[whole], 1e-300)
         return self.gain[whole] * np.maximum(linear, quadratic)
 
@@ -240,7 +270,7 @@ class _Problem:
 
 def plan_moments(n: int, d: int, budget: Budget, workload: Family, *, degree: int | None = None,
                  pair_degree: int | None = None, triples: bool | None = None, whole_row: bool | None = None,
-                 max_functions: int = MAX_FUNCTIONS) -> Design:
+                 weighted: bool = True, max_functions: int = MAX_FUNCTIONS) -> Design:
     """Return the design with the least predicted error.
 
     Parameters
@@ -252,6 +282,8 @@ def plan_moments(n: int, d: int, budget: Budget, workload: Family, *, degree: in
         What the release should be good at.
     degree, pair_degree, triples, whole_row : optional
         Fix a part of the design instead of planning it.
+    weighted : bool
+        False: equal noise in all moments, which is worth having for comparisons only.
     max_functions : int
         Limit of K; time and memory of the fit grow with it.
 
@@ -268,7 +300,7 @@ def plan_moments(n: int, d: int, budget: Budget, workload: Family, *, degree: in
     -----
     Privacy: public numbers only. Cost: some hundred sensitivities, below a second.
     """
-    problem = _Problem(n, d, budget, workload)
+    problem = _Problem(n, d, budget, workload, weighted)
     measurable = [f for f, profile in enumerate(problem.profiles) if profile is not None]
     degrees = DEGREES if degree is None else (degree,)
     pair_degrees = (PAIR_DEGREES if d > 1 else (0,)) if pair_degree is None else (pair_degree,)
@@ -286,8 +318,8 @@ def plan_moments(n: int, d: int, budget: Budget, workload: Family, *, degree: in
 
     start = _Shape(degrees[0], pair_degrees[0], with_triples[0], wholes[0])
     if sum(start.groups(d)) > max_functions:
-        raise InputError(f"the design needs {sum(start.groups(d))} functions for {d} columns, more than max_functions = "
-                         f"{max_functions}; lower the degrees or raise it")
+        raise InputError(f"the design needs {sum(start.groups(d))} functions for {d} columns, more than "
+                         f"max_functions = {max_functions}; lower the degrees or raise it")
     best = law(problem, start)
     while True:
         trials = [law(problem, shape) for shape in _neighbours(best.shape, wholes) if allowed(shape)]
@@ -297,22 +329,24 @@ def plan_moments(n: int, d: int, budget: Budget, workload: Family, *, degree: in
         best = better
     best = best.refined()
     basis = ChebyshevBasis(_index(d, best.shape))
-    profiles = [] if best.shape.whole is None else [problem.profiles[best.shape.whole]]
+    profiles = [] if best.shape.whole is None else [np.asarray(problem.profiles[best.shape.whole])]
     features = Features(basis, profiles)
+    predicted, baseline = (dict(zip(problem.labels, np.sqrt(variances).tolist(), strict=True)) for variances in (
+        problem.errors(best.noise, best.shape.whole), problem.errors(problem.nothing())))
     return Design(features, best.shape.p, best.shape.q, best.shape.triples, bool(profiles), best.blocks(features),
-                  dict(zip(problem.labels, np.sqrt(problem.errors(best.noise, best.shape.whole)).tolist(), strict=True)),
-                  dict(zip(problem.labels, np.sqrt(problem.errors(problem.nothing())).tolist(), strict=True)))
+                  predicted, baseline)
 
 
 def _neighbours(shape: _Shape, wholes: Sequence[int | None]) -> list[_Shape]:
     """Return the designs one step away; two degrees up as well, since an odd one alone may not pay."""
-    found = []
-    for options, name in ((DEGREES, "p"), (PAIR_DEGREES, "q")):
-        value = getattr(shape, name)
-        at = options.index(value) if value in options else None
-        if at is not None:
-            found += [replace(shape, **{name: options[i]}) for i in (at - 1, at + 1, at + 2) if 0 <= i < len(options)]
-    return [*found, replace(shape, triples=not shape.triples), *(replace(shape, whole=f) for f in wholes if f != shape.whole)]
+    def near(options: tuple[int, ...], value: int) -> list[int]:
+        at = options.index(value) if value in options else len(options) + 2
+        return [options[i] for i in (at - 1, at + 1, at + 2) if 0 <= i < len(options)]
+
+    found = [replace(shape, p=p) for p in near(DEGREES, shape.p)]
+    found += [replace(shape, q=q) for q in near(PAIR_DEGREES, shape.q)]
+    found.append(replace(shape, triples=not shape.triples))
+    return found + [replace(shape, whole=f) for f in wholes if f != shape.whole]
 
 
 def _index(d: int, shape: _Shape) -> NDArray[np.int64]:
@@ -347,7 +381,8 @@ class _Trial:
 def _movements(features: Features, n: int) -> Array:
     """Return how much further, for rounding, each computed moment moves than the exact one."""
     basis = rounding(n, features.degree)
-    whole = [rounding(n, math.ceil(4 * features.d * PROFILE_DEGREE / math.sqrt(1.0 - floor))) for floor in features.floors]
+    whole = [rounding(n, math.ceil(4 * features.d * PROFILE_DEGREE / math.sqrt(1.0 - floor)))
+             for floor in features.floors]
     return np.array([basis] * features.basis.K + whole)
 
 
@@ -391,7 +426,8 @@ def _laplace(problem: _Problem, shape: _Shape) -> _Trial:
         return (Block(slice(0, features.K), flat,
                       Charge("moments", "laplace", moved / epsilon * UPWARD, moved, "L1", 1, _PROOF)),)
 
-    return _weighted(problem, shape, 3.0, lambda weights: math.sqrt(2.0) * spread(weights) / (problem.n * epsilon), charge)
+    return _weighted(problem, shape, 3.0, lambda weights: math.sqrt(2.0) * spread(weights) / (problem.n * epsilon),
+                     charge)
 
 
 def _weighted(problem: _Problem, shape: _Shape, power: float, deviation: Callable[[_Levels], float],
@@ -407,6 +443,8 @@ def _weighted(problem: _Problem, shape: _Shape, power: float, deviation: Callabl
                       lambda features: charge(features, weights))
 
     def by_use(variances: Array) -> _Levels:
+        if not problem.weighted:
+            return _Levels(np.ones(shape.p), np.ones((shape.q, shape.q)), 1.0, 1.0)
         use = problem.use(shape, variances)
         top = float(use.single.max())
         # Pairs' weights are products of one factor a degree, as the sensitivity's proof needs them.
@@ -418,7 +456,7 @@ def _weighted(problem: _Problem, shape: _Shape, power: float, deviation: Callabl
     def refine(weights: _Levels) -> _Trial:
         """Try each group at other multiples of its weight until nothing improves."""
         best = trial(weights)
-        step = 1.5
+        step = 1.5 if problem.weighted else 1.0
         while step > 1.1:
             improved = False
             for change in _changes(weights, step):
@@ -477,6 +515,8 @@ def _blocks(problem: _Problem, shape: _Shape) -> _Trial:
         return _Levels(sd[: pq[0]], sd[pq[0] : sum(pq)].reshape(shape.q, shape.q), float(sd[-2]), float(sd[-1]))
 
     def shares_for(variances: Array) -> Array:
+        if not problem.weighted:
+            return sizes / sizes.sum()
         use = problem.use(shape, variances)
         # Variance falls as 1/share^2: the best shares are the cube roots of use times squared size.
         each = np.concatenate([use.single, use.pair.ravel(), [use.triple, use.whole]])
@@ -489,7 +529,7 @@ def _blocks(problem: _Problem, shape: _Shape) -> _Trial:
                       lambda features: charges(features, shares))
 
     def refine(shares: Array) -> _Trial:
-        best, step = trial(shares), 1.5
+        best, step = trial(shares), 1.5 if problem.weighted else 1.0
         while step > 1.1:
             improved = False
             for i in np.flatnonzero(shares):

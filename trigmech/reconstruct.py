@@ -1,4 +1,4 @@
-"""From released moments to a table-like distribution: marginals, a cloud, weights, and points that move."""
+"""From released moments to a distribution: marginals, a cloud of points, weights, and points that move."""
 
 import time
 from dataclasses import dataclass
@@ -10,12 +10,13 @@ from numpy.typing import NDArray
 from trigmech.basis import ChebyshevBasis
 from trigmech.denoise import shrink_columns, shrink_interactions
 from trigmech.features import Features
+from trigmech.fit import fit_cube
 from trigmech.marginals import Marginals, copula_correlation
 from trigmech.particles import descend, draw, reweight
 from trigmech.release import MomentRelease
 
 Array = NDArray[np.float64]
-Start = Literal["product", "copula"]
+Method = Literal["particles", "cloud", "atoms"]
 
 CLOUD = 4_096
 FIRST_POINTS = 2_048
@@ -23,97 +24,149 @@ FIRST_POINTS = 2_048
 # never a few points that carry all weight.
 TEMPER = 10.0
 JITTER = 0.02
+CLOUD_ITERATIONS = 200
+ATOM_SECONDS = 20.0
 ANCHOR_DEGREE = 12
 ANCHOR_SCALE = 0.05
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Reconstruction:
     """How a distribution was made from released moments.
 
     Parameters
     ----------
     points : ndarray (m, d)
-        Equally weighted, all different.
-    target, scales : ndarray (K,)
-        The moments that were fitted: the released ones after :mod:`trigmech.denoise`.
+    weights : ndarray (m,)
+    target : ndarray (K,)
+        What was fitted: the released moments after :mod:`trigmech.denoise`.
     misfit : float
-        Mean of ((mean of the points - target) / scale)^2.
+        Mean over the fitted functions of ((mean of the points - target) / scale)^2; 1 is the noise level.
     dependent : bool
         Whether any pair's released moments passed the noise test of the copula.
-    seconds : float
-    iterations : int
     status : str
+    iterations : int
+    seconds : float
     """
 
     points: Array
+    weights: Array
     target: Array
-    scales: Array
     misfit: float
     dependent: bool
-    seconds: float
-    iterations: int
     status: str
+    iterations: int
+    seconds: float
+
+    def __repr__(self) -> str:
+        return (f"Reconstruction(m={len(self.points)}, misfit={self.misfit:.3g}, {self.status} after {self.iterations} "
+                f"iterations and {self.seconds:.1f} s)")
 
 
-def reconstruct(release: MomentRelease, count: int, rng: np.random.Generator, *, denoise: bool = True,
-                copula: bool = True, weigh: bool = True, iterations: int = 80) -> Reconstruction:
-    """Return equally weighted points that explain released moments.
+def reconstruct(release: MomentRelease, count: int, rng: np.random.Generator, *, fit: Method = "particles",
+                denoise: bool = True, copula: bool = True, weigh: bool = True, iterations: int = 80,
+                costs: Array | None = None) -> Reconstruction:
+    """Return a distribution that explains released moments.
 
     Parameters
     ----------
     release : MomentRelease
-        Of features that begin with T_1, ..., T_p of all columns.
+        Of features that begin with T_1 of all columns, then T_2 of all columns, and so on up to T_p.
     count : int
-        m.
+        Points to return, for "particles".
     rng : numpy.random.Generator
+    fit : {"particles", "cloud", "atoms"}
+        "particles": points of equal weight, all different, that move until their means meet the target. "cloud": a
+        cloud that stays where it is, with the weights nearest to uniform that explain the moments. "atoms": the
+        weighted L1 program over the whole cube, at most K + 1 atoms; whole-row functions are left out of it, and it is
+        slow beyond some hundred functions.
     denoise, copula, weigh : bool
         Switch a step off, for comparisons.
     iterations : int
-        Of the descent; 0 leaves the points where they were drawn.
+        Limit of the descent of the particles.
+    costs : ndarray (K,), optional
+        What the misfit divides the deviations by; default the scales of the noise.
+
+    Returns
+    -------
+    Reconstruction
 
     Notes
     -----
-    Privacy: post-processing. Steps: (1) moments are shrunk by :mod:`trigmech.denoise`; (2) each column's maximum entropy
-    distribution; (3) a cloud, half with independent columns and half with a Gaussian copula if a pair passes its noise test;
-    (4) weights of minimum KL divergence at an enlarged noise; (5) m points are drawn and move until their means meet
-    the targets. Cost: K m some hundred times.
+    Privacy: post-processing. Steps: (1) moments are shrunk by :mod:`trigmech.denoise`; (2) each column's distribution
+    of maximum entropy; (3) a cloud, half with independent columns and half with a Gaussian copula if a pair passes its
+    noise test; (4) weights of minimum KL divergence, at an enlarged noise; (5) points are drawn and moved. Cost: m K
+    some hundred times, whatever n.
     """
     started = time.perf_counter()
     features = release.features
     index = features.basis.index
-    d, p = features.d, int((index.sum(axis=1) == index[:, 0])[: len(index)].sum())
-    singles = p * d
+    # The functions of one column come first, d for each degree.
+    singles = int(np.flatnonzero(np.append((index > 0).sum(axis=1) > 1, True))[0])
+    d, p = features.d, singles // features.d
     means, scales = release.means[:singles].reshape(p, d), release.scales[:singles].reshape(p, d)
     if denoise:
         means, scales = shrink_columns(means, scales)
     marginals = Marginals.fit(means, scales)
-    target, deviations = release.means.copy(), release.scales.copy()
-    target[:singles], deviations[:singles] = marginals.chebyshev_means(p).ravel(), scales.ravel()
+    target = release.means.copy()
+    deviations = release.scales.copy() if costs is None else costs
+    # What the columns' distributions could not follow of their noisy moments is noise.
+    target[:singles] = marginals.chebyshev_means(p).ravel() if denoise else means.ravel()
     if denoise and len(index) > singles:
         crossed = slice(singles, len(index))
-        target[crossed] = shrink_interactions(index[crossed], release.means[crossed], release.scales[crossed], marginals)
-    correlation = _correlation(index, target, deviations, marginals) if copula else None
-    if p > 1:
-        features, target, deviations = _anchored(features, target, deviations, marginals, p)
-    first = min(count, FIRST_POINTS)
-    if weigh and features.K > singles:
-        cloud = marginals.cloud(CLOUD, rng)
-        if correlation is not None:
-            cloud = np.vstack([cloud, marginals.cloud(CLOUD, rng, correlation)])
-        points = draw(cloud, reweight(features.evaluate(cloud), target, TEMPER * deviations), first, JITTER, rng)
+        target[crossed] = shrink_interactions(index[crossed], release.means[crossed], release.scales[crossed],
+                                              marginals)
+    if denoise and costs is None:
+        deviations[:singles] = scales.ravel()
+    correlation = _correlation(index, target, release.scales, marginals) if copula else None
+    cloud = marginals.cloud(CLOUD, rng)
+    if correlation is not None:
+        cloud = np.vstack([cloud, marginals.cloud(CLOUD, rng, correlation)])
+    even = np.full(len(cloud), 1.0 / len(cloud))
+    if fit == "atoms":
+        points, weights, status, used = _atoms(features, cloud, target, deviations, rng)
+    elif fit == "cloud":
+        points, status, used = cloud, "reweighted", CLOUD_ITERATIONS
+        weights = reweight(features.evaluate(cloud), target, deviations, CLOUD_ITERATIONS) if weigh else even
     else:
-        points = marginals.cloud(first, rng, correlation)
-    misfit, used, status = np.nan, 0, "not moved"
-    stages = [(first, iterations)] if first == count else [(first, iterations), (count, max(1, iterations // 4))]
-    for size, limit in stages:
-        if size > len(points):
-            points = draw(points, np.ones(len(points)), size, JITTER, rng)
-        if iterations:
-            moved = descend(features, points, target, deviations, limit)
-            points, misfit, used, status = moved.points, moved.misfit, used + moved.iterations, moved.status
-    return Reconstruction(points, target, deviations, misfit, correlation is not None, time.perf_counter() - started, used,
-                          status)
+        fitted, goal, tolerance = features, target, deviations
+        if denoise and p > 1:
+            fitted, goal, tolerance = _anchored(features, target, deviations, marginals, p)
+        if weigh and singles < features.K:
+            even = reweight(fitted.evaluate(cloud), goal, TEMPER * tolerance)
+        start = draw(cloud, even, min(count, FIRST_POINTS), JITTER, rng)
+        points, status, used = _particles(fitted, start, goal, tolerance, count, iterations, rng)
+        weights = np.full(count, 1.0 / count)
+    reached = weights @ features.evaluate(points) if fit != "particles" else features.means(points)
+    misfit = float((((reached - target) / deviations) ** 2).mean())
+    return Reconstruction(points, weights, target, misfit, correlation is not None, status, used,
+                          time.perf_counter() - started)
+
+
+def _particles(features: Features, points: Array, target: Array, scales: Array, count: int, iterations: int,
+               rng: np.random.Generator) -> tuple[Array, str, int]:
+    """Move the points; if more are asked for, split them and move all of them a little further."""
+    moved = descend(features, points, target, scales, iterations)
+    used = moved.iterations
+    if count > len(points):
+        split = draw(moved.points, np.ones(len(points)), count, JITTER, rng)
+        moved = descend(features, split, target, scales, max(1, iterations // 8))
+        used += moved.iterations
+    return moved.points, moved.status, used
+
+
+def _atoms(features: Features, start: Array, target: Array, scales: Array,
+           rng: np.random.Generator) -> tuple[Array, Array, str, int]:
+    """Return the L1 program's atoms over the cube, stopped well below the noise level."""
+    K = features.basis.K
+    basis = ChebyshevBasis(np.vstack([np.zeros((1, features.d), dtype=np.int64), features.basis.index]))
+    costs = np.append(1.0, 1.0 / scales[:K])
+    # E|noise| is sqrt(2/pi) of a standard deviation; a third of it took no longer on the data sets tried, and is
+    # closer.
+    top = float(costs.max())
+    fit = fit_cube(basis, np.append(1.0, target[:K]), start, costs / top, noise_level=K * 0.8 / 3.0 / top,
+                   time_limit=ATOM_SECONDS, rng=rng)
+    return fit.points, fit.weights, fit.status, fit.iterations
 
 
 def _anchored(features: Features, target: Array, scales: Array, marginals: Marginals,

@@ -7,13 +7,17 @@ import numpy as np
 
 from trigmech.budget import Budget, Ledger
 from trigmech.distribution import Distribution
+from trigmech.error_bars import PredictedError, predicted_error
 from trigmech.errors import BudgetError, InputError
 from trigmech.fit import Fit
-from trigmech.mechanisms import ImprovedTrigI, ImprovedTrigII, Mechanism
+from trigmech.mechanisms import Mechanism
+from trigmech.moment_mechanism import MomentMechanism
 from trigmech.noise import Noise, SimulatedNoise, SystemNoise
-from trigmech.release import Release
+from trigmech.reconstruct import Reconstruction
+from trigmech.release import MomentRelease, Release
 from trigmech.schema import Schema
 from trigmech.tables import library_of, like
+from trigmech.workload import Workload
 
 MAX_ROWS = 100_000_000
 
@@ -32,8 +36,9 @@ class Synthesis:
         Public; maps points back to the table's units.
     release : Release
         The noisy numbers that everything else was made from.
-    fit : Fit
-        Objective, certified gap, status and time of the linear program.
+    fit : Fit or Reconstruction
+        Of the thesis's mechanisms: objective, certified gap, status and time of the linear program. Of
+        :class:`trigmech.MomentMechanism`: what was fitted and how well.
     rows : int
         Default size of a sample.
     library : str, optional
@@ -43,14 +48,36 @@ class Synthesis:
     distribution: Distribution
     ledger: Ledger
     schema: Schema
-    release: Release
-    fit: Fit
+    release: Release | MomentRelease
+    fit: Fit | Reconstruction
     rows: int
     library: str | None
 
     def __repr__(self) -> str:
         what = "SIMULATED, not private" if self.ledger.simulated else f"proved {self.ledger.guarantee}-DP"
         return f"Synthesis({self.distribution!r}, {what})"
+
+    def predicted_error(self, workload: Workload, level: float = 0.95) -> PredictedError:
+        """Return error bars for a workload's answers, from the noise law and the fit alone.
+
+        Parameters
+        ----------
+        workload : Workload
+        level : float
+            Probability, between 0 and 1, with which each bound holds.
+
+        Returns
+        -------
+        PredictedError
+
+        Raises
+        ------
+        InputError
+            If the release was not by :class:`trigmech.MomentMechanism`.
+        """
+        if not (isinstance(self.release, MomentRelease) and isinstance(self.fit, Reconstruction)):
+            raise InputError("error bars are there for releases by MomentMechanism only")
+        return predicted_error(workload, self.release, self.fit, level)
 
     def sample(self, size: int | None = None, rng: np.random.Generator | None = None) -> Any:
         """Return a synthetic table of the type that came in.
@@ -89,7 +116,7 @@ def synthesize(table: Any, schema: Schema, budget: Budget, mechanism: Mechanism 
         Public names, bounds and kinds. Values outside the bounds are clipped.
     budget : Budget
     mechanism : Mechanism, optional
-        By default the best there is for the budget: `ImprovedTrigII`, or `ImprovedTrigI` at delta = 0.
+        Default: :class:`trigmech.MomentMechanism`, the best there is.
     rng : numpy.random.Generator, optional
         Makes the run a repeatable *simulation*, and the ledger says so. Leave it out for a real release: noise then
         comes from OpenDP's samplers and the operating system's entropy.
@@ -119,9 +146,9 @@ def synthesize(table: Any, schema: Schema, budget: Budget, mechanism: Mechanism 
     if rng is not None and not isinstance(rng, np.random.Generator):
         raise InputError(f"rng must be a numpy.random.Generator, not {type(rng).__name__}")
     if mechanism is None:
-        mechanism = ImprovedTrigII() if budget.delta > 0 else ImprovedTrigI()
+        mechanism = MomentMechanism()
     if isinstance(mechanism, type) or not isinstance(mechanism, Mechanism):
-        raise InputError(f"mechanism must be a mechanism such as ImprovedTrigII(), not {mechanism!r}")
+        raise InputError(f"mechanism must be a mechanism such as MomentMechanism(), not {mechanism!r}")
     X = schema.to_cube(table)
     noise: Noise
     if rng is None:

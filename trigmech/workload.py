@@ -29,6 +29,11 @@ CENTERS_PER_CHUNK = 256
 POLYNOMIALS_PER_BLOCK = 64
 # The Chebyshev coefficients of narrower kernels would need matrices of more than a thousand rows.
 NARROWEST_WIDTH = 0.01
+# Of coefficients of drawn kernels: at most so many queries at once, for which all columns' coefficients take at most
+# 16 megabytes, and so many products at once that those of all centres take two.
+QUERIES_PER_BLOCK = 64
+COLUMN_NUMBERS_PER_BLOCK = 2**21
+PRODUCT_NUMBERS_PER_BLOCK = 2**18
 
 
 @runtime_checkable
@@ -77,6 +82,33 @@ class Workload(Family, Protocol):
 
     def answers(self, points: ArrayLike, weights: ArrayLike | None = None) -> Array:
         """Return the exact answers on weighted points; by default all weigh 1/n."""
+        ...
+
+    def coefficients(self, index: ArrayLike, start: int = 0, stop: int | None = None) -> Array:
+        """Return the Chebyshev coefficients of the queries that were drawn.
+
+        Parameters
+        ----------
+        index : array_like (K, d) of int
+            The r, at least 0, of the products phi_r(x) = T_{r_1}(x_1) ... T_{r_d}(x_d).
+        start, stop : int
+            Of which queries, in the order of the rows of the answers; default all. 0 <= start <= stop <= queries.
+
+        Returns
+        -------
+        ndarray (stop - start, parts, K)
+            The c_r of each query f = sum_r c_r phi_r, so that the answer on weighted points is sum_r c_r E phi_r.
+            Parts are the columns of the answers.
+
+        Raises
+        ------
+        InputError
+            If the index, start or stop breaks a rule above.
+
+        Notes
+        -----
+        Privacy: none is touched; the queries are public.
+        """
         ...
 
     def errors(self, table: ArrayLike, distribution: Distribution) -> Array:
@@ -182,6 +214,66 @@ class GaussianKernels(Workload):
 
         means = np.concatenate(list(in_order(work, centers.shape[1], CENTERS_PER_CHUNK)))
         return np.einsum("qj,qjw->qw", parts, means[numbers])
+
+    def coefficients(self, index: ArrayLike, start: int = 0, stop: int | None = None) -> Array:
+        """Return the drawn queries' coefficients (stop - start, len(widths), K); see :meth:`Workload.coefficients`.
+
+        Raises
+        ------
+        InputError
+            If the index is not (K, d) integers that are at least 0, not 0 <= start <= stop <= n_queries, or a width is
+            below 0.01.
+
+        Notes
+        -----
+        That of phi_r is sum_j a_j prod_i c_{r_i}(y_ij), computed as a_j prod_i c_0(y_ij) times the c_{r_i} / c_0 of the
+        columns with r_i > 0. A kernel is positive, so c_0 is and |c_m| <= 2 c_0, and no product overflows. Each c_m is
+        right to about 1e-15, so what is smaller than that times prod_i c_0 is rounding, or 0.
+
+        Cost: for each query, centre and width as many multiplications as there are r_i > 0 in the index, and d
+        polynomials for each degree that occurs. Memory beyond the result does not grow with the number of queries. The
+        same bits for any number of threads.
+        """
+        index = _multi_indices(index, self.d)
+        start, stop = _span(start, stop, self.n_queries)
+        centers, numbers, parts = self._queries
+        d, J, K = self.d, self.n_centers, len(index)
+        # By the number of columns with r_i > 0, falling, so that those with a next one are always the first.
+        counts = (index > 0).sum(axis=1)
+        order = np.argsort(-counts, kind="stable")
+        which, column = np.nonzero(index[order])
+        counts = counts[order]
+        place = np.arange(len(which)) - (np.cumsum(counts) - counts)[which]
+        alive = [int((counts > t).sum()) for t in range(counts.max(initial=0))]
+        plans = []
+        for width in self.widths:
+            expansion, rows = _expansion(width, index)
+            # Where c_m / c_0 of one column stands among those of all degrees and columns.
+            factors = np.zeros((len(alive), K), dtype=np.int64)
+            factors[place, which] = (rows[order[which], column] - 1) * d + column
+            plans.append((expansion, factors))
+        out = np.empty((stop - start, len(self.widths), K))
+
+        def work(first: int, last: int) -> None:
+            # Queries run fastest, so that sums over the centres of a query are sums of whole rows.
+            chosen = slice(start + first, start + last)
+            y, shares = centers[:, numbers[chosen].T], parts[chosen].T
+            rows = max(1, PRODUCT_NUMBERS_PER_BLOCK // shares.size)
+            for w, (expansion, factors) in enumerate(plans):
+                values = _kernel_values(expansion, y)
+                scales = (shares * values[0].prod(axis=0)).ravel()
+                ratios = (values[1:] / values[0]).reshape(-1, len(scales))
+                for at in range(0, K, rows):
+                    product = np.tile(scales, (min(rows, K - at), 1))
+                    for t, count in enumerate(alive):
+                        going = max(0, min(count - at, len(product)))
+                        product[:going] *= ratios[factors[t, at : at + going]]
+                    out[first:last, w, order[at : at + rows]] = product.reshape(len(product), J, -1).sum(axis=1).T
+
+        largest = J * d * max(sum(expansion.shape) for expansion, _ in plans)
+        for _ in in_order(work, stop - start, max(1, min(QUERIES_PER_BLOCK, COLUMN_NUMBERS_PER_BLOCK // largest))):
+            pass
+        return out
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -302,6 +394,26 @@ class PairKernels(Workload):
 
         return np.concatenate(list(in_order(work, self.n_queries, CENTERS_PER_CHUNK)))
 
+    def coefficients(self, index: ArrayLike, start: int = 0, stop: int | None = None) -> Array:
+        """Return the drawn queries' coefficients (stop - start, len(widths), K); see :meth:`Workload.coefficients`.
+
+        That of phi_r is c_{r_i}(y_i) c_{r_j}(y_j) for the pair (i, j), and 0 if another column has r > 0; right as
+        those of :meth:`GaussianKernels.coefficients` are, and refused for the same reasons.
+        """
+        index = _multi_indices(index, self.d)
+        start, stop = _span(start, stop, self.n_queries)
+        columns, centers = self._queries
+        counts = (index > 0).sum(axis=1)
+        out = np.empty((stop - start, len(self.widths), len(index)))
+        for w, width in enumerate(self.widths):
+            expansion, rows = _expansion(width, index)
+            values_of = _kernel_values(expansion, centers[start:stop]).transpose(1, 2, 0)
+            for q, (pair, values) in enumerate(zip(columns[start:stop], values_of, strict=True)):
+                first, second = rows[:, pair].T
+                inside = counts == (first > 0).astype(np.int64) + (second > 0)
+                out[q, w] = np.where(inside, values[0, first] * values[1, second], 0.0)
+        return out
+
     @property
     def labels(self) -> tuple[str, ...]:
         """One short text for each width."""
@@ -350,6 +462,27 @@ class SecondMoments(Workload):
         for part in in_order(work, len(points), 2**14):
             total += part
         return total[np.triu_indices(self.d)][:, None]
+
+    def coefficients(self, index: ArrayLike, start: int = 0, stop: int | None = None) -> Array:
+        """Return the coefficients (stop - start, 1, K); see :meth:`Workload.coefficients`.
+
+        They are those of x_i x_j = T_1 T_1 and of x_i^2 = (1 + T_2) / 2.
+        """
+        index = _multi_indices(index, self.d)
+        rows, columns = np.triu_indices(self.d)
+        start, stop = _span(start, stop, len(rows))
+        rows, columns = rows[start:stop], columns[start:stop]
+        out = np.zeros((stop - start, 1, len(index)))
+        out[:, 0] = 0.5 * np.outer(rows == columns, (index == 0).all(axis=1))
+        # Capped, because the sum of huge degrees can wrap around to 2.
+        quadratic = np.flatnonzero(np.minimum(index, 3).sum(axis=1) == 2)
+        used = index[quadratic] > 0
+        first, last = used.argmax(axis=1), self.d - 1 - used[:, ::-1].argmax(axis=1)
+        # Before the pairs (i, j) stand the i rows of the triangle above.
+        query = first * self.d - first * (first - 1) // 2 + last - first - start
+        own = (query >= 0) & (query < stop - start)
+        out[query[own], 0, quadratic[own]] = np.where(first == last, 0.5, 1.0)[own]
+        return out
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -411,7 +544,7 @@ class Polynomials(Workload):
     def _basis(self) -> ChebyshevBasis:
         return ChebyshevBasis(ChebyshevBasis.total_degree(self.d, self.degree).index[1:])
 
-    def _coefficients(self) -> Iterator[Array]:
+    def _drawn(self) -> Iterator[Array]:
         """Yield the coefficients (queries, N), block by block."""
         rng = np.random.default_rng(self.seed)
         for start in range(0, self.n_queries, POLYNOMIALS_PER_BLOCK):
@@ -434,7 +567,39 @@ class Polynomials(Workload):
         moments = np.zeros(self._count)
         for part in in_order(work, len(points), min(2**14, max(256, 2**20 // self._count))):
             moments += part
-        return np.concatenate([block @ moments for block in self._coefficients()])[:, None]
+        return np.concatenate([block @ moments for block in self._drawn()])[:, None]
+
+    def coefficients(self, index: ArrayLike, start: int = 0, stop: int | None = None) -> Array:
+        """Return the coefficients (stop - start, 1, K) of the drawn queries; see :meth:`Workload.coefficients`.
+
+        Notes
+        -----
+        They are the numbers that were drawn, and 0 for the constant and above the degree. Cost: min(stop + 63,
+        n_queries) N normal numbers, because those of earlier queries are drawn first.
+        """
+        index = _multi_indices(index, self.d)
+        start, stop = _span(start, stop, self.n_queries)
+        # Capped, because the sum of huge degrees can wrap around to a small one.
+        total = np.minimum(index, self.degree + 1).sum(axis=1)
+        inside = np.flatnonzero((total >= 1) & (total <= self.degree))
+        wanted: dict[bytes, int] = {}
+        places = np.array([wanted.setdefault(r.tobytes(), len(wanted)) for r in index[inside].astype(np.int16)],
+                          dtype=np.int64)
+        own = np.zeros(len(wanted), dtype=np.int64)
+        for n, r in enumerate(self._basis.index.astype(np.int16)):
+            place = wanted.get(r.tobytes())
+            if place is not None:
+                own[place] = n
+        out = np.zeros((stop - start, 1, len(index)))
+        first = 0
+        for block in self._drawn():
+            if first >= stop:
+                break
+            here = block[max(0, start - first) : stop - first]
+            at = max(0, first - start)
+            out[at : at + len(here), 0, inside] = here[:, own[places]]
+            first += len(block)
+        return out
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -551,6 +716,23 @@ class Smooth(Workload):
         """
         return np.array([[np.linalg.norm(Workload.errors(self, table, distribution))]])
 
+    def coefficients(self, index: ArrayLike, start: int = 0, stop: int | None = None) -> Array:
+        """Return the coefficients (stop - start, 1, K) of |r|^(-k) phi_r; see :meth:`Workload.coefficients`.
+
+        They are those of the extreme single products whose means the answers are, each |r|^(-k) for its own r and 0
+        for all others, and not of a drawn function of the class: there is none.
+        """
+        index = _multi_indices(index, self.d)
+        start, stop = _span(start, stop, (self.degree + 1) ** self.d - 1)
+        size = self.degree + 1
+        # Beyond the truncation there is no query; those indices stand for the constant, which has none either.
+        within = np.where((index <= self.degree).all(axis=1, keepdims=True), index, 0)
+        query = within @ size ** np.arange(self.d - 1, -1, -1, dtype=np.int64) - 1
+        own = np.flatnonzero((query >= start) & (query < stop))
+        out = np.zeros((stop - start, 1, len(index)))
+        out[query[own] - start, 0, own] = self._scales[query[own]]
+        return out
+
     @property
     def labels(self) -> tuple[str, ...]:
         """One short text for the only part."""
@@ -612,10 +794,7 @@ def _kernel_coefficients(width: float) -> tuple[Array, Array]:
     polynomial of degree D in y. Hence D + 1 nodes are exact: Gauss-Chebyshev in x (what is aliased comes from degrees
     above D) and Gauss-Legendre in y (c_m^2 has degree 2 D).
     """
-    if not width >= NARROWEST_WIDTH:
-        raise InputError(f"the Chebyshev coefficients of kernels are for widths of at least {NARROWEST_WIDTH}; "
-                         f"given {width}")
-    size = math.ceil(10.0 / width) + 31
+    size = _coefficient_count(width)
     angles = (np.arange(size) + 0.5) * (math.pi / size)
     centers, parts = np.polynomial.legendre.leggauss(size)
     kernel = np.exp(-0.5 * ((np.cos(angles)[:, None] - centers) / width) ** 2)
@@ -627,6 +806,60 @@ def _kernel_coefficients(width: float) -> tuple[Array, Array]:
     means.setflags(write=False)
     squares.setflags(write=False)
     return means, squares
+
+
+def _coefficient_count(width: float) -> int:
+    """Return how many coefficients of a kernel are told from 0; see :func:`_kernel_coefficients`."""
+    if not width >= NARROWEST_WIDTH:
+        raise InputError(f"the Chebyshev coefficients of kernels are for widths of at least {NARROWEST_WIDTH}; "
+                         f"given {width}")
+    return math.ceil(10.0 / width) + 31
+
+
+@lru_cache(maxsize=32)
+def _kernel_expansion(width: float) -> Array:
+    """Return M (D + 1, L) with exp(-(x - y)^2 / (2 s^2)) = sum_ml M_ml T_m(x) T_l(y), so that c_m = sum_l M_ml T_l.
+
+    By Gauss-Chebyshev in x and in y, exact for the reason that :func:`_kernel_coefficients` tells. Of the l those
+    are left out beyond which all |M_ml| < 1e-16: wide kernels need far fewer than the D + 1.
+    """
+    size = _coefficient_count(width)
+    angles = (np.arange(size) + 0.5) * (math.pi / size)
+    nodes = np.cos(angles)
+    transform = np.cos(np.arange(size)[:, None] * angles) * (2.0 / size)
+    transform[0] *= 0.5
+    expansion = transform @ np.exp(-0.5 * ((nodes[:, None] - nodes) / width) ** 2) @ transform.T
+    # c_m(-y) = (-1)^m c_m(y)
+    expansion[::2, 1::2] = 0.0
+    expansion[1::2, ::2] = 0.0
+    needed = np.flatnonzero(np.abs(expansion).max(axis=0) >= 1e-16)[-1] + 1
+    expansion = np.ascontiguousarray(expansion[:, :needed])
+    expansion.setflags(write=False)
+    return expansion
+
+
+def _expansion(width: float, index: NDArray[np.int64]) -> tuple[Array, NDArray[np.int64]]:
+    """Return the rows (U, L) of the kernel's expansion for the degrees that occur, 0 always and first, and for each
+    entry of the index (K, d) the number of its row."""
+    whole = _kernel_expansion(width)
+    index = np.minimum(index, len(whole))
+    occurs = np.zeros(len(whole) + 1, dtype=np.bool_)
+    occurs[0] = True
+    occurs[index] = True
+    # Degrees beyond the last have one more row, of zeros.
+    return np.append(whole, np.zeros((1, whole.shape[1])), axis=0)[occurs], (np.cumsum(occurs) - 1)[index]
+
+
+def _kernel_values(expansion: Array, y: Array) -> Array:
+    """Return the c_m(y) (U, *shape of y) for the rows of an expansion."""
+    values = np.empty((expansion.shape[1], y.size))
+    values[0] = 1.0
+    values[1:2] = y.ravel()
+    double = 2.0 * y.ravel()
+    for degree in range(2, len(values)):
+        np.multiply(double, values[degree - 1], out=values[degree])
+        values[degree] -= values[degree - 2]
+    return (expansion @ values).reshape(len(expansion), *y.shape)
 
 
 def _products(factors: Array, index: NDArray[np.int64]) -> Array:
@@ -726,6 +959,16 @@ def _multi_indices(index: ArrayLike, d: int) -> NDArray[np.int64]:
     if (array < 0).any():
         raise InputError("index must hold integers that are at least 0; one is negative")
     return array
+
+
+def _span(start: int, stop: int | None, count: int) -> tuple[int, int]:
+    """Return the first query and the one after the last."""
+    stop = count if stop is None else stop
+    _check_integers(0, start=start, stop=stop)
+    if not start <= stop <= count:
+        raise InputError(f"of {count} queries, start and stop must be 0 <= start <= stop <= {count}; "
+                         f"given {start} and {stop}")
+    return int(start), int(stop)
 
 
 def _check_integers(least: int, **arguments: int) -> None:

@@ -1,0 +1,96 @@
+"""How wrong a release's answers may be, from public things alone: the noise law, the fit, and stated priors.
+
+The error of a query f = sum_r c_r phi_r is sum_r c_r (E_table phi_r - E_fit phi_r). Of a measured moment, the table's
+mean is taken as normal about the fitted target, with the variance s^2 t^2 / (s^2 + t^2) of a normal mean with prior
+deviation t measured with noise s; what the fit did not reach of the target is known and added. What was not measured
+adds the variance that the planner supposes (`planner.prior_single`, `prior_pair`, and so on). The normal law is exact
+for Gaussian noise and t large; elsewhere it is a model, and experiments/coverage holds it against the truth.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trigmech.errors import InputError
+from trigmech.planner import prior_deviations, unmeasured_variances
+from trigmech.reconstruct import Reconstruction
+from trigmech.release import MomentRelease
+from trigmech.workload import Workload
+
+Array = NDArray[np.float64]
+
+QUERIES_AT_A_TIME = 128
+
+
+@dataclass(frozen=True, eq=False)
+class PredictedError:
+    """Error bars of a workload's answers.
+
+    Parameters
+    ----------
+    level : float
+        The stated probability.
+    deviation : ndarray (queries, parts)
+        Standard deviation of each query's error.
+    bound : ndarray (queries, parts)
+        Each query's absolute error is at most this, with probability ``level``.
+    worst : ndarray (parts,)
+        The largest absolute error of a part's queries is at most this, with probability ``level``.
+    """
+
+    level: float
+    deviation: Array
+    bound: Array
+    worst: Array
+
+
+def predicted_error(workload: Workload, release: MomentRelease, fit: Reconstruction,
+                    level: float = 0.95) -> PredictedError:
+    """Return error bars for the answers of a fitted distribution.
+
+    Parameters
+    ----------
+    workload : Workload
+        Of as many columns as the release.
+    release : MomentRelease
+    fit : Reconstruction
+        Made from the release.
+    level : float
+        Between 0 and 1.
+
+    Returns
+    -------
+    PredictedError
+
+    Notes
+    -----
+    Privacy: post-processing. The bound of the worst is by Bonferroni over the queries, hence cautious. Cost: the
+    coefficients, queries times K for each part.
+    """
+    from scipy.special import ndtri
+
+    if not 0.0 < level < 1.0:
+        raise InputError(f"level must be between 0 and 1, not {level!r}")
+    if workload.d != release.features.d:
+        raise InputError(f"the workload is of {workload.d} columns, the release of {release.features.d}")
+    index = release.features.basis.index
+    K = len(index)
+    scales, prior = release.scales[:K], prior_deviations(index)
+    variances = scales**2 * prior**2 / (scales**2 + prior**2)
+    values = release.features.basis.evaluate(fit.points)
+    missed = fit.target[:K] - fit.weights @ values
+    rest = unmeasured_variances(release.features, workload)
+    deviations, offsets = [], []
+    start = 0
+    while True:
+        part = workload.coefficients(index, start, start + QUERIES_AT_A_TIME)
+        if not len(part):
+            break
+        deviations.append(np.sqrt(np.square(part) @ variances + rest))
+        offsets.append(np.abs(part @ missed))
+        start += len(part)
+    deviation, offset = np.concatenate(deviations), np.concatenate(offsets)
+    single = float(ndtri((1.0 + level) / 2.0))
+    all_queries = float(ndtri(1.0 - (1.0 - level) / (2.0 * len(deviation))))
+    return PredictedError(level, deviation, offset + single * deviation, (offset + all_queries * deviation).max(axis=0))
