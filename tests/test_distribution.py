@@ -53,23 +53,38 @@ def test_expect_wants_one_value_or_row_for_each_point(f):
 # Draws
 
 
-def test_points_are_drawn_as_often_as_they_weigh_no_better_and_no_worse():
+def test_points_are_drawn_as_often_as_they_weigh_but_for_whole_rows():
+    distribution = example()
+    for size in (1, 7, 40, 1001):
+        drawn = counts(distribution, distribution.sample(size, np.random.default_rng(2)))
+        assert drawn.sum() == size
+        assert (np.abs(drawn - size * distribution.weights) < 1.0).all()
+        assert drawn[7] == 0
+
+
+def first_rows(distribution, draws=20_000):
+    rng = np.random.default_rng(3)
+    return counts(distribution, np.vstack([distribution.sample(5, rng)[:1] for _ in range(draws)]))
+
+
+def test_each_row_by_itself_follows_the_distribution():
     # 39 points of positive weight: the two-sided chi-square test fails by chance less than once in 1e9.
     distribution = example()
-    drawn = counts(distribution, distribution.sample(DRAWS, np.random.default_rng(2)))
     possible = distribution.weights > 0
-    assert drawn[~possible].sum() == 0
+    drawn = first_rows(distribution)
     assert oracles.frequencies_p(drawn[possible], distribution.weights[possible]) > 1e-10
-
-
-def test_that_test_fails_for_weights_off_by_a_twentieth_and_for_draws_that_are_not_independent():
-    distribution = example()
-    possible = distribution.weights > 0
-    off = distribution.weights * np.where(np.arange(M) % 2, 1.05, 0.95)
-    planted = counts(distribution, example(off / off.sum()).sample(DRAWS, np.random.default_rng(2)))
+    off = distribution.weights * np.where(np.arange(M) % 2, 1.2, 0.8)
+    planted = first_rows(example(off / off.sum()))
     assert oracles.frequencies_p(planted[possible], distribution.weights[possible]) < 1e-10
-    regular = np.round(DRAWS * distribution.weights[possible])
-    assert oracles.frequencies_p(regular, distribution.weights[possible]) < 1e-10
+
+
+def test_sampled_means_err_far_less_than_those_of_independent_draws():
+    distribution = example()
+    rng = np.random.default_rng(4)
+    exact = distribution.expect(lambda points: points)
+    errors = [distribution.sample(400, rng).mean(axis=0) - exact for _ in range(50)]
+    independent = [distribution.points[rng.choice(M, 400, p=distribution.weights)].mean(axis=0) - exact for _ in range(50)]
+    assert np.square(errors).mean() < 0.1 * np.square(independent).mean()
 
 
 def test_no_draws_are_no_rows():

@@ -5,9 +5,11 @@ a sum has the same bits on one thread and on many.
 """
 
 import os
+import threading
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from functools import cache
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -23,6 +25,17 @@ def thread_count() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+@cache
+def _pool(threads: int) -> ThreadPoolExecutor:
+    """Return the pool of this process; starting threads anew for each call would take longer than most calls."""
+    return ThreadPoolExecutor(threads, thread_name_prefix="trigmech")
+
+
+if hasattr(os, "register_at_fork"):
+    # Threads do not survive a fork; the child makes its own.
+    os.register_at_fork(after_in_child=_pool.cache_clear)
+
+
 def in_order(work: Callable[[int, int], T], rows: int, size: int) -> Iterator[T]:
     """Yield ``work(start, stop)`` for consecutive chunks of at most ``size`` rows, in order.
 
@@ -30,15 +43,22 @@ def in_order(work: Callable[[int, int], T], rows: int, size: int) -> Iterator[T]
     """
     spans = ((start, min(start + size, rows)) for start in range(0, rows, size))
     threads = thread_count()
-    if threads == 1 or rows <= size:
+    # Work that calls this in its turn is already on one of the threads, and must not wait for them.
+    if threads == 1 or rows <= size or threading.current_thread().name.startswith("trigmech"):
         for start, stop in spans:
             yield work(start, stop)
         return
     waiting: deque[Future[T]] = deque()
-    with ThreadPoolExecutor(threads) as pool:
+    pool = _pool(threads)
+    try:
         for start, stop in spans:
             waiting.append(pool.submit(work, start, stop))
             if len(waiting) >= 2 * threads:
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
+    finally:
+        # After an error, or when the caller stops listening, nothing goes on behind its back.
+        for future in waiting:
+            future.cancel()
+        wait(waiting)

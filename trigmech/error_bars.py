@@ -82,14 +82,11 @@ def predicted_error(workload: Workload, release: MomentRelease, fit: Reconstruct
     missed = fit.target[:K] - fit.weights @ values
     rest = unmeasured_variances(release.features, workload)
     deviations, offsets = [], []
-    start = 0
-    while True:
-        part = workload.coefficients(index, start, start + QUERIES_AT_A_TIME)
-        if not len(part):
-            break
+    queries = len(workload.answers(np.zeros((1, workload.d))))
+    for start in range(0, queries, QUERIES_AT_A_TIME):
+        part = workload.coefficients(index, start, min(start + QUERIES_AT_A_TIME, queries))
         deviations.append(np.sqrt(np.square(part) @ variances + rest))
         offsets.append(np.abs(part @ missed))
-        start += len(part)
     deviation, offset = np.concatenate(deviations), np.concatenate(offsets)
     single = float(ndtri((1.0 + level) / 2.0))
     all_queries = float(ndtri(1.0 - (1.0 - level) / (2.0 * len(deviation))))

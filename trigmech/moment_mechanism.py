@@ -126,7 +126,8 @@ class MomentMechanism:
         if workload.d != d:
             raise InputError(f"the workload is of {workload.d} columns, the table of {d}")
         return plan_moments(n, d, budget, workload, degree=self.degree, pair_degree=self.pair_degree,
-                            triples=self.triples, whole_row=self.whole_row, weighted=self.weighted, max_functions=self.max_functions)
+                            triples=self.triples, whole_row=self.whole_row, weighted=self.weighted,
+                            max_functions=self.max_functions)
 
     def run(self, X: NDArray[np.float64], budget: Budget, ledger: Ledger, noise: Noise,
             rng: np.random.Generator) -> Outcome:

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trigmech.errors import InputError
+from trigmech.distribution import systematic
 from trigmech.features import FunctionSet
 from trigmech.tables import numbers
 
@@ -113,41 +114,6 @@ def draw(points: Array, weights: Array, count: int, jitter: float, rng: np.rando
     if not 0.0 <= jitter < np.inf:
         raise InputError(f"jitter must be at least 0 and finite, not {jitter!r}")
     return _shaken(points[systematic(weights, count, rng)], jitter, rng)
-
-
-def systematic(weights: Array, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Return ``count`` indices, index i floor or ceil of count w_i / sum w times.
-
-    The expected number is count w_i / sum w exactly. The indices come in random order, but for equal ones, which stand
-    side by side.
-
-    Parameters
-    ----------
-    weights : ndarray (m,)
-        At least 0, not all 0.
-    count : int
-        At least 1.
-    rng : numpy.random.Generator
-
-    Returns
-    -------
-    ndarray (count,) of int
-
-    Raises
-    ------
-    InputError
-        If an argument is out of its range.
-    """
-    weights = numbers("weights", weights, "m")
-    if not (np.isfinite(weights).all() and (weights >= 0.0).all() and (weights > 0.0).any()):
-        raise InputError("weights must be finite, at least 0, and not all 0")
-    if not (isinstance(count, int | np.integer) and count >= 1):
-        raise InputError(f"count must be a positive integer, not {count!r}")
-    # Without the shuffle, evenly spaced positions would pick from a low-discrepancy sequence those of one corner.
-    order = rng.permutation(len(weights))
-    cumulative = np.cumsum(weights[order])
-    positions = (np.arange(count) + rng.random()) * (cumulative[-1] / count)
-    return order[np.minimum(np.searchsorted(cumulative, positions, side="right"), len(weights) - 1)]
 
 
 def descend(functions: FunctionSet, points: Array, target: Array, scales: Array, iterations: int = 80,

@@ -49,6 +49,7 @@ PAIR_DEGREES = (0, 1, 2, 3, 4, 5, 6, 8)
 PROFILE_DEGREE = 8
 PRIOR_COHERENT = 0.1
 PRIOR_TRIPLE = 0.08
+LEAST_USE = 1e-9
 
 _PROOF = "trigmech.planner, trigmech.sensitivity"
 
@@ -170,11 +171,12 @@ class _Levels:
 class _Problem:
     """What is known before the release, and the error that a design would leave."""
 
-    def __init__(self, n: int, d: int, budget: Budget, workload: Family, weighted: bool = True) -> None:
+    def __init__(self, n: int, d: int, budget: Budget, workload: Family, weighted: bool = True,
+                 degree: int | None = None, pair_degree: int | None = None) -> None:
         self.n, self.d, self.budget, self.weighted = n, d, budget, weighted
         self.labels = workload.labels
         self.pairs, self.threes = math.comb(d, 2), math.comb(d, 3)
-        p, q = DEGREES[-1], PAIR_DEGREES[-1] if d > 1 else 0
+        p, q = max(DEGREES[-1], degree or 0), max(PAIR_DEGREES[-1], pair_degree or 0) if d > 1 else 0
         single = np.zeros((p, d), dtype=np.int64)
         single[:, 0] = np.arange(1, p + 1)
         self.single = d * workload.importance(single)
@@ -300,10 +302,11 @@ def plan_moments(n: int, d: int, budget: Budget, workload: Family, *, degree: in
     -----
     Privacy: public numbers only. Cost: some hundred sensitivities, below a second.
     """
-    problem = _Problem(n, d, budget, workload, weighted)
+    _check(n, d, workload, degree, pair_degree)
+    problem = _Problem(n, d, budget, workload, weighted, degree, pair_degree)
     measurable = [f for f, profile in enumerate(problem.profiles) if profile is not None]
     degrees = DEGREES if degree is None else (degree,)
-    pair_degrees = (PAIR_DEGREES if d > 1 else (0,)) if pair_degree is None else (pair_degree,)
+    pair_degrees = (0,) if d == 1 else PAIR_DEGREES if pair_degree is None else (pair_degree,)
     with_triples = (False, True) if triples is None else (triples,)
     wholes: tuple[int | None, ...] = {None: (None, *measurable), True: tuple(measurable), False: (None,)}[whole_row]
     if d < 3:
@@ -335,6 +338,16 @@ def plan_moments(n: int, d: int, budget: Budget, workload: Family, *, degree: in
         problem.errors(best.noise, best.shape.whole), problem.errors(problem.nothing())))
     return Design(features, best.shape.p, best.shape.q, best.shape.triples, bool(profiles), best.blocks(features),
                   predicted, baseline)
+
+
+def _check(n: int, d: int, workload: Family, degree: int | None, pair_degree: int | None) -> None:
+    for name, value, least in (("n", n, 2), ("d", d, 1), ("degree", degree, 1), ("pair_degree", pair_degree, 0)):
+        if value is None and name.endswith("degree"):
+            continue
+        if isinstance(value, bool) or not (isinstance(value, int | np.integer) and value >= least):
+            raise InputError(f"{name} must be an integer that is at least {least}, not {value!r}")
+    if workload.d != d:
+        raise InputError(f"the workload is of {workload.d} columns, the table of {d}")
 
 
 def _neighbours(shape: _Shape, wholes: Sequence[int | None]) -> list[_Shape]:
@@ -446,12 +459,16 @@ def _weighted(problem: _Problem, shape: _Shape, power: float, deviation: Callabl
         if not problem.weighted:
             return _Levels(np.ones(shape.p), np.ones((shape.q, shape.q)), 1.0, 1.0)
         use = problem.use(shape, variances)
-        top = float(use.single.max())
+        top = max(float(use.single.max()), float(use.pair.max(initial=0.0)), use.triple, use.whole, 1e-300)
+
+        def root(values: Any) -> Any:
+            # What is of no use is measured a little nonetheless: without a weight it could not be divided by it.
+            return np.maximum(values / top, LEAST_USE) ** (1.0 / power)
+
         # Pairs' weights are products of one factor a degree, as the sensitivity's proof needs them.
-        factor = np.sqrt((np.diag(use.pair) / top) ** (1.0 / power))
-        return _Levels(np.maximum(use.single / top, 1e-9) ** (1.0 / power), np.outer(factor, factor),
-                       (use.triple / top) ** (1.0 / power) if shape.triples else 0.0,
-                       (use.whole / top) ** (1.0 / power) if shape.whole is not None else 0.0)
+        factor = np.sqrt(root(np.diag(use.pair)))
+        return _Levels(root(use.single), np.outer(factor, factor), float(root(use.triple)) if shape.triples else 0.0,
+                       float(root(use.whole)) if shape.whole is not None else 0.0)
 
     def refine(weights: _Levels) -> _Trial:
         """Try each group at other multiples of its weight until nothing improves."""

@@ -6,6 +6,7 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from trigmech.basis import ChebyshevBasis
 from trigmech.denoise import shrink_columns, shrink_interactions
@@ -24,6 +25,7 @@ FIRST_POINTS = 2_048
 # never a few points that carry all weight.
 TEMPER = 10.0
 JITTER = 0.02
+START_ITERATIONS = 40
 CLOUD_ITERATIONS = 200
 ATOM_SECONDS = 20.0
 ANCHOR_DEGREE = 12
@@ -98,6 +100,13 @@ def reconstruct(release: MomentRelease, count: int, rng: np.random.Generator, *,
     noise test; (4) weights of minimum KL divergence, at an enlarged noise; (5) points are drawn and moved. Cost: m K
     some hundred times, whatever n.
     """
+    # Products of BLAS are few and small here; its threads would only stand in the way of the package's own.
+    with threadpool_limits(1, user_api="blas"):
+        return _reconstruct(release, count, rng, fit, denoise, copula, weigh, iterations, costs)
+
+
+def _reconstruct(release: MomentRelease, count: int, rng: np.random.Generator, fit: Method, denoise: bool, copula: bool,
+                 weigh: bool, iterations: int, costs: Array | None) -> Reconstruction:
     started = time.perf_counter()
     features = release.features
     index = features.basis.index
@@ -133,7 +142,7 @@ def reconstruct(release: MomentRelease, count: int, rng: np.random.Generator, *,
         if denoise and p > 1:
             fitted, goal, tolerance = _anchored(features, target, deviations, marginals, p)
         if weigh and singles < features.K:
-            even = reweight(fitted.evaluate(cloud), goal, TEMPER * tolerance)
+            even = reweight(fitted.evaluate(cloud), goal, TEMPER * tolerance, START_ITERATIONS)
         start = draw(cloud, even, min(count, FIRST_POINTS), JITTER, rng)
         points, status, used = _particles(fitted, start, goal, tolerance, count, iterations, rng)
         weights = np.full(count, 1.0 / count)

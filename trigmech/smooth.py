@@ -80,7 +80,7 @@ def plan_smooth(n: int, d: int, budget: Budget, smoothness: float, max_functions
     index = ChebyshevBasis.tensor(d, m + 1).index[1:]
     # Columns first, degree by degree, as the reconstruction wants them.
     several = (index > 0).sum(axis=1) > 1
-    index = index[np.lexsort((-index.argmax(axis=1), index.max(axis=1), several))]
+    index = index[np.lexsort((index.argmax(axis=1), index.max(axis=1), several))]
     norms = np.linalg.norm(index, axis=1)
     features = Features(ChebyshevBasis(index))
     slack = rounding(n, features.degree)
