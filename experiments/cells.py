@@ -5,13 +5,13 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, field
 from functools import cache, lru_cache
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +39,29 @@ SMALLEST_ANSWER = {"w1": 0.0, "w2": 0.01, "w3": 0.01}
 # What exact answers are computed by, and baselines besides: a change elsewhere in the package leaves them as they are.
 ANSWERING = ("workload",)
 RELEASING_BASELINES = ("workload", "budget")
+
+
+class Job(Protocol):
+    """Something to compute once. Its fields are all that its result depends on, besides the code."""
+
+    def key(self) -> str:
+        """Return the name of the job's cache file, another one for other fields or other code."""
+
+    @property
+    def shares(self) -> Hashable:
+        """What jobs compute together if they are equal in this: one of each kind is run first."""
+
+    def compute(self) -> dict[str, Any]:
+        """Return the result, as JSON can hold it."""
+
+
+J = TypeVar("J", bound=Job)
+
+
+def key_of(job: Any, prefix: str, fingerprint: str) -> str:
+    """Return the cache file's name for a dataclass of plain values and a hash of the code."""
+    text = json.dumps([asdict(job), fingerprint], sort_keys=True)
+    return f"{prefix}-{hashlib.sha256(text.encode()).hexdigest()[:24]}"
 
 
 @dataclass(frozen=True)
@@ -73,18 +96,65 @@ class Cell:
     def key(self) -> str:
         """Return the name of the cell's cache file."""
         fingerprint = code_fingerprint(RELEASING_BASELINES if self.mechanism in baselines.BASELINES else None)
-        text = json.dumps([asdict(self), fingerprint], sort_keys=True)
-        return f"{self.dataset}-{hashlib.sha256(text.encode()).hexdigest()[:24]}"
+        return key_of(self, self.dataset, fingerprint)
+
+    @property
+    def shares(self) -> Hashable:
+        """Cells with the same exact answers."""
+        return (self.dataset, self.percent, self.n_queries)
+
+    def compute(self) -> dict[str, Any]:
+        """Return the errors of one run.
+
+        Returns
+        -------
+        dict
+            "seconds", from the table in memory to the distribution; "rows" of that table; "atoms", the distribution's
+            points; "distinct", those that differ and have weight; "largest", the largest weight times the number of
+            points; "table", the distinct rows of a table of as many rows as came in, drawn from the distribution (all
+            four 0 for a continuous one); "proved_epsilon"; and for each of "w1", "w2", "w3" the "absolute" and
+            "relative" worst error and the "typical" one, the median over queries of the absolute error: a list with
+            one number for each width.
+        """
+        X = _cube(self.dataset, self.percent)
+        truth = _truth(self.dataset, self.percent, self.n_queries)
+        rng = np.random.default_rng([self.repetition, *self.dataset.encode()])
+        budget = tm.Budget(self.epsilon, self.delta)
+        distribution: baselines.Product | tm.Distribution
+        if self.mechanism in baselines.BASELINES:
+            started = time.perf_counter()
+            distribution, ledger = baselines.BASELINES[self.mechanism](X, budget, rng, **dict(self.options))
+        else:
+            mechanism = getattr(tm, self.mechanism)(**dict(self.options))
+            started = time.perf_counter()
+            synthesis = tm.synthesize(X, tm.Schema.cube(X.shape[1]), budget, mechanism, rng)
+            distribution, ledger = synthesis.distribution, synthesis.ledger
+        result: dict[str, Any] = {"seconds": time.perf_counter() - started, "proved_epsilon": ledger.proved_epsilon,
+                                  "rows": len(X), "atoms": 0, "distinct": 0, "largest": 0.0, "table": 0}
+        if isinstance(distribution, tm.Distribution):
+            result["atoms"] = len(distribution.points)
+            result["distinct"] = len(np.unique(distribution.points[distribution.weights > 0], axis=0))
+            result["largest"] = float(distribution.weights.max()) * len(distribution.points)
+            result["table"] = len(np.unique(distribution.sample(len(X), np.random.default_rng(self.repetition)), axis=0))
+        for which, workload in _workloads(X.shape[1], self.n_queries).items():
+            errors = np.abs(baselines.answers(workload, distribution) - truth[which])
+            relative = errors / np.maximum(np.abs(truth[which]), SMALLEST_ANSWER[which])
+            result[which] = {"absolute": errors.max(axis=0).tolist(), "relative": relative.max(axis=0).tolist(),
+                             "typical": np.median(errors, axis=0).tolist()}
+        return result
 
 
 @cache
-def code_fingerprint(modules: tuple[str, ...] | None = None) -> str:
-    """Return a hash of the source files that a result can depend on: these modules and what they import, or all."""
+def code_fingerprint(modules: tuple[str, ...] | None = None, others: tuple[str, ...] = ()) -> str:
+    """Return a hash of the source files that a result can depend on: these modules and what they import, or all.
+
+    `others` are modules of the experiments besides the data and the cells themselves.
+    """
     # The command line and the demo only call what is hashed anyway.
     names = reached(modules) if modules else {path.stem for path in PACKAGE.glob("*.py")} - {"cli", "demo"}
     digest = hashlib.sha256()
     for source in [*(PACKAGE / f"{name}.py" for name in sorted(names)),
-                   *(HERE / f"{name}.py" for name in ("baselines", "cells", "datasets"))]:
+                   *(HERE / f"{name}.py" for name in ("baselines", "cells", "datasets", *others))]:
         digest.update(source.read_bytes())
     return digest.hexdigest()
 
@@ -126,66 +196,35 @@ def _cube(name: str, percent: int) -> Array:
 
 
 @lru_cache(maxsize=4)
-def _workloads(d: int, n_queries: int) -> dict[str, Workload]:
+def _workloads(d: int, n_queries: int, n_pairs: int = 1_000) -> dict[str, Workload]:
     """Return W1, W2 and W3, the same queries in every repetition."""
     return {"w1": tm.workload.GaussianKernels(d, seed=WORKLOAD_SEED, n_queries=n_queries, widths=WIDTHS),
-            "w2": tm.workload.PairKernels(d, seed=WORKLOAD_SEED, widths=PAIR_WIDTHS),
+            "w2": tm.workload.PairKernels(d, seed=WORKLOAD_SEED, n_queries=n_pairs, widths=PAIR_WIDTHS),
             "w3": tm.workload.SecondMoments(d)}
 
 
 @lru_cache(maxsize=4)
-def _truth(name: str, percent: int, n_queries: int) -> dict[str, Array]:
+def _truth(name: str, percent: int, n_queries: int, n_pairs: int = 1_000) -> dict[str, Array]:
     """Return the exact answers to the workloads (cached on disk)."""
-    path = CACHE / f"truth-{name}-{percent}-{n_queries}-{code_fingerprint(ANSWERING)[:24]}.npz"
+    path = CACHE / f"truth-{name}-{percent}-{n_queries}-{n_pairs}-{code_fingerprint(ANSWERING)[:24]}.npz"
     if not path.exists():
         X = _cube(name, percent)
         path.parent.mkdir(parents=True, exist_ok=True)
         beside = path.with_suffix(f".{os.getpid()}.npz")
-        workloads = _workloads(X.shape[1], n_queries)
+        workloads = _workloads(X.shape[1], n_queries, n_pairs)
         np.savez(beside, w1=workloads["w1"].answers(X), w2=workloads["w2"].answers(X), w3=workloads["w3"].answers(X))
         beside.replace(path)
     with np.load(path) as stored:
         return {which: stored[which] for which in stored.files}
 
 
-def run_cell(cell: Cell) -> dict[str, Any]:
-    """Return the errors of one run, from the cache if it is there.
-
-    Returns
-    -------
-    dict
-        "seconds", from the table in memory to the distribution; "rows" of that table; "atoms", the distribution's
-        points; "distinct", those that differ and have weight (both 0 for a continuous distribution); "proved_epsilon";
-        and for each of "w1", "w2", "w3" the "absolute" and "relative" worst error and the "typical" one, the median
-        over queries of the absolute error: a list with one number for each width.
-    """
-    path = CACHE / f"{cell.key()}.json"
+def run_cell(job: Job) -> dict[str, Any]:
+    """Return what a job computes, such as :meth:`Cell.compute`, from the cache if it is there."""
+    path = CACHE / f"{job.key()}.json"
     if path.exists():
         cached: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         return cached
-    X = _cube(cell.dataset, cell.percent)
-    truth = _truth(cell.dataset, cell.percent, cell.n_queries)
-    rng = np.random.default_rng([cell.repetition, *cell.dataset.encode()])
-    budget = tm.Budget(cell.epsilon, cell.delta)
-    distribution: baselines.Product | tm.Distribution
-    if cell.mechanism in baselines.BASELINES:
-        started = time.perf_counter()
-        distribution, ledger = baselines.BASELINES[cell.mechanism](X, budget, rng, **dict(cell.options))
-    else:
-        mechanism = getattr(tm, cell.mechanism)(**dict(cell.options))
-        started = time.perf_counter()
-        synthesis = tm.synthesize(X, tm.Schema.cube(X.shape[1]), budget, mechanism, rng)
-        distribution, ledger = synthesis.distribution, synthesis.ledger
-    result: dict[str, Any] = {"seconds": time.perf_counter() - started, "proved_epsilon": ledger.proved_epsilon,
-                              "rows": len(X), "atoms": 0, "distinct": 0}
-    if isinstance(distribution, tm.Distribution):
-        result["atoms"] = len(distribution.points)
-        result["distinct"] = len(np.unique(distribution.points[distribution.weights > 0], axis=0))
-    for which, workload in _workloads(X.shape[1], cell.n_queries).items():
-        errors = np.abs(baselines.answers(workload, distribution) - truth[which])
-        relative = errors / np.maximum(np.abs(truth[which]), SMALLEST_ANSWER[which])
-        result[which] = {"absolute": errors.max(axis=0).tolist(), "relative": relative.max(axis=0).tolist(),
-                         "typical": np.median(errors, axis=0).tolist()}
+    result = job.compute()
     save(path, json.dumps(result))
     return result
 
@@ -204,12 +243,13 @@ def _warm_up(threads: int) -> None:
             baseline(X, budget, np.random.default_rng(1))
 
 
-def run_cells(cells: Iterable[Cell], jobs: int, title: str) -> Iterator[tuple[Cell, dict[str, Any]]]:
+def run_cells(cells: Iterable[J], jobs: int, title: str) -> Iterator[tuple[J, dict[str, Any]]]:
     """Yield each cell with its result, as they are done, and show the progress.
 
     Parameters
     ----------
-    cells : iterable of Cell
+    cells : iterable of Job
+        Such as `Cell`.
     jobs : int
         Processes. Times of several jobs at once are longer than of one.
     title : str
@@ -234,7 +274,7 @@ def run_cells(cells: Iterable[Cell], jobs: int, title: str) -> Iterator[tuple[Ce
         with ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_warm_up,
                                  initargs=(max(1, cores // jobs),)) as pool:
             # One cell of each table first, so that exact answers are computed once and not by every process.
-            first = {(cell.dataset, cell.percent, cell.n_queries): cell for cell in reversed(waiting)}
+            first = {cell.shares: cell for cell in reversed(waiting)}
             leaders = set(first.values())
             for group in (list(leaders), [cell for cell in waiting if cell not in leaders]):
                 running = {pool.submit(run_cell, cell): cell for cell in group}

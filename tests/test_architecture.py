@@ -14,26 +14,31 @@ SOURCES = {path.stem: path.read_text(encoding="utf-8") for path in sorted(PACKAG
 
 # Imports go strictly to lower levels, so a reader never turns back. A new module needs a line here.
 LEVELS = {
-    "errors": 0, "_kernels": 0, "chunks": 0, "sensitivity": 0, "noise": 0,
-    "tables": 1, "budget": 1, "ellipsoid": 1,
-    "schema": 2, "distribution": 2, "basis": 2,
-    "pricing": 3,
-    "grid": 3, "calibration": 3, "workload": 3,
-    "fit": 4, "moments": 4, "evaluate": 4,
-    "release": 5,
-    "support": 6,
-    "mechanisms": 7,
-    "synthesis": 8,
-    "__init__": 9, "demo": 9,
-    "cli": 10,
+    "errors": 0, "_kernels": 0, "chunks": 0,
+    "tables": 1, "budget": 1, "distribution": 1, "ellipsoid": 1, "sensitivity": 1, "noise": 1,
+    "schema": 2, "basis": 2, "marginals": 2,
+    "grid": 3, "calibration": 3, "workload": 3, "features": 3, "denoise": 3, "pricing": 3,
+    "fit": 4, "particles": 4, "planner": 4, "moments": 4, "evaluate": 4,
+    "release": 5, "smooth": 5,
+    "support": 6, "reconstruct": 6,
+    "mechanisms": 7, "error_bars": 7,
+    "moment_mechanism": 8,
+    "synthesis": 9,
+    "__init__": 10, "demo": 10,
+    "cli": 11,
 }  # fmt: skip
 
 # The only modules that import a library, wherever in their source.
 SOLE_IMPORTERS = {"highspy": {"fit"}, "opendp": {"noise"}, "dp_accounting": {"budget"}, "numba": {"_kernels"}}
 
-ONLY_THESE_SEE_PRIVATE_MOMENTS = {"release", "mechanisms"}
-# What comes after the release, and may not even reach the moments through another module.
-BEHIND_THE_DOOR = {"ellipsoid", "fit", "distribution", "workload", "evaluate"}
+ONLY_THESE_SEE_PRIVATE_MOMENTS = {"release", "mechanisms", "moment_mechanism"}
+# What comes after the release, or, like the planners, before it from public numbers alone: it may not even reach the
+# moments through another module.
+BEHIND_THE_DOOR = {"ellipsoid", "fit", "distribution", "workload", "evaluate", "features", "marginals", "particles",
+                   "denoise", "pricing", "planner", "smooth", "calibration", "sensitivity"}
+# What works on a release and may know its type, but not the functions that make one.
+KNOW_THE_TYPE_OF_A_RELEASE = {"support", "reconstruct", "error_bars", "synthesis"}
+TYPES_OF_RELEASES = {"Axes", "Release", "MomentRelease"}
 
 each_module = pytest.mark.parametrize("module", SOURCES)
 
@@ -86,6 +91,20 @@ def reachable(module):
             seen.add(name)
             waiting.append(name)
     return seen
+
+
+def taken_of_the_door(source):
+    """Names that a source imports from the door; * if it imports the module itself."""
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom):
+            if node.module == "trigmech.release":
+                found |= {alias.name for alias in node.names}
+            elif node.module == "trigmech" and any(alias.name == "release" for alias in node.names):
+                found.add("*")
+        elif isinstance(node, ast.Import) and any(alias.name == "trigmech.release" for alias in node.names):
+            found.add("*")
+    return found
 
 
 def libraries(source):
@@ -152,6 +171,22 @@ def test_private_moments_are_imported_by_the_door_and_by_what_leads_to_it_alone(
 @pytest.mark.parametrize("module", sorted(BEHIND_THE_DOOR))
 def test_modules_behind_the_door_cannot_reach_private_moments(module):
     assert reachable(module) & {"moments", "release", "schema"} == set()
+
+
+@each_module
+def test_only_the_mechanisms_use_the_door_and_others_know_its_results_at_most(module):
+    taken = taken_of_the_door(SOURCES[module])
+    if module in KNOW_THE_TYPE_OF_A_RELEASE:
+        assert taken
+        assert taken <= TYPES_OF_RELEASES
+    else:
+        assert bool(taken) == (module in ONLY_THESE_SEE_PRIVATE_MOMENTS - {"release"})
+
+
+@pytest.mark.parametrize("fault", ["from trigmech.release import MomentRelease, release_moments",
+                                   "import trigmech.release", "from trigmech import release"])
+def test_planted_uses_of_the_door_are_found(fault):
+    assert not taken_of_the_door(fault) <= TYPES_OF_RELEASES
 
 
 @each_module

@@ -64,8 +64,8 @@ class Distribution:
     def sample(self, size: int, rng: np.random.Generator | None = None) -> NDArray[np.float64]:
         """Return rows drawn as evenly as whole rows allow.
 
-        A point of weight w appears floor or ceil of ``size`` w times, ``size`` w on average, and the order is random: each
-        row by itself follows the distribution, and means over the rows err far less than over independent draws.
+        A point of weight w appears floor or ceil of ``size`` w times, ``size`` w on average, and the order is random:
+        each row by itself follows the distribution, and means over the rows err far less than over independent draws.
 
         Parameters
         ----------
@@ -87,7 +87,7 @@ class Distribution:
 
 
 def systematic(weights: NDArray[np.float64], count: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Return ``count`` indices, index i floor or ceil of count w_i / sum w times, equal ones side by side.
+    """Return ``count`` indices: i floor or ceil of count w_i / sum w times, equal ones side by side.
 
     Parameters
     ----------

@@ -9,6 +9,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from trigmech.errors import InputError
+
 Values = NDArray[np.float64]
 
 # The lattice of the l-infinity noise has between 2^40 and 2^41 steps to the scale.
@@ -76,8 +78,8 @@ class SystemNoise:
 
         Raises
         ------
-        ValueError, OverflowError
-            If the scale is out of range; if a value is not finite.
+        InputError, ValueError, OverflowError
+            If the scale is out of range; if a value is not a number; if it is infinite.
 
         Notes
         -----
@@ -146,11 +148,11 @@ def lattice_step(scale: float) -> float:
 
     Raises
     ------
-    ValueError
+    InputError
         If the scale is out of that range.
     """
     if not 1e-300 <= scale <= 1e300:
-        raise ValueError(f"the scale of l-infinity noise must lie between 1e-300 and 1e300, not {scale}")
+        raise InputError(f"the scale of l-infinity noise must lie between 1e-300 and 1e300, not {scale}")
     return math.ldexp(1.0, math.frexp(scale)[1] - 1 - LATTICE_BITS)
 
 

@@ -6,8 +6,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from trigmech.errors import InputError
 from trigmech.distribution import systematic
+from trigmech.errors import InputError
 from trigmech.features import FunctionSet
 from trigmech.tables import numbers
 

@@ -537,7 +537,7 @@ def _blocks(problem: _Problem, shape: _Shape) -> _Trial:
         use = problem.use(shape, variances)
         # Variance falls as 1/share^2: the best shares are the cube roots of use times squared size.
         each = np.concatenate([use.single, use.pair.ravel(), [use.triple, use.whole]])
-        roots = np.cbrt(each * sizes.astype(np.float64) ** 3)
+        roots = np.cbrt(np.maximum(each, LEAST_USE * max(float(each.max()), 1e-300))) * sizes
         return roots / roots.sum()
 
     def trial(shares: Array) -> _Trial:

@@ -81,6 +81,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from trigmech.errors import InputError
+
 Index = NDArray[np.int64]
 Matrix = NDArray[np.float64]
 
@@ -123,7 +125,7 @@ def pair_spread(d: int, single: Sequence[float], paired: Sequence[float]) -> flo
 
     Raises
     ------
-    ValueError
+    InputError
         If d is not a positive integer, a weight is negative, above 1e60 or not a number.
 
     Notes
@@ -151,7 +153,7 @@ def pair_l1_spread(d: int, single: Sequence[float], paired: Sequence[float]) -> 
 
     Raises
     ------
-    ValueError
+    InputError
         As :func:`pair_spread`.
 
     Notes
@@ -171,13 +173,13 @@ def pair_l1_spread(d: int, single: Sequence[float], paired: Sequence[float]) -> 
 def _weights(d: int, *lists: Sequence[float]) -> list[tuple[float, ...]]:
     """Return the weights of columns and of pairs, checked, up to the last that is not 0; of pairs none if d is 1."""
     if isinstance(d, bool) or not isinstance(d, int | np.integer) or d < 1:
-        raise ValueError(f"the number of columns must be a positive integer, not {d!r}")
+        raise InputError(f"the number of columns must be a positive integer, not {d!r}")
     kept = []
     for name, weights in zip(("columns", "pairs"), lists, strict=True):
         values = [float(weight) for weight in weights]
         # The fourth powers of weights must not overflow below.
         if not all(0.0 <= value <= 1e60 for value in values):
-            raise ValueError(f"the weights of {name} must be numbers from 0 to 1e60, not {values}")
+            raise InputError(f"the weights of {name} must be numbers from 0 to 1e60, not {values}")
         while values and values[-1] == 0.0:
             values.pop()
         kept.append(tuple(values))
