@@ -1,7 +1,7 @@
 """What each part of `MomentMechanism` is worth: it is run without the part, with the same random numbers."""
 
 import math
-from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +37,7 @@ VARIANTS: dict[str, tuple[dict[str, Any], str]] = {
     "256 points": ({"points": 256}, "256 points instead of as many as the table has rows"),
 }
 # Setting A only for tables of so many rows at most.
-MOST_ROWS = {"A": 10_000, "B": None}
+MOST_ROWS: dict[str, int | None] = {"A": 10_000, "B": None}
 FIGURES = {"seconds": "seconds, median", "distinct": "distinct points with weight, mean",
            "table": "distinct rows of a drawn table of n rows, mean",
            "largest": "largest weight times the number of points, mean"}
@@ -58,17 +58,24 @@ def split_budget(budget: tm.Budget, releases: int) -> tm.Budget:
     return tm.Budget(epsilon_of([charge], budget.delta), budget.delta)
 
 
+@cache
+def _split(name: str, setting: str) -> tuple[dict[str, Any], float]:
+    """Return the options that fix the default's functions, and the epsilon of one of three releases."""
+    epsilon, delta, *_ = SETTINGS[setting]
+    budget = tm.Budget(epsilon, delta)
+    n, d = datasets.load(name).values.shape
+    design = tm.MomentMechanism().design(n, d, budget)
+    return ({part: getattr(design, part) for part in ("degree", "pair_degree", "triples", "whole_row")},
+            split_budget(budget, 3).epsilon)
+
+
 def cell_of(variant: str, name: str, setting: str, repetition: int, n_queries: int) -> Cell:
     """Return the cell of a variant."""
     epsilon, delta, *_ = SETTINGS[setting]
-    options = dict(VARIANTS[variant][0])
+    options = VARIANTS[variant][0]
     if variant == SPLIT:
         # The same functions: only the noise is to differ.
-        budget = tm.Budget(epsilon, delta)
-        design = tm.MomentMechanism().design(*datasets.load(name).values.shape, budget)
-        options = {"degree": design.degree, "pair_degree": design.pair_degree, "triples": design.triples,
-                   "whole_row": design.whole_row}
-        epsilon = split_budget(budget, 3).epsilon
+        options, epsilon = _split(name, setting)
     return Cell(name, BEST, tuple(sorted(options.items())), epsilon, delta, repetition, n_queries)
 
 
@@ -86,20 +93,14 @@ def ablations(names: list[str], jobs: int, quick: bool) -> Path:
     """
     repetitions, queries = (2, 500) if quick else (5, 2_000)
     rows_of = {name: len(datasets.load(name).values) for name in names}
-    cells: dict[Cell, list[tuple[str, str, str]]] = {}
-    for setting, most in MOST_ROWS.items():
-        for name in (name for name in names if most is None or rows_of[name] <= most):
-            for variant in VARIANTS:
-                for r in range(repetitions):
-                    cells.setdefault(cell_of(variant, name, setting, r, queries), []).append((setting, name, variant))
+    cells = {cell_of(variant, name, setting, r, queries): (setting, name, variant)
+             for setting, most in MOST_ROWS.items() for name in names if most is None or rows_of[name] <= most
+             for variant in VARIANTS for r in range(repetitions)}
     results: dict[tuple[str, str, str], dict[int, dict[str, Any]]] = {}
     for cell, result in run_cells(cells, jobs, "ablations"):
-        for key in cells[cell]:
-            results.setdefault(key, {})[cell.repetition] = result
-    rows = [line for keys in cells.values() for key in keys
+        results.setdefault(cells[cell], {})[cell.repetition] = result
+    rows = [line for key in dict.fromkeys(cells.values())
             for line in summary(*key, results[key], results[key[0], key[1], DEFAULT])]
-    # Each key comes once for each repetition.
-    rows = list({(row["setting"], row["dataset"], row["variant"], row["what"]): row for row in rows}.values())
     suffix = ("_quick" if quick else "") + partial(names)
     _write_csv("ablations" + suffix, rows)
     return _write_markdown("ablations" + suffix, report(rows, repetitions, queries))
@@ -152,7 +153,6 @@ def report(rows: list[dict[str, Any]], repetitions: int, queries: int) -> list[s
     return lines
 
 
-def _table(columns: Iterable[str], rows: dict[str, list[str]]) -> list[str]:
-    heads = list(columns)
+def _table(heads: list[str], rows: dict[str, list[str]]) -> list[str]:
     return ["| variant | " + " | ".join(heads) + " |", "| --- |" + " --- |" * len(heads),
             *(f"| {name} | " + " | ".join(values) + " |" for name, values in rows.items())]

@@ -135,7 +135,8 @@ class Cell:
             result["atoms"] = len(distribution.points)
             result["distinct"] = len(np.unique(distribution.points[distribution.weights > 0], axis=0))
             result["largest"] = float(distribution.weights.max()) * len(distribution.points)
-            result["table"] = len(np.unique(distribution.sample(len(X), np.random.default_rng(self.repetition)), axis=0))
+            table = distribution.sample(len(X), np.random.default_rng(self.repetition))
+            result["table"] = len(np.unique(table, axis=0))
         for which, workload in _workloads(X.shape[1], self.n_queries).items():
             errors = np.abs(baselines.answers(workload, distribution) - truth[which])
             relative = errors / np.maximum(np.abs(truth[which]), SMALLEST_ANSWER[which])

@@ -1,6 +1,7 @@
-"""Figures 3.1 and 3.2, the thesis's points under ours, and errors against epsilon. Reads experiments/results only.
+"""Figures 3.1 and 3.2, the thesis's points under ours, and errors against epsilon and against the number of rows.
 
-``python -m paper_figures.draw`` writes figure_3_1.png, figure_3_2.png and curves.png beside this file.
+``python -m paper_figures.draw`` writes figure_3_1.png, figure_3_2.png, curves.png and rates.png beside this file, from
+experiments/results alone; the last two only if there are results.
 """
 
 import csv
@@ -97,8 +98,55 @@ def draw_curves(results: Path, path: Path) -> Path:
     return path
 
 
+def draw_rates(results: Path, path: Path) -> Path:
+    """Draw results/rates.csv: a row of axes for each number of columns, a column for each smoothness.
+
+    Markers tell mechanisms; filled and solid is delta > 0, open and dashed delta = 0. Grey: the slope of the minimax
+    rate, through the minimax mechanism's first point.
+    """
+    lines: dict[tuple[int, int, str, float], list[tuple[float, float, float]]] = defaultdict(list)
+    with (results / "rates.csv").open(encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            key = (int(row["d"]), int(row["smoothness"]), row["mechanism"], float(row["delta"]))
+            lines[key].append((float(row["n"]), float(row["error"]), float(row["standard_error"])))
+    columns, orders = sorted({key[0] for key in lines}), sorted({key[1] for key in lines})
+    mechanisms = list(dict.fromkeys(key[2] for key in lines))
+    figure = Figure(figsize=(3.6 * len(orders), 1.0 + 2.8 * len(columns)), layout="constrained")
+    FigureCanvasAgg(figure)
+    grid = figure.subplots(len(columns), len(orders), sharex=True, sharey="row", squeeze=False)
+    markers = dict(zip(mechanisms, ("o", "s", "^"), strict=False))
+    for (d, k, mechanism, delta), series in lines.items():
+        axes = grid[columns.index(d), orders.index(k)]
+        n, error, spread = np.array(sorted(series)).T
+        axes.errorbar(n, error, yerr=spread, color="black", linewidth=0.9, linestyle="-" if delta else "--",
+                      marker=markers[mechanism], markersize=4.5, markerfacecolor="black" if delta else "white",
+                      elinewidth=0.6, label=f"{mechanism}, δ = {delta:g}")
+        if mechanism == "minimax" and delta:
+            axes.plot(n, error[0] * (n / n[0]) ** -min(1.0, k / d), color="0.6", linewidth=2.5, zorder=0,
+                      label="slope −min(1, k/d)")
+    for i, d in enumerate(columns):
+        for j, k in enumerate(orders):
+            if not grid[i, j].has_data():
+                grid[i, j].set_axis_off()
+                # The axes above are now the last of their column.
+                grid[i - 1, j].tick_params(labelbottom=True)
+                continue
+            grid[i, j].set(xscale="log", yscale="log", title=f"d = {d}, k = {k}")
+            grid[i, j].grid(alpha=0.3)
+            if i == len(columns) - 1 or not any((columns[i + 1], k) == key[:2] for key in lines):
+                grid[i, j].set_xlabel("n")
+        grid[i, 0].set_ylabel("supremum of the error")
+    handles, labels = grid[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize="small")
+    figure.suptitle("Largest error over k-smooth functions of d columns, ε = 1; means ± 1 standard error")
+    figure.savefig(path, dpi=110)
+    return path
+
+
 if __name__ == "__main__":
     for each in FIGURES:
         print(draw(each).name)
     if (RESULTS / "curves.csv").exists():
         print(draw_curves(RESULTS, HERE / "curves.png").name)
+    if (RESULTS / "rates.csv").exists():
+        print(draw_rates(RESULTS, HERE / "rates.png").name)

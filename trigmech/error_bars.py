@@ -21,6 +21,8 @@ from trigmech.workload import Workload
 Array = NDArray[np.float64]
 
 QUERIES_AT_A_TIME = 128
+# What was not measured is supposed to be this much larger than the planner's priors, which are meant to be middling.
+CAUTION = 1.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +82,7 @@ def predicted_error(workload: Workload, release: MomentRelease, fit: Reconstruct
     variances = scales**2 * prior**2 / (scales**2 + prior**2)
     values = release.features.basis.evaluate(fit.points)
     missed = fit.target[:K] - fit.weights @ values
-    rest = unmeasured_variances(release.features, workload)
+    rest = CAUTION**2 * unmeasured_variances(release.features, release.scales, workload)
     deviations, offsets = [], []
     queries = len(workload.answers(np.zeros((1, workload.d))))
     for start in range(0, queries, QUERIES_AT_A_TIME):

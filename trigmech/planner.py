@@ -73,22 +73,25 @@ def prior_deviations(index: NDArray[np.int64]) -> Array:
     return np.where(several == 1, prior_single(highest[:, -1]), pairs)
 
 
-def unmeasured_variances(features: Features, workload: Family) -> Array:
+def unmeasured_variances(features: Features, scales: Array, workload: Family) -> Array:
     """Return the supposed variance (parts,) of a query's error if all measured moments were exact.
 
     Parameters
     ----------
     features : Features
         Whole-row functions count as not measured.
+    scales : ndarray (K,)
+        Of the noise. Pairs that were shrunk to independence may be dependent together, up to the noise of T_2 T_2.
     workload : Family
     """
     index = features.basis.index
     several = (index > 0).sum(axis=1)
-    p, q = int(index[several == 1].max()), int(index[several == 2].max(initial=0))
     problem = _Problem(2, features.d, Budget(1.0), workload)
-    p, q = min(p, problem.single.shape[1]), min(q, problem.pair.shape[1])
+    p = min(int(index[several == 1].max()), problem.single.shape[1])
+    q = min(int(index[several == 2].max(initial=0)), problem.pair.shape[1])
     exact = _Levels(np.zeros(p), np.zeros((q, q)), 0.0 if (several == 3).any() else math.inf, math.inf)
-    return problem.errors(exact)
+    both = np.flatnonzero((several == 2) & (np.where(index > 0, index, 2) == 2).all(axis=1))
+    return problem.errors(exact, coherent=min([PRIOR_COHERENT, *scales[both[:1]].tolist()]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,11 +154,11 @@ class _Shape:
     p: int
     q: int
     triples: bool
-    whole: int | None  # the part whose mean query is measured
+    whole: tuple[int, ...]  # the parts whose mean query is measured
 
     def groups(self, d: int) -> tuple[int, int, int, int]:
         """Return the numbers of functions of one, two, three and all columns."""
-        return (self.p * d, self.q**2 * math.comb(d, 2), self.triples * math.comb(d, 3), int(self.whole is not None))
+        return (self.p * d, self.q**2 * math.comb(d, 2), self.triples * math.comb(d, 3), len(self.whole))
 
 
 @dataclass(frozen=True)
@@ -217,11 +220,11 @@ class _Problem:
             self.bias_two[f] = c0 * ratio**2 * self.pairs
             self.bias_three[f] = c0 * ratio**3 * self.threes * PRIOR_COHERENT / 2.0
 
-    def errors(self, noise: _Levels, whole: int | None = None) -> Array:
+    def errors(self, noise: _Levels, whole: tuple[int, ...] = (), coherent: float | None = None) -> Array:
         """Return the predicted variance (parts,) of a query's error, for noise of these standard deviations.
 
-        ``whole`` is the part whose mean query is measured; what it tells of the other widths' common part is taken to
-        scale like the influence of the T_2 of all columns.
+        ``whole`` are the parts whose mean query is measured; what they tell of the other widths' common part is taken
+        to scale like the influence of the T_2 of all columns. ``coherent`` is what all pairs' T_2 T_2 may err together.
         """
         single, pair = self.prior_single**2, self.prior_pair**2
         p, q = len(noise.single), len(noise.pair)
@@ -230,16 +233,16 @@ class _Problem:
         triple = PRIOR_TRIPLE**2
         if math.isfinite(noise.triple):
             triple *= noise.triple**2 / (triple + noise.triple**2)
-        coherent_two = PRIOR_COHERENT
-        if q >= 2:
+        coherent_two = PRIOR_COHERENT if coherent is None else coherent
+        if q >= 2 and coherent is None:
             coherent_two = min(coherent_two, float(noise.pair[1, 1]) / math.sqrt(self.pairs))
         # The share of T_2 that all queries have in common is counted once, and its rest among the others.
         common = self.d * self.second**2 * (single[1] if len(single) > 1 else 0.0)
         common = common + (self.bias_two * coherent_two) ** 2 + self.bias_three**2
         rest = self.single @ single - np.minimum(self.d * self.second**2, self.single[:, 1]) * single[1]
         rest = rest + np.einsum("fab,ab->f", self.pair, pair) + self.triple * triple
-        if whole is not None:
-            direct = (noise.whole * self.transfer(whole)) ** 2
+        for f in whole:
+            direct = (noise.whole * self.transfer(f)) ** 2
             common = np.where(direct > 0, common * direct / np.maximum(common + direct, 1e-300), common)
         return rest + common
 
@@ -264,9 +267,7 @@ class _Problem:
         single = share @ self.single[:, : shape.p] / self.d
         pair = np.einsum("f,fab->ab", share, self.pair[:, : shape.q, : shape.q]) / max(1, self.pairs)
         triple = float(share @ self.triple) / max(1, self.threes)
-        whole = 0.0
-        if shape.whole is not None:
-            whole = float(share @ self.transfer(shape.whole) ** 2)
+        whole = sum(float(share @ self.transfer(f) ** 2) for f in shape.whole) / max(1, len(shape.whole))
         return _Levels(single, pair, triple, whole)
 
 
@@ -308,7 +309,8 @@ def plan_moments(n: int, d: int, budget: Budget, workload: Family, *, degree: in
     degrees = DEGREES if degree is None else (degree,)
     pair_degrees = (0,) if d == 1 else PAIR_DEGREES if pair_degree is None else (pair_degree,)
     with_triples = (False, True) if triples is None else (triples,)
-    wholes: tuple[int | None, ...] = {None: (None, *measurable), True: tuple(measurable), False: (None,)}[whole_row]
+    some = [(f,) for f in measurable] + list(combinations(measurable, 2))
+    wholes: list[tuple[int, ...]] = {None: [(), *some], True: some, False: [()]}[whole_row]
     if d < 3:
         with_triples = (False,)
     if not wholes:
@@ -332,7 +334,7 @@ def plan_moments(n: int, d: int, budget: Budget, workload: Family, *, degree: in
         best = better
     best = best.refined()
     basis = ChebyshevBasis(_index(d, best.shape))
-    profiles = [] if best.shape.whole is None else [np.asarray(problem.profiles[best.shape.whole])]
+    profiles = [np.asarray(problem.profiles[f]) for f in best.shape.whole]
     features = Features(basis, profiles)
     predicted, baseline = (dict(zip(problem.labels, np.sqrt(variances).tolist(), strict=True)) for variances in (
         problem.errors(best.noise, best.shape.whole), problem.errors(problem.nothing())))
@@ -350,7 +352,7 @@ def _check(n: int, d: int, workload: Family, degree: int | None, pair_degree: in
         raise InputError(f"the workload is of {workload.d} columns, the table of {d}")
 
 
-def _neighbours(shape: _Shape, wholes: Sequence[int | None]) -> list[_Shape]:
+def _neighbours(shape: _Shape, wholes: Sequence[tuple[int, ...]]) -> list[_Shape]:
     """Return the designs one step away; two degrees up as well, since an odd one alone may not pay."""
     def near(options: tuple[int, ...], value: int) -> list[int]:
         at = options.index(value) if value in options else len(options) + 2
@@ -403,7 +405,7 @@ def _flat(problem: _Problem, shape: _Shape, weights: _Levels) -> Array:
     """Return a group's values for every function, in the order of `_index`."""
     return np.concatenate([np.repeat(weights.single, problem.d), np.repeat(weights.pair.ravel(), problem.pairs),
                            np.full(shape.triples * problem.threes, weights.triple),
-                           np.full(int(shape.whole is not None), weights.whole)])
+                           np.full(len(shape.whole), weights.whole)])
 
 
 def _gaussian(problem: _Problem, shape: _Shape) -> _Trial:
@@ -451,7 +453,7 @@ def _weighted(problem: _Problem, shape: _Shape, power: float, deviation: Callabl
         with np.errstate(divide="ignore"):
             sd = deviation(weights)
             noise = _Levels(sd / weights.single, sd / weights.pair, sd / weights.triple if shape.triples else math.inf,
-                            sd / weights.whole if shape.whole is not None else math.inf)
+                            sd / weights.whole if shape.whole else math.inf)
         return _Trial(problem, shape, noise, problem.score_of(shape, noise), lambda: refine(weights),
                       lambda features: charge(features, weights))
 
@@ -468,7 +470,7 @@ def _weighted(problem: _Problem, shape: _Shape, power: float, deviation: Callabl
         # Pairs' weights are products of one factor a degree, as the sensitivity's proof needs them.
         factor = np.sqrt(root(np.diag(use.pair)))
         return _Levels(root(use.single), np.outer(factor, factor), float(root(use.triple)) if shape.triples else 0.0,
-                       float(root(use.whole)) if shape.whole is not None else 0.0)
+                       float(root(use.whole)) if shape.whole else 0.0)
 
     def refine(weights: _Levels) -> _Trial:
         """Try each group at other multiples of its weight until nothing improves."""

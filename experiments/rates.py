@@ -1,0 +1,185 @@
+"""Errors against the number of rows, for few columns and smooth queries, beside the rates that theory gives."""
+
+import math
+import time
+from collections.abc import Hashable
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import trigmech as tm
+from experiments.cells import BEST, code_fingerprint, key_of, run_cells
+from experiments.comparison import shown
+from experiments.tables import _write_csv, _write_markdown
+from trigmech.mechanisms import Mechanism, Sizes
+
+Array = NDArray[np.float64]
+
+SIZES = (100, 300, 1_000, 3_000, 10_000, 30_000)
+SMOOTHNESS = {1: (1, 2, 3), 2: (1, 2), 3: (1, 2)}
+# The class is truncated at these degrees of a column, so that its supremum can be had.
+DEGREES = {1: 20, 2: 12, 3: 8}
+DELTAS = (1e-3, 0.0)
+MINIMAX = "minimax"
+THESIS = "thesis"
+MECHANISMS = (MINIMAX, THESIS, BEST)
+SEED = 2026
+
+
+@dataclass(frozen=True)
+class Run:
+    """One release of a table of a fixed smooth law.
+
+    Parameters
+    ----------
+    d, n : int
+    mechanism : str
+        One of `MECHANISMS`; "thesis" is its algorithm 4 for delta = 0, else 5.
+    smoothness : int
+        That the mechanism is told; 0 for `MomentMechanism`, which is told nothing.
+    delta : float
+    repetition : int
+        The seed of the run.
+    """
+
+    d: int
+    n: int
+    mechanism: str
+    smoothness: int
+    delta: float
+    repetition: int
+
+    def key(self) -> str:
+        """Return the name of the cache file."""
+        return key_of(self, "rates", code_fingerprint(None, ("rates",)))
+
+    @property
+    def shares(self) -> Hashable:
+        """Nothing worth sharing."""
+        return None
+
+    def compute(self) -> dict[str, Any]:
+        """Return "seconds", and "errors", the supremum over the class for each smoothness."""
+        X = table(self.d)[: self.n]
+        started = time.perf_counter()
+        synthesis = tm.synthesize(X, tm.Schema.cube(self.d), tm.Budget(1.0, self.delta), self._mechanism(),
+                                  np.random.default_rng([self.repetition, self.d]))
+        seconds = time.perf_counter() - started
+        return {"seconds": seconds,
+                "errors": {str(k): float(tm.workload.Smooth(self.d, k, DEGREES[self.d]).errors(
+                    X, synthesis.distribution)[0, 0]) for k in SMOOTHNESS[self.d]}}
+
+    def _mechanism(self) -> Mechanism:
+        if self.mechanism == MINIMAX:
+            return tm.minimax(self.smoothness)
+        if self.mechanism == BEST:
+            return tm.MomentMechanism()
+        return (tm.TrigII if self.delta > 0 else tm.TrigI)(smoothness=self.smoothness)
+
+
+@lru_cache
+def table(d: int) -> Array:
+    """Return the rows, of which a run uses the first n: x_j = tanh(z_j + 1/2), z normal with correlations 0.7^|i-j|.
+
+    The density is smooth and vanishes with all derivatives at the faces; the columns depend on each other.
+    """
+    z = np.random.default_rng([SEED, d]).standard_normal((SIZES[-1], d))
+    for j in range(1, d):
+        z[:, j] = 0.7 * z[:, j - 1] + math.sqrt(1.0 - 0.7**2) * z[:, j]
+    return np.asarray(np.tanh(z + 0.5))
+
+
+def rates(jobs: int, quick: bool) -> Path:
+    """Write results/rates.csv and .md.
+
+    Parameters
+    ----------
+    jobs : int
+        Processes.
+    quick : bool
+        1 repetition and tables of up to 3000 rows, instead of 5 and 30000.
+    """
+    repetitions, sizes = (1, SIZES[:4]) if quick else (5, SIZES)
+    cells = [Run(d, n, mechanism, k, delta, r) for d in SMOOTHNESS for delta in DELTAS for mechanism in MECHANISMS
+             for k in ((0,) if mechanism == BEST else SMOOTHNESS[d]) for n in sizes for r in range(repetitions)]
+    results: dict[tuple[int, float, str, int, int], list[dict[str, Any]]] = {}
+    for cell, result in run_cells(cells, jobs, "rates"):
+        key = (cell.d, cell.delta, cell.mechanism, cell.smoothness, cell.n)
+        results.setdefault(key, []).append(result)
+    rows = [row for d, orders in SMOOTHNESS.items() for k in orders for delta in DELTAS for mechanism in MECHANISMS
+            for row in summary(d, k, delta, mechanism, {
+                n: results[d, delta, mechanism, 0 if mechanism == BEST else k, n] for n in sizes})]
+    suffix = "_quick" if quick else ""
+    _write_csv("rates" + suffix, rows)
+    return _write_markdown("rates" + suffix, report(rows, repetitions))
+
+
+def summary(d: int, k: int, delta: float, mechanism: str, results: dict[int, list[dict[str, Any]]]) -> (
+        list[dict[str, Any]]):
+    """Return the CSV lines of one curve: for each n the mean error over the repetitions and the slowest run."""
+    lines = []
+    for n, runs in sorted(results.items()):
+        values = np.sort([run["errors"][str(k)] for run in runs])
+        error = values.std(ddof=1) / math.sqrt(len(values)) if len(values) > 1 else 0.0
+        lines.append({"d": d, "smoothness": k, "delta": f"{delta:g}", "mechanism": mechanism, "n": n,
+                      "error": f"{values.mean():.6g}", "standard_error": f"{error:.2g}",
+                      "seconds": f"{max(run['seconds'] for run in runs):.3g}"})
+    return lines
+
+
+def theory(d: int, k: int, delta: float, mechanism: str) -> float | None:
+    """Return the exponent of n in the proved upper bound, without logarithms; None if there is none.
+
+    Minimax, delta > 0: -min(1, k / d), see `trigmech.smooth`. With Laplace noise at delta = 0 the noise of the moments
+    up to degree m makes an error of the order m^(3d/2 - k) / n where k < 3d/2, and what is cut off one of m^-k; the
+    best m gives -min(1, 2k / (3d)). The thesis's theorems on algorithms 4 and 5: -K / (2d + K) and -2K / (3d + 2K).
+    """
+    if mechanism == MINIMAX:
+        return -min(1.0, k / d if delta > 0 else 2.0 * k / (3.0 * d))
+    if mechanism == THESIS:
+        return -2.0 * k / (3.0 * d + 2.0 * k) if delta > 0 else -k / (2.0 * d + k)
+    return None
+
+
+def slope(points: dict[int, float]) -> float:
+    """Return the exponent of n of the power law nearest to the errors by n, by least squares of logarithms."""
+    return float(np.polyfit(np.log(list(points)), np.log(list(points.values())), 1)[0])
+
+
+def report(rows: list[dict[str, Any]], repetitions: int) -> list[str]:
+    """Return the Markdown, from the lines of the CSV file."""
+    curves: dict[tuple[int, int, float, str], dict[int, float]] = {}
+    for row in rows:
+        key = (int(row["d"]), int(row["smoothness"]), float(row["delta"]), row["mechanism"])
+        curves.setdefault(key, {})[int(row["n"])] = float(row["error"])
+    sizes = sorted({int(row["n"]) for row in rows})
+    largest = max(Sizes.of(sizes[-1], d, k, delta or None).grid ** d for d, k, delta, _ in curves)
+    degrees = ", ".join(f"{degree} for d = {d}" for d, degree in DEGREES.items())
+    lines = ["# Errors against the number of rows", "",
+             "The first n of rows drawn once from a fixed law with a smooth density and dependent columns (tanh of "
+             "correlated normals). Error: the supremum of the absolute error, against the rows' own means, over all "
+             f"functions with sum |r|^(2k) c_r² ≤ 1, truncated at a degree of {degrees}; mean over {repetitions} "
+             "repetitions, ε = 1. Slope: exponent of n, by least squares of the logarithms, over all n and over the "
+             "three largest. Theory: exponent of an upper bound, so a slope may be steeper; logarithms are left out.",
+             "",
+             "- *minimax*: `tm.minimax(k)`; theory −min(1, k/d) for δ > 0. At δ = 0 its noise is Laplace, for which "
+             "the same argument gives −min(1, 2k/(3d)) at the best degree of truncation.",
+             "- *thesis*: algorithm 5 for δ > 0, 4 for δ = 0, with K = k and noise that satisfies the budget; theory "
+             f"−2K/(3d+2K) and −K/(2d+K). All grids are feasible: the largest has {largest} points.",
+             f"- *{BEST}*: the default, which is not told k; no theory.", "",
+             "The class is truncated, hence of finite dimension: once a mechanism measures all of its degrees, the "
+             "error falls as 1/n whatever k and d are, faster than theory asks.", "",
+             "| d | k | δ | mechanism | " + " | ".join(f"n = {n}" for n in sizes) + " | slope | last three | theory |",
+             "| --- | --- | --- | --- |" + " --- |" * (len(sizes) + 3)]
+    for (d, k, delta, mechanism), points in curves.items():
+        last = {n: points[n] for n in sizes[-3:] if n in points}
+        expected = theory(d, k, delta, mechanism)
+        lines.append(f"| {d} | {k} | {delta:g} | {mechanism} | "
+                     + " | ".join(shown(points[n]) if n in points else "" for n in sizes)
+                     + f" | {slope(points):.2f} | {slope(last):.2f} | "
+                     + f"{'' if expected is None else format(expected, '.2f')} |")
+    return lines

@@ -1,0 +1,372 @@
+"""Designs: what they cover, what they charge, what rows a search finds against them, and what error they promise."""
+
+import inspect
+import math
+from functools import cache
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from trigmech.budget import Budget, Ledger, gaussian_mu
+from trigmech.errors import BudgetError, InputError
+from trigmech.features import Features
+from trigmech.moment_mechanism import default_workload
+from trigmech.moments import PrivateMoments
+from trigmech.noise import SimulatedNoise
+from trigmech.planner import MAX_FUNCTIONS, plan_moments, unmeasured_variances
+from trigmech.release import release_moments
+from trigmech.workload import GaussianKernels, Mixture, PairKernels, Polynomials, SecondMoments, Smooth
+
+
+@cache
+def design_of(n, d, epsilon, delta, workload=None, **options):
+    workload = default_workload(d) if workload is None else workload
+    return plan_moments(n, d, Budget(epsilon, delta), workload, **options)
+
+
+# Tiny and huge in every respect. The Gaussian mechanism refuses an epsilon below 1e-6.
+SETTINGS = [
+    (2, 1, 1.0, 1e-6), (2, 1, 1.0, 0.0), (10**9, 1, 1.0, 1e-9), (10**9, 1, 0.1, 0.0), (50, 1, 1e4, 1e-6),
+    (50, 1, 1e4, 0.0), (2, 2, 1e-5, 1e-6), (2, 2, 1e-5, 0.0), (200, 2, 1.0, 0.9), (10**4, 2, 3.0, 0.0),
+    (10**6, 2, 1e-3, 1e-300), (2, 3, 1.0, 1e-6), (2, 3, 1.0, 0.0), (300, 3, 200.0, 1e-6), (300, 3, 200.0, 0.0),
+    (569, 30, 1.0, 1e-3), (569, 30, 1.0, 0.0), (10**7, 30, 8.0, 0.0), (2, 101, 1.0, 1e-6), (1993, 101, 1.0, 0.0),
+    (10**9, 101, 50.0, 0.0), (10**9, 101, 0.1, 1e-6),
+]  # fmt: skip
+each_setting = pytest.mark.parametrize("setting", SETTINGS, ids=str)
+
+
+@each_setting
+def test_blocks_cover_all_functions_once_and_in_order(setting):
+    design = design_of(*setting)
+    covered = [r for block in design.blocks for r in range(design.features.K)[block.members]]
+    assert covered == list(range(design.features.K))
+    assert all(len(block.weights) == len(range(design.features.K)[block.members]) for block in design.blocks)
+    assert all((block.weights > 0).all() for block in design.blocks)
+    assert design.features.K <= MAX_FUNCTIONS
+    assert np.isfinite(design.scales).all()
+    assert (design.scales > 0).all()
+    # The reconstruction reads the columns' moments degree by degree.
+    d, p = setting[1], design.degree
+    singles = [np.roll(np.eye(1, d, dtype=int)[0] * a, j).tolist() for a in range(1, p + 1) for j in range(d)]
+    assert design.features.basis.index[: p * d].tolist() == singles
+    assert ((design.features.basis.index[p * d :] > 0).sum(axis=1) > 1).all()
+
+
+@each_setting
+def test_the_charges_spend_the_budget_and_no_more(setting):
+    n, d, epsilon, delta = setting
+    ledger = Ledger(Budget(epsilon, delta))
+    for block in design_of(*setting).blocks:
+        ledger.charge(block.charge)
+    assert ledger.proved_epsilon <= epsilon
+    if delta > 0:
+        (charge,) = ledger.charges
+        assert charge.mu >= 0.99999 * gaussian_mu(ledger.budget)
+    # An epsilon of a hundred thousandth hangs on the last digits of mu.
+    if delta == 0 or epsilon > 1e-4:
+        assert ledger.proved_epsilon >= 0.999 * epsilon
+    with pytest.raises(BudgetError, match="over the budget"):
+        ledger.charge(design_of(*setting).blocks[0].charge)
+
+
+# A search for rows that move the released vector further than is charged
+
+SECOND = SecondMoments(5)
+SEARCHED = {
+    "one column": (1, 1.0, 1e-6, None, {}),
+    "one column, pure": (1, 1.0, 0.0, None, {}),
+    "two columns": (2, 1.0, 1e-6, None, {}),
+    "two columns, pure": (2, 1.0, 0.0, None, {}),
+    "three columns, all kinds": (3, 1.0, 1e-6, None, {"triples": True, "whole_row": True}),
+    "three columns, all kinds, pure": (3, 1.0, 0.0, None, {"triples": True, "whole_row": True}),
+    "second moments": (5, 1.0, 1e-6, SECOND, {}),
+    "second moments, pure": (5, 1.0, 0.0, SECOND, {}),
+    "kernels of five columns": (5, 1.0, 1e-6, None, {"pair_degree": 2, "triples": True}),
+    "means alone": (7, 1.0, 0.0, None, {"degree": 1, "pair_degree": 0, "triples": False, "whole_row": False}),
+    "equal weights": (4, 1.0, 1e-6, None, {"degree": 3, "pair_degree": 2, "weighted": False}),
+    "equal weights, pure": (4, 1.0, 0.0, None, {"degree": 3, "pair_degree": 2, "weighted": False}),
+    "mostly the whole row": (12, 1.0, 1e-6, GaussianKernels(12, seed=0, widths=(2.0,)),
+                             {"pair_degree": 0, "whole_row": True}),
+}
+ROWS = 1000
+each_searched = pytest.mark.parametrize("name", SEARCHED)
+NORMS = {"gaussian": 2, "laplace": 1, "linf": math.inf}
+
+
+def searched_design(name):
+    d, epsilon, delta, workload, options = SEARCHED[name]
+    return design_of(ROWS, d, epsilon, delta, workload, **options)
+
+
+def starts(d, rng):
+    """Opposite corners, the centre and a corner, corners that differ in half of the columns, anything."""
+    for k in range(10):
+        corner = np.pi * rng.integers(2, size=d)
+        half = np.where(rng.permutation(d) < (d + 1) // 2, np.pi - corner, corner)
+        yield np.array([(corner, np.pi - corner), (corner, np.full(d, np.pi / 2)), (corner, half),
+                        np.pi * rng.random((2, d))][k % 4])
+
+
+@cache
+def furthest(name):
+    """How far each block's weighted vector moves at most, times n, as far as coordinate ascent finds."""
+    design = searched_design(name)
+    rng, grid = np.random.default_rng(3), np.linspace(0.0, np.pi, 25)
+    found = np.zeros(len(design.blocks))
+    # One search for each vector; of the many blocks in the max norm, for some.
+    for b in range(len(design.blocks))[:: max(1, len(design.blocks) // 6)]:
+        block = design.blocks[b]
+        power = NORMS[block.charge.law]
+
+        def weighted(angles, block=block):
+            return design.features.evaluate(np.cos(angles))[:, block.members] * block.weights
+
+        for pair in starts(design.features.d, rng):
+            before, now = -1.0, 0.0
+            while now > before * (1 + 1e-9):
+                before = now
+                for side in (0, 1):
+                    other = weighted(pair[1 - side : 2 - side])
+                    for j in range(design.features.d):
+                        rows = np.repeat(pair[side][None], len(grid) + 1, axis=0)
+                        rows[1:, j] = grid
+                        moved = np.linalg.norm(weighted(rows) - other, power, axis=1)
+                        pair[side], now = rows[moved.argmax()], float(moved.max())
+            found[b] = max(found[b], now)
+    return found
+
+
+@each_searched
+def test_no_rows_found_move_the_released_vector_further_than_is_charged(name):
+    design = searched_design(name)
+    charged = ROWS * np.array([block.charge.sensitivity for block in design.blocks])
+    assert (furthest(name) <= charged).all()
+
+
+def test_the_search_refutes_charges_that_are_too_small():
+    # The planted fault, a bound divided by 1.5, is refuted for every design.
+    for name in SEARCHED:
+        charged = ROWS * np.array([block.charge.sensitivity for block in searched_design(name).blocks])
+        assert (furthest(name) > charged / 1.5).any(), name
+
+
+def test_the_searched_designs_are_of_every_law_and_kind():
+    designs = [searched_design(name) for name in SEARCHED]
+    assert {block.charge.law for design in designs for block in design.blocks} == set(NORMS)
+    assert any(design.triples and design.whole_row and design.pair_degree for design in designs)
+
+
+@pytest.mark.parametrize("setting", [(569, 30, 1.0, 0.0), (2, 101, 1.0, 0.0), (10**9, 30, 1.0, 0.0)], ids=str)
+def test_each_block_of_the_max_norm_moves_by_two_over_n_and_what_rounding_adds(setting):
+    design = design_of(*setting, whole_row=True)
+    blocks = [block for block in design.blocks if block.charge.law == "linf"]
+    assert len(blocks) >= 2
+    for block in blocks:
+        exact = 2.0 / setting[0]
+        assert exact <= block.charge.sensitivity <= exact * (1 + 1e-5 + 1e-12 * setting[0]) + 1e-9 * block.charge.scale
+        assert (block.weights == 1.0).all()
+
+
+# Scales
+
+
+def scale_p(design, reported, numbers=6000):
+    """Two-sided p-value of the reported standard deviations, in released vectors of zero data, by their exact laws."""
+    K, rng = design.features.K, np.random.default_rng(11)
+    zero = PrivateMoments(ROWS, np.zeros(K), np.empty(0), np.empty((0, 0)))
+    noise = SimulatedNoise(rng)
+    ledgers = [Ledger(Budget(1.0), enforced=False) for _ in range(numbers // K + 1)]
+    z = np.array([release_moments(zero, design.features, design.blocks, ledger, noise).means for ledger in ledgers])
+    z /= reported
+    law = design.blocks[0].charge.law
+    if law == "gaussian":
+        statistic, null = (z**2).sum(), stats.chi2(z.size)
+    elif law == "laplace":
+        statistic, null = np.abs(z).sum() * math.sqrt(2.0), stats.gamma(z.size)
+    else:
+        # The largest entry of a block of size k is a Gamma(k) number of scales, the deviation of an entry is
+        # sqrt((k+1)(k+2)/3) scales.
+        statistic = sum(np.abs(z[:, block.members]).max(axis=1).sum()
+                        * math.sqrt((len(block.weights) + 1) * (len(block.weights) + 2) / 3) for block in design.blocks)
+        null = stats.gamma(z.size)
+    return 2.0 * min(null.cdf(statistic), null.sf(statistic))
+
+
+@pytest.mark.parametrize("name", ["two columns", "two columns, pure", "three columns, all kinds",
+                                  "three columns, all kinds, pure", "means alone", "equal weights, pure"])
+def test_scales_are_the_standard_deviations_of_what_is_released(name):
+    design = searched_design(name)
+    assert scale_p(design, design.scales) > 1e-9
+    # The planted faults.
+    assert scale_p(design, design.scales * 1.1) < 1e-9
+    assert scale_p(design, design.scales / 1.1) < 1e-9
+
+
+# Choices
+
+
+def test_a_design_depends_on_public_numbers_alone_and_repeats():
+    parameters = set(inspect.signature(plan_moments).parameters)
+    assert parameters == {"n", "d", "budget", "workload", "degree", "pair_degree", "triples", "whole_row", "weighted",
+                          "max_functions"}
+    for delta in (0.0, 1e-6):
+        first, second = (plan_moments(700, 4, Budget(1.0, delta), default_workload(4)) for _ in range(2))
+        assert first.features.basis.index.tolist() == second.features.basis.index.tolist()
+        assert first.scales.tobytes() == second.scales.tobytes()
+        assert first.predicted == second.predicted
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize("d", [1, 4, 30])
+def test_more_rows_or_more_epsilon_never_predict_a_larger_error(d, delta):
+    def score(n, epsilon):
+        return np.log(list(design_of(n, d, epsilon, delta).predicted.values())).mean()
+
+    for chain in ([(n, 1.0) for n in (20, 500, 10_000, 10**5)], [(500, e) for e in (0.01, 0.2, 1.0, 10.0)]):
+        scores = [score(n, epsilon) for n, epsilon in chain]
+        # The greedy search stops at gains below 0.001.
+        assert (np.diff(scores) <= 0.01).all()
+        assert scores[-1] < scores[0] - 0.1
+
+
+@each_setting
+def test_predicted_errors_never_exceed_those_of_measuring_nothing(setting):
+    design = design_of(*setting)
+    assert list(design.predicted) == list(design.baseline) == list(default_workload(setting[1]).labels)
+    assert np.isfinite(list(design.predicted.values())).all()
+    assert all(0 < design.predicted[label] <= design.baseline[label] * (1 + 1e-9) for label in design.predicted)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize("limit", [4, 20, 70, 200])
+def test_the_limit_of_functions_is_kept(limit, delta):
+    assert design_of(10**7, 4, 5.0, delta, max_functions=limit).features.K <= limit
+    assert design_of(10**7, 4, 5.0, delta).features.K > 70
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize("options", [
+    {"degree": 5}, {"degree": 1, "pair_degree": 0}, {"pair_degree": 1}, {"pair_degree": 7}, {"triples": True},
+    {"triples": False, "whole_row": False}, {"whole_row": True}, {"degree": 9, "pair_degree": 3, "triples": True,
+                                                                  "whole_row": False},
+    {"degree": 33, "pair_degree": 0, "triples": False, "whole_row": False}, {"pair_degree": 9, "degree": 2}], ids=str)
+def test_what_is_fixed_is_kept(options, delta):
+    design = design_of(2000, 3, 1.0, delta, **options)
+    assert {name: getattr(design, name) for name in options} == options
+    index = design.features.basis.index
+    assert index[(index > 0).sum(axis=1) == 1].max() == design.degree
+    assert index[(index > 0).sum(axis=1) == 2].max(initial=0) == design.pair_degree
+    assert ((index > 0).sum(axis=1) == 3).sum() == design.triples
+    assert (len(design.features.profiles) > 0) == design.whole_row
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_pairs_and_triples_that_the_table_has_no_columns_for_are_left_out(delta):
+    one = design_of(500, 1, 1.0, delta, pair_degree=2, triples=True)
+    assert (one.pair_degree, one.triples) == (0, False)
+    assert not design_of(500, 2, 1.0, delta, triples=True).triples
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize("workload", [
+    SecondMoments(4), Polynomials(4, 3, seed=0), PairKernels(4, seed=0), Smooth(4, 2.0, 3),
+    GaussianKernels(4, seed=0, widths=(0.3,)), Mixture((SecondMoments(4), Polynomials(4, 1, seed=0)))], ids=repr)
+def test_every_family_of_queries_can_be_planned_for(workload, delta):
+    # Some of them give no importance at all to T_1, or to a pair's T_2 T_2.
+    for options in ({}, {"degree": 1}, {"pair_degree": 2, "degree": 4}):
+        design = design_of(3000, 4, 1.0, delta, workload, **options)
+        assert np.isfinite(design.scales).all()
+        assert np.isfinite(list(design.predicted.values())).all()
+    assert sum(design_of(3000, 4, 1.0, delta, workload).predicted.values()) < 0.9 * sum(design.baseline.values())
+
+
+def test_second_moments_are_planned_as_second_moments():
+    for delta in (0.0, 1e-6):
+        design = design_of(10_000, 8, 1.0, delta, SecondMoments(8))
+        assert (design.degree, design.pair_degree, design.triples, design.whole_row) == (2, 1, False, False)
+        # T_1 of a column has no part in any second moment, so its noise is the larger one by far.
+        assert design.scales[0] > 5.0 * design.scales[8]
+
+
+@pytest.mark.parametrize("options", [{}, {"whole_row": True, "triples": True}])
+def test_an_unweighted_gaussian_design_has_equal_noise(options):
+    scales = design_of(800, 4, 1.0, 1e-6, weighted=False, degree=4, pair_degree=2, **options).scales
+    np.testing.assert_allclose(scales, scales[0], rtol=1e-12)
+    weighted = design_of(800, 4, 1.0, 1e-6, degree=4, pair_degree=2, **options).scales
+    assert weighted.max() > 1.2 * weighted.min()
+
+
+def test_an_unweighted_pure_design_has_nearly_equal_noise():
+    # Laplace noise is equal; blocks of size k have noise in proportion to sqrt((k+1)(k+2))/k.
+    scales = design_of(800, 30, 1.0, 0.0, weighted=False, degree=4, pair_degree=1).scales
+    assert scales.max() <= scales.min() * math.sqrt(31 * 32) / 30 * (1 + 1e-9)
+
+
+def test_weights_lower_the_predicted_error():
+    for delta in (0.0, 1e-6):
+        for d in (2, 8):
+            weighted, equal = (np.log(list(design_of(800, d, 1.0, delta, weighted=w).predicted.values())).mean()
+                               for w in (True, False))
+            assert weighted < equal
+
+
+@pytest.mark.parametrize(("changes", "words"), [
+    ({"n": 1}, "n must be"), ({"n": 2.5}, "n must be"), ({"d": 0}, "d must be"), ({"d": 4}, "of 3 columns"),
+    ({"degree": 0}, "degree must be"), ({"degree": True}, "degree must be"), ({"pair_degree": -1}, "pair_degree must"),
+    ({"pair_degree": 1.0}, "pair_degree must"), ({"max_functions": 2}, "max_functions = 2"),
+    ({"degree": 32, "max_functions": 95}, "needs 96 functions"),
+    ({"pair_degree": 2, "max_functions": 14}, "needs 15 functions"),
+    ({"workload": SecondMoments(3), "whole_row": True}, "whole_row")])
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_bad_arguments_are_refused(changes, words, delta):
+    arguments = {"n": 100, "d": 3, "budget": Budget(1.0, delta), "workload": default_workload(3), **changes}
+    with pytest.raises(InputError, match=words):
+        plan_moments(**arguments)
+
+
+@each_setting
+def test_a_design_explains_itself(setting):
+    design = design_of(*setting)
+    said = str(design)
+    assert f"{design.features.K} moments" in said
+    assert {"gaussian": "Gaussian noise", "laplace": "Laplace noise",
+            "linf": "l-infinity K-norm noise"}[design.blocks[0].charge.law] in said
+    assert all(label in said for label in design.predicted)
+    assert ("pairs" in said) == (design.pair_degree > 0)
+    assert ("whole rows" in said) == design.whole_row
+    assert len(said.splitlines()) <= 1 + design.degree + design.pair_degree + design.triples + 1 + len(design.predicted)
+
+
+# The promise
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize("d", [2, 6])
+def test_the_predicted_error_of_second_moments_is_that_of_a_simulation(d, delta):
+    n = 20_000
+    design = design_of(n, d, 1.0, delta, SecondMoments(d), degree=2, pair_degree=1)
+    X = np.random.default_rng(2).uniform(-1.0, 1.0, (n, d))
+    exact = PrivateMoments(n, n * design.features.evaluate(X).mean(axis=0), np.empty(0), np.empty((0, 0)))
+    queries = SecondMoments(d).coefficients(design.features.basis.index)[:, 0]
+    constant = SecondMoments(d).coefficients(np.zeros((1, d), dtype=np.int64))[:, 0, 0]
+    truth = SecondMoments(d).answers(X)[:, 0]
+    squares = []
+    for seed in range(100):
+        released = release_moments(exact, design.features, design.blocks, Ledger(Budget(1.0), enforced=False),
+                                   SimulatedNoise(np.random.default_rng(seed)))
+        squares.append(((queries @ released.means + constant - truth) ** 2).mean())
+    (predicted,) = design.predicted.values()
+    assert predicted / 2 < math.sqrt(np.mean(squares)) < 2 * predicted
+
+
+def test_what_is_not_measured_is_what_the_planner_supposes_at_no_noise():
+    workload = default_workload(3)
+    huge = design_of(10**9, 3, 1.0, 0.0, whole_row=False)
+    alone = Features(huge.features.basis)
+    rest = unmeasured_variances(alone, workload)
+    # What is left at the smallest noise is not far above what is not measured at all, and never below.
+    assert (np.array(list(huge.predicted.values())) >= np.sqrt(rest)).all()
+    small = unmeasured_variances(Features(design_of(500, 3, 1.0, 0.0, degree=1, pair_degree=0).features.basis), workload)
+    assert (small >= rest).all()
+    assert (small > rest).any()
