@@ -57,7 +57,7 @@ def test_a_seeded_demo_repeats_and_says_that_it_is_not_private(tmp_path):
     (("demo", "--epsilon", "0"), "epsilon must be positive and finite, not 0.0"),
     (("demo", "--epsilon", "nan"), "epsilon must be positive"),
     (("demo", "--epsilon", "many"), "Invalid value for '--epsilon'"),
-    (("demo", "--delta", "0"), "needs delta > 0"),
+    (("demo", "--delta", "-1"), "delta must be at least 0"),
     (("demo", "--delta", "1"), "delta must be at least 0 and below 1"),
     (("demo", "--rows", "0"), "Invalid value for '--rows'"),
     (("demo", "--seed", "-1"), "Invalid value for '--seed'"),

@@ -6,11 +6,15 @@ import math
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import trigmech as tm
-from experiments import baselines, cells, comparison, curves, search, tables
+from experiments import __main__ as program
+from experiments import ablations, baselines, cells, comparison, coverage, curves, rates, search, tables
 from experiments.cells import Cell
-from paper_figures.draw import draw_curves
+from paper_figures.draw import draw_curves, draw_rates
+from trigmech.budget import gaussian_mu
+from trigmech.error_bars import PredictedError
 
 
 @pytest.fixture
@@ -102,6 +106,8 @@ def test_a_cell_measures_all_three_workloads_as_the_package_does(folders):
         np.testing.assert_allclose(result[which]["typical"], np.median(errors, axis=0), rtol=1e-12)
     assert result["rows"] == 569
     assert 1 < result["distinct"] <= result["atoms"]
+    assert result["largest"] == pytest.approx(release.distribution.weights.max() * len(release.distribution.weights))
+    assert 1 < result["table"] <= min(result["rows"], result["distinct"])
     assert 0.999 < result["proved_epsilon"] <= 1.0
 
 
@@ -304,3 +310,235 @@ def test_the_methods_are_this_packages_and_all_baselines(monkeypatch):
         assert {method.row: method.repetitions for method in methods} == {
             "MomentMechanism": 30, own: 30, "uniform": 1, "Gaussian": 10, "diagonal": 30, "histograms": 30}
         assert max(method.repetitions for method in comparison.methods(setting, quick=True)) == 3
+
+
+def in_this_process(todo, jobs, title):
+    for cell in todo:
+        yield cell, cells.run_cell(cell)
+
+
+def test_one_of_three_releases_has_a_third_of_the_budget():
+    assert ablations.split_budget(tm.Budget(0.9), 3) == tm.Budget(0.9 / 3)
+    whole = tm.Budget(1.0, 1e-3)
+    part = ablations.split_budget(whole, 3)
+    assert part.delta == whole.delta
+    assert math.sqrt(3.0) * gaussian_mu(part) == pytest.approx(gaussian_mu(whole), rel=1e-5)
+    charge = tm.Charge("part", "gaussian", 1.0, gaussian_mu(part), "L2", 3, "here")
+    ledger = tm.Ledger(whole)
+    ledger.charge(charge)
+    assert 0.999 < ledger.proved_epsilon <= 1.0
+
+
+def test_every_ablation_is_a_mechanism_and_changes_one_thing_only():
+    for variant in ablations.VARIANTS:
+        cell = ablations.cell_of(variant, "WDBC", "B", 0, 50)
+        mechanism = tm.MomentMechanism(**dict(cell.options))
+        if variant != ablations.SPLIT:
+            assert cell.epsilon == 1.0
+            continue
+        # The same functions with more noise.
+        default = tm.MomentMechanism().design(569, 30, tm.Budget(1.0, 1e-3))
+        split = mechanism.design(569, 30, tm.Budget(cell.epsilon, cell.delta))
+        np.testing.assert_array_equal(split.features.basis.index, default.features.basis.index)
+        assert split.scales.min() > 1.3 * default.scales.min()
+    assert len({ablations.cell_of(variant, "WDBC", "B", 0, 50) for variant in ablations.VARIANTS}) == 13
+
+
+def of_errors(w1, w2, w3, seconds=1.0, distinct=9, largest=1.0):
+    return {**{which: {"absolute": errors} for which, errors in (("w1", w1), ("w2", w2), ("w3", w3))},
+            "seconds": seconds, "distinct": distinct, "table": distinct, "largest": largest}
+
+
+def test_an_ablation_is_compared_with_the_default_of_the_same_repetition():
+    default = {0: of_errors([1.0, 1.0], [1.0], [2.0]), 1: of_errors([10.0, 10.0], [1.0], [0.0])}
+    results = {1: of_errors([80.0, 5.0], [2.0], [0.0], seconds=3.0), 0: of_errors([2.0, 8.0], [2.0], [1.0])}
+    lines = {line["what"]: line for line in ablations.summary("B", "PKS", "no pairs", results, default)}
+    # Repetition 0: sqrt(2 * 8) = 4; repetition 1: sqrt(8 * 1/2) = 2.
+    assert float(lines["w1"]["value"]) == pytest.approx(math.sqrt(8.0), rel=1e-5)
+    assert (lines["w1"]["least"], lines["w1"]["most"]) == ("2", "4")
+    assert float(lines["w2"]["value"]) == 2.0
+    # An answer that is exact in both is no worse.
+    assert (lines["w3"]["least"], lines["w3"]["most"]) == ("0.5", "1")
+    assert (lines["seconds"]["value"], lines["distinct"]["value"]) == ("2", "9")
+
+
+def test_the_ablations_are_tables_of_variants_by_data_sets():
+    results = {0: of_errors([1.0] * 5, [1.0] * 3, [1.0])}
+    twice = {0: of_errors([2.0] * 5, [3.0] * 3, [4.0], largest=321.0)}
+    lines = [line for setting, names in (("A", ["PKS"]), ("B", ["PKS", "WDBC"])) for name in names
+             for variant in ablations.VARIANTS
+             for line in ablations.summary(setting, name, variant, twice if variant == "no pairs" else results,
+                                           results)]
+    text = ablations.report(lines, 1, 2_000)
+    assert text.count("| no pairs | 2.00 | 3.00 | 4.00 |") == 1
+    assert text.count("| no pairs | 2.00 | 3.00 | 4.00 | 2.00 | 3.00 | 4.00 |") == 1
+    assert text.count("| default | 1.00 | 1.00 | 1.00 |") == 1
+    assert "| no pairs | 321 | 321 |" in text
+    assert sum(line.startswith("## Setting") for line in text) == 2
+
+
+def test_the_ablations_are_run_and_written(folders, monkeypatch):
+    small = {"points": 64, "iterations": 2, "degree": 2, "pair_degree": 1}
+    monkeypatch.setattr(ablations, "VARIANTS", {ablations.DEFAULT: (small, "as it is"),
+                                                "not weighed": ({**small, "weigh": False}, "without")})
+    monkeypatch.setattr(ablations, "run_cells", in_this_process)
+    path = ablations.ablations(["WDBC"], 1, quick=True)
+    assert path.name == "ablations_quick_partial.md"
+    with path.with_suffix(".csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 2 * 2 * (3 + 4)
+    assert {row["value"] for row in rows if row["variant"] == "default" and row["what"] in ("w1", "w2", "w3")} == {"1"}
+    assert any(row["value"] != "1" for row in rows if row["variant"] != "default" and row["what"] == "w1")
+    # Moved points are all different and weigh the same.
+    assert {(row["value"]) for row in rows if row["what"] == "largest"} == {"1"}
+
+
+def test_error_bars_are_held_against_the_errors():
+    bars = PredictedError(0.95, np.array([[1.0, 2.0], [1.0, 2.0]]), np.array([[2.0, 4.0], [2.0, 4.0]]),
+                          np.array([3.0, 4.5]))
+    errors, measured = np.array([[-1.0, 5.0], [4.0, -1.0]]), np.array([[-1.0, 1.0], [4.0, -1.0]])
+    found = coverage.held(errors, measured, bars)
+    assert found["within"] == [0.5, 0.5]
+    assert found["worst"] == [0.0, 0.0]
+    assert found["ratio"] == [(2.0 + 0.5) / 2.0, (0.8 + 4.0) / 2.0]
+    assert found["excess"] == pytest.approx([math.sqrt(17.0 / 2.0), math.sqrt(26.0 / 8.0)])
+    assert found["unmeasured"] == pytest.approx([0.0, 16.0 / 18.0])
+    assert coverage.held(0.1 * errors, measured, bars)["worst"] == [1.0, 1.0]
+    # An answer without error is within, and divides by no zero.
+    assert np.isfinite(coverage.held(0.0 * errors, 0.0 * measured, bars)["ratio"]).all()
+
+
+def test_errors_of_second_moments_come_from_measured_moments_if_those_are_measured():
+    rng = np.random.default_rng(3)
+    X, Y = rng.uniform(-1.0, 1.0, (2, 60, 4))
+    workload = tm.workload.SecondMoments(4)
+    basis = tm.ChebyshevBasis.total_degree(4, 2)
+    errors = workload.answers(Y) - workload.answers(X)
+    made = coverage._combined(workload, basis.index, basis.means(Y) - basis.means(X), len(errors))
+    np.testing.assert_allclose(made, errors, atol=1e-14)
+    without = basis.index.max(axis=1) < 2
+    made = coverage._combined(workload, basis.index[without], (basis.means(Y) - basis.means(X))[without], len(errors))
+    assert np.abs(made - errors).max() > 1e-3
+
+
+def bars_of(within, unmeasured=0.2, **changes):
+    one = {"within": within, "worst": 1.0, "ratio": 3.0, "excess": 1.5, "unmeasured": unmeasured, **changes}
+    return {workload: {what: [value] * len(sigmas) for what, value in one.items()}
+            for workload, sigmas in comparison.SIGMAS.items()}
+
+
+def test_the_coverage_is_averaged_and_what_is_missed_is_explained(tmp_path):
+    fine = coverage.summary("PKS", "A", [bars_of(1.0), bars_of(0.94, ratio=5.0, worst=0.0)])
+    assert len(fine) == 5 + 3 + 1
+    assert {(row["within"], row["worst"], row["ratio"], row["repetitions"]) for row in fine} == {
+        ("0.97", "0.5", "4", 2)}
+    # The standard error of the mean of two numbers is half their difference.
+    assert {row["within_error"] for row in fine} == {"0.03"}
+    text = coverage.report(fine, 2, 500)
+    assert text[-1] == "Nowhere."
+    assert any("0.97 of the queries are within: the goal is reached." in line for line in text)
+    assert not any("✗ |" in line for line in text)
+    missed = coverage.summary("WDBC", "B, ε = 10", [bars_of(0.5, unmeasured=0.9)])
+    text = coverage.report([*fine, *missed], 2, 500)
+    assert any("In 9 of 18 rows. In 9 of them" in line for line in text)
+    assert sum("0.500 ± 0.000 ✗" in line for line in text) == 9
+    assert ("- WDBC, B, ε = 10, W3: 0.500 ± 0.000; errors 1.50 times the predicted deviation, 90% of their squares "
+            "not measured") in text
+    assert any("not reached" in line for line in text)
+    assert coverage.check(tmp_path) == []
+    for rows, failures in ((fine, []), ([*fine, *missed], ["coverage: 0.735 of the queries are within the bars, "
+                                                           "not 0.95"])):
+        with (tmp_path / "coverage.csv").open("w", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, list(rows[0]))
+            writer.writeheader()
+            writer.writerows(rows)
+        assert coverage.check(tmp_path) == failures
+
+
+def test_the_coverage_of_a_release_is_computed_and_written(folders, monkeypatch):
+    monkeypatch.setattr(coverage, "run_cells", in_this_process)
+    monkeypatch.setattr(coverage, "BUDGETS", {"A": (1.0, 0.0)})
+    path = coverage.coverage(["WDBC"], 1, quick=True)
+    with path.with_suffix(".csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 9
+    assert {row["repetitions"] for row in rows} == {"2"}
+    assert all(0.0 <= float(row[share]) <= 1.0 for row in rows for share in ("within", "worst", "unmeasured"))
+    # W3 of 30 columns at delta = 0 is hardly measured.
+    assert float(rows[-1]["unmeasured"]) > 0.9
+    assert coverage.Bars("WDBC", 1.0, 0.0, 0).key() != coverage.Bars("WDBC", 1.0, 1e-3, 0).key()
+
+
+def test_slopes_are_exponents_and_theory_is_that_of_the_theorems():
+    assert rates.slope({n: 3.0 * n**-0.4 for n in rates.SIZES}) == pytest.approx(-0.4)
+    assert rates.theory(2, 1, 1e-3, "minimax") == -0.5
+    assert rates.theory(1, 3, 1e-3, "minimax") == -1.0
+    assert rates.theory(1, 1, 0.0, "minimax") == pytest.approx(-2.0 / 3.0)
+    assert rates.theory(3, 2, 0.0, "thesis") == -0.25
+    assert rates.theory(3, 2, 1e-3, "thesis") == pytest.approx(-4.0 / 13.0)
+    assert rates.theory(1, 1, 0.0, "MomentMechanism") is None
+
+
+def test_the_rows_of_the_fixed_law_lie_in_the_cube_and_depend_on_each_other():
+    for d in rates.SMOOTHNESS:
+        X = rates.table(d)
+        assert X.shape == (30_000, d)
+        assert np.abs(X).max() <= 1.0
+    # tanh of normals with correlation 0.7: 0.66 or so; the deviation of 30,000 rows is below 0.01.
+    assert 0.6 < np.corrcoef(rates.table(3).T)[0, 1] < 0.72
+
+
+def test_a_release_with_more_rows_of_the_fixed_law_is_better():
+    few, many = (rates.Run(1, n, "minimax", 2, 1e-3, 0).compute() for n in (100, 10_000))
+    assert set(few["errors"]) == {"1", "2", "3"}
+    # The orders of a class are nested, |r|^(-k) falls with k.
+    assert few["errors"]["1"] >= few["errors"]["2"] >= few["errors"]["3"]
+    assert 10.0 * many["errors"]["2"] < few["errors"]["2"]
+
+
+def test_the_rates_are_written_and_drawn(folders, monkeypatch):
+    monkeypatch.setattr(rates, "run_cells", in_this_process)
+    monkeypatch.setattr(rates, "SMOOTHNESS", {1: (1, 2), 2: (1,)})
+    monkeypatch.setattr(rates, "SIZES", (40, 80, 160))
+    rates.table.cache_clear()
+    path = rates.rates(1, quick=True)
+    rates.table.cache_clear()
+    with path.with_suffix(".csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 3 * 2 * 3 * 3
+    text = path.read_text(encoding="utf-8")
+    assert "| 2 | 1 | 0.001 | minimax |" in text
+    assert {line.count("|") for line in text.splitlines() if line.startswith("|")} == {4 + 3 + 3 + 1}
+    (line,) = [line for line in text.splitlines() if line.startswith("| 1 | 2 | 0 | thesis |")]
+    points = {int(row["n"]): float(row["error"]) for row in rows
+              if (row["d"], row["smoothness"], row["delta"], row["mechanism"]) == ("1", "2", "0", "thesis")}
+    assert line.endswith(f"| {rates.slope(points):.2f} | {rates.slope(points):.2f} | -0.50 |")
+    path.with_suffix(".csv").rename(path.parent / "rates.csv")
+    picture = draw_rates(path.parent, folders / "rates.png")
+    assert picture.stat().st_size > 10_000
+
+
+def test_every_listed_experiment_can_be_run_and_is_in_the_readme(monkeypatch, tmp_path):
+    called = []
+
+    def stands_for(name):
+        def run(*arguments):
+            called.append(name)
+            path = tmp_path / f"{name}.md"
+            path.write_text(name, encoding="utf-8")
+            return path
+        return run
+
+    for module, name in ((ablations, "ablations"), (coverage, "coverage"), (curves, "curves"), (rates, "rates")):
+        monkeypatch.setattr(module, name, stands_for(name))
+    monkeypatch.setattr(comparison, "comparison", lambda name, *rest: stands_for(name)())
+    names = ["w1", "w2", "w3", "curves", "ablations", "coverage", "rates"]
+    result = CliRunner().invoke(program.app, ["run", *names, "--datasets", "WDBC"])
+    assert result.exit_code == 0
+    assert called == names
+    listed = CliRunner().invoke(program.app, ["list"]).output
+    readme = (cells.HERE / "README.md").read_text(encoding="utf-8")
+    for name in names:
+        assert f"{name} " in listed
+        assert name in readme
+    assert set(names) < set(program.EXPERIMENTS)

@@ -147,7 +147,8 @@ def test_columns_of_every_kind_come_back_in_kind():
 @each_budget
 def test_a_better_budget_gives_a_better_answer(budget):
     X, workload = table(400, 3), SecondMoments(3)
-    errors = [np.median([workload.errors(X, run(X, Budget(epsilon, budget.delta), seed).distribution).max()
+    options = {"workload": workload, "points": 256, "iterations": 40}
+    errors = [np.median([workload.errors(X, run(X, Budget(epsilon, budget.delta), seed, **options).distribution).max()
                          for seed in range(5)]) for epsilon in (0.1, 1.0, 10.0)]
     assert errors[0] > 2 * errors[1] > 4 * errors[2]
 
@@ -161,8 +162,8 @@ def test_points_are_as_many_as_rows_within_limits():
 
 
 def test_a_workload_decides_what_is_measured():
-    second = run(table(), workload=SecondMoments(3)).release.features
-    kernels = run(table(), workload=GaussianKernels(3, seed=0, widths=(0.3,))).release.features
+    second = run(table(), Budget(20.0, 1e-6), workload=SecondMoments(3)).release.features
+    kernels = run(table(), Budget(20.0, 1e-6), workload=GaussianKernels(3, seed=0, widths=(0.3,))).release.features
     assert second.degree == 2
     assert kernels.degree > 4
 

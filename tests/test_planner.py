@@ -10,7 +10,6 @@ from scipy import stats
 
 from trigmech.budget import Budget, Ledger, gaussian_mu
 from trigmech.errors import BudgetError, InputError
-from trigmech.features import Features
 from trigmech.moment_mechanism import default_workload
 from trigmech.moments import PrivateMoments
 from trigmech.noise import SimulatedNoise
@@ -25,11 +24,11 @@ def design_of(n, d, epsilon, delta, workload=None, **options):
     return plan_moments(n, d, Budget(epsilon, delta), workload, **options)
 
 
-# Tiny and huge in every respect. The Gaussian mechanism refuses an epsilon below 1e-6.
+# Tiny and huge in every respect.
 SETTINGS = [
     (2, 1, 1.0, 1e-6), (2, 1, 1.0, 0.0), (10**9, 1, 1.0, 1e-9), (10**9, 1, 0.1, 0.0), (50, 1, 1e4, 1e-6),
-    (50, 1, 1e4, 0.0), (2, 2, 1e-5, 1e-6), (2, 2, 1e-5, 0.0), (200, 2, 1.0, 0.9), (10**4, 2, 3.0, 0.0),
-    (10**6, 2, 1e-3, 1e-300), (2, 3, 1.0, 1e-6), (2, 3, 1.0, 0.0), (300, 3, 200.0, 1e-6), (300, 3, 200.0, 0.0),
+    (50, 1, 1e4, 0.0), (2, 2, 1e-3, 1e-12), (2, 2, 1e-5, 0.0), (20, 2, 1.0, 0.9), (10**4, 2, 3.0, 0.0),
+    (10**6, 2, 1e-3, 1e-300), (2, 3, 1.0, 1e-6), (2, 3, 1.0, 0.0), (300, 3, 20.0, 1e-6), (300, 3, 5.0, 0.0),
     (569, 30, 1.0, 1e-3), (569, 30, 1.0, 0.0), (10**7, 30, 8.0, 0.0), (2, 101, 1.0, 1e-6), (1993, 101, 1.0, 0.0),
     (10**9, 101, 50.0, 0.0), (10**9, 101, 0.1, 1e-6),
 ]  # fmt: skip
@@ -55,7 +54,7 @@ def test_blocks_cover_all_functions_once_and_in_order(setting):
 
 @each_setting
 def test_the_charges_spend_the_budget_and_no_more(setting):
-    n, d, epsilon, delta = setting
+    *_, epsilon, delta = setting
     ledger = Ledger(Budget(epsilon, delta))
     for block in design_of(*setting).blocks:
         ledger.charge(block.charge)
@@ -63,9 +62,7 @@ def test_the_charges_spend_the_budget_and_no_more(setting):
     if delta > 0:
         (charge,) = ledger.charges
         assert charge.mu >= 0.99999 * gaussian_mu(ledger.budget)
-    # An epsilon of a hundred thousandth hangs on the last digits of mu.
-    if delta == 0 or epsilon > 1e-4:
-        assert ledger.proved_epsilon >= 0.999 * epsilon
+    assert ledger.proved_epsilon >= 0.999 * epsilon
     with pytest.raises(BudgetError, match="over the budget"):
         ledger.charge(design_of(*setting).blocks[0].charge)
 
@@ -171,7 +168,7 @@ def test_each_block_of_the_max_norm_moves_by_two_over_n_and_what_rounding_adds(s
 # Scales
 
 
-def scale_p(design, reported, numbers=6000):
+def scale_p(design, reported, numbers=9000):
     """Two-sided p-value of the reported standard deviations, in released vectors of zero data, by their exact laws."""
     K, rng = design.features.K, np.random.default_rng(11)
     zero = PrivateMoments(ROWS, np.zeros(K), np.empty(0), np.empty((0, 0)))
@@ -218,12 +215,12 @@ def test_a_design_depends_on_public_numbers_alone_and_repeats():
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
-@pytest.mark.parametrize("d", [1, 4, 30])
+@pytest.mark.parametrize("d", [1, 3, 30])
 def test_more_rows_or_more_epsilon_never_predict_a_larger_error(d, delta):
     def score(n, epsilon):
         return np.log(list(design_of(n, d, epsilon, delta).predicted.values())).mean()
 
-    for chain in ([(n, 1.0) for n in (20, 500, 10_000, 10**5)], [(500, e) for e in (0.01, 0.2, 1.0, 10.0)]):
+    for chain in ([(n, 1.0) for n in (20, 300, 3000)], [(300, e) for e in (0.01, 0.2, 1.0, 5.0)]):
         scores = [score(n, epsilon) for n, epsilon in chain]
         # The greedy search stops at gains below 0.001.
         assert (np.diff(scores) <= 0.01).all()
@@ -239,10 +236,10 @@ def test_predicted_errors_never_exceed_those_of_measuring_nothing(setting):
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
-@pytest.mark.parametrize("limit", [4, 20, 70, 200])
+@pytest.mark.parametrize("limit", [4, 12, 40])
 def test_the_limit_of_functions_is_kept(limit, delta):
-    assert design_of(10**7, 4, 5.0, delta, max_functions=limit).features.K <= limit
-    assert design_of(10**7, 4, 5.0, delta).features.K > 70
+    assert design_of(2000, 4, 1.0, delta, max_functions=limit).features.K <= limit
+    assert design_of(2000, 4, 1.0, delta).features.K > 40
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
@@ -250,15 +247,22 @@ def test_the_limit_of_functions_is_kept(limit, delta):
     {"degree": 5}, {"degree": 1, "pair_degree": 0}, {"pair_degree": 1}, {"pair_degree": 7}, {"triples": True},
     {"triples": False, "whole_row": False}, {"whole_row": True}, {"degree": 9, "pair_degree": 3, "triples": True,
                                                                   "whole_row": False},
-    {"degree": 33, "pair_degree": 0, "triples": False, "whole_row": False}, {"pair_degree": 9, "degree": 2}], ids=str)
+    {"degree": 24, "pair_degree": 0, "triples": False, "whole_row": False}], ids=str)
 def test_what_is_fixed_is_kept(options, delta):
-    design = design_of(2000, 3, 1.0, delta, **options)
+    # Few rows, because searches end sooner there.
+    design = design_of(40, 3, 1.0, delta, **options)
     assert {name: getattr(design, name) for name in options} == options
     index = design.features.basis.index
     assert index[(index > 0).sum(axis=1) == 1].max() == design.degree
     assert index[(index > 0).sum(axis=1) == 2].max(initial=0) == design.pair_degree
     assert ((index > 0).sum(axis=1) == 3).sum() == design.triples
     assert (len(design.features.profiles) > 0) == design.whole_row
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_degrees_beyond_those_that_are_searched_can_be_fixed(delta):
+    assert design_of(40, 1, 1.0, delta, degree=33).degree == 33
+    assert design_of(40, 2, 1.0, delta, degree=1, pair_degree=9).pair_degree == 9
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
@@ -362,11 +366,11 @@ def test_the_predicted_error_of_second_moments_is_that_of_a_simulation(d, delta)
 
 def test_what_is_not_measured_is_what_the_planner_supposes_at_no_noise():
     workload = default_workload(3)
-    huge = design_of(10**9, 3, 1.0, 0.0, whole_row=False)
-    alone = Features(huge.features.basis)
-    rest = unmeasured_variances(alone, workload)
+    huge = design_of(10**9, 3, 1.0, 0.0, degree=8, pair_degree=4, whole_row=False)
+    rest = unmeasured_variances(huge.features, huge.scales, workload)
     # What is left at the smallest noise is not far above what is not measured at all, and never below.
     assert (np.array(list(huge.predicted.values())) >= np.sqrt(rest)).all()
-    small = unmeasured_variances(Features(design_of(500, 3, 1.0, 0.0, degree=1, pair_degree=0).features.basis), workload)
-    assert (small >= rest).all()
-    assert (small > rest).any()
+    small = design_of(500, 3, 1.0, 0.0, degree=1, pair_degree=0, triples=False)
+    more = unmeasured_variances(small.features, small.scales, workload)
+    assert (more >= rest).all()
+    assert (more > rest).any()

@@ -7,11 +7,12 @@ import pytest
 
 from trigmech import moments as moments_module
 from trigmech.basis import ChebyshevBasis
-from trigmech.budget import Budget, Ledger
-from trigmech.calibration import covariance_movement, plan, published_rho, rounding
+from trigmech.budget import Budget, Charge, Ledger
+from trigmech.calibration import Block, covariance_movement, plan, published_rho, rounding
 from trigmech.errors import BudgetError, InputError
+from trigmech.features import Features
 from trigmech.moments import PrivateMoments, measure
-from trigmech.release import release
+from trigmech.release import MomentRelease, release, release_moments
 
 
 class Silent:
@@ -27,6 +28,9 @@ class Silent:
 
     def gaussian(self, values, scale):
         return self._draw("gaussian", values, scale)
+
+    def linf(self, values, scale):
+        return self._draw("linf", values, scale)
 
     def _draw(self, law, values, scale):
         if len(self.draws) == self.fail_at:
@@ -351,6 +355,109 @@ def test_an_approximate_plan_needs_delta():
     for calibration, rank in product(["published", "rigorous"], [0, 2]):
         with pytest.raises(BudgetError, match="delta > 0"):
             plan(ChebyshevBasis.graded(3, 5), 10, Budget(1.0), calibration, True, rank, 2)
+
+
+# Moments in blocks
+
+# Of functions, weights, law and scale: what is charged is scale / 10, a tenth of the budget each.
+PARTS = {
+    "one gaussian": [(12, "gaussian", 0.7)],
+    "one laplace": [(12, "laplace", 0.7)],
+    "blocks": [(5, "linf", 0.3), (1, "linf", 2.0), (6, "linf", 0.01)],
+    "mixed": [(4, "laplace", 0.2), (8, "linf", 0.5)],
+}
+each_parts = pytest.mark.parametrize("parts", PARTS.values(), ids=PARTS)
+NORMS = {"gaussian": "L2", "laplace": "L1", "linf": "Linf"}
+
+
+def blocks_of(parts):
+    rng, first, blocks = np.random.default_rng(3), 0, []
+    for k, (size, law, scale) in enumerate(parts):
+        charge = Charge(f"part {k}", law, scale, scale / 10, NORMS[law], 1, "here")
+        blocks.append(Block(slice(first, first + size), rng.uniform(0.1, 9.0, size), charge))
+        first += size
+    return blocks
+
+
+def moments_and_features():
+    X, features = table(), Features(ChebyshevBasis(ChebyshevBasis.graded(5, 12).index[1:]), [[1.0, 0.3, 0.1]])
+    return X, measure(X, features), features
+
+
+@each_parts
+def test_without_noise_the_weights_are_undone_to_the_last_bits(parts):
+    X, moments, features = moments_and_features()
+    noise, ledger = Silent(), Ledger(Budget(1.0, 1e-3))
+    released = release_moments(moments, features, blocks_of(parts), ledger, noise)
+    np.testing.assert_allclose(released.means, features.evaluate(X).mean(axis=0), rtol=1e-14, atol=1e-14)
+    assert isinstance(released, MomentRelease)
+    assert released.n == 400
+    assert released.features is features
+    assert noise.draws == [(law, scale, (size,)) for size, law, scale in parts]
+
+
+@each_parts
+def test_noise_and_its_scales_are_divided_by_the_weights(parts):
+    _, moments, features = moments_and_features()
+    blocks = blocks_of(parts)
+    silent, loud = (release_moments(moments, features, blocks, Ledger(Budget(1.0, 1e-3)), Silent(offset)).means
+                    for offset in (0.0, 7.0))
+    weights = np.concatenate([block.weights for block in blocks])
+    np.testing.assert_allclose(loud - silent, 7.0 / weights, rtol=1e-12)
+    scales = release_moments(moments, features, blocks, Ledger(Budget(1.0, 1e-3)), Silent()).scales
+    units = {"gaussian": lambda k: 1.0, "laplace": lambda k: math.sqrt(2), "linf":
+             lambda k: math.sqrt((k + 1) * (k + 2) / 3)}
+    expected = np.concatenate([np.full(size, scale * units[law](size)) for size, law, scale in parts])
+    np.testing.assert_allclose(scales, expected / weights, rtol=1e-12)
+
+
+class Watched(Silent):
+    """Remembers how much was charged whenever it was asked for noise."""
+
+    def __init__(self, ledger, fail_at=None):
+        super().__init__(fail_at=fail_at)
+        self.ledger, self.charged = ledger, []
+
+    def _draw(self, law, values, scale):
+        self.charged.append(len(self.ledger.charges))
+        return super()._draw(law, values, scale)
+
+
+@each_parts
+def test_all_blocks_are_charged_before_the_first_draw(parts):
+    _, moments, features = moments_and_features()
+    ledger, blocks = Ledger(Budget(1.0, 1e-3)), blocks_of(parts)
+    noise = Watched(ledger)
+    release_moments(moments, features, blocks, ledger, noise)
+    assert noise.charged == [len(parts)] * len(parts)
+    assert ledger.charges == [block.charge for block in blocks]
+
+
+@pytest.mark.parametrize("fits", [0, 1, 2])
+def test_a_refused_charge_draws_nothing(fits):
+    _, moments, features = moments_and_features()
+    # Each of the three costs 0.1.
+    ledger, noise = Ledger(Budget(0.05 + 0.1 * fits)), Silent()
+    with pytest.raises(BudgetError, match=f"part {fits}"):
+        release_moments(moments, features, blocks_of(PARTS["blocks"]), ledger, noise)
+    assert noise.draws == []
+    assert len(ledger.charges) == fits
+
+
+@pytest.mark.parametrize("draws", [0, 1, 2])
+def test_noise_that_fails_leaves_all_that_was_charged(draws):
+    _, moments, features = moments_and_features()
+    ledger = Ledger(Budget(1.0))
+    with pytest.raises(RuntimeError, match="entropy"):
+        release_moments(moments, features, blocks_of(PARTS["blocks"]), ledger, Silent(fail_at=draws))
+    assert [charge.purpose for charge in ledger.charges] == ["part 0", "part 1", "part 2"]
+
+
+def test_a_release_of_moments_does_not_hold_the_tables():
+    _, moments, features = moments_and_features()
+    kept = vars(release_moments(moments, features, blocks_of(PARTS["blocks"]), Ledger(Budget(1.0)), Silent())).values()
+    assert not any(value is moments for value in kept)
+    assert not any(np.shares_memory(value, moments.basis_sum) for value in kept if isinstance(value, np.ndarray))
 
 
 # Private moments

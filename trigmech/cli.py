@@ -33,7 +33,7 @@ def info() -> None:
 def demo(
     folder: Annotated[Path, typer.Option(help="Where synthetic.csv and demo.png go.")] = Path("trigmech-demo"),
     epsilon: Annotated[float, typer.Option(help="Privacy budget: epsilon, above 0.")] = 1.0,
-    delta: Annotated[float, typer.Option(help="Privacy budget: delta, above 0 and below 1.")] = 1e-3,
+    delta: Annotated[float, typer.Option(help="Privacy budget: delta, at least 0 and below 1.")] = 1e-3,
     rows: Annotated[int, typer.Option(min=1, help="Rows of the synthetic table.")] = 569,
     seed: Annotated[int | None, typer.Option(min=0, help="Repeat a run; its noise is then not private.")] = None,
 ) -> None:
@@ -46,12 +46,12 @@ def demo(
         made = demonstration.run(folder, tm.Budget(epsilon, delta), rows, seed, status.update)
     table = Table(title="Worst error of 10,000 Gaussian kernel queries (W1)")
     table.add_column("σ", justify="right")
-    for name in ("this release", "uniform cube, no data", "thesis, table 3.3", "this release, relative"):
+    for name in ("this release", "uniform cube, no data", "thesis, table 3.3", "predicted bound, 95 %"):
         table.add_column(name, justify="right")
     for i, width in enumerate(made.widths):
         table.add_row(f"{width:g}", f"{made.evaluation.worst_absolute[i]:.4f}",
                       f"{made.uniform.worst_absolute[i]:.4f}", f"{demonstration.THESIS[i]:.3f}",
-                      f"{made.evaluation.worst_relative[i]:.4f}")
+                      f"{made.predicted.worst[i]:.4f}")
     console.print(table)
     console.print("What was spent:", style="bold")
     typer.echo(made.synthesis.ledger)

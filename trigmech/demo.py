@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trigmech.budget import Budget
+from trigmech.error_bars import PredictedError
 from trigmech.errors import InputError
 from trigmech.evaluate import Evaluation, evaluate
-from trigmech.mechanisms import ImprovedTrigII
 from trigmech.schema import Column, Schema
 from trigmech.synthesis import Synthesis, synthesize
 from trigmech.workload import GaussianKernels
@@ -33,6 +33,8 @@ class Demonstration:
     synthesis : Synthesis
     evaluation, uniform : Evaluation
         On W1, of the release and of the uniform distribution on the cube.
+    predicted : PredictedError
+        On W1, at 95 %, without the table.
     widths : tuple of float
         The sigma of the columns of the evaluations.
     table, picture : Path
@@ -42,20 +44,20 @@ class Demonstration:
     synthesis: Synthesis
     evaluation: Evaluation
     uniform: Evaluation
+    predicted: PredictedError
     widths: tuple[float, ...]
     table: Path
     picture: Path
 
 
 def run(folder: Path, budget: Budget, rows: int, seed: int | None, say: Callable[[str], None]) -> Demonstration:
-    """Release WDBC by ImprovedTrigII, and write synthetic.csv and demo.png.
+    """Release WDBC, and write synthetic.csv and demo.png.
 
     Parameters
     ----------
     folder : Path
         Made if it does not exist.
     budget : Budget
-        With delta > 0.
     rows : int
         Of the synthetic table.
     seed : int, optional
@@ -87,15 +89,17 @@ def run(folder: Path, budget: Budget, rows: int, seed: int | None, say: Callable
                     in zip(data.feature_names, table.min(axis=0), table.max(axis=0), strict=True))
     say("releasing (the first run compiles the kernels, which takes some seconds)")
     generator = None if seed is None else np.random.default_rng(seed)
-    synthesis = synthesize(table, schema, budget, mechanism=ImprovedTrigII(), rng=generator)
+    synthesis = synthesize(table, schema, budget, rng=generator)
     synthetic = synthesis.sample(rows, rng=generator)
     say("answering 10,000 Gaussian kernel queries at 5 widths, from the table and from the release")
     X = schema.to_cube(table)
     workload = GaussianKernels(schema.d, seed=2014)
     evaluation = evaluate(workload, X, synthesis.distribution)
     uniform = Evaluation(evaluation.truth, workload.uniform_answers())
+    say("predicting the errors from the release alone")
+    predicted = synthesis.predicted_error(workload)
     say("writing the synthetic table and the picture")
-    made = Demonstration(synthesis, evaluation, uniform, workload.widths, folder / "synthetic.csv", folder / "demo.png")
+    made = Demonstration(synthesis, evaluation, uniform, predicted, workload.widths, folder / "synthetic.csv", folder / "demo.png")
     _write_table(made.table, schema.names, synthetic)
     _draw(made, schema, table, synthetic)
     return made
@@ -127,7 +131,7 @@ def _draw(made: Demonstration, schema: Schema, table: NDArray[np.float64], synth
     FigureCanvasAgg(figure)
     guarantee = made.synthesis.ledger.guarantee
     note = ", SIMULATED noise: not private" if made.synthesis.ledger.simulated else ""
-    figure.suptitle(f"WDBC, released by ImprovedTrigII at ({guarantee.epsilon:.3g}, {guarantee.delta:g}){note}")
+    figure.suptitle(f"WDBC, released by MomentMechanism at ({guarantee.epsilon:.3g}, {guarantee.delta:g}){note}")
     halves: Any = figure.subfigures(2, 1, height_ratios=(1.1, 1))
     above, below = halves
     above.suptitle("Marginals (the private ones are shown because the data set is public)", fontsize="medium")
@@ -151,6 +155,7 @@ def _draw(made: Demonstration, schema: Schema, table: NDArray[np.float64], synth
     scatter.legend()
     at = np.arange(len(made.widths))
     bars.bar(at - 0.27, made.evaluation.worst_absolute, 0.25, label="this release", color="C0")
+    bars.plot(at - 0.27, made.predicted.worst, "v", color="black", label="predicted bound, 95 %")
     bars.bar(at, made.uniform.worst_absolute, 0.25, label="uniform cube, no data", color="0.75", hatch="//")
     bars.bar(at + 0.27, THESIS, 0.25, label="thesis, table 3.3", color="0.45")
     bars.set_xticks(at, [f"{width:g}" for width in made.widths])

@@ -99,9 +99,11 @@ class MomentMechanism:
         check_counts(self, (None,), "degree", "points")
         check_counts(self, (None, 0), "pair_degree")
         check_choice("fit", self.fit, Method)
-        for name in ("triples", "whole_row"):
-            if getattr(self, name) not in (None, True, False):
-                raise InputError(f"{name} must be True, False or None, not {getattr(self, name)!r}")
+        for name, words in (("triples", " or None"), ("whole_row", " or None"), ("weighted", ""), ("denoise", ""),
+                            ("copula", ""), ("weigh", "")):
+            value = getattr(self, name)
+            if not (isinstance(value, bool) or (value is None and words)):
+                raise InputError(f"{name} must be True or False{words}, not {value!r}")
         if self.workload is not None and not isinstance(self.workload, Family):
             raise InputError(f"workload must be a query family such as GaussianKernels, not {self.workload!r}")
         if self.smoothness is not None and not (is_number(self.smoothness) and 0 < self.smoothness < float("inf")):

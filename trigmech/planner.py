@@ -309,8 +309,8 @@ def plan_moments(n: int, d: int, budget: Budget, workload: Family, *, degree: in
     degrees = DEGREES if degree is None else (degree,)
     pair_degrees = (0,) if d == 1 else PAIR_DEGREES if pair_degree is None else (pair_degree,)
     with_triples = (False, True) if triples is None else (triples,)
-    some = [(f,) for f in measurable] + list(combinations(measurable, 2))
-    wholes: list[tuple[int, ...]] = {None: [(), *some], True: some, False: [()]}[whole_row]
+    some: list[tuple[int, ...]] = [(f,) for f in measurable] + list(combinations(measurable, 2))
+    wholes: list[tuple[int, ...]] = [()] if whole_row is False else some if whole_row else [(), *some]
     if d < 3:
         with_triples = (False,)
     if not wholes:

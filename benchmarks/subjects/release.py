@@ -62,13 +62,10 @@ def _run(X: NDArray[np.float64], budget: Budget, mechanism: Mechanism) -> Synthe
 
 
 def _describe(result: Synthesis) -> str:
-    if isinstance(result.release, MomentRelease):
-        K = result.release.features.K
-    else:
-        K = result.release.basis.K
+    functions = result.release.features if isinstance(result.release, MomentRelease) else result.release.basis
     if isinstance(result.fit, Reconstruction):
-        return f"K={K}, {len(result.fit.points)} points, misfit {result.fit.misfit:.2g}"
-    return f"K={K}, relative gap {result.fit.gap / max(result.fit.objective, 1e-300):.0e}"
+        return f"K={functions.K}, {len(result.fit.points)} points, misfit {result.fit.misfit:.2g}"
+    return f"K={functions.K}, relative gap {result.fit.gap / max(result.fit.objective, 1e-300):.0e}"
 
 
 SUBJECT = Subject(

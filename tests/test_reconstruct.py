@@ -1,0 +1,215 @@
+"""From released moments to points, by every fit."""
+
+import math
+from functools import cache
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from trigmech.basis import ChebyshevBasis
+from trigmech.budget import Budget
+from trigmech.chunks import THREADS_VARIABLE
+from trigmech.features import Features
+from trigmech.moment_mechanism import MomentMechanism
+from trigmech.reconstruct import reconstruct
+from trigmech.release import MomentRelease
+from trigmech.schema import Schema
+from trigmech.synthesis import synthesize
+from trigmech.workload import GaussianKernels, SecondMoments
+
+
+def law(n, d, seed, dependence=0.6):
+    """Rows of a smooth law inside the cube, with columns in positive and negative dependence by turns."""
+    rng = np.random.default_rng(seed)
+    z = rng.standard_normal((n, d))
+    z = math.sqrt(1 - dependence**2) * z + dependence * z[:, :1] * np.where(np.arange(d) % 2, -1.0, 1.0)
+    return np.tanh(0.6 * z + np.linspace(-0.3, 0.3, d))
+
+
+def features_of(d, p, q, profile=False):
+    rows = [np.roll(np.eye(1, d, dtype=np.int64)[0] * a, j) for a in range(1, p + 1) for j in range(d)]
+    for a in range(1, q + 1):
+        for b in range(1, q + 1):
+            for i in range(d):
+                for j in range(i + 1, d):
+                    row = np.zeros(d, dtype=np.int64)
+                    row[i], row[j] = a, b
+                    rows.append(row)
+    profiles = [GaussianKernels(d, seed=0).mean_profile(2.0, 8)] if profile else []
+    return Features(ChebyshevBasis(np.array(rows)), profiles)
+
+
+def released(X, features, deviation, seed=0):
+    noise = np.random.default_rng(seed).normal(0.0, deviation, features.K)
+    return MomentRelease(len(X), features, features.evaluate(X).mean(axis=0) + noise, np.full(features.K, deviation))
+
+
+SHAPES = {"one column": (1, 6, 0, False), "two columns": (2, 4, 2, False), "three columns": (3, 4, 2, True),
+          "seven columns": (7, 3, 1, False), "columns alone": (3, 5, 0, False)}
+
+
+@cache
+def exact(name, fit, dependence=0.6):
+    d, p, q, profile = SHAPES[name]
+    given = released(law(20_000, d, 1, dependence), features_of(d, p, q, profile and fit != "atoms"), 1e-4)
+    return given, reconstruct(given, 512, np.random.default_rng(2), fit=fit, iterations=400)
+
+
+@pytest.mark.parametrize("fit", ["particles", "cloud", "atoms"])
+@pytest.mark.parametrize("name", SHAPES)
+def test_at_next_to_no_noise_all_released_moments_are_met(name, fit):
+    given, made = exact(name, fit)
+    reached = made.weights @ given.features.evaluate(made.points)
+    # The cloud's points stay where they are, and its weights stay near to equal.
+    assert np.abs(reached - given.means).max() < {"particles": 3e-3, "cloud": 3e-3, "atoms": 5e-4}[fit]
+    # A fit that did nothing would be far away: of the uniform law, and of independent columns.
+    columns = (given.features.basis.index > 0).sum(axis=1)
+    uniform = Features(ChebyshevBasis(given.features.basis.index)).evaluate(np.random.default_rng(0).uniform(
+        -1, 1, (4096, given.features.d))).mean(axis=0)
+    gap = np.abs(given.means[: len(uniform)] - uniform)
+    assert gap.max() > 0.1
+    assert columns.max() == 1 or gap[columns == 2].max() > 0.03
+    assert made.misfit >= 0
+    assert made.target.shape == given.means.shape
+
+
+@pytest.mark.parametrize("fit", ["particles", "cloud", "atoms"])
+@pytest.mark.parametrize("name", SHAPES)
+def test_points_lie_in_the_cube_and_weights_sum_to_one(name, fit):
+    given, made = exact(name, fit)
+    d = given.features.d
+    assert made.points.shape == (len(made.weights), d)
+    assert np.abs(made.points).max() <= 1.0
+    assert made.weights.min() >= 0
+    assert made.weights.sum() == pytest.approx(1.0, abs=1e-9)
+    m = len(made.points)
+    if fit == "particles":
+        assert m == 512
+        assert (made.weights == 1 / 512).all()
+        assert len(np.unique(made.points, axis=0)) == m
+    elif fit == "cloud":
+        assert m >= 4096
+        assert made.weights.max() <= 100 / m
+        assert len(np.unique(made.points, axis=0)) == m
+    else:
+        assert m <= given.features.basis.K + 1
+
+
+@pytest.mark.parametrize("fit", ["particles", "cloud"])
+@pytest.mark.parametrize("n", [300, 3000])
+def test_at_least_half_of_a_sample_as_large_as_the_table_is_distinct(fit, n):
+    X = law(n, 3, 4)
+    mechanism = MomentMechanism(fit=fit, degree=4, pair_degree=2, iterations=20)
+    synthesis = synthesize(X, Schema.cube(3), Budget(1.0, 1e-6), mechanism, np.random.default_rng(1))
+    sample = synthesis.sample(n, np.random.default_rng(2))
+    assert len(np.unique(sample, axis=0)) >= n / 2
+
+
+def same(first, second):
+    return all(getattr(first, name).tobytes() == getattr(second, name).tobytes()
+               for name in ("points", "weights", "target"))
+
+
+@pytest.mark.parametrize("fit", ["particles", "cloud", "atoms"])
+def test_a_seed_repeats_a_reconstruction_on_any_number_of_threads(fit, monkeypatch):
+    given = released(law(500, 3, 3), features_of(3, 4, 2), 0.02)
+    made = []
+    for threads, seed in (("1", 1), ("2", 1), ("2", 2)):
+        monkeypatch.setenv(THREADS_VARIABLE, threads)
+        made.append(reconstruct(given, 3000, np.random.default_rng(seed), fit=fit, iterations=16))
+    assert same(made[0], made[1])
+    assert fit == "atoms" or not same(made[1], made[2])
+
+
+def test_every_whole_pipeline_gives_correlations_of_the_right_sign():
+    X = law(2000, 4, 5)
+    truth = np.corrcoef(X.T)[np.triu_indices(4, 1)]
+    assert np.abs(truth).min() > 0.3
+    for fit, delta in (("particles", 1e-6), ("particles", 0.0), ("cloud", 1e-6), ("atoms", 1e-6)):
+        mechanism = MomentMechanism(fit=fit, degree=3, pair_degree=1, triples=False, whole_row=False)
+        synthesis = synthesize(X, Schema.cube(4), Budget(1.0, delta), mechanism, np.random.default_rng(1))
+        found = np.cov(synthesis.distribution.points.T, aweights=synthesis.distribution.weights)
+        found = (found / np.sqrt(np.outer(np.diag(found), np.diag(found))))[np.triu_indices(4, 1)]
+        np.testing.assert_allclose(found, truth, atol=0.2)
+        assert (np.sign(found) == np.sign(truth)).all()
+
+
+def test_no_dependence_is_made_of_noise():
+    d, n, deviation = 8, 300, 0.1
+    workload, features = SecondMoments(d), features_of(8, 3, 2)
+    above = np.triu_indices(d)
+    pairs = above[0] != above[1]
+    ratios, dependent, believed = [], 0, []
+    for seed in range(6):
+        X = law(n, d, seed, dependence=0.0)
+        given = released(X, features, deviation, seed)
+        made = reconstruct(given, 512, np.random.default_rng(seed), iterations=40)
+        dependent += made.dependent
+        answers = workload.answers(made.points, made.weights)[pairs, 0]
+        means = made.points.mean(axis=0)
+        invented = np.abs(answers - np.outer(means, means)[above][pairs]).mean()
+        # To take the noise for truth would make dependence of 0.8 of its deviation.
+        assert invented < 0.3 * deviation
+        # The planted fault: nothing is shrunk.
+        answers_of_noise = workload.answers(reconstruct(given, 512, np.random.default_rng(seed), denoise=False,
+                                                        iterations=40).points)[pairs, 0]
+        believed.append(np.abs(answers_of_noise - np.outer(means, means)[above][pairs]).mean())
+        truth = workload.answers(X)[pairs, 0]
+        independent = np.outer(*2 * [X.mean(axis=0)])[above][pairs]
+        ratios.append(np.abs(answers - truth).mean() / np.abs(given.means[d * 3 : d * 3 + len(truth)] - truth).mean())
+        # The sample's own deviation from independence is what nobody can see under this noise.
+        assert np.abs(independent - truth).mean() < 0.5 * deviation
+    assert np.median(ratios) < 0.6
+    assert min(believed) > 0.3 * deviation
+    # 28 pairs a run pass a test of 3 deviations by chance in 7 percent of the runs, if nothing is shrunk before.
+    assert dependent <= 3
+
+
+def test_a_step_that_is_switched_off_is_not_made():
+    X = law(2000, 7, 6)
+    given = released(X, features_of(7, 3, 1), 0.03)
+
+    def made(**options):
+        return reconstruct(given, 64, np.random.default_rng(1), **{"fit": "cloud", **options})
+
+    usual, plain = made(), made(denoise=False)
+    np.testing.assert_array_equal(plain.target, given.means)
+    assert (usual.target != given.means).any()
+    assert usual.dependent
+    alone = made(copula=False)
+    assert not alone.dependent
+    assert len(alone.points) == len(usual.points) / 2
+    even = made(weigh=False)
+    assert (even.weights == 1 / len(even.points)).all()
+    assert usual.weights.std() > 0
+    # Without a copula and weights nothing knows of the dependence.
+    x, y = made(copula=False, weigh=False).points.T[:2]
+    assert abs(stats.pearsonr(x, y).statistic) < 0.05
+    still, moved = (reconstruct(given, 64, np.random.default_rng(1), weigh=False, iterations=iterations)
+                    for iterations in (1, 60))
+    assert moved.misfit < still.misfit
+
+
+def test_dependence_is_seen_only_where_it_was_measured():
+    X = law(2000, 3, 6)
+    assert reconstruct(released(X, features_of(3, 2, 1), 0.01), 64, np.random.default_rng(1)).dependent
+    assert not reconstruct(released(X, features_of(3, 2, 0), 0.01), 64, np.random.default_rng(1)).dependent
+
+
+def test_costs_take_the_place_of_the_noise():
+    given = released(law(500, 2, 3), features_of(2, 3, 2), 0.3)
+    costs = np.ones(given.features.K)
+    costs[0] = 1e-3
+    made = reconstruct(given, 400, np.random.default_rng(1), denoise=False, costs=costs)
+    reached = made.weights @ given.features.evaluate(made.points)
+    assert abs(reached[0] - given.means[0]) < 1e-3
+    assert made.misfit == pytest.approx((((reached - given.means) / costs) ** 2).mean(), rel=1e-6)
+
+
+def test_a_reconstruction_shows_how_it_was_made():
+    _, made = exact("two columns", "particles")
+    assert "m=512" in repr(made)
+    assert "iterations" in repr(made)
+    assert made.seconds > 0
+    assert made.iterations >= 1
