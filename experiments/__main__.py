@@ -25,8 +25,8 @@ EXPERIMENTS = {
     "w3": "the same on second moments",
     "curves": "errors against epsilon, for three sizes of each table (an hour)",
     "ablations": "what each part of the package's mechanism is worth (an hour)",
-    "coverage": "error bars against the truth (an hour)",
-    "rates": "errors against the number of rows, for few columns and smooth queries (an hour; needs no data)",
+    "coverage": "error bars against the truth (half an hour)",
+    "rates": "errors against the number of rows, for few columns and smooth queries (half an hour; needs no data)",
     "search": "which unprinted options come nearest to the thesis's tables (minutes)",
 }
 

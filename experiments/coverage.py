@@ -185,7 +185,8 @@ def report(rows: list[dict[str, Any]], repetitions: int, queries: int) -> list[s
         for row in here:
             mark = " ✗" if float(row["within"]) < LEVEL else ""
             lines.append(f"| {row['dataset']} | {row['workload'].upper()} | {row['sigma']} | "
-                         f"{_within(row)}{mark} | {float(row['worst']):.2f} | {float(row['ratio']):.3g} | {float(row['excess']):.2f} | {float(row['unmeasured']):.2f} |")
+                         f"{_within(row)}{mark} | {float(row['worst']):.2f} | "
+                         f"{float(row['ratio']):.3g} | {float(row['excess']):.2f} | {float(row['unmeasured']):.2f} |")
     return [*lines, "", f"## Where {LEVEL:.0%} is not reached, and why", "", *_reasons(rows)]
 
 
@@ -203,8 +204,8 @@ def _reasons(rows: list[dict[str, Any]]) -> list[str]:
              "and the fitted points do not. The bars allow for it by the planner's priors, which are the same for all "
              "data. In the others it comes from measured moments. Broad kernels have nearly proportional coefficients, "
              "so that W1's queries err together: of a release nearly all or few are within, and the standard error "
-             "over the releases tells what may be luck. What is beyond luck is the denoising, or priors smaller than the "
-             "moments of these data: the noise has a known law, and what the fit did not reach is added.",
+             "over the releases tells what may be luck. What is beyond luck is the denoising, or priors smaller than "
+             "the moments of these data: the noise has a known law, and what the fit did not reach is added.",
              ""]
     for row in missing:
         sigma = f", σ = {row['sigma']}" if row["sigma"] else ""

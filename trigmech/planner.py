@@ -13,8 +13,8 @@ member of a mixture counting alike): a greedy search over p, q, the triples and 
 by importance, followed by a coordinate search over the weights' groups.
 
 Noise. delta > 0: one Gaussian vector of the weighted moments. delta = 0: the better of the weighted Laplace mechanism
-and of blocks (columns' low and high degrees, pairs, triples, whole-row functions), each with a share of epsilon and
-noise from the l-infinity K-norm mechanism. Both are one K-norm mechanism, of the norms sum |.| and sum over blocks of
+and of blocks (each degree of the columns, each two degrees of the pairs, triples, whole-row functions), each with a
+share of epsilon and noise from the l-infinity K-norm mechanism. Both are one K-norm mechanism, of the norms sum |.| and sum over blocks of
 max |.|: a product of independent ones, whose epsilons add up.
 
 Sensitivities. Weighted L2 and L1: :func:`trigmech.sensitivity.pair_spread` and `pair_l1_spread` for columns and pairs;

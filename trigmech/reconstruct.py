@@ -109,47 +109,54 @@ def _reconstruct(release: MomentRelease, count: int, rng: np.random.Generator, f
                  weigh: bool, iterations: int, costs: Array | None) -> Reconstruction:
     started = time.perf_counter()
     features = release.features
-    index = features.basis.index
-    # The functions of one column come first, d for each degree.
-    singles = int(np.flatnonzero(np.append((index > 0).sum(axis=1) > 1, True))[0])
-    d, p = features.d, singles // features.d
-    means, scales = release.means[:singles].reshape(p, d), release.scales[:singles].reshape(p, d)
-    if denoise:
-        means, scales = shrink_columns(means, scales)
-    marginals = Marginals.fit(means, scales)
-    target = release.means.copy()
-    deviations = release.scales.copy() if costs is None else costs
-    # What the columns' distributions could not follow of their noisy moments is noise.
-    target[:singles] = marginals.chebyshev_means(p).ravel() if denoise else means.ravel()
-    if denoise and len(index) > singles:
-        crossed = slice(singles, len(index))
-        target[crossed] = shrink_interactions(index[crossed], release.means[crossed], release.scales[crossed],
-                                              marginals)
-    if denoise and costs is None:
-        deviations[:singles] = scales.ravel()
-    correlation = _correlation(index, target, release.scales, marginals) if copula else None
+    marginals, target, scales = _explained(release, denoise)
+    tolerance = scales if costs is None else costs
+    correlation = _correlation(features.basis.index, target, release.scales, marginals) if copula else None
     cloud = marginals.cloud(CLOUD, rng)
     if correlation is not None:
         cloud = np.vstack([cloud, marginals.cloud(CLOUD, rng, correlation)])
-    even = np.full(len(cloud), 1.0 / len(cloud))
+    weights = np.full(len(cloud), 1.0 / len(cloud))
     if fit == "atoms":
-        points, weights, status, used = _atoms(features, cloud, target, deviations, rng)
+        points, weights, status, used = _atoms(features, cloud, target, tolerance, rng)
     elif fit == "cloud":
         points, status, used = cloud, "reweighted", CLOUD_ITERATIONS
-        weights = reweight(features.evaluate(cloud), target, deviations, CLOUD_ITERATIONS) if weigh else even
+        if weigh:
+            weights = reweight(features.evaluate(cloud), target, tolerance, CLOUD_ITERATIONS)
     else:
-        fitted, goal, tolerance = features, target, deviations
-        if denoise and p > 1:
-            fitted, goal, tolerance = _anchored(features, target, deviations, marginals, p)
-        if weigh and singles < features.K:
-            even = reweight(fitted.evaluate(cloud), goal, TEMPER * tolerance, START_ITERATIONS)
-        start = draw(cloud, even, min(count, FIRST_POINTS), JITTER, rng)
-        points, status, used = _particles(fitted, start, goal, tolerance, count, iterations, rng)
+        fitted, goal, allowed = (_anchored(features, target, tolerance, marginals) if denoise
+                                 else (features, target, tolerance))
+        # Weights have nothing to add where only columns were measured: the cloud has their distributions already.
+        if weigh and features.K > (features.basis.index.max(axis=1) == features.basis.index.sum(axis=1)).sum():
+            weights = reweight(fitted.evaluate(cloud), goal, TEMPER * allowed, START_ITERATIONS)
+        start = draw(cloud, weights, min(count, FIRST_POINTS), JITTER, rng)
+        points, status, used = _particles(fitted, start, goal, allowed, count, iterations, rng)
         weights = np.full(count, 1.0 / count)
-    reached = weights @ features.evaluate(points) if fit != "particles" else features.means(points)
-    misfit = float((((reached - target) / deviations) ** 2).mean())
+    reached = features.means(points) if fit == "particles" else weights @ features.evaluate(points)
+    misfit = float((((reached - target) / tolerance) ** 2).mean())
     return Reconstruction(points, weights, target, misfit, correlation is not None, status, used,
                           time.perf_counter() - started)
+
+
+def _explained(release: MomentRelease, denoise: bool) -> tuple[Marginals, Array, Array]:
+    """Return the columns' distributions, and what the moments are taken to be, with the deviations of these."""
+    index = release.features.basis.index
+    # The functions of one column come first, d for each degree.
+    singles = int(np.flatnonzero(np.append((index > 0).sum(axis=1) > 1, True))[0])
+    alone = release.means[:singles].reshape(-1, release.features.d), release.scales[:singles].reshape(
+        -1, release.features.d)
+    if not denoise:
+        return Marginals.fit(*alone), release.means, release.scales
+    means, deviations = shrink_columns(*alone)
+    marginals = Marginals.fit(means, deviations)
+    target, scales = release.means.copy(), release.scales.copy()
+    # What the columns' distributions could not follow of their noisy moments is noise.
+    target[:singles] = marginals.chebyshev_means(len(means)).ravel()
+    scales[:singles] = deviations.ravel()
+    if singles < len(index):
+        crossed = slice(singles, len(index))
+        target[crossed] = shrink_interactions(index[crossed], release.means[crossed], release.scales[crossed],
+                                              marginals)
+    return marginals, target, scales
 
 
 def _particles(features: Features, points: Array, target: Array, scales: Array, count: int, iterations: int,
@@ -170,24 +177,27 @@ def _atoms(features: Features, start: Array, target: Array, scales: Array,
     K = features.basis.K
     basis = ChebyshevBasis(np.vstack([np.zeros((1, features.d), dtype=np.int64), features.basis.index]))
     costs = np.append(1.0, 1.0 / scales[:K])
-    # E|noise| is sqrt(2/pi) of a standard deviation; a third of it took no longer on the data sets tried, and is
-    # closer.
+    # E|noise| is 0.8 standard deviations; stopping at a third of it takes little longer and comes nearer to the truth.
     top = float(costs.max())
     fit = fit_cube(basis, np.append(1.0, target[:K]), start, costs / top, noise_level=K * 0.8 / 3.0 / top,
                    time_limit=ATOM_SECONDS, rng=rng)
     return fit.points, fit.weights, fit.status, fit.iterations
 
 
-def _anchored(features: Features, target: Array, scales: Array, marginals: Marginals,
-              degree: int) -> tuple[Features, Array, Array]:
+def _anchored(features: Features, target: Array, scales: Array, marginals: Marginals) -> tuple[Features, Array, Array]:
     """Return the functions to fit: the released ones, and the columns' next degrees at what the marginals suggest.
 
-    Else nothing would keep the shape of a column while its points move to meet the other moments.
+    Else nothing would keep the shape of a column while its points move to meet the other moments. Where T_1 alone was
+    released, the marginals know too little to be kept to.
     """
+    index = features.basis.index
+    degree = int(index[index.max(axis=1) == index.sum(axis=1)].max())
+    if degree == 1:
+        return features, target, scales
     d, last = features.d, max(degree, ANCHOR_DEGREE)
     more = np.array([[0] * j + [a] + [0] * (d - 1 - j) for a in range(degree + 1, last + 1) for j in range(d)],
                     dtype=np.int64).reshape(-1, d)
-    basis = ChebyshevBasis(np.vstack([features.basis.index, more]))
+    basis = ChebyshevBasis(np.vstack([index, more]))
     K = features.basis.K
     means = marginals.chebyshev_means(last)[degree:].ravel()
     return (Features(basis, features.profiles), np.concatenate([target[:K], means, target[K:]]),
