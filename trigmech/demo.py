@@ -99,7 +99,8 @@ def run(folder: Path, budget: Budget, rows: int, seed: int | None, say: Callable
     say("predicting the errors from the release alone")
     predicted = synthesis.predicted_error(workload)
     say("writing the synthetic table and the picture")
-    made = Demonstration(synthesis, evaluation, uniform, predicted, workload.widths, folder / "synthetic.csv", folder / "demo.png")
+    made = Demonstration(synthesis, evaluation, uniform, predicted, workload.widths, folder / "synthetic.csv",
+                         folder / "demo.png")
     _write_table(made.table, schema.names, synthetic)
     _draw(made, schema, table, synthetic)
     return made

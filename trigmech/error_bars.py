@@ -21,6 +21,7 @@ from trigmech.workload import Workload
 Array = NDArray[np.float64]
 
 QUERIES_AT_A_TIME = 128
+POINTS_AT_A_TIME = 4_096
 # What was not measured is supposed to be this much larger than the planner's priors, which are meant to be middling.
 CAUTION = 1.5
 
@@ -80,8 +81,10 @@ def predicted_error(workload: Workload, release: MomentRelease, fit: Reconstruct
     K = len(index)
     scales, prior = release.scales[:K], prior_deviations(index)
     variances = scales**2 * prior**2 / (scales**2 + prior**2)
-    values = release.features.basis.evaluate(fit.points)
-    missed = fit.target[:K] - fit.weights @ values
+    basis = release.features.basis
+    reached = sum(fit.weights[rows] @ basis.evaluate(fit.points[rows])
+                  for rows in (slice(at, at + POINTS_AT_A_TIME) for at in range(0, len(fit.points), POINTS_AT_A_TIME)))
+    missed = fit.target[:K] - reached
     rest = CAUTION**2 * unmeasured_variances(release.features, release.scales, workload)
     deviations, offsets = [], []
     queries = len(workload.answers(np.zeros((1, workload.d))))

@@ -14,8 +14,8 @@ by importance, followed by a coordinate search over the weights' groups.
 
 Noise. delta > 0: one Gaussian vector of the weighted moments. delta = 0: the better of the weighted Laplace mechanism
 and of blocks (each degree of the columns, each two degrees of the pairs, triples, whole-row functions), each with a
-share of epsilon and noise from the l-infinity K-norm mechanism. Both are one K-norm mechanism, of the norms sum |.| and sum over blocks of
-max |.|: a product of independent ones, whose epsilons add up.
+share of epsilon and noise from the l-infinity K-norm mechanism. Both are one K-norm mechanism, of the norms sum |.|
+and sum over blocks of max |.|: a product of independent ones, whose epsilons add up.
 
 Sensitivities. Weighted L2 and L1: :func:`trigmech.sensitivity.pair_spread` and `pair_l1_spread` for columns and pairs;
 triples and whole-row functions, with values in [-1, 1], add at most (2 s)^2 or 2 s each. Max norm: 2 for every
@@ -301,7 +301,8 @@ def plan_moments(n: int, d: int, budget: Budget, workload: Family, *, degree: in
 
     Notes
     -----
-    Privacy: public numbers only. Cost: some hundred sensitivities, below a second.
+    Privacy: public numbers only. Cost: some hundred sensitivities: below a second, but some seconds where the degrees
+    go beyond 16 (n above 10^7).
     """
     _check(n, d, workload, degree, pair_degree)
     problem = _Problem(n, d, budget, workload, weighted, degree, pair_degree)

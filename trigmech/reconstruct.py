@@ -126,7 +126,7 @@ def _reconstruct(release: MomentRelease, count: int, rng: np.random.Generator, f
         fitted, goal, allowed = (_anchored(features, target, tolerance, marginals) if denoise
                                  else (features, target, tolerance))
         # Weights have nothing to add where only columns were measured: the cloud has their distributions already.
-        if weigh and features.K > (features.basis.index.max(axis=1) == features.basis.index.sum(axis=1)).sum():
+        if weigh and (features.basis.index.max(axis=1) == features.basis.index.sum(axis=1)).sum() < features.K:
             weights = reweight(fitted.evaluate(cloud), goal, TEMPER * allowed, START_ITERATIONS)
         start = draw(cloud, weights, min(count, FIRST_POINTS), JITTER, rng)
         points, status, used = _particles(fitted, start, goal, allowed, count, iterations, rng)

@@ -20,6 +20,10 @@ d and is bounded for k > d; the truncation costs a constant times m^(-k). With m
 order (n mu)^(-min(1, k/d)), up to the logarithm: the minimax rate. Variance proportional to |r|^k is best because, for
 sum of v_r^(-1) fixed (the sensitivity), sum_r |r|^(-2k) v_r is least for v_r proportional to |r|^k.
 
+For delta = 0 the same steps give E D(q) <= 2 sqrt(2) 2 (sum_r |r|^(-2k/3))^(3/2) / (n epsilon), which grows like
+m^(3d/2 - k) for k < 3d/2; with m = (n epsilon)^(1/max(3d/2, k)) the error is of the order
+(n epsilon)^(-min(1, 2k/(3d))). No better rate by moments is known there; for d = 1 other methods have one.
+
 The printed constants of the sources are not used: Musco et al. state a variance for d >= 2 that lacks a factor 2 of
 their own Gaussian mechanism, and print their objective with the unnormalised polynomials.
 
@@ -74,9 +78,12 @@ def plan_smooth(n: int, d: int, budget: Budget, smoothness: float, max_functions
     if 2**d - 1 > max_functions:
         raise InputError(f"the minimax mechanism measures all moments up to a degree: with {d} columns at least "
                          f"{2**d - 1}, more than max_functions = {max_functions}")
-    strength = n * (gaussian_mu(budget) if budget.delta > 0 else budget.epsilon)
+    if budget.delta > 0:
+        strength, growth = n * gaussian_mu(budget), float(d)
+    else:
+        strength, growth = n * budget.epsilon, 1.5 * d
     limit = math.floor((max_functions + 1) ** (1.0 / d) + 1e-9) - 1
-    m = max(1, min(limit, math.ceil(max(1.0, strength) ** (1.0 / max(d, smoothness)))))
+    m = max(1, min(limit, math.ceil(max(1.0, strength) ** (1.0 / max(growth, smoothness)))))
     index = ChebyshevBasis.tensor(d, m + 1).index[1:]
     # Columns first, degree by degree, as the reconstruction wants them.
     several = (index > 0).sum(axis=1) > 1
