@@ -89,9 +89,9 @@ def ablations(names: list[str], jobs: int, quick: bool) -> Path:
     jobs : int
         Processes.
     quick : bool
-        2 repetitions and 500 queries of W1 instead of 5 and 2000.
+        2 repetitions and 500 queries of W1 instead of 3 and 2000.
     """
-    repetitions, queries = (2, 500) if quick else (5, 2_000)
+    repetitions, queries = (2, 500) if quick else (3, 2_000)
     rows_of = {name: len(datasets.load(name).values) for name in names}
     cells = {cell_of(variant, name, setting, r, queries): (setting, name, variant)
              for setting, most in MOST_ROWS.items() for name in names if most is None or rows_of[name] <= most

@@ -126,9 +126,9 @@ def coverage(names: list[str], jobs: int, quick: bool) -> Path:
     jobs : int
         Processes.
     quick : bool
-        2 repetitions and 100 queries of W1 instead of 10 and 500.
+        2 repetitions and 100 queries of W1 instead of 5 and 500.
     """
-    repetitions, queries = (2, 100) if quick else (10, 500)
+    repetitions, queries = (2, 100) if quick else (5, 500)
     cells = {Bars(name, epsilon, delta, r, queries): (name, setting)
              for name in names for setting, (epsilon, delta) in BUDGETS.items() for r in range(repetitions)}
     results: dict[tuple[str, str], list[dict[str, Any]]] = {}

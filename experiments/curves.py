@@ -40,9 +40,9 @@ def curves(names: list[str], jobs: int, quick: bool) -> Path:
     jobs : int
         Processes.
     quick : bool
-        2 repetitions, 500 queries of W1 and three epsilons instead of 5, 2000 and five.
+        2 repetitions, 500 queries of W1 and three epsilons instead of 3, 2000 and five.
     """
-    repetitions, queries = (2, 500) if quick else (5, 2_000)
+    repetitions, queries = (2, 500) if quick else (3, 2_000)
     cells = {Cell(name, mechanism(delta), (), epsilon, delta, r, queries, percent): (name, percent, epsilon, delta)
              for name in names for percent in PERCENTS for delta in DELTAS
              for epsilon in (EPSILONS[::2] if quick else EPSILONS) for r in range(repetitions)}

@@ -101,9 +101,9 @@ def rates(jobs: int, quick: bool) -> Path:
     jobs : int
         Processes.
     quick : bool
-        1 repetition and tables of up to 3000 rows, instead of 5 and 30000.
+        1 repetition and tables of up to 3000 rows, instead of 3 and 30000.
     """
-    repetitions, sizes = (1, SIZES[:4]) if quick else (5, SIZES)
+    repetitions, sizes = (1, SIZES[:4]) if quick else (3, SIZES)
     cells = [Run(d, n, mechanism, k, delta, r) for d in SMOOTHNESS for delta in DELTAS for mechanism in MECHANISMS
              for k in ((0,) if mechanism == BEST else SMOOTHNESS[d]) for n in sizes for r in range(repetitions)]
     results: dict[tuple[int, float, str, int, int], list[dict[str, Any]]] = {}
