@@ -85,6 +85,13 @@ def test_the_readme_shows_the_committed_table():
     assert [row for row in rows if row not in readme] == []
 
 
+def test_the_readme_shows_the_committed_comparison():
+    readme = (cells.HERE.parent / "README.md").read_text(encoding="utf-8")
+    rows = comparison.readme_rows(cells.RESULTS)
+    assert len(rows) == 15
+    assert [row for row in rows if row not in readme] == []
+
+
 @pytest.mark.parametrize("table", ["table_3_2", "table_3_3"])
 def test_the_chosen_options_are_the_nearest_of_the_committed_search(table):
     with (cells.RESULTS / f"search_{table}.csv").open(encoding="utf-8") as file:
