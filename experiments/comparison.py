@@ -312,7 +312,7 @@ def check(results: Path) -> list[str]:
     """Return what results/w1.csv breaks of the project's promises; an empty list if nothing, or if it is not there.
 
     Every mechanism proves at most the budget. `MomentMechanism`, if it was run: in each setting the geometric mean of
-    thesis / ours is at least 10, and 20 where n is at least 5000. (Times are no promise here: two runs share the cores.)
+    thesis / ours is at least 10, and 20 where n is at least 5000. (No promise on times: two runs share the cores.)
     """
     path = results / "w1.csv"
     if not path.exists():
