@@ -60,12 +60,13 @@ def shrink_columns(means: Array, scales: Array) -> tuple[Array, Array]:
 
 
 def shrink_interactions(index: NDArray[np.int64], means: Array, scales: Array, marginals: Marginals,
-                        caution: float = 1.0) -> Array:
+                        caution: float = 0.5) -> Array:
     """Return the moments of several columns, moved towards independence set of columns by set of columns.
 
-    The k moments of one set of columns are kept to the share 1 - t/E of their deviation from independence, E the sum of
-    their squared deviations in units of the noise and t = k + caution sqrt(2 k): its mean and that many standard
-    deviations if there is no dependence (James and Stein's positive part, with a threshold).
+    The k moments of one set of columns are kept to the share 1 - caution k / E of their deviation from independence, at
+    least 0, E the sum of their squared deviations in units of the noise: k on average if there is no dependence.
+    Caution 1 is about James and Stein's positive part. The default is half of it, because the points that are fitted
+    next are a real distribution, which many noisy moments together are not, and that takes off much of the noise too.
 
     Parameters
     ----------
@@ -75,7 +76,7 @@ def shrink_interactions(index: NDArray[np.int64], means: Array, scales: Array, m
         Released means and the standard deviations of their noise.
     marginals : Marginals
     caution : float
-        At least 0.
+        At least 0; default 1/2.
 
     Returns
     -------
@@ -102,7 +103,7 @@ def shrink_interactions(index: NDArray[np.int64], means: Array, scales: Array, m
     sets = sets.ravel()
     size = np.bincount(sets)
     energy = np.bincount(sets, weights=deviations**2)
-    kept = np.maximum(1.0 - (size + caution * np.sqrt(2.0 * size)) / np.maximum(energy, 1e-300), 0.0)
+    kept = np.maximum(1.0 - caution * size / np.maximum(energy, 1e-300), 0.0)
     return expected + kept[sets] * (means - expected)
 
 
