@@ -97,6 +97,11 @@ class Block:
     weights: NDArray[np.float64]
     charge: Charge
 
+    def __post_init__(self) -> None:
+        # A weight of 0 would release nothing but noise divided by 0, and after it was paid for.
+        if not (np.isfinite(self.weights).all() and (self.weights > 0).all()):
+            raise BudgetError(f"{self.charge.purpose}: weights must be positive and finite")
+
     @property
     def deviation(self) -> float:
         """The standard deviation of the noise of an entry of weight 1."""

@@ -80,7 +80,8 @@ def predicted_error(workload: Workload, release: MomentRelease, fit: Reconstruct
     index = release.features.basis.index
     K = len(index)
     scales, prior = release.scales[:K], prior_deviations(index)
-    variances = scales**2 * prior**2 / (scales**2 + prior**2)
+    # Moments that were fitted as they were released err by all of their noise.
+    variances = scales**2 * (prior**2 / (scales**2 + prior**2) if fit.shrunk else 1.0)
     basis = release.features.basis
     reached = sum(fit.weights[rows] @ basis.evaluate(fit.points[rows])
                   for rows in (slice(at, at + POINTS_AT_A_TIME) for at in range(0, len(fit.points), POINTS_AT_A_TIME)))

@@ -20,7 +20,8 @@ and sum over blocks of max |.|: a product of independent ones, whose epsilons ad
 Sensitivities. Weighted L2 and L1: :func:`trigmech.sensitivity.pair_spread` and `pair_l1_spread` for columns and pairs;
 triples and whole-row functions, with values in [-1, 1], add at most (2 s)^2 or 2 s each. Max norm: 2 for every
 function. Rounding of the computed moments: `calibration.rounding`, per moment; whole-row functions err by at most 2 d
-(8 q^2 + 4) units in the last place over 1 - low^d, which the same formula covers with degree 4 d q / sqrt(1 - low^d).
+(8 q^2 + 4) units in the last place times sum |c_m| <= 1 + 8 4/pi over 1 - low^d, which the same formula covers with
+degree 4 d q / sqrt(1 - low^d).
 """
 
 import math
@@ -47,6 +48,7 @@ MAX_FUNCTIONS = 4_096
 DEGREES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 PAIR_DEGREES = (0, 1, 2, 3, 4, 5, 6, 8)
 PROFILE_DEGREE = 8
+MOST_DEGREE, MOST_PAIR_DEGREE = 64, 32
 PRIOR_COHERENT = 0.1
 PRIOR_TRIPLE = 0.08
 LEAST_USE = 1e-9
@@ -212,11 +214,19 @@ class _Problem:
         for f, profile in enumerate(self.profiles):
             if profile is None:
                 continue
-            lone = Features(ChebyshevBasis(np.eye(1, self.d, dtype=np.int64)), [profile])
+            # Kernels so wide that they are constant, or so narrow that their mean underflows, have no mean query to
+            # measure.
+            try:
+                lone = Features(ChebyshevBasis(np.eye(1, self.d, dtype=np.int64)), [profile])
+            except InputError:
+                self.profiles[f] = None
+                continue
             highest = float(np.polynomial.chebyshev.chebval(np.linspace(-1.0, 1.0, 257), profile).max())
             self.gain[f] = highest**self.d * (1.0 - float(lone.floors[0])) / 2.0
             c0, ratio = profile[0] ** self.d, abs(profile[2] / profile[0])
             self.second[f] = c0 * ratio
+            if not self.second[f] > 1e-100:
+                self.profiles[f] = None
             self.bias_two[f] = c0 * ratio**2 * self.pairs
             self.bias_three[f] = c0 * ratio**3 * self.threes * PRIOR_COHERENT / 2.0
 
@@ -349,6 +359,9 @@ def _check(n: int, d: int, workload: Family, degree: int | None, pair_degree: in
             continue
         if isinstance(value, bool) or not (isinstance(value, int | np.integer) and value >= least):
             raise InputError(f"{name} must be an integer that is at least {least}, not {value!r}")
+    for name, value, most in (("degree", degree, MOST_DEGREE), ("pair_degree", pair_degree, MOST_PAIR_DEGREE)):
+        if value is not None and value > most:
+            raise InputError(f"{name} must be at most {most}, beyond which its sensitivity is not searched; given {value}")
     if workload.d != d:
         raise InputError(f"the workload is of {workload.d} columns, the table of {d}")
 

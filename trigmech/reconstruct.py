@@ -44,6 +44,8 @@ class Reconstruction:
         What was fitted: the released moments after :mod:`trigmech.denoise`.
     misfit : float
         Mean over the fitted functions of ((mean of the points - target) / scale)^2; 1 is the noise level.
+    shrunk : bool
+        Whether the target is the released moments moved by :mod:`trigmech.denoise`, or these as they are.
     dependent : bool
         Whether any pair's released moments passed the noise test of the copula.
     status : str
@@ -55,6 +57,7 @@ class Reconstruction:
     weights: Array
     target: Array
     misfit: float
+    shrunk: bool
     dependent: bool
     status: str
     iterations: int
@@ -133,7 +136,7 @@ def _reconstruct(release: MomentRelease, count: int, rng: np.random.Generator, f
         weights = np.full(count, 1.0 / count)
     reached = features.means(points) if fit == "particles" else weights @ features.evaluate(points)
     misfit = float((((reached - target) / tolerance) ** 2).mean())
-    return Reconstruction(points, weights, target, misfit, correlation is not None, status, used,
+    return Reconstruction(points, weights, target, misfit, denoise, correlation is not None, status, used,
                           time.perf_counter() - started)
 
 

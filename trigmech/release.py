@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from trigmech.basis import ChebyshevBasis
 from trigmech.budget import Charge, Ledger
 from trigmech.calibration import Block, Calibration, Plan
+from trigmech.errors import BudgetError
 from trigmech.features import Features
 from trigmech.moments import PrivateMoments
 from trigmech.noise import Noise
@@ -165,13 +166,16 @@ def release_moments(moments: PrivateMoments, features: Features, blocks: Sequenc
     Raises
     ------
     BudgetError
-        If a charge would exceed the ledger's budget; nothing is drawn then.
+        If the blocks do not fit, or a charge would exceed the ledger's budget; nothing is drawn then, but blocks before
+        the refused one stay charged.
 
     Notes
     -----
     Privacy: the movements of the weighted means are proved in :mod:`trigmech.planner`; dividing by the public weights
     afterwards is post-processing.
     """
+    if sum(len(block.weights) for block in blocks) != features.K:
+        raise BudgetError(f"the blocks must hold {features.K} functions together")
     for block in blocks:
         ledger.charge(block.charge)
     exact = moments.basis_sum / moments.n

@@ -46,6 +46,7 @@ from trigmech.sensitivity import pair_spread
 
 _PROOF = "trigmech.smooth"
 SEARCHED = 64
+MOST_LOG = 200.0
 
 
 def plan_smooth(n: int, d: int, budget: Budget, smoothness: float, max_functions: int) -> Design:
@@ -89,6 +90,9 @@ def plan_smooth(n: int, d: int, budget: Budget, smoothness: float, max_functions
     several = (index > 0).sum(axis=1) > 1
     index = index[np.lexsort((index.argmax(axis=1), index.max(axis=1), several))]
     norms = np.linalg.norm(index, axis=1)
+    if smoothness * math.log(norms.max()) > MOST_LOG:
+        raise InputError(f"smoothness = {smoothness:g} is too large for moments up to degree {m}: their weights would "
+                         "underflow")
     features = Features(ChebyshevBasis(index))
     slack = rounding(n, features.degree)
     if budget.delta > 0:
