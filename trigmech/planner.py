@@ -361,7 +361,7 @@ def _check(n: int, d: int, workload: Family, degree: int | None, pair_degree: in
             raise InputError(f"{name} must be an integer that is at least {least}, not {value!r}")
     for name, value, most in (("degree", degree, MOST_DEGREE), ("pair_degree", pair_degree, MOST_PAIR_DEGREE)):
         if value is not None and value > most:
-            raise InputError(f"{name} must be at most {most}, beyond which its sensitivity is not searched; given {value}")
+            raise InputError(f"{name} must be at most {most}, beyond which no sensitivity is searched; given {value}")
     if workload.d != d:
         raise InputError(f"the workload is of {workload.d} columns, the table of {d}")
 
