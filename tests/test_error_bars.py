@@ -17,7 +17,7 @@ from trigmech.schema import Schema
 from trigmech.synthesis import synthesize
 from trigmech.workload import GaussianKernels, PairKernels, Polynomials, SecondMoments, Smooth
 
-RUNS = 72
+RUNS = 96
 # Fixed, for planning takes longer than all else.
 FAST = MomentMechanism(points=128, iterations=20, degree=4, pair_degree=2, triples=False, whole_row=False)
 
