@@ -206,7 +206,7 @@ def test_scales_are_the_standard_deviations_of_what_is_released(name):
 def test_a_design_depends_on_public_numbers_alone_and_repeats():
     parameters = set(inspect.signature(plan_moments).parameters)
     assert parameters == {"n", "d", "budget", "workload", "degree", "pair_degree", "triples", "whole_row", "weighted",
-                          "max_functions"}
+                          "max_functions", "share"}
     for delta in (0.0, 1e-6):
         first, second = (plan_moments(700, 4, Budget(1.0, delta), default_workload(4)) for _ in range(2))
         assert first.features.basis.index.tolist() == second.features.basis.index.tolist()

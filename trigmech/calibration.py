@@ -20,10 +20,11 @@ even d). For X with k orthonormal columns, |E X|_F <= min(sqrt(2) d, sqrt(k) d) 
 Rounding. What is released is computed in floating point, with unit u = 2^-53, and that moves too. A computed phi_r of
 total degree Q differs from phi_r by at most 8 Q^2 u: each step of T_q = 2 x T_(q-1) - T_(q-2) errs by at most 5u, which
 U_(q-k) <= q - k + 1 carries on, and the product adds Q u. A sum of n computed values is made of at most 800 + n/2^18
-additions in a row (`moments`: 512 in a lane, 256 lanes, 16 chunks, then parts of 2^18 rows), so a computed mean errs by
-at most that times 1.01 u. Both tables err, so each mean moves by at most `rounding` more than without; a product of M,
-or of the covariance (whose entries combine three means), and X, itself computed with d additions an entry, by at most
-3 d `rounding` + 2.02 d^2 sqrt(k) u in Frobenius norm.
+additions in a row (`moments`: 512 in a lane, 256 lanes, 16 chunks; parts of 2^18 rows are then added as integers, each
+moved to their lattice by less than u/512 of the mean), so a computed mean errs by at most that times 1.01 u. Both
+tables err, so each mean moves by at most `rounding` more than without; a product of M, or of the covariance (whose
+entries combine three means), and X, itself computed with d additions an entry, by at most 3 d `rounding` + 2.02 d^2
+sqrt(k) u in Frobenius norm.
 
 Together. Pure: epsilons add up. Approximate: all steps are Gaussian, mu^2 adds up (Dong, Roth and Su 2022), and mu is
 the largest value whose mu-GDP implies (epsilon, delta), less one part in a million; no bound is lost on the way.

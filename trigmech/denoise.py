@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trigmech.errors import InputError
-from trigmech.marginals import Marginals
 from trigmech.tables import numbers
 
 Array = NDArray[np.float64]
@@ -59,7 +58,7 @@ def shrink_columns(means: Array, scales: Array) -> tuple[Array, Array]:
     return centre + kept * (means - centre), np.sqrt(variance * (kept + (1.0 - kept) / d))
 
 
-def shrink_interactions(index: NDArray[np.int64], means: Array, scales: Array, marginals: Marginals,
+def shrink_interactions(index: NDArray[np.int64], means: Array, scales: Array, expected: Array,
                         caution: float = 0.5) -> Array:
     """Return the moments of several columns, moved towards independence set of columns by set of columns.
 
@@ -71,10 +70,11 @@ def shrink_interactions(index: NDArray[np.int64], means: Array, scales: Array, m
     Parameters
     ----------
     index : ndarray (K, d)
-        Multi-indices with at least two columns each.
+        Multi-indices with at least two columns each; only which entries are 0 matters.
     means, scales : ndarray (K,)
         Released means and the standard deviations of their noise.
-    marginals : Marginals
+    expected : ndarray (K,)
+        The means under independence, as by :func:`independent_means`.
     caution : float
         At least 0; default 1/2.
 
@@ -91,13 +91,13 @@ def shrink_interactions(index: NDArray[np.int64], means: Array, scales: Array, m
     -----
     Privacy: post-processing.
     """
-    index = numbers("index", index, "K", marginals.d)
+    index = numbers("index", index, "K", "d")
     means, scales = numbers("means", means, len(index)), numbers("scales", scales, len(index))
+    expected = numbers("expected", expected, len(index))
     if not (scales > 0.0).all():
         raise InputError("scales must be positive")
     if not caution >= 0.0:
         raise InputError(f"caution must be at least 0, not {caution!r}")
-    expected = independent_means(index, marginals)
     deviations = (means - expected) / scales
     _, sets = np.unique(index > 0, axis=0, return_inverse=True)
     sets = sets.ravel()
@@ -107,15 +107,15 @@ def shrink_interactions(index: NDArray[np.int64], means: Array, scales: Array, m
     return expected + kept[sets] * (means - expected)
 
 
-def independent_means(index: NDArray[np.int64], marginals: Marginals) -> Array:
+def independent_means(index: NDArray[np.int64], columns: Array) -> Array:
     """Return the means of Chebyshev products under independent columns.
 
     Parameters
     ----------
     index : ndarray (K, d) of int
         Multi-indices, none negative.
-    marginals : Marginals
-        Of the d columns.
+    columns : ndarray (p, d)
+        Means of T_1, ..., T_p of each column, p at least the largest entry of the index.
 
     Returns
     -------
@@ -123,5 +123,5 @@ def independent_means(index: NDArray[np.int64], marginals: Marginals) -> Array:
     """
     if not len(index):
         return np.empty(0)
-    columns = np.vstack([np.ones(marginals.d), marginals.chebyshev_means(int(index.max()))])
-    return np.prod(columns[index, np.arange(marginals.d)], axis=1)
+    columns = np.vstack([np.ones(columns.shape[1]), columns])
+    return np.prod(columns[index, np.arange(columns.shape[1])], axis=1)

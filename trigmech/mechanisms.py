@@ -20,6 +20,7 @@ from trigmech.moments import measure
 from trigmech.noise import Noise
 from trigmech.reconstruct import Reconstruction
 from trigmech.release import MomentRelease, Release, release
+from trigmech.rows import PrivateRows
 from trigmech.support import Eigenvalues, ellipsoid_points
 
 Size = int | Literal["formula"]
@@ -80,9 +81,9 @@ class Mechanism(Protocol):
         """Whether its noise scales are the thesis's, which need not satisfy the budget."""
         ...
 
-    def run(self, X: NDArray[np.float64], budget: Budget, ledger: Ledger, noise: Noise,
+    def run(self, rows: PrivateRows, budget: Budget, ledger: Ledger, noise: Noise,
             rng: np.random.Generator) -> Outcome:
-        """Release from the private points X (n, d) of the cube, and make a distribution of what was released."""
+        """Release from private points of the cube, and make a distribution of what was released."""
         ...
 
 
@@ -179,16 +180,16 @@ class FullGridMechanism(ThesisMechanism):
         check_counts(self, ("formula",), "degree", "grid", "rows")
         check_counts(self, ("formula", None), "levels")
 
-    def run(self, X: NDArray[np.float64], budget: Budget, ledger: Ledger, noise: Noise,
+    def run(self, rows: PrivateRows, budget: Budget, ledger: Ledger, noise: Noise,
             rng: np.random.Generator) -> Outcome:
-        """Release from the private points X (n, d) of the cube, and fit weights on the grid."""
-        n, d = X.shape
+        """Release from private points of the cube, and fit weights on the grid."""
+        n, d = rows.n, rows.d
         sizes = self._sizes(n, d, budget)
         grid = Grid(d, _size(self.grid, sizes.grid))
         self._check_cap(len(grid))
         basis = ChebyshevBasis.tensor(d, _size(self.degree, sizes.degree))
         charges = plan(basis, n, budget, self.calibration, self.approximate)
-        released = release(measure(X, basis, grid=grid.N), basis, charges, self.calibration, ledger, noise, rng)
+        released = release(measure(rows, basis, grid=grid.N), basis, charges, self.calibration, ledger, noise, rng)
         levels = None if self.levels is None else _size(self.levels, sizes.levels)
         fit = self._fit(released, grid, levels)
         atoms = np.flatnonzero(fit.weights)
@@ -307,17 +308,17 @@ class EllipsoidMechanism(ThesisMechanism):
         for name, choices in (("ellipsoid", Draw), ("eigenvalues", Eigenvalues), ("ties", Ties)):
             check_choice(name, getattr(self, name), choices)
 
-    def run(self, X: NDArray[np.float64], budget: Budget, ledger: Ledger, noise: Noise,
+    def run(self, rows: PrivateRows, budget: Budget, ledger: Ledger, noise: Noise,
             rng: np.random.Generator) -> Outcome:
-        """Release from the private points X (n, d) of the cube, and fit weights on points of the ellipsoid."""
-        n, d = X.shape
+        """Release from private points of the cube, and fit weights on points of the ellipsoid."""
+        n, d = rows.n, rows.d
         sizes = self._sizes(n, d, budget)
         grid = None if self.grid is None else _size(self.grid, sizes.grid)
         highest = None if self.degree is None else _size(self.degree, sizes.degree) - 1
         basis = ChebyshevBasis.graded(d, self.n_basis or 2 * d + 1, highest, self.ties)
         rank = min(self.rank or self.default_rank or d, d)
         charges = plan(basis, n, budget, self.calibration, self.approximate, rank, self.iterations)
-        released = release(measure(X, basis, grid=grid, covariance=True), basis, charges, self.calibration, ledger,
+        released = release(measure(rows, basis, grid=grid, covariance=True), basis, charges, self.calibration, ledger,
                            noise, rng, rank, self.iterations)
         points = ellipsoid_points(released, self.n_candidates, self.scale or math.sqrt(rank + 2), rng,
                                   draw=self.ellipsoid, eigenvalues=self.eigenvalues, background=self.background,
@@ -325,8 +326,8 @@ class EllipsoidMechanism(ThesisMechanism):
         levels = None if self.levels is None else _size(self.levels, sizes.levels)
         fit = self._fit(released, points, levels)
         atoms = np.flatnonzero(fit.weights)
-        rows = n if self.rows is None else _size(self.rows, sizes.rows)
-        return Outcome(released, fit, Distribution(points[atoms], fit.weights[atoms]), rows)
+        size = n if self.rows is None else _size(self.rows, sizes.rows)
+        return Outcome(released, fit, Distribution(points[atoms], fit.weights[atoms]), size)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,17 +4,20 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from trigmech.budget import Budget, Ledger
 from trigmech.distribution import Distribution
 from trigmech.errors import InputError
+from trigmech.layout import Layout
 from trigmech.mechanisms import Outcome, check_choice, check_counts, is_number
+from trigmech.mixed import MAX_MIXED_FUNCTIONS, plan_mixed
 from trigmech.moments import measure
 from trigmech.noise import Noise
 from trigmech.planner import MAX_FUNCTIONS, Design, plan_moments
 from trigmech.reconstruct import Method, reconstruct
+from trigmech.reconstruct_mixed import reconstruct_mixed
 from trigmech.release import release_moments
+from trigmech.rows import PrivateRows
 from trigmech.smooth import plan_smooth
 from trigmech.workload import Family, GaussianKernels, Mixture, PairKernels, SecondMoments
 
@@ -114,33 +117,54 @@ class MomentMechanism:
         """False: the noise always satisfies the budget."""
         return False
 
-    def design(self, n: int, d: int, budget: Budget) -> Design:
+    def design(self, n: int, d: int | Layout, budget: Budget) -> Design:
         """Return what would be measured on a table of n rows and d columns, and the error to expect; public.
+
+        Parameters
+        ----------
+        n : int
+            Rows.
+        d : int or Layout
+            Columns of numbers, or the layout of a schema (``schema.layout``) that has indicators as well; the workload
+            is then of its numbers alone.
+        budget : Budget
 
         Raises
         ------
         InputError
             If the workload is of another number of columns, or the design is too large.
         """
+        layout = d if isinstance(d, Layout) else Layout(d)
+        d = len(layout.numbers)
         if self.smoothness is not None:
+            if layout.groups:
+                raise InputError("the minimax design is for tables of numbers alone")
             return plan_smooth(n, d, budget, self.smoothness, self.max_functions)
-        workload = default_workload(d) if self.workload is None else self.workload
-        if workload.d != d:
-            raise InputError(f"the workload is of {workload.d} columns, the table of {d}")
+        workload = self.workload or (default_workload(d) if d else None)
+        if workload is not None and workload.d != d:
+            raise InputError(f"the workload is of {workload.d} columns, the table of {d} with numbers")
+        if layout.groups or workload is None:
+            return plan_mixed(n, layout, budget, workload, degree=self.degree, pair_degree=self.pair_degree,
+                              triples=self.triples, weighted=self.weighted,
+                              max_functions=max(self.max_functions, MAX_MIXED_FUNCTIONS))
         return plan_moments(n, d, budget, workload, degree=self.degree, pair_degree=self.pair_degree,
                             triples=self.triples, whole_row=self.whole_row, weighted=self.weighted,
                             max_functions=self.max_functions)
 
-    def run(self, X: NDArray[np.float64], budget: Budget, ledger: Ledger, noise: Noise,
+    def run(self, rows: PrivateRows, budget: Budget, ledger: Ledger, noise: Noise,
             rng: np.random.Generator) -> Outcome:
-        """Release from the private points X (n, d) of the cube, and make points of what was released."""
-        n, d = X.shape
-        design = self.design(n, d, budget)
-        released = release_moments(measure(X, design.features), design.features, design.blocks, ledger, noise)
+        """Release from private points of the cube, and make points of what was released."""
+        n = rows.n
+        design = self.design(n, rows.layout, budget)
+        released = release_moments(measure(rows, design.features), design.features, design.blocks, ledger, noise)
         costs = None
         if self.smoothness is not None:
             costs = np.linalg.norm(design.features.basis.index, axis=1) ** self.smoothness
         count = self.points or min(max(n, FEWEST_POINTS), MOST_POINTS)
+        if rows.layout.groups:
+            made = reconstruct_mixed(released, rows.layout, count, rng, denoise=self.denoise, copula=self.copula,
+                                     weigh=self.weigh, iterations=self.iterations)
+            return Outcome(released, made, Distribution(made.points, made.weights), n)
         made = reconstruct(released, count, rng, fit=self.fit, denoise=self.denoise and costs is None,
                            copula=self.copula, weigh=self.weigh, iterations=self.iterations, costs=costs)
         return Outcome(released, made, Distribution(made.points, made.weights), n)

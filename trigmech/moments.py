@@ -1,7 +1,8 @@
 """PRIVATE. Exact sums over the rows of a table, in one pass; the only input of the door (``release``)."""
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache, reduce
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +11,7 @@ from trigmech.basis import ChebyshevBasis
 from trigmech.errors import InputError
 from trigmech.features import FunctionSet
 from trigmech.grid import round_to_grid
+from trigmech.rows import PrivateRows
 
 ROWS_AT_A_TIME = 2**18
 
@@ -44,14 +46,13 @@ class PrivateMoments:
         return f"PrivateMoments(n={self.n}, K={len(self.basis_sum)}, values hidden)"
 
 
-def measure(X: NDArray[np.float64], basis: FunctionSet, grid: int | None = None,
+def measure(rows: PrivateRows | NDArray[np.float64], basis: FunctionSet, grid: int | None = None,
             covariance: bool = False) -> PrivateMoments:
     """Return the sums that a mechanism needs, in one pass over fixed chunks of rows.
 
     Parameters
     ----------
-    X : ndarray (n, d), private
-        Points of the cube.
+    rows : PrivateRows or ndarray (n, d), private
     basis : ChebyshevBasis or Features
         Functions of d columns.
     grid : int, optional
@@ -66,18 +67,52 @@ def measure(X: NDArray[np.float64], basis: FunctionSet, grid: int | None = None,
     Raises
     ------
     InputError
-        If X is not an (n, d) array of numbers in the cube, or has fewer than 2 rows.
+        If the rows are not (k, d) arrays of numbers in the cube, or do not keep to their layout, or are fewer than 2 or
+        not n.
 
     Notes
     -----
     Privacy: exact, hence private.
     Cost: K (and, for the covariance, d^2/2) multiplications and additions a row; memory does not grow with n.
+    The sums of chunks are rounded to a lattice with a step of n / 2^62 to n / 2^61 and added as integers, so that the
+    total does not depend on their order; that moves a mean by at most 2^-62 (1 + n / 2^18), far below the rounding of
+    the sums themselves.
     """
-    if len(X) < 2:
-        raise InputError(f"a release needs at least 2 rows; the table has {len(X)}")
-    parts = (_measure_rows(X[start : start + ROWS_AT_A_TIME], basis, grid, covariance)
-             for start in range(0, len(X), ROWS_AT_A_TIME))
-    return reduce(PrivateMoments.__add__, parts)
+    if not isinstance(rows, PrivateRows):
+        rows = PrivateRows.of(rows)
+    if rows.n < 2:
+        raise InputError(f"a release needs at least 2 rows; the table has {rows.n}")
+    step = 2.0 ** (int(rows.n - 1).bit_length() - 62)
+    total: list[NDArray[np.int64]] = []
+    seen = 0
+    for part in _regular(rows.chunks(), ROWS_AT_A_TIME):
+        rows.layout.check(part)
+        sums = _measure_rows(part, basis, grid, covariance)
+        integers = [np.rint(values / step).astype(np.int64) for values in (sums.basis_sum, sums.first, sums.second)]
+        total = [a + b for a, b in zip(total, integers, strict=True)] if total else integers
+        seen += len(part)
+    if seen != rows.n:
+        raise InputError(f"the table was said to have {rows.n} rows and has {seen}; was it changed in the meantime?")
+    basis_sum, first, second = (values.astype(np.float64) * step for values in total)
+    return PrivateMoments(rows.n, basis_sum, first, second)
+
+
+def _regular(chunks: Iterable[NDArray[np.float64]], size: int) -> Iterator[NDArray[np.float64]]:
+    """Yield the same rows in chunks of ``size``, but for the last: sums must not depend on how a file was cut."""
+    waiting: list[NDArray[np.float64]] = []
+    held = 0
+    for chunk in chunks:
+        start = 0
+        while start < len(chunk):
+            piece = chunk[start : start + size - held]
+            start += len(piece)
+            held += len(piece)
+            waiting.append(piece)
+            if held == size:
+                yield waiting[0] if len(waiting) == 1 else np.concatenate(waiting)
+                waiting, held = [], 0
+    if held:
+        yield waiting[0] if len(waiting) == 1 else np.concatenate(waiting)
 
 
 def _measure_rows(rows: NDArray[np.float64], basis: FunctionSet, grid: int | None,

@@ -1,7 +1,7 @@
 """Equally weighted points whose means meet noisy targets: reweight a cloud, draw from it, and let the points move."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -116,8 +116,40 @@ def draw(points: Array, weights: Array, count: int, jitter: float, rng: np.rando
     return _shaken(points[systematic(weights, count, rng)], jitter, rng)
 
 
+class Chart(Protocol):
+    """Parameters without bounds for points that are free to move."""
+
+    @property
+    def start(self) -> Array:
+        """The parameters of the points that the chart was made for, in any shape."""
+        ...
+
+    def points(self, parameters: Array) -> Array:
+        """Return the points (m, d) of parameters of that shape."""
+        ...
+
+    def pull(self, parameters: Array, points: Array, gradient: Array) -> Array:
+        """Return the gradient by the parameters, from that by the points (m, d)."""
+        ...
+
+
+class Angles:
+    """The chart by the angles arccos x, in which the whole cube is free."""
+
+    def __init__(self, points: Array) -> None:
+        self.start = np.arccos(np.clip(points, -1.0, 1.0))
+
+    def points(self, parameters: Array) -> Array:
+        """Return cos of the angles."""
+        return np.clip(np.cos(parameters), -1.0, 1.0)
+
+    def pull(self, parameters: Array, points: Array, gradient: Array) -> Array:
+        """Return the gradient by the angles."""
+        return -gradient * np.sin(parameters)
+
+
 def descend(functions: FunctionSet, points: Array, target: Array, scales: Array, iterations: int = 80,
-            enough: float = 0.0) -> Descent:
+            enough: float = 0.0, chart: Chart | None = None) -> Descent:
     """Move equally weighted points until their means meet the target as well as they can.
 
     Minimises sum_r ((mean of phi_r - z_r) / s_r)^2 over all points of the cube by L-BFGS in the angles arccos x. It
@@ -135,6 +167,8 @@ def descend(functions: FunctionSet, points: Array, target: Array, scales: Array,
         Limit; 0 measures the start.
     enough : float
         Stop when the misfit is at most this: fitting far below 1, the noise level, is fitting noise.
+    chart : Chart, optional
+        Of the points; default :class:`Angles`. Another can hold coordinates fixed, or keep some of them on a simplex.
 
     Returns
     -------
@@ -156,15 +190,18 @@ def descend(functions: FunctionSet, points: Array, target: Array, scales: Array,
     if not (len(points) and np.isfinite(points).all()):
         raise InputError("there must be at least one point, of finite numbers")
     target, scales = _noisy(target, scales, functions.K)
-    (m, d), K = points.shape, len(target)
+    m, K = len(points), len(target)
     inverse = 1.0 / scales
     # Of the order of 1, so that the solver's tolerances mean the same for any number of points.
     factor = float(np.sqrt(m))
     least, best = np.inf, points
+    chart = Angles(points) if chart is None else chart
+    shape = chart.start.shape
 
-    def objective(angles: Array) -> tuple[float, Array]:
+    def objective(flat: Array) -> tuple[float, Array]:
         nonlocal least, best
-        x = np.clip(np.cos(angles.reshape(m, d)), -1.0, 1.0)
+        parameters = flat.reshape(shape)
+        x = chart.points(parameters)
         residual = (functions.means(x) - target) * inverse
         misfit = float(residual @ residual) / K
         if misfit < least:
@@ -172,7 +209,7 @@ def descend(functions: FunctionSet, points: Array, target: Array, scales: Array,
         if misfit <= enough:
             raise StopIteration
         gradient = functions.gradient(x, residual * inverse) * (2.0 * factor / (K * m))
-        return misfit * factor, (-gradient * np.sin(angles.reshape(m, d))).ravel()
+        return misfit * factor, chart.pull(parameters, x, gradient).ravel()
 
     used = 0
     status: Literal["converged", "noise level", "iteration limit"] = "noise level"
@@ -181,7 +218,7 @@ def descend(functions: FunctionSet, points: Array, target: Array, scales: Array,
         nonlocal used
         used += 1
 
-    start = np.arccos(np.clip(points, -1.0, 1.0)).ravel()
+    start = chart.start.ravel()
     try:
         if iterations < 1:
             # The solver would make one all the same.

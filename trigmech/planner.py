@@ -176,9 +176,11 @@ class _Levels:
 class _Problem:
     """What is known before the release, and the error that a design would leave."""
 
-    def __init__(self, n: int, d: int, budget: Budget, workload: Family, weighted: bool = True,
+    def __init__(self, n: int, d: int, budget: Budget, workload: Family, weighted: bool = True, share: float = 1.0,
                  degree: int | None = None, pair_degree: int | None = None) -> None:
-        self.n, self.d, self.budget, self.weighted = n, d, budget, weighted
+        self.n, self.d, self.weighted = n, d, weighted
+        self.mu = gaussian_mu(budget) * math.sqrt(share) if budget.delta > 0 else math.inf
+        self.epsilon = budget.epsilon * share
         self.labels = workload.labels
         self.pairs, self.threes = math.comb(d, 2), math.comb(d, 3)
         p, q = max(DEGREES[-1], degree or 0), max(PAIR_DEGREES[-1], pair_degree or 0) if d > 1 else 0
@@ -283,7 +285,7 @@ class _Problem:
 
 def plan_moments(n: int, d: int, budget: Budget, workload: Family, *, degree: int | None = None,
                  pair_degree: int | None = None, triples: bool | None = None, whole_row: bool | None = None,
-                 weighted: bool = True, max_functions: int = MAX_FUNCTIONS) -> Design:
+                 weighted: bool = True, max_functions: int = MAX_FUNCTIONS, share: float = 1.0) -> Design:
     """Return the design with the least predicted error.
 
     Parameters
@@ -299,6 +301,9 @@ def plan_moments(n: int, d: int, budget: Budget, workload: Family, *, degree: in
         False: equal noise in all moments, which is worth having for comparisons only.
     max_functions : int
         Limit of K; time and memory of the fit grow with it.
+    share : float
+        The part of the budget that may be spent, above 0 and at most 1: of epsilon, or, for delta > 0, of mu^2 of the
+        Gaussian mechanism that just satisfies it, so that mechanisms with shares of sum 1 satisfy it together.
 
     Returns
     -------
@@ -315,7 +320,7 @@ def plan_moments(n: int, d: int, budget: Budget, workload: Family, *, degree: in
     go beyond 16 (n above 10^7).
     """
     _check(n, d, workload, degree, pair_degree)
-    problem = _Problem(n, d, budget, workload, weighted, degree, pair_degree)
+    problem = _Problem(n, d, budget, workload, weighted, share, degree, pair_degree)
     measurable = [f for f, profile in enumerate(problem.profiles) if profile is not None]
     degrees = DEGREES if degree is None else (degree,)
     pair_degrees = (0,) if d == 1 else PAIR_DEGREES if pair_degree is None else (pair_degree,)
@@ -423,7 +428,7 @@ def _flat(problem: _Problem, shape: _Shape, weights: _Levels) -> Array:
 
 
 def _gaussian(problem: _Problem, shape: _Shape) -> _Trial:
-    mu = gaussian_mu(problem.budget)
+    mu = problem.mu
 
     def spread(weights: _Levels) -> float:
         w = tuple(np.sqrt(np.diag(weights.pair)).tolist())
@@ -441,7 +446,7 @@ def _gaussian(problem: _Problem, shape: _Shape) -> _Trial:
 
 
 def _laplace(problem: _Problem, shape: _Shape) -> _Trial:
-    epsilon = problem.budget.epsilon
+    epsilon = problem.epsilon
 
     def spread(weights: _Levels) -> float:
         w = tuple(np.sqrt(np.diag(weights.pair)).tolist())
@@ -544,7 +549,7 @@ def _blocks(problem: _Problem, shape: _Shape) -> _Trial:
 
     def noise_of(shares: Array) -> _Levels:
         with np.errstate(divide="ignore"):
-            sd = 2.0 * np.sqrt((sizes + 1.0) * (sizes + 2.0) / 3.0) / (problem.n * problem.budget.epsilon * shares)
+            sd = 2.0 * np.sqrt((sizes + 1.0) * (sizes + 2.0) / 3.0) / (problem.n * problem.epsilon * shares)
         return _Levels(sd[: pq[0]], sd[pq[0] : sum(pq)].reshape(shape.q, shape.q), float(sd[-2]), float(sd[-1]))
 
     def shares_for(variances: Array) -> Array:
@@ -587,9 +592,9 @@ def _blocks(problem: _Problem, shape: _Shape) -> _Trial:
             first += K
             moved = 2.0 / problem.n + float(movements[members].max())
             # The lattice on which the noise is drawn moves the values too, by less than scale / 2^39.
-            epsilon = problem.budget.epsilon * float(share) / UPWARD - 2.0**-39
+            epsilon = problem.epsilon * float(share) / UPWARD - 2.0**-39
             if not epsilon > 0:
-                raise BudgetError(f"epsilon = {problem.budget.epsilon} is too small for this many kinds of moments")
+                raise BudgetError(f"epsilon = {problem.epsilon} is too small for this many kinds of moments")
             scale = moved / epsilon
             found.append(Block(members, np.ones(K), Charge(name, "linf", scale, moved + lattice_step(scale), "Linf", 1,
                                                            _PROOF)))

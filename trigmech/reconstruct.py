@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from trigmech.basis import ChebyshevBasis
-from trigmech.denoise import shrink_columns, shrink_interactions
+from trigmech.denoise import independent_means, shrink_columns, shrink_interactions
 from trigmech.features import Features
 from trigmech.fit import fit_cube
 from trigmech.marginals import Marginals, copula_correlation
@@ -157,8 +157,8 @@ def _explained(release: MomentRelease, denoise: bool) -> tuple[Marginals, Array,
     scales[:singles] = deviations.ravel()
     if singles < len(index):
         crossed = slice(singles, len(index))
-        target[crossed] = shrink_interactions(index[crossed], release.means[crossed], release.scales[crossed],
-                                              marginals)
+        expected = independent_means(index[crossed], marginals.chebyshev_means(int(index[crossed].max())))
+        target[crossed] = shrink_interactions(index[crossed], release.means[crossed], release.scales[crossed], expected)
     return marginals, target, scales
 
 

@@ -15,6 +15,7 @@ from trigmech.moment_mechanism import MomentMechanism
 from trigmech.noise import Noise, SimulatedNoise, SystemNoise
 from trigmech.reconstruct import Reconstruction
 from trigmech.release import MomentRelease, Release
+from trigmech.rows import PrivateRows
 from trigmech.schema import Schema
 from trigmech.tables import library_of, like
 from trigmech.workload import Workload
@@ -157,6 +158,6 @@ def synthesize(table: Any, schema: Schema, budget: Budget, mechanism: Mechanism 
         noise_rng, public_rng = rng.spawn(2)
         noise = SimulatedNoise(noise_rng)
     ledger = Ledger(budget, enforced=not mechanism.published, simulated=noise.simulated)
-    outcome = mechanism.run(X, budget, ledger, noise, public_rng)
+    outcome = mechanism.run(PrivateRows.of(X, getattr(schema, "layout", None)), budget, ledger, noise, public_rng)
     return Synthesis(outcome.distribution, ledger, schema, outcome.release, outcome.fit, outcome.rows,
                      library_of(table))

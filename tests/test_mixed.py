@@ -1,0 +1,108 @@
+"""What is measured of rows with indicators: its sensitivity, attacked; its budget; and what it leaves out."""
+
+import math
+
+import numpy as np
+import pytest
+
+from trigmech.budget import Budget, epsilon_of
+from trigmech.errors import InputError
+from trigmech.layout import Group, Layout
+from trigmech.mixed import _Item, l2_spread, plan_mixed
+from trigmech.workload import GaussianKernels, Mixture, SecondMoments
+
+# Two numbers, of which one has two special values, and two columns of categories.
+LAYOUT = Layout(9, [Group((2, 3), False, 1), Group((4, 5, 6), True), Group((7, 8), True)])
+NUMBERS = Mixture((GaussianKernels(2, seed=0), SecondMoments(2)))
+
+
+def rows_of(layout, count, rng, corners=False):
+    """Random rows that keep to a layout; with corners, numbers are -1, 0 or 1."""
+    rows = np.zeros((count, layout.d))
+    numbers = list(layout.numbers)
+    rows[:, numbers] = rng.choice([-1.0, 0.0, 1.0], (count, len(numbers))) if corners else rng.uniform(
+        -1.0, 1.0, (count, len(numbers)))
+    for group in layout.groups:
+        options = len(group.coordinates) + (not group.complete)
+        chosen = rng.integers(options, size=count)
+        has = chosen < len(group.coordinates)
+        rows[np.flatnonzero(has), np.array(group.coordinates)[chosen[has]]] = 1.0
+        if group.value is not None:
+            rows[has, group.value] = 0.0
+    layout.check(rows)
+    return rows
+
+
+def furthest(design, block, order, rng):
+    """The largest movement of a block's weighted functions, over random pairs and pairs of corners."""
+    found = 0.0
+    for corners in (False, True):
+        first, second = (rows_of(LAYOUT, 20_000, rng, corners) for _ in range(2))
+        moved = (design.features.evaluate(first) - design.features.evaluate(second))[:, block.members] * block.weights
+        found = max(found, float(np.linalg.norm(moved, order, axis=1).max()))
+    return found
+
+
+@pytest.mark.parametrize(("delta", "order"), [(1e-6, 2), (0.0, 1)])
+def test_no_pair_of_rows_moves_the_weighted_functions_further_than_charged(delta, order):
+    n = 20_000
+    design = plan_mixed(n, LAYOUT, Budget(1.0, delta), NUMBERS)
+    block = design.blocks[-1]
+    assert block.charge.purpose == "indicators"
+    found = furthest(design, block, order, np.random.default_rng(1))
+    assert found / n <= block.charge.sensitivity
+    # The bound is near: half of it, the planted fault, does not hold.
+    assert found / n > 0.75 * block.charge.sensitivity
+
+
+def test_the_bound_is_attained_by_rows_that_change_all_their_categories():
+    layout = Layout(7, [Group((0, 1, 2), True), Group((3, 4, 5, 6), True)])
+    items = [_Item((0,), None, 0, 3, 3, 0.2), _Item((1,), None, 0, 4, 4, 0.3), _Item((0, 1), None, 0, 12, 12, 0.5)]
+    weights = np.array([0.7, 1.0, 0.4])
+    index = [np.eye(7, dtype=int)[[0, 1, 2]], np.eye(7, dtype=int)[[3, 4, 5, 6]],
+             [np.eye(7, dtype=int)[a] + np.eye(7, dtype=int)[b] for a in range(3) for b in range(3, 7)]]
+
+    def value(row):
+        return np.concatenate([w * np.prod(row[None, :] ** np.array(rows), axis=1)
+                               for w, rows in zip(weights, index, strict=True)])
+
+    first, second = np.array([1.0, 0, 0, 1, 0, 0, 0]), np.array([0, 1.0, 0, 0, 1, 0, 0])
+    moved = value(first) - value(second)
+    assert l2_spread(layout, items, weights) == pytest.approx(float(moved @ moved), rel=1e-14)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize("numbers", [True, False])
+def test_the_charges_of_a_design_spend_the_budget_and_no_more(delta, numbers):
+    layout = LAYOUT if numbers else Layout(5, [Group((0, 1, 2), True), Group((3, 4), True)])
+    budget = Budget(0.7, delta)
+    design = plan_mixed(5_000, layout, budget, NUMBERS if numbers else None)
+    spent = epsilon_of([block.charge for block in design.blocks], delta)
+    assert 0.999 * budget.epsilon < spent <= budget.epsilon
+    covered = np.concatenate([np.arange(design.features.K)[block.members] for block in design.blocks])
+    np.testing.assert_array_equal(covered, np.arange(design.features.K))
+
+
+def test_tables_are_measured_where_their_entries_are_above_the_noise_only():
+    layout = Layout(60, [Group(tuple(range(30)), True), Group(tuple(range(30, 60)), True)])
+    budget = Budget(1.0, 1e-6)
+    few, many = (plan_mixed(n, layout, budget, None) for n in (500, 1_000_000))
+    assert few.features.K == 60
+    assert many.features.K == 60 + 900
+    assert plan_mixed(1_000_000, layout, budget, None, max_functions=500).features.K == 60
+
+
+def test_the_stated_variation_is_that_of_the_noise():
+    layout = Layout(12, [Group(tuple(range(12)), True)])
+    design = plan_mixed(1_000, layout, Budget(1.0, 1e-6), None)
+    noise = design.scales[0] * np.random.default_rng(2).standard_normal((20_000, 12))
+    variation = 0.5 * np.abs(noise).sum(axis=1)
+    stated = design.predicted["frequencies of a column, total variation"]
+    assert variation.mean() == pytest.approx(stated, abs=6.0 * variation.std() / math.sqrt(20_000))
+
+
+def test_what_cannot_be_planned_is_refused():
+    with pytest.raises(InputError, match="max_functions"):
+        plan_mixed(100, LAYOUT, Budget(1.0), NUMBERS, max_functions=4)
+    with pytest.raises(InputError, match="workload"):
+        plan_mixed(100, LAYOUT, Budget(1.0), None)

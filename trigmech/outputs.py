@@ -1,0 +1,70 @@
+"""Files that are written whole or not at all."""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from trigmech.errors import InputError
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Yield a path beside ``path`` to write to; on leaving without an error, make it durable and rename it to ``path``.
+
+    Whatever ends the process, ``path`` holds its old content or the new one, never a part. After an error or an
+    interruption the file beside is removed; a killed process can leave it, hidden and with the suffix ``.part``.
+
+    Raises
+    ------
+    InputError
+        If the folder does not exist or cannot be written to, or ``path`` is a folder.
+    """
+    path = Path(path)
+    if path.is_dir():
+        raise InputError(f"cannot write {str(path)!r}: it is a folder")
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+    except OSError as problem:
+        raise InputError(f"cannot write {str(path)!r}: {problem.strerror}") from None
+    os.close(handle)
+    beside = Path(name)
+    try:
+        yield beside
+        _make_durable(beside)
+        _take_over_permissions(beside, path)
+        beside.replace(path)
+        _make_durable(path.parent)
+    finally:
+        with suppress(FileNotFoundError):
+            beside.unlink()
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file by :func:`replacing`."""
+    with replacing(path) as beside:
+        beside.write_bytes(content)
+
+
+def _make_durable(path: Path) -> None:
+    """Wait until the file, or the folder's list of names, is on the disk."""
+    try:
+        handle = os.open(path, os.O_RDONLY)
+    except PermissionError:
+        return  # Some systems do not open folders.
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _take_over_permissions(beside: Path, path: Path) -> None:
+    """Give the new file the permissions of the old one, or else those of any new file; temporary ones are stricter."""
+    if path.exists():
+        mode = path.stat().st_mode & 0o777
+    else:
+        mask = os.umask(0)
+        os.umask(mask)
+        mode = 0o666 & ~mask
+    beside.chmod(mode)

@@ -1,0 +1,171 @@
+"""From released moments of rows with indicators to such rows: numbers that move, categories that are drawn."""
+
+import time
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from trigmech.denoise import independent_means, shrink_interactions
+from trigmech.distribution import systematic
+from trigmech.layout import Layout
+from trigmech.marginals import Marginals, copula_correlation
+from trigmech.particles import descend, reweight
+from trigmech.reconstruct import CLOUD, FIRST_POINTS, JITTER, START_ITERATIONS, TEMPER, Reconstruction
+from trigmech.relaxed import GroupedChart, draw_groups, nearest_frequencies, rake, rake_probabilities, round_groups
+from trigmech.release import MomentRelease
+
+Array = NDArray[np.float64]
+
+# The least share of ordinary numbers in a column with special values that its noisy moments are divided by.
+LEAST_ORDINARY = 0.01
+
+
+def reconstruct_mixed(release: MomentRelease, layout: Layout, count: int, rng: np.random.Generator, *,
+                      denoise: bool = True, copula: bool = True, weigh: bool = True,
+                      iterations: int = 80) -> Reconstruction:
+    """Return equally weighted rows, with whole indicators, that explain released moments.
+
+    Parameters
+    ----------
+    release : MomentRelease
+        Of a design by :func:`trigmech.mixed.plan_mixed`.
+    layout : Layout
+    count : int
+        Rows to return.
+    rng : numpy.random.Generator
+    denoise, copula, weigh : bool
+        Switch a step off, for comparisons.
+    iterations : int
+        Limit of each descent.
+
+    Returns
+    -------
+    Reconstruction
+
+    Notes
+    -----
+    Privacy: post-processing. As :func:`trigmech.reconstruct.reconstruct`, but the rows of the cloud have categories
+    drawn by their released frequencies; while the points move, their categories are probabilities, which are rounded to
+    categories when there are ``count`` points (:mod:`trigmech.relaxed`), after which the numbers move on a little.
+    """
+    # Products of BLAS are few and small here; its threads would only stand in the way of the package's own.
+    with threadpool_limits(1, user_api="blas"):
+        return _reconstruct(release, layout, count, rng, denoise, copula, weigh, iterations)
+
+
+def _reconstruct(release: MomentRelease, layout: Layout, count: int, rng: np.random.Generator, denoise: bool,
+                 copula: bool, weigh: bool, iterations: int) -> Reconstruction:
+    started = time.perf_counter()
+    features, scales = release.features, release.scales
+    index = features.basis.index
+    frequencies = [nearest_frequencies(release.means[_of_indicators(index, group.coordinates)], group)
+                   for group in layout.groups]
+    marginals, columns = _columns(release, layout, frequencies)
+    target = release.means.copy()
+    if denoise:
+        single = (index > 0).sum(axis=1) == 1
+        expected = independent_means(index, columns)
+        target[single] = expected[single]
+        target[~single] = shrink_interactions(_by_column(index, layout)[~single], release.means[~single],
+                                              scales[~single], expected[~single])
+    correlation = _correlation(index, target, scales, layout, marginals) if copula and marginals is not None else None
+    cloud = _cloud(marginals, frequencies, layout, None, rng)
+    if correlation is not None:
+        cloud = np.vstack([cloud, _cloud(marginals, frequencies, layout, correlation, rng)])
+    weights = np.full(len(cloud), 1.0 / len(cloud))
+    if weigh and ((index > 0).sum(axis=1) > 1).any():
+        weights = reweight(features.evaluate(cloud), target, TEMPER * scales, START_ITERATIONS)
+    weights = rake(cloud, weights, frequencies, layout)
+    start = _shaken(cloud[systematic(weights, min(count, FIRST_POINTS), rng)], layout, rng)
+    moved = descend(features, start, target, scales, 2 * iterations, chart=GroupedChart(start, layout, relax=True))
+    settled_groups = rake_probabilities(moved.points, frequencies, layout)
+    copies = round_groups(np.repeat(settled_groups, -(-count // len(start)), axis=0), layout, rng)
+    kept = _shaken(copies[np.sort(rng.permutation(len(copies))[:count])], layout, rng)
+    settled = descend(features, kept, target, scales, max(1, iterations // 20),
+                      chart=GroupedChart(kept, layout, relax=False))
+    return Reconstruction(settled.points, np.full(count, 1.0 / count), target, settled.misfit, denoise,
+                          correlation is not None, settled.status, moved.iterations + settled.iterations,
+                          time.perf_counter() - started)
+
+
+def _of_indicators(index: NDArray[np.int64], coordinates: tuple[int, ...]) -> NDArray[np.int64]:
+    """Return the positions of the functions that are one indicator each, in the order of the coordinates."""
+    alone = np.flatnonzero(index.sum(axis=1) == 1)
+    position = {int(index[k].argmax()): int(k) for k in alone}
+    return np.array([position[c] for c in coordinates])
+
+
+def _by_column(index: NDArray[np.int64], layout: Layout) -> NDArray[np.int64]:
+    """Return an index over columns instead of coordinates, so that a contingency table is one set of functions."""
+    together = np.zeros_like(index)
+    np.add.at(together.T, layout.owner, index.T)
+    return together
+
+
+def _columns(release: MomentRelease, layout: Layout, frequencies: list[Array]) -> tuple[Marginals | None, Array]:
+    """Return the distributions of the ordinary numbers, and the means (p, d) of T_1, ..., T_p of all coordinates."""
+    index = release.features.basis.index
+    degree = int(index.max())
+    columns = np.zeros((degree, layout.d))
+    for group, p in zip(layout.groups, frequencies, strict=True):
+        columns[0, list(group.coordinates)] = p
+    numbers = list(layout.numbers)
+    if not numbers:
+        return None, columns
+    own = np.flatnonzero(((index > 0).sum(axis=1) == 1) & index[:, numbers].any(axis=1))
+    means = release.means[own].reshape(-1, len(numbers))
+    scales = release.scales[own].reshape(-1, len(numbers))
+    special = np.zeros(layout.d)
+    for group, p in zip(layout.groups, frequencies, strict=True):
+        if group.value is not None:
+            special[group.value] = min(float(p.sum()), 1.0 - LEAST_ORDINARY)
+    special = special[numbers]
+    # A number whose column holds a special value is 0 there, where T_a is cos(a pi / 2).
+    at_centre = np.cos(np.arange(1, len(means) + 1) * np.pi / 2.0)[:, None]
+    marginals = Marginals.fit((means - special * at_centre) / (1.0 - special), scales / (1.0 - special))
+    fitted = (1.0 - special) * marginals.chebyshev_means(degree)
+    fitted += special * np.cos(np.arange(1, degree + 1) * np.pi / 2.0)[:, None]
+    columns[:, numbers] = fitted
+    return marginals, columns
+
+
+def _cloud(marginals: Marginals | None, frequencies: list[Array], layout: Layout, correlation: Array | None,
+           rng: np.random.Generator) -> Array:
+    rows = draw_groups(frequencies, layout, CLOUD, rng)
+    if marginals is not None:
+        rows[:, list(layout.numbers)] = marginals.cloud(CLOUD, rng, correlation)
+    return _with_centres(rows, layout)
+
+
+def _with_centres(points: Array, layout: Layout) -> Array:
+    """Put the numbers of columns that hold a special value to 0, in place."""
+    for group in layout.groups:
+        if group.value is not None:
+            points[points[:, list(group.coordinates)].any(axis=1), group.value] = 0.0
+    return points
+
+
+def _shaken(points: Array, layout: Layout, rng: np.random.Generator) -> Array:
+    """Return the points with their numbers moved a little, so that no two are the same."""
+    numbers = list(layout.numbers)
+    points = points.copy()
+    angles = np.arccos(np.clip(points[:, numbers], -1.0, 1.0))
+    points[:, numbers] = np.cos(np.abs(angles + JITTER * rng.standard_normal(angles.shape)))
+    return _with_centres(points, layout)
+
+
+def _correlation(index: NDArray[np.int64], target: Array, scales: Array, layout: Layout,
+                 marginals: Marginals) -> Array | None:
+    """Return the copula's correlation matrix of the numbers, if products of them were released."""
+    numbers = list(layout.numbers)
+    both = np.flatnonzero((index[:, numbers] == 1).sum(axis=1) * (index.sum(axis=1) == 2) == 2)
+    if not len(both) or any(group.value is not None for group in layout.groups):
+        return None
+    means, noise = np.zeros((2, len(numbers), len(numbers)))
+    noise += np.inf
+    for r in both:
+        i, j = np.flatnonzero(index[r, numbers])
+        means[i, j] = means[j, i] = target[r]
+        noise[i, j] = noise[j, i] = scales[r]
+    return copula_correlation(marginals, means, noise)

@@ -1,0 +1,179 @@
+"""Points whose indicators are probabilities while they move, and the way back to indicators.
+
+A point with probabilities u in place of a group's indicators stands for points with category k in the share u_k of
+them, drawn independently of the other groups. Means of products of different columns' functions, linear in each
+indicator, are the same for it as on average for those; so the fit may move the probabilities, and rounding them
+afterwards changes the fitted means by its sampling error alone.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trigmech.distribution import systematic
+from trigmech.layout import Group, Layout
+
+Array = NDArray[np.float64]
+
+# What a point's own category starts with; the rest is shared out by the column's frequencies, so that all can grow.
+OWN_CATEGORY = 0.75
+SMALLEST_PROBABILITY = 1e-6
+
+
+class GroupedChart:
+    """A chart (:class:`trigmech.particles.Chart`) that keeps to a layout.
+
+    Numbers move in the angles arccos x, the indicators of complete groups, if ``relax`` is True, in logits. Other
+    indicators stay, and so do numbers whose column holds one of its special values.
+
+    Parameters
+    ----------
+    points : ndarray (m, d)
+        The start.
+    layout : Layout
+    relax : bool
+    """
+
+    def __init__(self, points: Array, layout: Layout, relax: bool) -> None:
+        numbers = list(layout.numbers)
+        self._groups = [list(group.coordinates) for group in layout.groups if group.complete] if relax else []
+        self._free = np.zeros(points.shape)
+        self._free[:, numbers] = 1.0
+        for group in layout.groups:
+            if group.value is not None:
+                self._free[points[:, list(group.coordinates)].any(axis=1), group.value] = 0.0
+        self._fixed = points
+        self.start = np.zeros(points.shape)
+        self.start[:, numbers] = np.arccos(np.clip(points[:, numbers], -1.0, 1.0))
+        for coordinates in self._groups:
+            u = points[:, coordinates]
+            mixed = OWN_CATEGORY * u + (1.0 - OWN_CATEGORY) * u.mean(axis=0)
+            self.start[:, coordinates] = np.log(np.maximum(mixed, SMALLEST_PROBABILITY))
+
+    def points(self, parameters: Array) -> Array:
+        """Return the points (m, d)."""
+        x = np.where(self._free > 0.0, np.cos(parameters), self._fixed)
+        for coordinates in self._groups:
+            logits = parameters[:, coordinates]
+            u = np.exp(logits - logits.max(axis=1, keepdims=True))
+            x[:, coordinates] = u / u.sum(axis=1, keepdims=True)
+        return np.clip(x, -1.0, 1.0)
+
+    def pull(self, parameters: Array, points: Array, gradient: Array) -> Array:
+        """Return the gradient by the parameters."""
+        pulled = -gradient * np.sin(parameters) * self._free
+        for coordinates in self._groups:
+            u, g = points[:, coordinates], gradient[:, coordinates]
+            pulled[:, coordinates] = u * (g - (u * g).sum(axis=1, keepdims=True))
+        return pulled
+
+
+def round_groups(points: Array, layout: Layout, rng: np.random.Generator) -> Array:
+    """Return the points with one category for each complete group, drawn by the point's probabilities.
+
+    Systematic: over any run of points the number of those with a category is near the sum of their probabilities, over
+    all points within about 1 of it.
+
+    Parameters
+    ----------
+    points : ndarray (m, d)
+        Copies of one point side by side share out its probabilities among them.
+    layout : Layout
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    ndarray (m, d)
+    """
+    rounded = points.copy()
+    # Equal points side by side, in an order of their own for each group: else their categories would be in step.
+    change = np.any(points[1:] != points[:-1], axis=1)
+    run = np.concatenate([[0], np.cumsum(change)])
+    for group in layout.groups:
+        if group.complete:
+            order = np.lexsort((rng.random(len(points)), run))
+            where = np.ix_(order, np.array(group.coordinates))
+            rounded[where] = _one_each(points[where], rng)
+    return rounded
+
+
+def _one_each(probabilities: Array, rng: np.random.Generator) -> Array:
+    """Return indicators (m, c), one 1 in each row: category after category, among the rows that have none yet."""
+    m, c = probabilities.shape
+    chosen = np.full(m, c - 1)
+    left = np.arange(m)
+    rest = probabilities.sum(axis=1)
+    for k in range(c - 1):
+        p = probabilities[left, k]
+        # Of what the categories from k on have together.
+        share = np.clip(p / np.maximum(rest[left], 1e-300), 0.0, 1.0)
+        # A row is taken if a whole number lies in its stretch of the cumulative shares, moved by one uniform offset.
+        taken = np.diff(np.floor(np.cumsum(share) + rng.random()), prepend=0.0) >= 1.0
+        taken |= share > 1.0 - 1e-9
+        chosen[left[taken]] = k
+        rest[left] -= p
+        left = left[~taken]
+    indicators = np.zeros((m, c))
+    indicators[np.arange(m), chosen] = 1.0
+    return indicators
+
+
+def draw_groups(frequencies: list[Array], layout: Layout, count: int, rng: np.random.Generator) -> Array:
+    """Return rows (count, d), 0 but for indicators that are drawn independently by group.
+
+    Parameters
+    ----------
+    frequencies : list of ndarray
+        Of each group's indicators: at least 0, of sum 1 if the group is complete and at most 1 else.
+    layout : Layout
+    count : int
+    rng : numpy.random.Generator
+    """
+    rows = np.zeros((count, layout.d))
+    for group, p in zip(layout.groups, frequencies, strict=True):
+        weights = p if group.complete else np.append(p, max(0.0, 1.0 - float(p.sum())))
+        chosen = rng.permutation(systematic(weights, count, rng))
+        has = chosen < len(p)
+        rows[np.flatnonzero(has), np.array(group.coordinates)[chosen[has]]] = 1.0
+    return rows
+
+
+def nearest_frequencies(noisy: Array, group: Group) -> Array:
+    """Return the nearest point of the simplex (of sum 1, or at most 1 for an incomplete group) to noisy frequencies."""
+    clipped = np.maximum(noisy, 0.0)
+    if not group.complete and clipped.sum() <= 1.0:
+        return clipped
+    ordered = np.sort(noisy)[::-1]
+    excess = (np.cumsum(ordered) - 1.0) / np.arange(1, len(noisy) + 1)
+    return np.maximum(noisy - excess[np.flatnonzero(ordered > excess)[-1]], 0.0)
+
+
+def rake(points: Array, weights: Array, frequencies: list[Array], layout: Layout, rounds: int = 20) -> Array:
+    """Return weights (m,) with the given frequencies of every group's indicators, near the ones given.
+
+    Iterative proportional fitting: the result is nearest in KL divergence once it has converged. A category that no
+    weighted point has stays without weight.
+    """
+    weights = weights.copy()
+    for _ in range(rounds):
+        for group, p in zip(layout.groups, frequencies, strict=True):
+            indicators = points[:, list(group.coordinates)]
+            none = 1.0 - indicators.sum(axis=1)
+            have = np.append(weights @ indicators, weights @ none)
+            want = np.append(p, max(0.0, 1.0 - float(p.sum())))
+            ratio = np.divide(want, have, out=np.zeros_like(want), where=have > 0.0)
+            weights *= indicators @ ratio[:-1] + none * ratio[-1]
+            weights /= weights.sum()
+    return weights
+
+
+def rake_probabilities(points: Array, frequencies: list[Array], layout: Layout, rounds: int = 20) -> Array:
+    """Return the points with the probabilities of complete groups raked, so that their means are the frequencies."""
+    raked = points.copy()
+    for group, p in zip(layout.groups, frequencies, strict=True):
+        if group.complete:
+            u = np.maximum(points[:, list(group.coordinates)], SMALLEST_PROBABILITY)
+            for _ in range(rounds):
+                u = u * (p / np.maximum(u.mean(axis=0), 1e-300))
+                u /= u.sum(axis=1, keepdims=True)
+            raked[:, list(group.coordinates)] = u
+    return raked
