@@ -4,11 +4,13 @@ import ast
 import hashlib
 import json
 import os
+import platform
 import time
 from collections.abc import Hashable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, field
 from functools import cache, lru_cache
+from importlib.metadata import version
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -20,6 +22,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 import trigmech as tm
 from experiments import baselines, datasets
 from trigmech.chunks import THREADS_VARIABLE
+from trigmech.outputs import write_whole
 from trigmech.workload import Workload
 
 Array = NDArray[np.float64]
@@ -174,11 +177,25 @@ def reached(modules: tuple[str, ...]) -> set[str]:
 
 
 def save(path: Path, text: str) -> None:
-    """Write a file beside its place and rename it, so that it is never half there."""
+    """Write a file whole or not at all, and make its folder if it is not there."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    beside.write_text(text, encoding="utf-8")
-    beside.replace(path)
+    write_whole(path, text.encode())
+
+
+def publish(path: Path, text: str) -> None:
+    """Save a result, and note in versions.json beside it what it was made with."""
+    save(path, text)
+    listed = path.with_name("versions.json")
+    noted = json.loads(listed.read_text(encoding="utf-8")) if listed.exists() else {}
+    noted[path.name] = versions()
+    save(listed, json.dumps(dict(sorted(noted.items())), indent=1) + "\n")
+
+
+@cache
+def versions() -> dict[str, str]:
+    """Return the versions of what results depend on, and a hash of the package's source."""
+    return {"trigmech": tm.__version__, "source": code_fingerprint()[:12], "python": platform.python_version(),
+            **{name: version(name) for name in ("numpy", "scipy", "numba", "highspy", "opendp", "dp-accounting")}}
 
 
 @lru_cache(maxsize=2)

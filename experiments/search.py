@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments.cells import HERE, RESULTS, WIDTHS, Cell, run_cells, save
+from experiments.cells import HERE, RESULTS, WIDTHS, Cell, publish, run_cells
 
 PUBLISHED: dict[str, Any] = {"calibration": "published", "ellipsoid": "published", "eigenvalues": "norm",
                              "background": 0.0, "n_candidates": 10_000, "iterations": 10}
@@ -70,5 +70,5 @@ def search(table: str, names: list[str], jobs: int, quick: bool) -> Path:
     writer.writeheader()
     writer.writerows(rows)
     path = RESULTS / f"search_{table}{'_quick' if quick else ''}{partial(names)}.csv"
-    save(path, text.getvalue())
+    publish(path, text.getvalue())
     return path

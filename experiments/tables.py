@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from experiments import datasets
-from experiments.cells import HERE, RESULTS, WIDTHS, Cell, run_cells, save
+from experiments.cells import HERE, RESULTS, WIDTHS, Cell, publish, run_cells
 from experiments.search import ALGORITHM, FIXED, expected, partial
 
 # The thesis's own options, and the values that `python -m experiments run search` found nearest to its tables.
@@ -140,12 +140,12 @@ def _write_csv(name: str, rows: list[dict[str, Any]]) -> None:
     writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
-    save(RESULTS / f"{name}.csv", text.getvalue())
+    publish(RESULTS / f"{name}.csv", text.getvalue())
 
 
 def _write_markdown(name: str, lines: list[str]) -> Path:
     path = RESULTS / f"{name}.md"
-    save(path, "\n".join(lines) + "\n")
+    publish(path, "\n".join(lines) + "\n")
     return path
 
 

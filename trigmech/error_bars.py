@@ -7,12 +7,15 @@ adds the variance that the planner supposes (`planner.prior_single`, `prior_pair
 for Gaussian noise and t large; elsewhere it is a model, and experiments/coverage holds it against the truth.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from trigmech.basis import ChebyshevBasis
 from trigmech.errors import InputError
+from trigmech.features import Features
+from trigmech.layout import Layout
 from trigmech.planner import prior_deviations, unmeasured_variances
 from trigmech.reconstruct import Reconstruction
 from trigmech.release import MomentRelease
@@ -46,6 +49,24 @@ class PredictedError:
     deviation: Array
     bound: Array
     worst: Array
+
+
+def of_numbers(release: MomentRelease, fit: Reconstruction, layout: Layout) -> tuple[MomentRelease, Reconstruction]:
+    """Return what a release and its fit say of the coordinates that are numbers, as a release of these alone.
+
+    Raises
+    ------
+    InputError
+        If the layout has no numbers.
+    """
+    numbers = list(layout.numbers)
+    if not numbers:
+        raise InputError("the table has no column of numbers, which such queries are about")
+    index = release.features.basis.index
+    kept = np.flatnonzero(index[:, numbers].sum(axis=1) == index.sum(axis=1))
+    features = Features(ChebyshevBasis(index[np.ix_(kept, numbers)]))
+    return (MomentRelease(release.n, features, release.means[kept], release.scales[kept]),
+            replace(fit, points=fit.points[:, numbers], target=fit.target[kept]))
 
 
 def predicted_error(workload: Workload, release: MomentRelease, fit: Reconstruction,

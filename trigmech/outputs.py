@@ -22,12 +22,8 @@ def replacing(path: Path) -> Iterator[Path]:
         If the folder does not exist or cannot be written to, or ``path`` is a folder.
     """
     path = Path(path)
-    if path.is_dir():
-        raise InputError(f"cannot write {str(path)!r}: it is a folder")
-    try:
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
-    except OSError as problem:
-        raise InputError(f"cannot write {str(path)!r}: {problem.strerror}") from None
+    check_writable(path)
+    handle, name = tempfile.mkstemp(prefix=f".{path.name[:100]}.", suffix=".part", dir=path.parent)
     os.close(handle)
     beside = Path(name)
     try:
@@ -45,6 +41,17 @@ def write_whole(path: Path, content: bytes) -> None:
     """Write a file by :func:`replacing`."""
     with replacing(path) as beside:
         beside.write_bytes(content)
+
+
+def check_writable(path: Path) -> None:
+    """Raise the InputError that :func:`replacing` would raise, and write nothing."""
+    if path.is_dir():
+        raise InputError(f"cannot write {str(path)!r}: it is a folder")
+    try:
+        with tempfile.TemporaryFile(dir=path.parent):
+            pass
+    except OSError as problem:
+        raise InputError(f"cannot write {str(path)!r}: {problem.strerror}") from None
 
 
 def _make_durable(path: Path) -> None:
