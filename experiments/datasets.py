@@ -143,8 +143,14 @@ def load(name: str, progress: bool = True) -> Table:
             f"{dataset.name} ({dataset.title}) cannot be loaded: {dataset.note} No file was looked for, at "
             f"{VARIABLE} or elsewhere. Leave {dataset.name} out, or get the raw files from {dataset.page}, "
             "choose the rows and add a recipe.")
-    columns, values = _RECIPES[dataset.name](*(_fetch(dataset, file, progress) for file in dataset.files))
+    columns, values = _RECIPES[dataset.name](*raw(dataset.name, progress))
     return Table(dataset.name, columns, np.ascontiguousarray(values, dtype=np.float64))
+
+
+def raw(name: str, progress: bool = True) -> tuple[bytes, ...]:
+    """Return the contents of a data set's files, checked, as :func:`load` reads them; raises the same errors."""
+    dataset = DATASETS[name.upper()]
+    return tuple(_fetch(dataset, file, progress) for file in dataset.files)
 
 
 def _fetch(dataset: Dataset, file: File, progress: bool) -> bytes:

@@ -1,0 +1,681 @@
+"""The figures of docs/errata.md: ``python -m experiments.errata [NAME ...]``, all of them without a name.
+
+Names are those of the thesis's statements. Everything is computed from the printed formulas, exactly where that is
+possible: compositions of Laplace and Gaussian noise as privacy loss distributions between an optimistic and a
+pessimistic bound, sensitivities at pairs of rows that attain them. A seed is fixed where something is drawn.
+
+Notation: n rows, d columns, k axes, L iterations; `ratio` is how far a coordinate moves over its noise scale.
+"""
+
+import argparse
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial, reduce
+from typing import Any, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import integrate, optimize, stats
+
+from trigmech.basis import ChebyshevBasis
+from trigmech.calibration import covariance_movement, published_rho
+from trigmech.ellipsoid import Draw, Ellipsoid
+from trigmech.sensitivity import l1_spread
+
+Array = NDArray[np.float64]
+
+# n and d of table 3.1.
+SIZES = {"CRM": (1993, 101), "CSN": (100_000, 8), "CTG": (2126, 28), "PAM": (19_870, 28), "PKS": (5875, 19),
+         "WDBC": (569, 30)}
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A small table: what it shows, the names of its columns, its rows."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: list[tuple[object, ...]]
+
+    def __str__(self) -> str:
+        cells = [self.columns, *(tuple(f"{x:.4g}" if isinstance(x, float) else str(x) for x in row)
+                                 for row in self.rows)]
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in cells]
+        return "\n".join([self.title, *lines])
+
+
+# What noise costs
+
+
+def gaussian_delta(epsilon: float, mu: float) -> float:
+    """Return the exact delta at epsilon of Gaussian noise whose centre moves by mu standard deviations."""
+    high, low = (float(stats.norm.logsf(epsilon / mu + half)) for half in (-mu / 2, mu / 2))
+    return max(0.0, math.exp(high) - math.exp(epsilon + low))
+
+
+def composed(laplace: Sequence[tuple[float, int]], mu: float, pessimistic: bool) -> Any:
+    """Return the privacy loss distribution of independent releases, rounded up (pessimistic) or down.
+
+    Parameters
+    ----------
+    laplace : sequence of (ratio, count)
+        Laplace coordinates.
+    mu : float
+        Of all Gaussian releases together; 0 for none.
+    pessimistic : bool
+    """
+    from dp_accounting.pld import privacy_loss_distribution as pld
+
+    turn = math.ceil if pessimistic else math.floor
+    # A Laplace coordinate's loss has atoms at plus and minus its ratio. Every ratio is turned to a multiple of the
+    # interval, outwards or inwards (delta grows with each ratio), so that these atoms are kept exactly. An interval of
+    # 20 significant bits makes the multiples exact.
+    finest = min([ratio / 100 for ratio, _ in laplace] + [2e-4])
+    unit = 2.0 ** (math.floor(math.log2(finest)) - 20)
+    interval = turn(finest / unit) * unit
+    options = {"value_discretization_interval": interval, "pessimistic_estimate": pessimistic,
+               "use_connect_dots": pessimistic}
+    parts = [pld.from_laplace_mechanism(1.0, turn(ratio / interval * (1.0 + (-1e-12 if pessimistic else 1e-12)))
+                                        * interval, **options).self_compose(count) for ratio, count in laplace]
+    if mu > 0:
+        parts.append(pld.from_gaussian_mechanism(1.0, mu, **options))
+    return reduce(lambda a, b: a.compose(b), parts)
+
+
+def exact_delta(epsilon: float, laplace: Sequence[tuple[float, int]], mu: float = 0.0) -> tuple[float, float]:
+    """Return bounds, below and above, of the exact delta at epsilon; parameters as of :func:`composed`."""
+    low, high = (float(composed(laplace, mu, up).get_delta_for_epsilon(epsilon)) for up in (False, True))
+    return low, high
+
+
+def concentrated_delta(epsilon: float, variance: float) -> float:
+    """Return a bound of delta at epsilon for releases whose Renyi divergences are at most order * variance / 2.
+
+    It holds for any adaptive composition of pure releases with sum of squared epsilons `variance`, and for any
+    composition of Laplace or Gaussian coordinates with sum of squared ratios `variance`. Derived in docs/errata.md.
+    """
+    order = epsilon / variance + 0.5
+    if order <= 1.0:
+        return 1.0
+    shape = math.exp((order - 1.0) * math.log1p(-1.0 / order)) / order
+    return min(1.0, shape * math.exp(-((epsilon - variance / 2.0) ** 2) / (2.0 * variance)))
+
+
+def largest_epsilon(delta_at: Callable[[float], float], delta: float, upper: float = 200.0) -> float:
+    """Return where delta_at(epsilon) - delta changes its sign, from below delta to above."""
+    root: Any = optimize.brentq(lambda epsilon: math.log(max(delta_at(epsilon), 1e-300) / delta), 1e-4, upper)
+    return float(root)
+
+
+def largest_mu(epsilon: float, delta: float) -> float:
+    """Return the largest movement, in standard deviations, that is (epsilon, delta)-private."""
+    root: Any = optimize.brentq(lambda mu: gaussian_delta(epsilon, mu) - delta, 1e-4, 10.0)
+    return float(root)
+
+
+# Chapter 1
+
+
+def published_divergence(delta: float, mu: float) -> float:
+    """Return definition 4's delta-approximate max divergence of Gaussian noise that moves by mu.
+
+    By Neyman and Pearson the worst event of probability at least delta is the tail of probability delta.
+    """
+    return math.log(delta) - float(stats.norm.logsf(stats.norm.isf(delta) + mu))
+
+
+def definition_4() -> list[Figure]:
+    """Noise that is exactly (epsilon, delta)-private, by definition 4 and by definition 2."""
+    rows: list[tuple[object, ...]] = []
+    for epsilon, delta in ((1.0, 1e-3), (1.0, 1e-6), (0.1, 1e-6)):
+        mu = largest_mu(epsilon, delta)
+        rows.append((epsilon, delta, mu, published_divergence(delta, mu)))
+    away = math.tanh(0.5)
+    return [Figure("Gaussian noise that is (epsilon, delta)-private and no better", ("epsilon", "delta", "mu",
+                   "epsilon by definition 4"), rows),
+            Figure("Theorem 1.10: randomised response at epsilon = 1; no Z is within delta of both",
+                   ("distance of X and Y", "2 delta"), [(away, 2e-3)])]
+
+
+def example_1_3_delta(delta: float, epsilon: float) -> float:
+    """Return the exact delta at epsilon of example 1.3 for (epsilon, delta)."""
+    return gaussian_delta(epsilon, epsilon / math.sqrt(2.0 * math.log(2.0 / delta)))
+
+
+def example_1_3() -> list[Figure]:
+    """The largest epsilon at which example 1.3's standard deviation is enough."""
+
+    rows: list[tuple[object, ...]] = [
+        (delta, largest_epsilon(partial(example_1_3_delta, delta), delta), example_1_3_delta(delta, 1.0) / delta,
+         example_1_3_delta(delta, 10.0) / delta) for delta in (1e-1, 1e-3, 1e-6, 1e-9)]
+    return [Figure("Standard deviation S sqrt(2 ln(2/delta)) / epsilon", ("delta", "enough up to epsilon",
+                   "delta(1)/delta", "delta(10)/delta"), rows)]
+
+
+def proposition_1_12_bound(delta: float, epsilon: float) -> float:
+    """Return a delta that is proved at epsilon of proposition 1.12's mechanism, for every k."""
+    return concentrated_delta(epsilon, epsilon**2 / (2.0 * math.log(1.0 / delta)))
+
+
+def proposition_1_12_limit(delta: float, epsilon: float) -> float:
+    """Return the exact delta at epsilon of proposition 1.12's mechanism for k to infinity."""
+    return gaussian_delta(epsilon, epsilon / math.sqrt(2.0 * math.log(1.0 / delta)))
+
+
+def proposition_1_12() -> list[Figure]:
+    """Exact delta of k Laplace mechanisms at the published and at the corrected scale."""
+    rows: list[tuple[object, ...]] = []
+    for epsilon, k in ((1 / 3, 1000), (1.0, 1000), (4.0, 1000), (7.0, 1000), (8.0, 100), (8.0, 1000), (10.0, 100),
+                       (10.0, 1000)):
+        published, corrected = (exact_delta(epsilon, [(1.0 / (scale * math.sqrt(k)), k)])
+                                for scale in (published_scale(epsilon, 1e-3), corrected_scale(epsilon, 1e-3)))
+        rows.append((epsilon, k, published[0], published[1], corrected[1]))
+    limits: list[tuple[object, ...]] = []
+    for delta in (1e-2, 1e-3, 1e-6, 1e-9):
+        proved, limit = (largest_epsilon(partial(f, delta), delta, 15.0)
+                         for f in (proposition_1_12_bound, proposition_1_12_limit))
+        limits.append((delta, proved, limit, corrected_scale(1.0, delta) / published_scale(1.0, delta)))
+    return [Figure("delta = 1e-3, every query moves by its sensitivity; exact delta",
+                   ("epsilon", "k", "at least", "at most", "corrected: at most"), rows),
+            Figure("The published scale is enough, for every k, up to the first epsilon, and is not, for large k, from "
+                   "the second on", ("delta", "enough up to", "false from", "corrected / published at epsilon 1"),
+                   limits)]
+
+
+def published_scale(epsilon: float, delta: float) -> float:
+    """Return proposition 1.12's Laplace scale for one unit of sensitivity, over sqrt(k)."""
+    return math.sqrt(2.0 * math.log(1.0 / delta)) / epsilon
+
+
+def corrected_scale(epsilon: float, delta: float) -> float:
+    """Return the scale, over sqrt(k), that is enough for all epsilon, delta and k."""
+    log = math.log(1.0 / delta)
+    return (math.sqrt(2.0 * (log + epsilon)) + math.sqrt(2.0 * log)) / (2.0 * epsilon)
+
+
+# Basis means
+
+
+def shifts(index: NDArray[np.int64], x: Array, y: Array) -> Array:
+    """Return phi_r(x) - phi_r(y) for all r of the index (K, d): n times the movement of the means."""
+    first, second = (np.cos(index * np.arccos(row)).prod(axis=1) for row in (x, y))
+    return np.asarray(first - second)
+
+
+def exceeding_pair(d: int, t: int) -> tuple[Array, Array]:
+    """Return rows that differ in one column and move the full set by more than t^d in L1, for t > 2."""
+    # From 1 to cos(3 pi / (2t - 1)), near the least value of the Dirichlet kernel.
+    x, y = np.ones(d), np.ones(d)
+    y[0] = math.cos(3.0 * math.pi / (2 * t - 1))
+    return x, y
+
+
+def grid_spread(t: int, N: int) -> float:
+    """Return the exact S_1 of one column's degrees 0..t-1 over rows that are rounded to A."""
+    nodes = (2.0 * np.arange(N) + 1.0 - N) / N
+    values = np.cos(np.outer(np.arccos(nodes), np.arange(t)))
+    return float(max(np.abs(values - row).sum(axis=1).max() for row in values))
+
+
+def line_1(n: int, d: int, K: int) -> tuple[int, int]:
+    """Return t and N of algorithm 4's first line."""
+    unit = n ** (1.0 / (2 * d + K))
+    return math.ceil(unit * (1 - 1e-12)), math.ceil(unit**K * (1 - 1e-12))
+
+
+def algorithm_4() -> list[Figure]:
+    """S_1 / t^d, the exact epsilon of the noisy means over the one that the thesis states."""
+    cube: list[tuple[object, ...]] = []
+    for t in (2, 3, 4, 6, 10, 40):
+        for d in (1, 3) if t < 10 else (1,):
+            index = ChebyshevBasis.tensor(d, t).index
+            x, y = (np.ones(d), -np.eye(d)[0] * 2 + 1) if t == 2 else exceeding_pair(d, t)
+            cube.append((t, d, float(np.abs(shifts(index, x, y)).sum()) / t**d, l1_spread(index) / t**d))
+    rounded: list[tuple[object, ...]] = []
+    for n, K in ((218, 1), (1000, 1), (292, 2), (2000, 2), (176, 5), (534, 3), (11_090, 4), (31_111, 3)):
+        t, N = line_1(n, 1, K)
+        rounded.append((n, K, t, N, grid_spread(t, N) / t))
+    return [Figure("Rows anywhere in the cube: the pair's epsilon and the certified supremum, over the stated epsilon",
+                   ("t", "d", "attained", "supremum"), cube),
+            Figure("Rows rounded to A as line 1 has it, d = 1: exact", ("n", "K", "t", "N", "epsilon / stated"),
+                   rounded)]
+
+
+def half_moving(d: int, epsilon: float, delta: float, step: float = 1.0) -> list[tuple[float, int]]:
+    """Return ratios of algorithm 5's means at t = 2 for the worst pair: 2^(d-1) of them move by 2.
+
+    `step` < 1: for rows at the corners of A, (step, ..., step) and its negative in all columns but an even number.
+    """
+    scale = math.sqrt(2.0 * 2**d * math.log(1.0 / delta)) / epsilon
+    if step == 1.0:
+        return [(2.0 / scale, 2 ** (d - 1))]
+    return [(2.0 * step**j / scale, math.comb(d, j)) for j in range(1, d + 1, 2)]
+
+
+def algorithm_5_limit(delta: float, epsilon: float) -> float:
+    """Return the exact delta at epsilon of algorithm 5's means at t = 2 for d to infinity."""
+    return gaussian_delta(epsilon, epsilon / math.sqrt(math.log(1.0 / delta)))
+
+
+def algorithm_5() -> list[Figure]:
+    """Exact delta of algorithm 5's noisy means at t = 2."""
+    rows: list[tuple[object, ...]] = []
+    for epsilon, delta in ((1.0, 1e-2), (1.0, 1e-3), (1.0, 1e-4), (1.0, 1e-6), (0.1, 1e-6), (4.0, 1e-3)):
+        for d in (4, 8, 12):
+            rows.append((epsilon, delta, d, *(x / delta for x in exact_delta(epsilon, half_moving(d, epsilon, delta)))))
+        limit = algorithm_5_limit(delta, epsilon) / delta
+        rows.append((epsilon, delta, "infinity", limit, limit))
+    ends: list[tuple[object, ...]] = [(delta, largest_epsilon(partial(algorithm_5_limit, delta), delta))
+                                      for delta in (1e-2, 1e-3, 1e-4, 1e-6, 1e-9)]
+    return [Figure("Worst pair, t = 2: exact delta over the stated one", ("epsilon", "delta", "d", "at least",
+                   "at most"), rows),
+            Figure("Many columns: enough up to", ("delta", "epsilon"), ends)]
+
+
+# Accuracy and cost of algorithm 4
+
+
+def approximation_error(degree: int, width: float = 1e-4) -> float:
+    """Return the least error of a polynomial of this degree on [-1, 1] for sqrt(x^2 + width^2): one bounded derivative.
+
+    A linear program on Chebyshev nodes; only even degrees matter.
+    """
+    x = np.cos(np.linspace(0.0, np.pi / 2, 40 * degree))
+    T = np.cos(np.outer(np.arccos(x), np.arange(0, degree + 1, 2)))
+    value, one = np.hypot(x, width), np.ones((len(x), 1))
+    result: Any = optimize.linprog(np.append(np.zeros(T.shape[1]), 1.0), A_ub=np.block([[T, -one], [-T, -one]]),
+                              b_ub=np.concatenate([value, -value]), bounds=[(None, None)] * (T.shape[1] + 1))
+    return float(result.x[-1])
+
+
+def theorem_2_4() -> list[Figure]:
+    """Accuracy: the rate of approximation, and large epsilon."""
+    rates: list[tuple[object, ...]] = []
+    for degree in (4, 8, 16, 32):
+        error = approximation_error(degree)
+        rates.append((degree, error, error * degree, error * degree**2))
+    grids: list[tuple[object, ...]] = []
+    for epsilon in (1.0, 1e2, 1e4):
+        n, d, K = 10_000, 1, 2
+        _, N = line_1(n, d, K)
+        grids.append((epsilon, 1.0 / N, (1.0 / N) / (n ** (-K / (2 * d + K)) / epsilon)))
+    return [Figure("K = 1: least error for |x|, smoothed; t^-(K+1) would make the last column bounded",
+                   ("t", "error", "t error", "t^2 error"), rates),
+            Figure("f(x) = x, all rows at 1, d = 1, K = 2, n = 10^4: no point of A is nearer than 1/N",
+                   ("epsilon", "error at least", "over n^(-K/(2d+K)) / epsilon"), grids)]
+
+
+def table_2_1_exponents(d: float, M: float) -> dict[str, tuple[float, float]]:
+    """Return, of the last row (K = M d): exponents of n by theorem 2.4 and as printed."""
+    K = M * d
+    return {"accuracy": (-K / (2 * d + K), -(1 - 2 / M)),
+            "time": ((3 * d * K + 5 * d) / (4 * d + 2 * K), d * (1.5 - 1 / (2 * M))),
+            "size": (1 + (K + 1) / (2 * d + K), 2 - 1 / (2 * M))}
+
+
+def table_2_1() -> list[Figure]:
+    """The last row of table 2.1."""
+    rows: list[tuple[object, ...]] = [
+        (d, M, name, theorem, printed) for d in (1, 2, 10) for M in (4, 10, 100)
+        for name, (theorem, printed) in table_2_1_exponents(d, M).items()]
+    return [Figure("Exponents of n", ("d", "K/d", "of", "by theorem 2.4", "printed"), rows)]
+
+
+# Axes
+
+
+def covariance(rows: Array) -> Array:
+    """Return A of lemma 2.7."""
+    centred = rows - rows.mean(axis=0)
+    return np.asarray(centred.T @ centred / len(rows))
+
+
+def lemma_2_7() -> list[Figure]:
+    """Movement of the covariance over (2.10), and over the bound that holds for all tables."""
+    rng = np.random.default_rng(27)
+    rows: list[tuple[object, ...]] = []
+    for n, d in ((2, 1), (2, 5), (5, 3), (50, 3), (1000, 4)):
+        worst, over_all = 0.0, 0.0
+        for trial in range(200):
+            # The common rows sit at one place on the ray from the centre to y's corner, the worst there is.
+            place = np.ones(d) * (rng.random() if trial else 1.0)
+            table = np.vstack([np.tile(place, (n - 1, 1)), -np.ones(d)])
+            other = table.copy()
+            other[-1] = place
+            moved = float(np.linalg.norm(covariance(table) - covariance(other), 2))
+            for one in (table, other):
+                worst = max(worst, moved / published_rho(d, n, float(np.linalg.norm(one.mean(axis=0)))))
+            over_all = max(over_all, moved / covariance_movement(d, n))
+        rows.append((n, d, worst, over_all, covariance_movement(d, n) / published_rho(d, n, 0.0)))
+    return [Figure("Largest movement found, over (2.10) and over 4d(n-1)/n^2; and that bound over (2.10) at mean 0",
+                   ("n", "d", "over (2.10)", "over the bound", "bound / (2.10) at 0"), rows)]
+
+
+def iteration_variance(n: int, norm: Array, epsilon: float, delta: float) -> Array:
+    """Return the sum of squared ratios of algorithm 6 at d = k = 1 for the worst pair, given the noisy mean's size.
+
+    The pair: n - 1 rows at 1 and one at -1, against n rows at 1. The variances are 4(n-1)/n^2 and 0.
+    """
+    sigma = np.array([published_rho(1, n, float(x)) for x in norm]) * math.sqrt(4 * math.log(1 / delta)) / epsilon
+    # L iterations with variance L sigma^2 each: L cancels.
+    return np.asarray((4 * (n - 1) / n**2 / sigma) ** 2)
+
+
+def noisy_mean_delta(n: int, epsilon_mean: float, epsilon: float, delta: float, hidden_start: bool = False) -> float:
+    """Return the exact delta, at epsilon_mean + epsilon, of a noisy mean and algorithm 6 after it, d = k = 1.
+
+    Parameters
+    ----------
+    n : int
+    epsilon_mean : float
+        The mean has Laplace noise of scale 2 / (n epsilon_mean), which makes it private at that epsilon.
+    epsilon, delta : float
+        Given to algorithm 6.
+    hidden_start : bool
+        False: all noisy products are seen, and the sign that the iteration starts from. True: with L = 1, the
+        algorithm's outputs alone.
+    """
+    scale, low = 2 / (n * epsilon_mean), 1 - 2 / n
+    z = np.concatenate([np.linspace(-6, low, 12_001), np.linspace(low, 1, 401)[1:], np.linspace(1, 6, 4001)[1:]])
+    mu = np.sqrt(iteration_variance(n, np.abs(z), epsilon, delta))
+    left = epsilon_mean + epsilon - (np.abs(z - 1) - np.abs(z - low)) / scale
+    if hidden_start:
+        # The product is +-(A + noise), so the likelihood ratio is exp(-mu^2/2) cosh(mu w).
+        w = np.arccosh(np.maximum(1.0, np.exp(left + mu**2 / 2))) / mu
+        excess = stats.norm.sf(w - mu) + stats.norm.sf(w + mu) - 2 * np.exp(left) * stats.norm.sf(w)
+    else:
+        excess = stats.norm.sf(left / mu - mu / 2) - np.exp(left + stats.norm.logsf(left / mu + mu / 2))
+    density = np.exp(-np.abs(z - low) / scale) / (2 * scale)
+    return float(integrate.trapezoid(density * np.maximum(excess, 0.0), z))
+
+
+def algorithm_6() -> list[Figure]:
+    """Algorithm 6 with a noisy mean, with a public one, and with a true bound of the movement."""
+    rows: list[tuple[object, ...]] = []
+    for epsilon, delta in ((1.0, 1e-3), (1.0, 1e-6), (0.1, 1e-6)):
+        for n in (20, 100, 1000):
+            seen, hidden = (noisy_mean_delta(n, 2 / n, epsilon, delta, secret) / delta for secret in (False, True))
+            constant = gaussian_delta(epsilon, math.sqrt(float(iteration_variance(n, np.zeros(1), epsilon, delta)[0])))
+            valid = gaussian_delta(epsilon, epsilon / math.sqrt(4 * math.log(1 / delta)))
+            rows.append((epsilon, delta, n, seen, hidden, constant / delta, valid / delta))
+    return [Figure("d = k = 1, epsilon' = 2/n: exact delta at epsilon + epsilon' over the stated one",
+                   ("epsilon", "delta", "n", "all products", "outputs, L = 1", "mean taken as 0", "true bound"), rows)]
+
+
+def pure_iteration_epsilon(d: int, n: int, k: int) -> float:
+    """Return the epsilon that is proved of algorithm 7, over the stated one, whatever the noisy mean and L are."""
+    moved = math.sqrt(d * k * min(k, 2)) * covariance_movement(d, n)
+    return moved / (10 * math.sqrt(d) * k * published_rho(d, n, 0.0))
+
+
+def algorithm_7() -> list[Figure]:
+    """What algorithm 7 costs at most, over what it may."""
+    rows: list[tuple[object, ...]] = [(k, pure_iteration_epsilon(30, 569, k), pure_iteration_epsilon(30, 10**6, k),
+                                       10 * math.sqrt(k / min(k, 2))) for k in (1, 2, 5, 10, 30)]
+    return [Figure("Epsilon proved over epsilon stated (d = 30), and noise over what a true bound would need",
+                   ("k", "n = 569", "n = 10^6", "noise"), rows)]
+
+
+def subspace_angle(U: Array, X: Array) -> float:
+    """Return the tangent of the largest angle of two subspaces of one dimension, given orthonormal columns."""
+    cosine = float(np.linalg.svd(U.T @ X, compute_uv=False)[-1])
+    return math.sqrt(max(0.0, 1 - cosine**2)) / max(cosine, 1e-300)
+
+
+def iterate(values: Array, sigma: float, k: int, L: int, rng: np.random.Generator) -> tuple[list[Array], list[Array]]:
+    """Return the subspaces X^(0..L) and the noise G^(1..L) of algorithm 6 for a diagonal covariance."""
+    subspaces, noise = [np.linalg.qr(rng.standard_normal((len(values), k)))[0]], []
+    for _ in range(L):
+        noise.append(rng.normal(0.0, sigma, (len(values), k)))
+        subspaces.append(np.linalg.qr(values[:, None] * subspaces[-1] + noise[-1])[0])
+    return subspaces, noise
+
+
+def published_angle(values: Array, sigma: float, L: int) -> float:
+    """Return theorem 2.11's bound for the first vector, without its constant; (2.12) before sigma is put in."""
+    return sigma * math.sqrt(len(values) * math.log(L)) / (values[0] / values[1] - 1) / values[0]
+
+
+def corrected_angle(values: Array, s: int, subspaces: list[Array], noise: list[Array]) -> float | None:
+    """Return the bound of tan theta(U_s, X_s^(L)) that docs/errata.md derives; None if its condition fails."""
+    gap = float(values[s - 1] - values[s])
+    upper = max(float(np.linalg.norm(G[:s, :s], 2)) for G in noise)
+    lower = max(float(np.linalg.norm(G[s:, :s], 2)) for G in noise)
+    start = subspace_angle(np.eye(len(values))[:, :s], subspaces[0][:, :s])
+    if lower > gap / 4 or upper * (1 + max(start, 0.5)) > gap / 4:
+        return None
+    shrink = (values[s] + gap / 4) / (values[s] + 3 * gap / 4)
+    return float(2 * lower / gap + shrink ** len(noise) * start)
+
+
+def theorem_2_11() -> list[Figure]:
+    """Angles of noisy eigenvectors, and the random start."""
+    rows: list[tuple[object, ...]] = []
+    d, L, sigma = 50, 10, 0.01
+    for second in (0.5, 1e-1, 1e-2, 1e-3, 1e-4):
+        values = np.full(d, second)
+        values[0] = 1.0
+        angles = []
+        for seed in range(20):
+            subspaces, _ = iterate(values, sigma, 1, L, np.random.default_rng([211, seed]))
+            angles.append(subspace_angle(np.eye(d)[:, :1], subspaces[-1]))
+        published = published_angle(values, sigma, L)
+        rows.append((1 / second - 1, float(np.median(angles)), published, float(np.median(angles)) / published))
+    starts: list[tuple[object, ...]] = []
+    rng = np.random.default_rng(211)
+    for d in (20, 200, 1000):
+        for s in (1, 4, 10):
+            angles = [subspace_angle(np.eye(d)[:, :s], np.linalg.qr(rng.standard_normal((d, s)))[0]) for _ in range(50)]
+            starts.append((d, s, float(np.median(angles)), float(np.median(angles)) / math.sqrt(d * s)))
+    return [Figure("d = 50, k = 1, L = 10, sigma = 0.01: median angle and theorem 2.11's bound, constant left out",
+                   ("gamma_1", "tan of the angle", "bound", "quotient"), rows),
+            Figure("Tangent at the random start, which the proof calls bounded", ("d", "s", "median",
+                   "over sqrt(d s)"), starts)]
+
+
+def noise_eigenvalue(n: int, d: int, k: int, L: int, epsilon: float, delta: float, norm: float) -> float:
+    """Return sigma sqrt(d) of algorithm 10: what the eigenvalue estimate |w_s| is where noise dominates."""
+    return published_rho(d, n, norm) * math.sqrt(4 * k * L * math.log(2 / delta)) * 3 / epsilon * math.sqrt(d)
+
+
+def eigenvalue_estimates(first: float, rest: float, d: int, sigma: float, L: int) -> tuple[float, float]:
+    """Return medians over 20 runs of the thesis's |w_1| and of the Rayleigh quotient x_1 . w_1."""
+    values = np.full(d, rest)
+    values[0] = first
+    norms, quotients = [], []
+    for seed in range(20):
+        subspaces, noise = iterate(values, sigma, 1, L, np.random.default_rng([212, seed]))
+        image = values * subspaces[-2][:, 0] + noise[-1][:, 0]
+        norms.append(float(np.linalg.norm(image)))
+        quotients.append(float(subspaces[-2][:, 0] @ image))
+    return float(np.median(norms)), float(np.median(quotients))
+
+
+def theorem_2_12() -> list[Figure]:
+    """The eigenvalue estimate |w_s| where noise counts."""
+    growth: list[tuple[object, ...]] = []
+    for d in (25, 100, 400, 1600):
+        L, sigma = 10, 1 / math.sqrt(d)
+        # lambda_1 = sigma sqrt(d) / 2 and gamma_1 = d.
+        error = abs(eigenvalue_estimates(0.5, 0.5 / (1 + d), d, sigma, L)[0] - 0.5)
+        published = math.log(L) / (d * 0.5) ** 2 + sigma * math.sqrt(math.log(L))
+        growth.append((d, error, published, error / published))
+    kinds: list[tuple[object, ...]] = []
+    for strength in (0.25, 0.5, 1.0, 2.0, 4.0):
+        for rest in (0.0, 0.5):
+            found = eigenvalue_estimates(strength, rest * strength, 400, 1 / 20, 40)
+            kinds.append((strength, rest, *(x / strength for x in found)))
+    sets: list[tuple[object, ...]] = []
+    for name, (n, d) in SIZES.items():
+        noise = noise_eigenvalue(n, d, 2, 10, 1.0, 1e-3, 0.5 * math.sqrt(d))
+        sets.append((name, n, d, noise, 3 * math.sqrt(noise)))
+    return [Figure("lambda_1 = sigma sqrt(d) / 2, gamma_1 = d, k = 1, L = 10: error of |w_1|, and theorem 2.12's bound "
+                   "without its constant", ("d", "error", "bound", "quotient"), growth),
+            Figure("d = 400, L = 40: estimates over lambda_1; 1 is right", ("lambda_1 / (sigma sqrt(d))",
+                   "others / lambda_1", "|w_1|", "x_1 . w_1"), kinds),
+            Figure("Algorithm 10 at (1, 1e-3), k = 2, L = 10, means of size 0.5: noise alone; the trace is at most d",
+                   ("data", "n", "d", "|w_s|", "semi-axis, kappa = 3"), sets)]
+
+
+def ball_variances(k: int, how: Draw, size: int = 20_000) -> Array:
+    """Return the coordinates' second moments of points of the unit ball of R^k, times k + 2: 1 each if uniform."""
+    points = Ellipsoid(np.zeros(k), np.eye(k), np.ones(k)).draw(size, np.random.default_rng([8, k]), how)
+    return np.asarray((points**2).mean(axis=0) * (k + 2))
+
+
+def algorithm_8() -> list[Figure]:
+    """How algorithm 8 spreads its points."""
+    rows: list[tuple[object, ...]] = []
+    for k in (2, 3, 5, 10):
+        for draw in get_args(Draw):
+            rows.append((k, draw, " ".join(f"{x:.2f}" for x in ball_variances(k, draw))))
+    return [Figure("Second moments of the coordinates, times k + 2", ("k", "draw", "1 each if uniform in volume"),
+                   rows)]
+
+
+# The improved mechanisms
+
+
+@dataclass(frozen=True)
+class Scales:
+    """Noise scales of algorithm 9 and its iteration: of the basis means, of the mean, and of the products."""
+
+    means: float
+    mean: float
+    products: Callable[[float], float]
+
+
+def published_scales_9(n: int, d: int, R: int, k: int, L: int, epsilon: float) -> Scales:
+    """Return the printed scales of algorithm 9; the products' depends on the noisy mean's norm."""
+    return Scales(3 * R / (n * epsilon), 6 * d / (n * epsilon),
+                  lambda norm: 10 * published_rho(d, n, norm) * math.sqrt(d) * k * L * 3 / epsilon)
+
+
+def transcript_loss(table: Array, other: Array, index: NDArray[np.int64], scales: Scales, means: Array, mean: Array,
+                    start: Array, products: Sequence[Array], matrix: Callable[[Array], Array]) -> float:
+    """Return the log of the ratio of the densities, from a table and from another, of everything noisy.
+
+    Parameters
+    ----------
+    table, other : ndarray (n, d)
+    index : ndarray (R, d)
+    scales : Scales
+    means, mean : ndarray (R,), (d,)
+        The noisy basis means, and the noisy mean.
+    start : ndarray (d, k)
+        X^(0), public.
+    products : sequence of ndarray (d, k)
+        The noisy products, in order; each subspace is made from the one before.
+    matrix : callable
+        From a table to the matrix that is iterated.
+    """
+    log = [0.0, 0.0]
+    for side, rows in enumerate((table, other)):
+        features = np.array([np.cos(index * np.arccos(row)).prod(axis=1) for row in rows])
+        log[side] -= float(np.abs(means - features.mean(axis=0)).sum()) / scales.means
+        log[side] -= float(np.abs(mean - rows.mean(axis=0)).sum()) / scales.mean
+        X, A, scale = start, matrix(rows), scales.products(float(np.linalg.norm(mean)))
+        for W in products:
+            log[side] -= float(np.abs(W - A @ X).sum()) / scale
+            q, r = np.linalg.qr(W)
+            X = q * np.sign(np.diagonal(r))
+    return log[0] - log[1]
+
+
+def worst_pair_9(n: int, d: int, L: int, corner: float = 1.0) -> tuple[Array, Array, Array, Array, list[Array]]:
+    """Return tables, and a transcript for one axis, that use up all steps of algorithm 9 at once.
+
+    n - 1 rows at one corner, the last at the opposite one or at the same; the noisy mean is 0, where the published rho
+    is least, and the noisy products point along the diagonal, far away.
+    """
+    table = np.full((n, d), corner)
+    table[-1] = -corner
+    other = np.full((n, d), corner)
+    diagonal = np.full((d, 1), 1 / math.sqrt(d))
+    return table, other, np.zeros(d), diagonal, [1e3 * diagonal] * L
+
+
+def loss_9(n: int, d: int, L: int, epsilon: float, corner: float = 1.0) -> float:
+    """Return the privacy loss of :func:`worst_pair_9` at the printed scales, with R = d + 1 and k = 1.
+
+    `corner` = 1 - 1/N: for rows at corners of A.
+    """
+    table, other, mean, start, products = worst_pair_9(n, d, L, corner)
+    index = ChebyshevBasis.graded(d, d + 1).index
+    scales = published_scales_9(n, d, d + 1, 1, L, epsilon)
+    return transcript_loss(table, other, index, scales, np.full(d + 1, -9.0), mean, start, products, covariance)
+
+
+def algorithm_9() -> list[Figure]:
+    """The privacy loss of one pair and one outcome under algorithm 9, and the bound."""
+    rows: list[tuple[object, ...]] = []
+    for d in (2, 5, 8, 30, 101):
+        bound = (2 * d / (d + 1) + 1 + pure_iteration_epsilon(d, 500, 1)) / 3
+        rows.append((d, loss_9(500, d, 10, 1.0), loss_9(500, d, 10, 1.0, 0.99), loss_9(500, d, 10, 1.0, 0.5), bound))
+    ranks: list[tuple[object, ...]] = [(k, (2 + 1 + 0.4 * math.sqrt(min(k, 2) / k)) / 3) for k in (1, 2, 5, 10)]
+    return [Figure("R = d + 1, k = 1, L = 10, n = 500, epsilon = 1: attained in the cube, at the corners of A, proved",
+                   ("d", "cube", "N = 100", "N = 2", "proved"), rows),
+            Figure("Proved for every table, d, n, R and L, over the stated epsilon", ("k", "epsilon"), ranks)]
+
+
+def parts_10(n: int, d: int, R: int, k: int, epsilon: float, delta: float) -> tuple[list[tuple[float, int]], float]:
+    """Return the largest ratios of algorithm 10's noise: Laplace (ratio, count), and mu of all Gaussian products."""
+    laplace = [(2 * epsilon / (3 * math.sqrt(2 * R * math.log(1 / delta))), R - 1), (epsilon / (3 * d), d)]
+    # The least sigma, at mean 0, against the largest movement; L cancels.
+    mu = math.sqrt(min(k, 2)) * covariance_movement(d, n) / (
+        published_rho(d, n, 0.0) * math.sqrt(4 * k * math.log(2 / delta)) * 3 / epsilon)
+    return laplace, mu
+
+
+def algorithm_10() -> list[Figure]:
+    """Algorithm 10 as printed: delta above and epsilon proved; and where it fails."""
+    rows: list[tuple[object, ...]] = []
+    for name, (n, d), R in (("CRM", SIZES["CRM"], 102), ("CSN", SIZES["CSN"], 50), ("CTG", SIZES["CTG"], 102),
+                            ("PAM", SIZES["PAM"], 102), ("PKS", SIZES["PKS"], 102), ("WDBC", SIZES["WDBC"], 102)):
+        for delta in (1e-3, 1e-6):
+            losses = composed(*parts_10(n, d, R, 2, 1.0, delta), True)
+            rows.append((name, R, delta, float(losses.get_delta_for_epsilon(1.0)) / delta,
+                         float(losses.get_epsilon_for_delta(delta))))
+    fails: list[tuple[object, ...]] = []
+    for epsilon in (20.0, 40.0, 45.0, 50.0):
+        laplace, _ = parts_10(1000, 101, 102, 1, epsilon, 1e-3)
+        fails.append((epsilon, exact_delta(epsilon, laplace)[0] / 1e-3))
+    return [Figure("epsilon = 1, k = 2: delta at 1, at most, over the stated; epsilon proved at the stated delta",
+                   ("data", "R", "delta", "delta(1) / stated", "epsilon"), rows),
+            Figure("delta = 1e-3, d = 101, R = 102, opposite corners, means and mean alone: delta at least, over the "
+                   "stated", ("epsilon", "delta(epsilon) / stated"), fails)]
+
+
+def theorem_2_13() -> list[Figure]:
+    """What the proof adds up for algorithm 10, and each step by itself."""
+    delta, epsilon = 1e-3, 1.0
+    means = exact_delta(epsilon / 3, parts_10(1000, 101, 102, 1, epsilon, delta)[0][:1])
+    return [Figure("Algorithm 10 at (1, 1e-3): the proof's deltas add up to 1.5 delta; the means' step by itself",
+                   ("step", "states", "delta at epsilon/3, at least", "at most"),
+                   [("means, R = 102, each moving by 2/n", "1/3, delta", *means)])]
+
+
+ENTRIES: dict[str, Callable[[], list[Figure]]] = {
+    entry.__name__: entry for entry in (
+        definition_4, example_1_3, proposition_1_12, algorithm_4, algorithm_5, theorem_2_4, table_2_1, lemma_2_7,
+        algorithm_6, algorithm_7, theorem_2_11, theorem_2_12, algorithm_8, algorithm_9, algorithm_10, theorem_2_13)}
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print the figures that are named, or all."""
+    parser = argparse.ArgumentParser(prog="python -m experiments.errata", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(ENTRIES))
+    names = parser.parse_args(arguments).names
+    unknown = [name for name in names if name not in ENTRIES]
+    if unknown:
+        parser.error(f"no entry named {', '.join(unknown)}; there are {', '.join(ENTRIES)}")
+    for name in names or ENTRIES:
+        print(f"== {name}")
+        for figure in ENTRIES[name]():
+            print(figure, end="\n\n")
+
+
+if __name__ == "__main__":
+    main()

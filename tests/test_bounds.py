@@ -1,0 +1,124 @@
+"""Private bounds: what they find, what they cost, and how far one row can move what is released."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from trigmech import bounds
+from trigmech.accounting import epsilon_of
+from trigmech.bounds import rest_of, with_private_bounds
+from trigmech.budget import Budget
+from trigmech.errors import BudgetError, InputError
+from trigmech.ledger import Ledger
+from trigmech.noise import SimulatedNoise, SystemNoise
+from trigmech.schema import Column, Schema
+
+SCHEMA = Schema([Column("income", private_bounds=True, special=(0,), missing="keep"),
+                 Column("known", 0, 1),
+                 Column("year", private_bounds=True, kind="integer"),
+                 Column("size", private_bounds=True, transform="log")])
+
+
+def table(n, rng):
+    income = np.where(rng.random(n) < 0.3, 0.0, rng.normal(30_000, 8_000, n))
+    income[::50] = np.nan
+    return pd.DataFrame({"income": income, "known": 0.5, "year": rng.integers(1950, 2021, n),
+                         "size": np.exp(rng.normal(-3.0, 0.5, n))})
+
+
+def found(frame, budget, seed=0, share=0.2):
+    ledger = Ledger(budget, simulated=True)
+    noise = SimulatedNoise(np.random.default_rng(seed))
+    return with_private_bounds(lambda: (frame,), SCHEMA, budget, share, ledger, noise), ledger
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_bounds_hold_nearly_all_values_and_little_else(delta):
+    frame = table(20_000, np.random.default_rng(1))
+    schema, ledger = found(frame, Budget(1.0, delta))
+    assert schema.private_bounds == ()
+    income, known, year, size = schema.columns
+    assert (known.lower, known.upper) == (0, 1)
+    for column, values in ((income, frame["income"][frame["income"] != 0].dropna()), (year, frame["year"]),
+                           (size, frame["size"])):
+        inside = ((values >= column.lower) & (values <= column.upper)).mean()
+        assert inside > 0.95
+        middle = values.quantile(0.995) - values.quantile(0.005)
+        assert column.upper - column.lower < 3.0 * middle
+    assert size.lower > 0
+    assert isinstance(year.lower, int | float)
+    assert float(year.lower).is_integer()
+    assert [charge.purpose for charge in ledger.charges] == ["bounds, coarse", "bounds, fine"]
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize("share", [0.05, 0.5])
+def test_the_two_shares_spend_the_budget_and_no_more(delta, share):
+    budget = Budget(0.8, delta)
+    _, ledger = found(table(200, np.random.default_rng(2)), budget, share=share)
+    rest = rest_of(budget, share)
+    both = [*ledger.charges, bounds._charge("all the rest", rest, 1.0, 1)]
+    assert 0.999 * budget.epsilon < epsilon_of(both, delta) <= budget.epsilon
+
+
+def test_one_row_moves_the_counts_as_far_as_is_charged_for():
+    rng = np.random.default_rng(3)
+    frame = table(30, rng).astype(float)
+    edges = [bounds._coarse_edges(positive) for positive in (False, False, True)]
+    columns = ["income", "year", "size"]
+
+    def counts(one):
+        return np.concatenate(bounds._counts(lambda: (one[columns].to_numpy(dtype=float),), edges))
+
+    worst = 0.0
+    for _ in range(300):
+        other = frame.copy()
+        other.loc[7, columns] = np.exp(rng.uniform(-40, 40, 3)) * rng.choice([-1, 1], 3)
+        moved = counts(other) - counts(frame)
+        worst = max(worst, np.abs(moved).sum())
+        assert np.linalg.norm(moved) <= bounds._charge("x", Budget(1.0, 1e-6), 0.1, 3).sensitivity + 1e-12
+    assert worst == bounds._charge("x", Budget(1.0), 0.1, 3).sensitivity
+
+
+def test_empty_cells_seldom_pass_the_threshold():
+    # No value at all: a cell that passes is a false one. 400 runs, 1 % each: above 16 with a probability below 1e-5.
+    runs, passed = 400, 0
+    rng = np.random.default_rng(4)
+    for delta in (0.0, 1e-6):
+        charge = bounds._charge("x", Budget(1.0, delta), 0.1, 1)
+        threshold = bounds._threshold(charge, 200)
+        noise = SimulatedNoise(rng)
+        draw = noise.gaussian if delta else noise.laplace
+        passed += sum(bool((draw(np.zeros(200), charge.scale) > threshold).any()) for _ in range(runs // 2))
+        # The planted fault, a threshold without regard to the number of cells.
+        assert (draw(np.zeros(200_000), charge.scale) > bounds._threshold(charge, 1)).sum() > 1_000
+    assert passed <= 16
+
+
+def test_too_few_rows_still_give_bounds_and_extreme_values_are_counted_in_the_last_cells():
+    schema, _ = found(pd.DataFrame({"income": [1e300, -1e300, np.inf], "known": 0.0, "year": 1.0, "size": -5.0}),
+                      Budget(0.01))
+    assert all(np.isfinite([column.lower, column.upper]).all() for column in schema.columns)
+
+
+def test_real_noise_is_certified_and_charged_first():
+    frame = table(2_000, np.random.default_rng(5))
+    ledger = Ledger(Budget(1.0, 1e-6))
+    schema = with_private_bounds(lambda: (frame,), SCHEMA, ledger.budget, 0.2, ledger, SystemNoise())
+    assert schema.private_bounds == ()
+    with pytest.raises(BudgetError, match="over the budget"):
+        with_private_bounds(lambda: (frame,), SCHEMA, Budget(100.0, 1e-6), 0.2, ledger, SystemNoise())
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0, -1.0, float("nan")])
+def test_shares_that_are_none_are_refused(share):
+    with pytest.raises(InputError, match="between 0 and 1"):
+        rest_of(Budget(1.0), share)
+
+
+def test_absent_and_textual_columns_are_refused_by_name():
+    frame = table(10, np.random.default_rng(6))
+    with pytest.raises(InputError, match="'year'"):
+        found(frame.drop(columns="year"), Budget(1.0))
+    with pytest.raises(InputError, match="'size'"):
+        found(frame.assign(size="secret"), Budget(1.0))

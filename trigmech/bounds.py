@@ -1,0 +1,188 @@
+"""PRIVATE and THE DOOR at once, for one purpose: bounds of columns whose holder knows none, found privately.
+
+Two noisy histograms of the columns concerned, all columns of a histogram released together. The first has a cell for
+every power of two, from -2^50 to 2^50, whatever the table: its lowest and its highest cell with more rows than noise
+alone would show give coarse bounds. The second cuts these into 64 equal cells and narrows them to those that hold rows,
+singly or in runs side by side. Values outside the bounds that result are clipped, as always; a few extreme ones usually
+are, which is what makes the bounds private.
+
+Sensitivity. A row is in at most one cell of a column's histogram (in none if its value is missing or special).
+Replacing it moves at most two counts of each of c columns by 1: by 2 c in L1 and sqrt(2 c) in L2, exactly, for counts are
+whole numbers. Each histogram has half of the share; epsilons add up, or mu^2 does.
+
+The threshold is what, of cells that are all empty, one exceeds with a probability of at most 1 % (and one run of each
+width together likewise).
+"""
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trigmech.accounting import gaussian_epsilon, gaussian_mu
+from trigmech.budget import Budget, Charge
+from trigmech.calibration import UPWARD
+from trigmech.errors import InputError
+from trigmech.ledger import Ledger
+from trigmech.noise import Noise
+from trigmech.release import release_counts
+from trigmech.schema import Schema
+from trigmech.tables import Columns
+
+Array = NDArray[np.float64]
+# The values of the columns concerned, in chunks (k, c): NaN where one is missing or special.
+Chunks = Callable[[], Iterable[Array]]
+
+EXPONENTS = np.arange(-50, 51)
+FINE_CELLS = 64
+WIDEST_RUN = 16
+WIDENING = 0.25
+FALSE_CELL = 0.01
+
+_PROOF = "trigmech.bounds"
+
+
+def with_private_bounds(tables: Callable[[], Iterable[Any]], schema: Schema, budget: Budget, share: float,
+                        ledger: Ledger, noise: Noise) -> Schema:
+    """Return the schema with bounds for the columns that have private ones, found with a share of a budget.
+
+    Parameters
+    ----------
+    tables : callable, private
+        Returns the table again at each call, in one or more parts.
+    schema : Schema
+    budget : Budget
+        Of the whole release; :func:`rest_of` is what is left of it.
+    share : float
+        Between 0 and 1.
+    ledger : Ledger
+        Each histogram is charged before its noise is drawn.
+    noise : Noise
+
+    Returns
+    -------
+    Schema
+
+    Raises
+    ------
+    InputError
+        If the share is not between 0 and 1, or a column is absent or not numeric.
+
+    Notes
+    -----
+    Privacy: proved in the module's docstring. Cost: two passes over the rows.
+    """
+    rest_of(budget, share)
+    names = schema.private_bounds
+    described = [column for column in schema.columns if column.name in names]
+
+    def chunks() -> Iterator[Array]:
+        for part in tables():
+            read = Columns(part, names)
+            values = np.column_stack([read.numbers(j) for j in range(len(names))])
+            for j, column in enumerate(described):
+                values[np.isin(values[:, j], np.array(column.special, dtype=np.float64)), j] = np.nan
+            yield values
+
+    return schema.with_bounds(_bounds(chunks, names, tuple(column.transform == "log" for column in described),
+                                      tuple(column.kind == "integer" for column in described), budget, share, ledger,
+                                      noise))
+
+
+def _bounds(chunks: Chunks, names: tuple[str, ...], positive: tuple[bool, ...], whole: tuple[bool, ...],
+            budget: Budget, share: float, ledger: Ledger, noise: Noise) -> dict[str, tuple[float, float]]:
+    """Return bounds by name: above 0 where positive, and of whole numbers where whole."""
+    columns = len(names)
+    edges = [_coarse_edges(above) for above in positive]
+    found = _significant(_counts(chunks, edges), _charge("bounds, coarse", budget, share / 2.0, columns), 1, ledger,
+                         noise)
+    # One power of two more on either side, for tails too thin to be seen; the fine histogram cuts them if they are empty.
+    coarse = [(edge[max(low - 1, 0)], edge[min(high + 2, len(edge) - 1)])
+              for edge, (low, high) in zip(edges, found, strict=True)]
+    edges = [np.linspace(low, high, FINE_CELLS + 1) for low, high in coarse]
+    found = _significant(_counts(chunks, edges), _charge("bounds, fine", budget, share / 2.0, columns), WIDEST_RUN,
+                         ledger, noise)
+    bounds = {}
+    for name, edge, (low, high), integral in zip(names, edges, found, whole, strict=True):
+        # Cells of thin tails pass no threshold. Clipping a tail costs more than a range that is a little wide.
+        margin = WIDENING * float(edge[high + 1] - edge[low])
+        lower, upper = max(float(edge[0]), float(edge[low]) - margin), min(float(edge[-1]), float(edge[high + 1]) + margin)
+        bounds[name] = (math.floor(lower), max(math.ceil(upper), math.floor(lower) + 1)) if integral else (lower, upper)
+    return bounds
+
+
+def rest_of(budget: Budget, share: float) -> Budget:
+    """Return the budget that is left when a share of it is spent: of epsilon, or of mu^2 for delta > 0.
+
+    Raises
+    ------
+    InputError
+        If the share is not between 0 and 1.
+    """
+    if not 0.0 < share < 1.0:
+        raise InputError(f"the share for private bounds must be between 0 and 1, not {share!r}")
+    if budget.delta == 0:
+        return Budget(budget.epsilon * (1.0 - share) / UPWARD)
+    return Budget(gaussian_epsilon(gaussian_mu(budget) * math.sqrt(1.0 - share), budget.delta), budget.delta)
+
+
+def _charge(purpose: str, budget: Budget, share: float, columns: int) -> Charge:
+    if budget.delta > 0:
+        moved = math.sqrt(2.0 * columns)
+        return Charge(purpose, "gaussian", moved / (gaussian_mu(budget) * math.sqrt(share)) * UPWARD, moved, "L2", 1,
+                      _PROOF)
+    moved = 2.0 * columns
+    return Charge(purpose, "laplace", moved / (budget.epsilon * share) * UPWARD, moved, "L1", 1, _PROOF)
+
+
+def _threshold(charge: Charge, runs: int, width: int = 1) -> float:
+    """Return what the noise of one of so many runs of ``width`` cells exceeds with a probability of at most 1 %."""
+    from scipy.special import ndtri
+
+    if charge.law == "gaussian":
+        return float(-ndtri(FALSE_CELL / runs)) * charge.scale * math.sqrt(width)
+    if width == 1:
+        return math.log(runs / (2.0 * FALSE_CELL)) * charge.scale
+    # Chernoff's bound, of which E exp(s z) = 1 / (1 - s^2) for Laplace noise z of scale 1.
+    s = np.linspace(0.01, 0.99, 99)
+    return float(((math.log(runs / FALSE_CELL) - width * np.log1p(-(s**2))) / s).min()) * charge.scale
+
+
+def _coarse_edges(positive: bool) -> Array:
+    powers = 2.0**EXPONENTS
+    return powers if positive else np.concatenate([-powers[::-1], powers])
+
+
+def _counts(chunks: Chunks, edges: list[Array]) -> list[Array]:
+    """Return how many values lie in each cell; those outside count for the nearest cell. Private."""
+    counts = [np.zeros(len(edge) - 1) for edge in edges]
+    for chunk in chunks():
+        for values, edge, count in zip(chunk.T, edges, counts, strict=True):
+            held = values[~np.isnan(values)]
+            cell = np.clip(np.searchsorted(edge, held, side="right") - 1, 0, len(count) - 1)
+            count += np.bincount(cell, minlength=len(count))
+    return counts
+
+
+def _significant(counts: list[Array], charge: Charge, widest: int, ledger: Ledger,
+                 noise: Noise) -> list[tuple[int, int]]:
+    """Return the first and the last cell of each column that are in a run of cells with more rows than noise would show.
+
+    Runs are of 1, 2, 4, ... and at most ``widest`` cells, side by side.
+    """
+    noisy = release_counts(np.concatenate(counts), charge, ledger, noise)
+    widths = [2**k for k in range(widest.bit_length())]
+    found = []
+    for part in np.split(noisy, np.cumsum([len(count) for count in counts])[:-1]):
+        cells: set[int] = set()
+        for width in widths:
+            sums = part[: len(part) // width * width].reshape(-1, width).sum(axis=1)
+            for run in np.flatnonzero(sums > _threshold(charge, len(noisy) * len(widths) // width, width)):
+                members = set(range(int(run) * width, int(run) * width + width))
+                # A run is of no news if it owes its rows to cells that are known already.
+                cells |= members if not cells & members else set()
+        # Too few rows to see any: the fullest cell is the best guess.
+        found.append((min(cells), max(cells)) if cells else (int(part.argmax()),) * 2)
+    return found
