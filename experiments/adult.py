@@ -10,14 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 import trigmech as tm
 from experiments import datasets
 from experiments.cells import RESULTS, code_fingerprint, key_of, publish, run_cells
-from trigmech.rows import PrivateRows
-
-Array = NDArray[np.float64]
+from trigmech.evaluate import distribution_differences, total_variations
+from trigmech.tables import like
 
 SETTINGS = ((1.0, 1e-6), (1.0, 0.0))
 REPETITIONS = 5
@@ -78,7 +76,7 @@ def whole() -> Any:
     for name, values in zip(ORDER, zip(*rows, strict=True), strict=True):
         # The labels of the second part end in a full stop.
         cells = [None if value == "?" else value.rstrip(".") for value in values]
-        columns[name] = pyarrow.array(map(int, cells) if name in NUMBERS else cells)
+        columns[name] = pyarrow.array([int(cell or 0) for cell in cells] if name in NUMBERS else cells)
     return pyarrow.table(columns)
 
 
@@ -107,34 +105,16 @@ class AdultCell:
                              rng=np.random.default_rng([2026, self.repetition]))
         made.sample(rng=np.random.default_rng(self.repetition))
         seconds = time.perf_counter() - started
-        truth = PrivateRows.of(described.to_cube(table), described.layout)
-        return {"seconds": seconds, **distances(next(iter(truth.chunks())), made.distribution.points, described)}
-
-
-def distances(truth: Array, points: Array, described: tm.Schema) -> dict[str, Any]:
-    """Return total variations of the groups and of tables of two, and Kolmogorov distances of decoded numbers."""
-    groups = described.layout.groups
-    indicators = [(_all(truth, group), _all(points, group)) for group in groups]
-    single = {described.coordinates[group.coordinates[0]].split("=")[0]: float(
-        0.5 * np.abs(a.mean(axis=0) - b.mean(axis=0)).sum()) for group, (a, b) in zip(groups, indicators, strict=True)}
-    pairs = [float(0.5 * np.abs(a.T @ c / len(a) - b.T @ d / len(b)).sum())
-             for i, (a, b) in enumerate(indicators) for c, d in indicators[:i]]
-    first, second = described.decode(truth), described.decode(points)
-    numbers = {name: _kolmogorov(np.asarray(first[name], dtype=float), np.asarray(second[name], dtype=float))
-               for name in NUMBERS}
-    return {"single": single, "pairs": pairs, "numbers": numbers}
-
-
-def _all(points: Array, group: Any) -> Array:
-    """Return a group's indicators, with one for none of them."""
-    indicators = points[:, list(group.coordinates)]
-    return indicators if group.complete else np.column_stack([indicators, 1.0 - indicators.sum(axis=1)])
-
-
-def _kolmogorov(first: Array, second: Array) -> float:
-    at = np.unique(np.concatenate([first, second]))
-    return float(np.abs(np.searchsorted(np.sort(first), at, side="right") / len(first)
-                        - np.searchsorted(np.sort(second), at, side="right") / len(second)).max())
+        # As decoded: numbers in whole units, as the table has them.
+        decoded = like("pyarrow", described.names, list(described.decode(made.distribution.points).values()))
+        points = tm.Distribution(described.to_cube(decoded), made.distribution.weights)
+        truth, layout = described.to_cube(table), described.layout
+        single, pairs = total_variations(layout, truth, points)
+        names = [described.coordinates[group.coordinates[0]].split("=")[0] for group in layout.groups]
+        differences = distribution_differences(truth, points)
+        return {"seconds": seconds, "single": dict(zip(names, single.tolist(), strict=True)),
+                "pairs": pairs[np.tril_indices(len(pairs), -1)].tolist(),
+                "numbers": {name: float(differences[described.coordinates.index(name)]) for name in NUMBERS}}
 
 
 def adult(jobs: int, quick: bool) -> Path:

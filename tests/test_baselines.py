@@ -9,7 +9,7 @@ from scipy.stats import norm
 import trigmech as tm
 from experiments import baselines, cells
 from experiments.baselines import BASELINES, Product
-from trigmech.budget import gaussian_mu
+from trigmech.accounting import gaussian_mu
 from trigmech.workload import GaussianKernels, PairKernels, SecondMoments
 
 APPROXIMATE, PURE = tm.Budget(1.0, 1e-3), tm.Budget(1.0, 0.0)

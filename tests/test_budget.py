@@ -1,3 +1,4 @@
+import json
 import math
 import tracemalloc
 
@@ -5,8 +6,10 @@ import numpy as np
 import oracles
 import pytest
 
-from trigmech.budget import Budget, Charge, Ledger, epsilon_of, gaussian_mu
+from trigmech.accounting import epsilon_of, gaussian_mu
+from trigmech.budget import Budget, Charge
 from trigmech.errors import BudgetError
+from trigmech.ledger import Ledger
 
 
 def laplace(scale, sensitivity=1.0, count=1, norm="L1", floor=None):
@@ -64,6 +67,25 @@ def test_a_charge_without_noise_is_refused(bad):
 def test_a_sensitivity_is_finite_and_not_negative(bad):
     with pytest.raises(BudgetError, match="sensitivity"):
         gaussian(1.0, bad)
+
+
+@pytest.mark.parametrize("bad", [0, -1, 2.0, "3", None, 10**12 + 1])
+def test_a_count_is_an_integer_of_at_least_1(bad):
+    with pytest.raises(BudgetError, match="count"):
+        laplace(1.0, count=bad)
+    assert type(laplace(1.0, count=np.int64(3)).count) is int
+
+
+@pytest.mark.parametrize("bad", [0.0, -1.0, math.nan, math.inf])
+def test_a_floor_is_positive_and_finite(bad):
+    with pytest.raises(BudgetError, match="floor"):
+        laplace(1.0, floor=bad)
+
+
+def test_budgets_and_charges_are_the_same_after_a_round_through_json():
+    for one in (Budget(1 / 3, 1e-7), gaussian(np.float64(0.1), 1 / 7, 5), laplace(2.0, norm="each", count=3, floor=1.0),
+                Charge("x", "linf", 2.0, np.float32(0.5), "Linf", 1, "here", claim=Budget(1.0))):
+        assert type(one).from_dict(json.loads(json.dumps(one.to_dict(), allow_nan=False))) == one
 
 
 # Proved epsilons

@@ -13,7 +13,7 @@ from experiments import __main__ as program
 from experiments import ablations, baselines, cells, comparison, coverage, curves, rates, search, tables
 from experiments.cells import Cell
 from paper_figures.draw import draw_curves, draw_rates
-from trigmech.budget import gaussian_mu
+from trigmech.accounting import gaussian_mu
 from trigmech.error_bars import PredictedError
 
 

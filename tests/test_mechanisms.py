@@ -6,10 +6,11 @@ import oracles
 import pytest
 
 from trigmech import mechanisms
-from trigmech.budget import Budget, Ledger
+from trigmech.budget import Budget
 from trigmech.chunks import THREADS_VARIABLE
 from trigmech.distribution import Distribution
 from trigmech.errors import BudgetError, InputError, SolverTimeoutError
+from trigmech.ledger import Ledger
 from trigmech.mechanisms import ImprovedTrigI, ImprovedTrigII, Sizes, TrigI, TrigII
 from trigmech.moment_mechanism import MomentMechanism
 from trigmech.release import Axes, Release

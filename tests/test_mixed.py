@@ -5,7 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from trigmech.budget import Budget, epsilon_of
+from trigmech.accounting import epsilon_of
+from trigmech.budget import Budget
 from trigmech.errors import InputError
 from trigmech.layout import Group, Layout
 from trigmech.mixed import _Item, l2_spread, plan_mixed

@@ -10,9 +10,10 @@ import pytest
 
 import trigmech
 from trigmech import moment_mechanism
-from trigmech.budget import Budget, Ledger
+from trigmech.budget import Budget
 from trigmech.chunks import THREADS_VARIABLE
 from trigmech.errors import InputError
+from trigmech.ledger import Ledger
 from trigmech.mechanisms import Mechanism
 from trigmech.moment_mechanism import FEWEST_POINTS, MOST_POINTS, MomentMechanism, default_workload, minimax
 from trigmech.schema import Column, Schema

@@ -1,6 +1,9 @@
+import gc
 import math
+import random
 from fractions import Fraction
-from types import SimpleNamespace
+from functools import partial
+from types import CodeType, FunctionType, ModuleType, SimpleNamespace
 
 import numpy as np
 import oracles
@@ -10,7 +13,10 @@ from scipy import special, stats
 from trigmech import noise as noise_module
 from trigmech.budget import Budget
 from trigmech.mechanisms import ImprovedTrigI, ImprovedTrigII, TrigI, TrigII
+from trigmech.moment_mechanism import MomentMechanism, minimax
+from trigmech.moments import PrivateMoments
 from trigmech.noise import SimulatedNoise, SystemNoise, integer_linf, lattice_step
+from trigmech.rows import PrivateRows
 from trigmech.schema import Schema
 from trigmech.synthesis import synthesize
 
@@ -259,6 +265,129 @@ def test_numbers_beyond_64_bits_are_not_cut(monkeypatch):
 
 def test_no_entries_need_no_noise():
     assert integer_linf(0, 1.0) == []
+
+
+# What is proved of real noise: OpenDP's own privacy maps
+
+SENSITIVITIES = [0.0, 1e-300, 1e-12, 0.3, 1.0, 7e5]
+
+
+@pytest.mark.parametrize("scale", [1e-9, 0.37, 1.0, 3e4])
+@pytest.mark.parametrize("sensitivity", SENSITIVITIES)
+def test_the_maps_are_those_of_the_ideal_laws_and_never_below_them(scale, sensitivity):
+    ratio = Fraction(sensitivity) / Fraction(scale)
+    for law, ideal in (("laplace", ratio), ("gaussian", ratio**2 / 2)):
+        proved = SystemNoise().loss(law, scale, sensitivity)
+        assert Fraction(proved) >= ideal
+        assert proved == pytest.approx(float(ideal), rel=1e-14, abs=5e-324)
+
+
+@pytest.mark.parametrize("scale", [1e-9, 0.37, 1.0, 3e4])
+def test_the_loss_of_linf_noise_is_that_of_its_integers(scale):
+    step = lattice_step(scale)
+    for sensitivity in (step, 0.3 * scale + step, 5.0 * scale):
+        assert SystemNoise().loss("linf", scale, sensitivity) == pytest.approx(sensitivity / scale, rel=1e-14)
+    assert SystemNoise().loss("linf", scale, 0.0) == 0.0
+    # Values that move at all may move by a step of the lattice.
+    assert SystemNoise().loss("linf", scale, step / 2) == math.inf
+
+
+def test_simulated_noise_proves_nothing():
+    assert SimulatedNoise(np.random.default_rng(0)).loss("laplace", 1.0, 0.1) == math.inf
+
+
+def test_a_law_without_a_measurement_is_refused():
+    with pytest.raises(ValueError, match="cauchy"):
+        SystemNoise().loss("cauchy", 1.0, 1.0)
+
+
+@pytest.mark.parametrize("law", ["laplace", "gaussian"])
+def test_the_lattice_of_opendp_is_the_finest_and_rounds_no_float(law):
+    # It must know the number of entries wherever rounding could add to the sensitivity: already one step above.
+    dp = noise_module._opendp()
+    domain = dp.vector_domain(dp.atom_domain(T=float, nan=False))
+    make, distance = {"laplace": (dp.m.make_laplace, dp.l1_distance), "gaussian": (dp.m.make_gaussian,
+                                                                                  dp.l2_distance)}[law]
+    assert 2.0**noise_module.FINEST == 5e-324
+    with pytest.raises(Exception, match="size must be known"):
+        make(domain, distance(T=float), scale=1.0, k=noise_module.FINEST + 1)
+    with pytest.raises(Exception, match="must not be smaller"):
+        make(domain, distance(T=float), scale=1.0, k=noise_module.FINEST - 1)
+    # A planted coarse lattice, of 1/8: the map grows and the draws show it.
+    coarse = make(dp.vector_domain(dp.atom_domain(T=float, nan=False), size=1), distance(T=float), scale=1.0, k=-3)
+    assert coarse.map(1.0) > 1.05 * SystemNoise().loss(law, 1.0, 1.0)
+    assert (coarse([0.3])[0] * 8.0) % 1.0 == 0.0
+    assert (getattr(SystemNoise(), law)(np.full(9, 0.3), 1.0) * 2.0**30 % 1.0 != 0.0).any()
+
+
+# No way back to the noise
+
+SEED = 0x5EED_0F_7A57_0F_7E575
+
+
+def children(thing):
+    """What an object holds: attributes, elements, closures; but not what a module or a class holds for everyone."""
+    if isinstance(thing, np.ndarray):
+        return [thing.base, *(thing.ravel().tolist() if thing.dtype == object else [])]
+    if isinstance(thing, FunctionType):
+        return [thing.__closure__, thing.__defaults__, thing.__kwdefaults__, thing.__dict__]
+    return gc.get_referents(thing)
+
+
+def sources_of_noise(root, *numbers):
+    """Generators, seeds, samplers and private sums that can be reached from an object, and the given numbers."""
+    forbidden = (np.random.Generator, np.random.BitGenerator, np.random.SeedSequence, np.random.RandomState,
+                 random.Random, SystemNoise, SimulatedNoise, PrivateMoments, PrivateRows)
+    seen, waiting, found, kept = set(), [root], [], []
+    while waiting:
+        thing = waiting.pop()
+        if id(thing) in seen or isinstance(thing, ModuleType | type | CodeType):
+            continue
+        seen.add(id(thing))
+        kept.append(thing)  # so that no other object gets its address
+        if isinstance(thing, forbidden) or (isinstance(thing, int) and thing in numbers):
+            found.append(thing)
+        waiting += children(thing)
+    return found
+
+
+RELEASES = {
+    "MomentMechanism": (MomentMechanism(iterations=2), 1e-3),
+    "MomentMechanism, pure": (MomentMechanism(iterations=2), 0.0),
+    "minimax": (minimax(1), 1e-3),
+    "TrigI": (TrigI(degree=3, grid=4), 0.0),
+    "ImprovedTrigII": (ImprovedTrigII(n_candidates=60), 1e-3),
+}
+
+
+@pytest.mark.parametrize("real", [False, True], ids=["simulated", "real"])
+@pytest.mark.parametrize(("mechanism", "delta"), RELEASES.values(), ids=RELEASES)
+def test_nothing_that_is_returned_leads_to_a_generator_a_seed_or_entropy(mechanism, delta, real):
+    X = np.random.default_rng(0).uniform(-1.0, 1.0, (40, 2))
+    rng = np.random.default_rng(SEED)
+    state = rng.bit_generator.state["state"]
+    numbers = [SEED, *state.values()]
+    release = synthesize(X, Schema.cube(2), Budget(1.0, delta), mechanism, None if real else rng)
+    assert sources_of_noise(release, *numbers) == []
+    release.sample(3)
+    assert sources_of_noise(release, *numbers) == []
+
+
+def bound_method(rng):
+    return rng.normal
+
+
+@pytest.mark.parametrize("hide", [
+    lambda rng: rng, lambda rng: {"a": [(rng,)]}, lambda rng: lambda: rng.normal(), lambda rng: partial(rng.normal, 1),
+    lambda rng: np.array([None, rng], dtype=object), lambda rng: SimulatedNoise(rng).laplace,
+    lambda rng: (rng.normal() for _ in range(3)), lambda rng: rng.bit_generator, lambda rng: [SEED], bound_method,
+    lambda rng: SystemNoise(), lambda rng: random.Random(1).random, lambda rng: np.array([[rng]], dtype=object)[:, :1],
+])
+def test_planted_ways_back_to_the_noise_are_found(hide):
+    X = np.random.default_rng(0).uniform(-1.0, 1.0, (40, 2))
+    release = synthesize(X, Schema.cube(2), Budget(1.0), TrigI(degree=2, grid=3))
+    object.__setattr__(release.distribution, "_cache", hide(np.random.default_rng(SEED)))
+    assert sources_of_noise(release, SEED)
 
 
 # The lattice

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from trigmech.budget import Budget, Ledger, gaussian_mu
+from trigmech.accounting import gaussian_mu
+from trigmech.budget import Budget
 from trigmech.errors import BudgetError, InputError
+from trigmech.ledger import Ledger
 from trigmech.moment_mechanism import default_workload
 from trigmech.moments import PrivateMoments
 from trigmech.noise import SimulatedNoise

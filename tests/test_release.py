@@ -6,12 +6,15 @@ import oracles
 import pytest
 
 from trigmech import moments as moments_module
+from trigmech import noise as noise_module
 from trigmech.basis import ChebyshevBasis
-from trigmech.budget import Budget, Charge, Ledger
+from trigmech.budget import Budget, Charge
 from trigmech.calibration import Block, covariance_movement, plan, published_rho, rounding
 from trigmech.errors import BudgetError, InputError
 from trigmech.features import Features
+from trigmech.ledger import Ledger
 from trigmech.moments import PrivateMoments, measure
+from trigmech.noise import SystemNoise, lattice_step
 from trigmech.release import MomentRelease, release, release_moments
 
 
@@ -441,7 +444,7 @@ def test_a_refused_charge_draws_nothing(fits):
     with pytest.raises(BudgetError, match=f"part {fits}"):
         release_moments(moments, features, blocks_of(PARTS["blocks"]), ledger, noise)
     assert noise.draws == []
-    assert len(ledger.charges) == fits
+    assert len(ledger.charges) == 0
 
 
 @pytest.mark.parametrize("draws", [0, 1, 2])
@@ -458,6 +461,139 @@ def test_a_release_of_moments_does_not_hold_the_tables():
     kept = vars(release_moments(moments, features, blocks_of(PARTS["blocks"]), Ledger(Budget(1.0)), Silent())).values()
     assert not any(value is moments for value in kept)
     assert not any(np.shares_memory(value, moments.basis_sum) for value in kept if isinstance(value, np.ndarray))
+
+
+# Certificates: what OpenDP's own privacy maps say of real noise
+
+
+class Cheaper:
+    """OpenDP, but for measurements that are not as they were asked for."""
+
+    def __init__(self, real, scale=1.0, loss=1.0, laws=("laplace", "gaussian")):
+        self._real, self._scale, self._loss, self._laws = real, scale, loss, laws
+
+    @property
+    def m(self):
+        return self
+
+    def __getattr__(self, name):
+        if not name.startswith("make_"):
+            return getattr(self._real, name)
+        make = getattr(self._real.m, name)
+        if name.removeprefix("make_") not in self._laws:
+            return make
+        return lambda *space, scale, **rest: Known(make(*space, scale=self._scale * scale, **rest), self._loss)
+
+
+class Known:
+    """A measurement whose map is not its own."""
+
+    def __init__(self, measurement, factor):
+        self.measurement, self.factor = measurement, factor
+
+    def __call__(self, values):
+        return self.measurement(values)
+
+    def map(self, distance):
+        return self.factor * self.measurement.map(distance)
+
+
+@pytest.fixture
+def plant(monkeypatch):
+    def planted(**faults):
+        cheaper = Cheaper(noise_module._opendp(), **faults)
+        monkeypatch.setattr(noise_module, "_opendp", lambda: cheaper)
+        noise_module._integer_laplace.cache_clear()
+
+    yield planted
+    noise_module._integer_laplace.cache_clear()
+
+
+def real_blocks(parts):
+    """The same blocks, with what the lattice of linf noise adds to their sensitivity."""
+    found = []
+    for block in blocks_of(parts):
+        charge, added = block.charge, lattice_step(block.charge.scale) if block.charge.law == "linf" else 0.0
+        found.append(Block(block.members, block.weights, Charge(charge.purpose, charge.law, charge.scale,
+                                                                charge.sensitivity + added, charge.norm, 1, "here")))
+    return found
+
+
+@calibrations
+@laws
+def test_real_releases_at_our_scales_are_certified(calibration, approximate):
+    released, ledger, _ = run(table(), SystemNoise(), calibration, approximate)
+    assert len(ledger.charges) == 3
+    assert np.isfinite(released.means).all()
+
+
+@each_parts
+def test_real_blocks_are_certified(parts):
+    _, moments, features = moments_and_features()
+    ledger = Ledger(Budget(1.0, 1e-3))
+    release_moments(moments, features, real_blocks(parts), ledger, SystemNoise())
+    assert len(ledger.charges) == len(parts)
+
+
+FAULTS = {"half the scale": {"scale": 0.5}, "the slip of sqrt(2)": {"scale": 1 / math.sqrt(2)},
+          "a map that says one part in a million more": {"loss": 1.0 + 1e-6}, "a map of no number": {"loss": math.nan}}
+each_fault = pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
+
+
+@each_fault
+@calibrations
+@laws
+def test_noise_that_costs_more_than_its_charge_is_refused_before_anything_is_charged(calibration, approximate, fault,
+                                                                                     plant):
+    ledger = Ledger(Budget(1.0, 1e-3), enforced=False)
+    plant(**fault)
+    with pytest.raises(BudgetError, match=r"basis means: .* by its own proof"):
+        run(table(), SystemNoise(), calibration, approximate, ledger=ledger)
+    assert ledger.charges == []
+
+
+@pytest.mark.parametrize(("calibration", "approximate"), [("published", True)])
+def test_a_fault_of_the_last_step_s_law_alone_is_refused_before_anything_is_charged(calibration, approximate, plant):
+    # Algorithm 10 as printed: Laplace noise for means and mean, Gaussian noise for the axes.
+    ledger = Ledger(Budget(1.0, 1e-3), enforced=False)
+    plant(scale=0.5, laws=("gaussian",))
+    with pytest.raises(BudgetError, match=r"axes: the gaussian noise .* by its own proof"):
+        run(table(), SystemNoise(), calibration, approximate, ledger=ledger)
+    assert ledger.charges == []
+
+
+@each_fault
+@each_parts
+def test_blocks_that_cost_more_than_their_charges_are_refused_before_anything_is_charged(parts, fault, plant):
+    _, moments, features = moments_and_features()
+    ledger = Ledger(Budget(1.0, 1e-3))
+    plant(**fault)
+    with pytest.raises(BudgetError, match=r"part 0: .* by its own proof"):
+        release_moments(moments, features, real_blocks(parts), ledger, SystemNoise())
+    assert ledger.charges == []
+
+
+def test_linf_noise_that_is_not_charged_for_its_lattice_is_refused():
+    _, moments, features = moments_and_features()
+    ledger, blocks = Ledger(Budget(1.0)), real_blocks(PARTS["blocks"])
+    charge = Charge("part 2", "linf", 1.0, lattice_step(1.0) / 2, "Linf", 1, "here")
+    with pytest.raises(BudgetError, match=r"part 2: the linf noise .* inf by its own proof"):
+        release_moments(moments, features, [*blocks[:2], Block(blocks[2].members, blocks[2].weights, charge)], ledger,
+                        SystemNoise())
+    assert ledger.charges == []
+
+
+def test_less_than_rounding_errors_is_not_refused(plant):
+    ledger = Ledger(Budget(1.0, 1e-3), enforced=False)
+    plant(loss=1.0 + 1e-10)
+    run(table(), SystemNoise(), ledger=ledger)
+    assert len(ledger.charges) == 3
+
+
+def test_simulated_noise_needs_no_certificate(plant):
+    plant(scale=0.5)
+    _, ledger, _ = run(table(), noise_module.SimulatedNoise(np.random.default_rng(1)))
+    assert len(ledger.charges) == 3
 
 
 # Private moments

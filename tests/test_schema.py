@@ -1,3 +1,6 @@
+import datetime
+import decimal
+import json
 import math
 from fractions import Fraction
 
@@ -10,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from trigmech import tables
 from trigmech.errors import InputError
 from trigmech.schema import Column, Schema
 
@@ -17,6 +21,7 @@ FRAMES = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.table}
 EPSILON = np.finfo(np.float64).eps
 
 laws = settings(max_examples=60, derandomize=True, deadline=None, database=None)
+few_laws = settings(laws, max_examples=30)
 bounds = st.tuples(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6)).map(sorted).filter(
     lambda pair: pair[1] - pair[0] > 1e-300)
 fractions = st.lists(st.floats(0.0, 1.0), min_size=1, max_size=20)
@@ -164,7 +169,7 @@ def test_a_name_is_a_non_empty_string(name):
         Column(name, 0, 1)
 
 
-@pytest.mark.parametrize("kind", ["ordinal", "Integer", "", None, ["integer"]])
+@pytest.mark.parametrize("kind", ["Ordinal", "Integer", "", None, ["integer"]])
 def test_unknown_kinds_are_refused(kind):
     with pytest.raises(InputError, match="continuous, integer, binary"):
         Column("age", 0, 1, kind)
@@ -209,3 +214,421 @@ def test_the_cube_has_its_own_schema():
     for d in (0, -1, 2.0, "2"):
         with pytest.raises(InputError):
             Schema.cube(d)
+
+
+# Columns of all kinds
+
+DAYS = st.dates(datetime.date(1900, 1, 1), datetime.date(2100, 1, 1))
+SECONDS = st.datetimes(datetime.datetime(1900, 1, 1), datetime.datetime(2100, 1, 1)).map(
+    lambda time: time.replace(microsecond=0))
+TEXT = st.text(st.characters(codec="utf-8"), max_size=5)
+
+
+def two(values):
+    return st.lists(values, min_size=2, max_size=2, unique=True).map(sorted)
+
+
+@st.composite
+def columns(draw, name="a"):
+    """A column of any kind with any options, and values that it can hold, None where missing."""
+    kind = draw(st.sampled_from(["continuous", "integer", "binary", "ordinal", "categorical", "datetime"]))
+    options = {"missing": draw(st.sampled_from(["refuse", "keep"] + ["centre"] * (kind != "categorical")))}
+    special = []
+    if kind in ("ordinal", "categorical"):
+        values = draw(st.sampled_from([TEXT, st.integers(-10**6, 10**6), st.booleans()]
+                                      + [st.floats(-1e6, 1e6)] * (kind == "ordinal")))
+        options["categories"] = draw(st.lists(values, min_size=2, max_size=5, unique=True))
+        options["other"] = draw(st.none() | st.sampled_from(options["categories"]))
+        cells = st.sampled_from(options["categories"])
+    elif kind == "datetime":
+        times = draw(st.sampled_from([DAYS, SECONDS]))
+        options["lower"], options["upper"] = draw(two(times))
+        special = draw(st.lists(times, max_size=2, unique=True))
+        cells = times.map(lambda time: min(max(time, options["lower"]), options["upper"]))
+    else:
+        numbers = st.integers(-10**6, 10**6) if kind == "integer" else st.floats(-1e6, 1e6)
+        options["lower"], options["upper"] = lower, upper = draw(two(numbers).filter(lambda p: p[1] - p[0] > 1e-6))
+        if kind == "binary":
+            cells = st.sampled_from([lower, upper])
+        else:
+            special = draw(st.lists(numbers, max_size=2, unique=True))
+            cells = numbers.map(lambda value: min(max(value, lower), upper))
+            options["transform"] = draw(st.sampled_from([None, "log1p"] + ["log"] * (lower > 0.01)))
+    if special:
+        options["special"] = special
+        cells |= st.sampled_from(special)
+    if options["missing"] != "refuse":
+        cells |= st.none()
+    return Column(name, kind=kind, **options), draw(st.lists(cells, min_size=4, max_size=4))
+
+
+@st.composite
+def filled_tables(draw):
+    pairs = [draw(columns(name)) for name in ("a", "b and c", "d.e")[:draw(st.integers(1, 3))]]
+    return Schema(column for column, _ in pairs), {column.name: values for column, values in pairs}
+
+
+def array_of(rows):
+    out = np.empty((4, len(rows)), dtype=object)
+    for j, values in enumerate(rows.values()):
+        out[:, j] = values
+    return out
+
+
+def same(column, value, found):
+    """Whether a value that came back is the one that was encoded."""
+    if value is None:
+        return found is np.ma.masked or column.missing == "centre"
+    if column.unit:
+        return found == np.datetime64(value)
+    if column.kind == "continuous" and value not in column.special:
+        if column.transform == "log1p":
+            # Near the lower bound this is as fine as its float; further up as the logarithm lets it be.
+            return abs(value - found) <= 1e-9 * (1.0 + abs(value) + abs(column.lower))
+        return found == pytest.approx(value, rel=1e-9, abs=1e-9)
+    return found == value and isinstance(found, bool | np.bool_) == isinstance(value, bool)
+
+
+@few_laws
+@given(filled_tables())
+def test_any_table_comes_back_and_keeps_to_its_layout(table):
+    schema, rows = table
+    points = schema.to_cube(array_of(rows))
+    schema.layout.check(points)
+    assert points.shape == (4, len(schema.coordinates)) == (4, schema.layout.d)
+    assert np.abs(points).max() <= 1.0
+    for column, values, back in zip(schema.columns, rows.values(), schema.decode(points).values(), strict=True):
+        assert all(same(column, value, found) for value, found in zip(values, back, strict=True))
+    # Decoding and encoding again changes nothing more, so that a table that was released can be used as one.
+    decoded = tables.like(None, schema.names, list(schema.decode(points).values()))
+    again = schema.to_cube(decoded) if not any("centre" in column.missing for column in schema.columns) else points
+    np.testing.assert_allclose(again, points, rtol=0, atol=1e-6)
+
+
+def twin(column, value):
+    """The coordinates of one value, in the words of the specification."""
+    gone = value is None
+    if column.kind == "categorical":
+        indicators = [float(value == category) if not gone else 0.0 for category in column.categories]
+        return indicators + [float(gone)] * (column.missing == "keep")
+    if column.kind == "ordinal":
+        point = 0.0 if gone else 2.0 * column.categories.index(value) / (len(column.categories) - 1) - 1.0
+    elif gone or value in column.special:
+        point = 0.0
+    else:
+        log = {None: lambda x: x, "log": lambda x: math.log(x), "log1p": lambda x: math.log1p(x - column.lower)}
+        number = {None: float, "D": lambda day: day.toordinal(), "s": lambda time: time.timestamp()}[column.unit]
+        if column.unit == "s":
+            number = lambda time: (time - datetime.datetime(2000, 1, 1)).total_seconds()  # noqa: E731
+        lower, x, upper = (log[column.transform](number(bound)) for bound in (column.lower, value, column.upper))
+        point = 2.0 * (x - lower) / (upper - lower) - 1.0
+    indicators = [float(not gone and value == special) for special in column.special]
+    return [point, *indicators] + [float(gone)] * (column.missing == "keep")
+
+
+@few_laws
+@given(columns())
+def test_the_encoding_is_that_of_the_specification(pair):
+    column, values = pair
+    points = Schema([column]).to_cube(array_of({"a": values}))
+    np.testing.assert_allclose(points, [twin(column, value) for value in values], rtol=0, atol=1e-9)
+
+
+@few_laws
+@given(st.data())
+def test_a_changed_row_moves_the_indicators_of_a_column_by_no_more_than_charged(data):
+    column, values = data.draw(columns())
+    schema = Schema([column])
+    points = schema.to_cube(array_of({"a": values}))
+    for group in schema.layout.groups:
+        moved = points[:2][:, list(group.coordinates)] - points[2:][:, list(group.coordinates)]
+        assert np.abs(moved).sum(axis=1).max() <= 2.0
+        assert np.linalg.norm(moved, axis=1).max() <= math.sqrt(2.0)
+
+
+def test_the_largest_movement_of_indicators_is_attained():
+    schema = Schema([Column("a", kind="categorical", categories=["x", "y", "z"])])
+    first, second = schema.to_cube([["x"], ["z"]])
+    assert np.abs(first - second).sum() == 2.0
+    # Indicators of -1 and 1, the planted fault, would move further and are refused.
+    with pytest.raises(InputError, match="indicators"):
+        schema.layout.check(2.0 * np.array([first]) - 1.0)
+
+
+@few_laws
+@given(filled_tables(), st.integers(0, 2**32))
+def test_any_points_decode_to_values_that_can_be_encoded(table, seed):
+    schema, _ = table
+    points = np.random.default_rng(seed).uniform(-1.3, 1.3, (20, schema.layout.d))
+    decoded = schema.decode(points)
+    back = schema.to_cube(tables.like(None, schema.names, list(decoded.values())))
+    schema.layout.check(back)
+    again = schema.decode(back)
+    for column in schema.columns:
+        if column.kind != "continuous":
+            np.testing.assert_array_equal(np.ma.getmaskarray(again[column.name]),
+                                          np.ma.getmaskarray(decoded[column.name]))
+            assert (again[column.name] == decoded[column.name]).all()
+
+
+def mixed():
+    return Schema([
+        Column("age", 0, 120, "integer", missing="keep", special=(999,)),
+        Column("income", 1, 1e6, transform="log", missing="centre"),
+        Column("gain", 0, 1e5, special=(0,), transform="log1p"),
+        Column("smokes", 0, 1, "binary", missing="keep"),
+        Column("level", kind="ordinal", categories=["low", "middle", "high"], missing="keep"),
+        Column("size", kind="ordinal", categories=[1, 2.5, 4]),
+        Column("sex", kind="categorical", categories=["F", "M", "X"], other="X", missing="keep"),
+        Column("flag", kind="categorical", categories=[False, True], missing="keep"),
+        Column("code", kind="categorical", categories=[1, 2, 3]),
+        Column("day", "2000-01-01", datetime.date(2030, 1, 1), "datetime", missing="keep", special=["9999-12-31"]),
+        Column("time", datetime.datetime(2000, 1, 1), "2030-01-01", "datetime"),
+    ])
+
+
+ROWS = {
+    "age": [30, 999, None], "income": [10.0, 1e7, None], "gain": [0.0, -0.0, 50.0], "smokes": [True, False, None],
+    "level": ["low", None, "high"], "size": [1.0, 2.5, 4.0], "sex": ["F", "?", "M"], "flag": [True, None, False],
+    "code": [1, 2, 3], "day": [datetime.date(2001, 2, 3), None, datetime.date(9999, 12, 31)],
+    "time": [datetime.datetime(2001, 2, 3, 4, 5, 6), datetime.datetime(1990, 1, 1),
+             datetime.datetime(2029, 12, 31, 23, 59, 59, 999_999)],
+}
+VARIANTS = {
+    "pandas": lambda: pd.DataFrame(ROWS),
+    "pandas nullable": lambda: pd.DataFrame(ROWS).convert_dtypes(),
+    "pandas objects": lambda: pd.DataFrame(ROWS, dtype=object),
+    "pandas arrow": lambda: pa.table(ROWS).to_pandas(types_mapper=pd.ArrowDtype),
+    "pandas categories": lambda: pd.DataFrame(ROWS).astype({"level": "category", "sex": "category", "code": "category",
+                                                            "flag": "category"}),
+    "polars": lambda: pl.DataFrame(ROWS),
+    "polars categories": lambda: pl.DataFrame(ROWS).with_columns(
+        pl.col("level").cast(pl.Enum(["high", "low", "middle"])), pl.col("sex").cast(pl.Categorical),
+        pl.col("gain", "size").cast(pl.Decimal(10, 2)), pl.col("time").cast(pl.Datetime("ns"))),
+    "pyarrow": lambda: pa.table(ROWS),
+    "pyarrow dictionaries": lambda: pa.table({
+        name: pa.chunked_array([pa.array(values[:1]).dictionary_encode(), pa.array(values[1:]).dictionary_encode()])
+        if name in ("level", "sex", "code", "flag") else pa.array(values) for name, values in ROWS.items()}),
+    "pyarrow date64": lambda: pa.table(ROWS | {"day": pa.array(ROWS["day"], pa.date64()),
+                                               "size": pa.array(map(decimal.Decimal, ROWS["size"]))}),
+    "text": lambda: pl.DataFrame(ROWS | {"code": ["1", "2", "3"], "flag": ["true", None, "False"],
+                                         "size": ["1", "2.5", "4.0"], "day": ["2001-02-03", None, "9999-12-31"],
+                                         "time": ["2001-02-03T04:05:06", "1990-01-01", "2029-12-31 23:59:59.99"]}),
+    "objects": lambda: np.array(list(zip(*ROWS.values(), strict=True)), dtype=object),
+    "list": lambda: list(zip(*ROWS.values(), strict=True)),
+}
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_tables_of_all_libraries_and_types_encode_alike_and_come_back(variant):
+    table = VARIANTS[variant]()
+    schema = mixed()
+    points = schema.to_cube(table)
+    schema.layout.check(points)
+    values = [[None if value is None or (name == "sex" and value == "?") else value for value in column]
+              for name, column in ROWS.items()]
+    values[6][1] = "X"
+    values[3] = [1, 0, None]
+    values[10][2] = values[10][2].replace(microsecond=0)
+    expected = np.hstack([[twin(column, value if value is None or column.kind in ("ordinal", "categorical")
+                                or value in column.special else min(max(value, column.lower), column.upper))
+                           for value in cells]
+                          for column, cells in zip(schema.columns, values, strict=True)])
+    np.testing.assert_allclose(points, expected, rtol=0, atol=2e-9)
+    back = tables.like(tables.library_of(table), schema.names, list(schema.decode(points).values()))
+    assert type(back) is (np.ndarray if variant in ("objects", "list") else type(table))
+    np.testing.assert_allclose(schema.to_cube(back), points, rtol=0, atol=1e-12)
+
+
+def test_types_that_come_back_follow_from_the_schema_alone():
+    schema = mixed()
+    for points in (schema.to_cube(VARIANTS["list"]()), np.ones((3, schema.layout.d))):
+        decoded = list(schema.decode(points).values())
+        arrow = tables.like("pyarrow", schema.names, decoded)
+        assert [str(column.type) for column in arrow.columns] == [
+            "int64", "double", "double", "int64", "string", "double", "string", "bool", "int64", "date32[day]",
+            "timestamp[s]"]
+        text = str(pd.Series(["x"]).dtype)
+        assert [str(dtype) for dtype in tables.like("pandas", schema.names, decoded).dtypes] == [
+            "Int64", "float64", "float64", "Int64", text, "float64", text, "boolean", "int64", "datetime64[s]",
+            "datetime64[s]"]
+        assert tables.like("polars", schema.names, decoded).dtypes == [
+            pl.Int64, pl.Float64, pl.Float64, pl.Int64, pl.String, pl.Float64, pl.String, pl.Boolean, pl.Int64, pl.Date,
+            pl.Datetime("ms")]
+    numbers = Schema([Column("a", 0, 5, "integer", missing="keep"), Column("b", kind="categorical", categories=[1, 2])])
+    array = tables.like(None, numbers.names, list(numbers.decode(np.eye(4)).values()))
+    assert array.dtype == np.float64
+    np.testing.assert_array_equal(array, numbers.from_cube(np.eye(4)))
+    assert math.isnan(array[1, 0])
+
+
+def test_times_with_a_zone_are_converted_to_utc_and_lose_it():
+    schema = Schema([Column("t", datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC), "2021-01-01T09:00:00+09:00",
+                            "datetime")])
+    assert schema.columns[0].upper == datetime.datetime(2021, 1, 1)
+    zone = datetime.timezone(datetime.timedelta(hours=9))
+    time = datetime.datetime(2020, 6, 1, 9, tzinfo=zone)
+    for table in (pd.DataFrame({"t": [time]}), pl.DataFrame({"t": [time]}), pa.table({"t": [time]}), [[time]],
+                  pl.DataFrame({"t": ["2020-06-01T09:00:00+09:00"]}), np.array([["2020-06-01T00:00Z"]])):
+        assert schema.decode(schema.to_cube(table))["t"] == np.datetime64("2020-06-01T00:00:00")
+    array = np.array([["2020-06-01T00:00:00.999", "NaT"]], dtype="datetime64[ns]").T
+    schema = Schema([Column("t", "2020-01-01", "2021-01-01", "datetime", missing="keep")])
+    assert schema.decode(schema.to_cube(array))["t"].tolist() == [datetime.date(2020, 6, 1), None]
+
+
+def test_days_are_those_that_times_lie_in_also_before_1970():
+    schema = Schema([Column("t", "1950-01-01", "1990-01-01", "datetime")])
+    times = [[datetime.datetime(1969, 12, 31, 23, 59, 59, 999_999)], [datetime.datetime(1990, 1, 1, 5)]]
+    assert schema.decode(schema.to_cube(times))["t"].astype(str).tolist() == ["1969-12-31", "1990-01-01"]
+
+
+def test_integers_too_large_for_64_bits_stay_floats():
+    schema = Schema([Column("a", 0, 1e300, "integer"), Column("b", 0, 2**62, "integer"), Column("c", 0, 0.5, "binary")])
+    assert [values.dtype for values in schema.decode(np.ones((1, 3))).values()] == [np.float64, np.int64, np.float64]
+
+
+def test_an_unknown_value_counts_as_other_or_is_refused_without_being_quoted():
+    options = {"kind": "categorical", "categories": ["77", "x"]}
+    schema = Schema([Column("a", **options), Column("b", other="x", **options)])
+    with pytest.raises(InputError, match="'a' hold") as caught:
+        schema.to_cube([["7.7131", "7.7131"], ["x", "x"]])
+    assert oracles.SECRET_DIGITS not in oracles.whole_message(caught.value)
+    assert "'b'" not in str(caught.value)
+    np.testing.assert_array_equal(Schema([schema.columns[1]]).to_cube([["7.7131"], [77.0]]), [[0, 1], [1, 0]])
+
+
+@pytest.mark.parametrize("cell", [
+    [7.7131], {"x": 7.7131}, object(), b"7.7131", datetime.timedelta(0.77131), "7.7131", 7.7131j, float("nan"), None,
+], ids=lambda cell: type(cell).__name__)
+@pytest.mark.parametrize("name", ["age", "gain", "level", "size", "sex", "flag", "code", "time"])
+def test_no_message_quotes_a_cell(cell, name):
+    column = next(column for column in mixed().columns if column.name == name)
+    schema = Schema([Column(**vars_of(column) | {"missing": "refuse", "other": None})])
+    tried = 0
+    for frame in (pd.DataFrame, pl.DataFrame, pa.table, lambda rows: as_objects(cell)):
+        try:
+            table = frame({name: [cell, cell]})
+        except (pa.ArrowException, TypeError, ValueError, OverflowError):
+            continue  # the library has no such cells
+        with pytest.raises(InputError, match=name) as caught:
+            schema.to_cube(table)
+        assert oracles.SECRET_DIGITS not in oracles.whole_message(caught.value)
+        tried += 1
+    assert tried
+
+
+def as_objects(cell):
+    out = np.empty((2, 1), dtype=object)
+    out[0, 0] = out[1, 0] = cell
+    return out
+
+
+def vars_of(column):
+    return {option: getattr(column, option) for option in Column.__dataclass_fields__}
+
+
+@pytest.mark.parametrize(("options", "message"), [
+    ({"kind": "categorical"}, "at least two categories; given 0"),
+    ({"kind": "ordinal", "categories": ["x"]}, "at least two categories; given 1"),
+    ({"kind": "categorical", "categories": "xy"}, "a list"),
+    ({"kind": "ordinal", "categories": {"x", "y"}}, "a list"),
+    ({"kind": "categorical", "categories": ["x", "y", "x"]}, "distinct; given twice: 'x'"),
+    ({"kind": "categorical", "categories": ["x", 1]}, "all strings, all integers"),
+    ({"kind": "categorical", "categories": [True, 0]}, "all strings, all integers"),
+    ({"kind": "categorical", "categories": [1.5, 2.5]}, "all strings, all integers"),
+    ({"kind": "ordinal", "categories": [1.5, math.nan]}, "all finite numbers"),
+    ({"kind": "ordinal", "categories": [0.0, -0.0]}, "distinct"),
+    ({"kind": "categorical", "categories": ["x", "\ud800"]}, "Unicode"),
+    ({"kind": "categorical", "categories": ["x", "y"], "other": "z"}, "other must be one of the categories"),
+    ({"kind": "categorical", "categories": [0, 1], "other": False}, "other must be one of the categories"),
+    ({"kind": "categorical", "categories": ["x", "y"], "lower": 0}, "takes no lower and upper"),
+    ({"kind": "categorical", "categories": ["x", "y"], "missing": "centre"}, "no centre"),
+    ({"kind": "categorical", "categories": ["x", "y"], "special": [0]}, "special is for the kinds"),
+    ({"lower": 0, "upper": 1, "categories": ["x", "y"]}, "categories is for the kinds"),
+    ({"lower": 0, "upper": 1, "other": "x"}, "other is for the kinds"),
+    ({"lower": 0, "upper": 1, "missing": "drop"}, "refuse, centre, keep"),
+    ({"lower": 0, "upper": 1, "kind": "binary", "special": [0]}, "special is for the kinds"),
+    ({"lower": 0, "upper": 1, "special": 0}, "a list"),
+    ({"lower": 0, "upper": 1, "special": ["0"]}, "finite numbers"),
+    ({"lower": 0, "upper": 1, "special": [math.inf]}, "finite numbers"),
+    ({"lower": 0, "upper": 1, "special": [0.0, -0.0]}, "distinct"),
+    ({"lower": 0, "upper": 1, "special": [0.5], "kind": "integer"}, "must be integers"),
+    ({"lower": 0, "upper": 1, "transform": "log"}, "bounds above 0"),
+    ({"lower": 1e300, "upper": math.nextafter(1e300, 2e300), "transform": "log"}, "logarithms differ"),
+    ({"lower": 1, "upper": 2, "transform": "sqrt"}, "'log', 'log1p'"),
+    ({"lower": 1, "upper": 2, "kind": "binary", "transform": "log"}, "transform is for the kinds"),
+    ({"lower": 1, "upper": 2, "private_bounds": True}, "private bounds takes no lower"),
+    ({"private_bounds": "yes"}, "True or False"),
+    ({"private_bounds": True, "kind": "binary"}, "private_bounds is for the kinds"),
+    ({"lower": "2020-13-01", "upper": "2021-01-01", "kind": "datetime"}, "ISO form"),
+    ({"lower": 2020, "upper": "2021-01-01", "kind": "datetime"}, "lower must be a date or time"),
+    ({"lower": "2021-01-01", "upper": "2020-01-01", "kind": "datetime"}, "before upper"),
+    ({"lower": "2020-01-01T00:00:00.2", "upper": "2020-01-01T00:00:00.9", "kind": "datetime"}, "a second at least"),
+    ({"lower": "2020-01-01", "upper": "2021-01-01", "kind": "datetime", "special": ["2020-01-01T05:00"]}, "dates if"),
+], ids=lambda value: value.replace(" ", "-") if isinstance(value, str) else "")
+def test_options_that_break_a_rule_are_refused(options, message):
+    with pytest.raises(InputError, match="'a'") as caught:
+        Column("a", **options)
+    assert message in str(caught.value)
+
+
+def test_private_bounds_are_completed_before_any_row_is_read():
+    schema = Schema([Column("a", private_bounds=True, transform="log"), Column("b", 0, 1),
+                     Column("c", kind="integer", private_bounds=True, special=(0,))])
+    assert schema.private_bounds == ("a", "c")
+    assert schema.coordinates == ("a", "b", "c", "c=0")
+    for use in (lambda: schema.to_cube([[7.7131, 0, 1]]), lambda: schema.from_cube(np.zeros((1, 4))),
+                lambda: schema.decode(np.zeros((1, 4)))):
+        with pytest.raises(InputError, match=r"'a', 'c' (.*)with_bounds"):
+            use()
+    half = schema.with_bounds({"a": (1, 10)})
+    assert half.private_bounds == ("c",)
+    whole = half.with_bounds({"c": (2, 5)})
+    assert whole == Schema([Column("a", 1, 10, transform="log"), Column("b", 0, 1),
+                            Column("c", 2, 5, "integer", special=(0,))])
+    whole.to_cube([[7.7131, 0, 1]])
+    for bounds_of, message in (({"b": (0, 1)}, "'b'"), ({"a": (0, 1)}, "above 0"), ({"a": (1, math.nan)}, "finite")):
+        with pytest.raises(InputError, match=message):
+            schema.with_bounds(bounds_of)
+
+
+# Plain data
+
+
+@few_laws
+@given(filled_tables())
+def test_a_schema_comes_back_from_json(table):
+    schema, _ = table
+    back = Schema.from_dict(json.loads(json.dumps(schema.to_dict(), allow_nan=False)))
+    assert back == schema
+    assert repr(back) == repr(schema)
+
+
+@pytest.mark.parametrize(("plain", "message"), [
+    ([], "a list 'columns'"), ({}, "a list 'columns'"), ({"columns": {}}, "a list 'columns'"),
+    ({"columns": [], "more": 1}, "nothing else"), ({"columns": []}, "at least one"), ({"columns": ["a"]}, "table"),
+    ({"columns": [{"lower": 0}]}, "needs a name"),
+    ({"columns": [{"name": "a", "lowre": 0}]}, "column 'a': there is no option 'lowre'"),
+    ({"columns": [{"name": "a", "lower": True, "upper": 2}]}, "column 'a': lower must be a number"),
+    ({"columns": [{"name": "a", "lower": 0, "upper": "1"}]}, "column 'a': bounds must be numbers"),
+    ({"columns": [{"name": "a", "lower": 0, "upper": 1, "special": [True]}]}, "column 'a': special must be"),
+    ({"columns": [{"name": "a", "lower": 0, "upper": 1, "special": 0}]}, "column 'a': special must be a list"),
+    ({"columns": [{"name": "a", "kind": "ordinal", "categories": {"x": 1, "y": 2}}]}, "column 'a': categories must be"),
+    ({"columns": [{"name": 5, "lower": 0, "upper": 1}]}, "name must be"),
+    ({"columns": [{"name": "a", "lower": 0, "upper": 1, "private_bounds": 0}]}, "column 'a': private_bounds"),
+    ({"columns": [{"name": "a", "lower": 0, "upper": 1}] * 2}, "given twice: 'a'"),
+], ids=str)
+def test_plain_data_of_another_form_is_refused(plain, message):
+    with pytest.raises(InputError) as caught:
+        Schema.from_dict(plain)
+    assert message in str(caught.value)
+
+
+def test_three_thousand_columns_take_no_longer_than_their_number():
+    schema = Schema(Column(f"c{j}", kind="categorical", categories=["x", "y"]) if j % 2 else
+                    Column(f"c{j}", 0, 1, special=(0,)) for j in range(3_000))
+    table = np.empty((2, 3_000), dtype=object)
+    table[:, ::2], table[:, 1::2] = 0.5, "x"
+    points = schema.to_cube(table)
+    schema.layout.check(points)
+    assert (tables.like(None, schema.names, list(schema.decode(points).values())) == table).all()

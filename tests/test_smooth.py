@@ -5,8 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from trigmech.budget import Budget, Ledger, gaussian_mu
+from trigmech.accounting import gaussian_mu
+from trigmech.budget import Budget
 from trigmech.errors import InputError
+from trigmech.ledger import Ledger
 from trigmech.moment_mechanism import minimax
 from trigmech.schema import Schema
 from trigmech.smooth import plan_smooth

@@ -1,3 +1,7 @@
+import datetime
+import decimal
+import math
+
 import numpy as np
 import oracles
 import pandas as pd
@@ -142,3 +146,73 @@ def test_a_dataframe_with_a_column_twice_is_refused():
         "mixed", "with None", "huge integer", "objects", "complex", "records", "lazy frame", "series"])
 def test_anything_but_a_dataframe_or_a_numeric_array_of_the_right_width_is_refused(table):
     refused(table)
+
+
+# Columns one at a time
+
+
+def test_integers_beyond_those_of_floats_are_rounded_and_never_quoted():
+    values = [2**60 + 7131, None]
+    for table in (pa.table({"a": values}), pl.DataFrame({"a": values}), pd.DataFrame({"a": pd.array(values, "Int64")}),
+                  pd.DataFrame({"a": pd.array(values, "int64[pyarrow]")}),
+                  pa.table({"a": pa.array(values, pa.uint64())})):
+        np.testing.assert_array_equal(tables.to_matrix(table, ("a",)), [[float(2**60 + 7131)], [np.nan]])
+
+
+def test_decimals_are_numbers():
+    values = [decimal.Decimal("1.25"), None]
+    for table in (pa.table({"a": values}), pl.DataFrame({"a": values}), pd.DataFrame({"a": values})):
+        np.testing.assert_array_equal(tables.to_matrix(table, ("a",)), [[1.25], [np.nan]])
+
+
+def test_objects_that_are_all_numbers_are_numbers():
+    values = np.array([[10**400], [-10**400], [True], [None], [pd.NA], [np.float32(0.5)],
+                       [decimal.Decimal("sNaN")]], dtype=object)
+    np.testing.assert_array_equal(tables.Columns(values, ("a",)).numbers(0), 
+                                  [np.inf, -np.inf, 1, np.nan, np.nan, 0.5, np.nan])
+
+
+@pytest.mark.parametrize("column", [
+    ["x", None, "y", "x"], [1, None, 2, 1], [0.5, math.nan, None, 0.5], [True, None, False, True],
+], ids=str)
+@pytest.mark.parametrize("frame", [*FRAMES.values(), lambda rows: np.array([[value] for value in rows["a"]], object)],
+                         ids=[*FRAMES, "array"])
+def test_different_values_are_found_with_their_rows(frame, column):
+    values, codes = tables.Columns(frame({"a": column}), ("a",)).distinct(0)
+    back = [None if code < 0 or values[code] != values[code] else values[code] for code in codes]
+    assert back == [None if value != value else value for value in column]
+
+
+def test_true_and_one_are_different_objects():
+    array = np.array([[True], [1], [1.0], ["1"]], dtype=object)
+    values, codes = tables.Columns(array, ("a",)).distinct(0)
+    assert [type(value) for value in values] == [bool, int, float, str]
+    assert codes.tolist() == [0, 1, 2, 3]
+
+
+def test_masked_columns_become_missing_values_of_each_library():
+    mask = [False, True]
+    columns = [np.ma.MaskedArray(values, mask) for values in (
+        [1, 2], [0.5, 1.5], [True, False], np.array(["2020-01-01", "2020-01-02"], "datetime64[D]"),
+        np.array(["x", "y"], dtype=object))]
+    names = ("integer", "float", "bool", "day", "text")
+    frames = {library: tables.like(library, names, columns) for library in (*FRAMES, None)}
+    first = [1, 0.5, True, datetime.date(2020, 1, 1), "x"]
+    assert frames["pyarrow"].to_pylist() == [dict(zip(names, first, strict=True)), dict.fromkeys(names)]
+    assert frames["polars"].rows() == [tuple(first), (None,) * 5]
+    assert frames[None].tolist() == [first, [None] * 5]
+    assert frames["pandas"].iloc[1].isna().all()
+    assert frames["pandas"].iloc[0].tolist() == [*first[:3], pd.Timestamp(first[3]), "x"]
+    # As integers that are all there, these stay integers too.
+    assert str(frames["pandas"]["integer"].dtype) == "Int64"
+
+
+@pytest.mark.parametrize("frame", FRAMES.values(), ids=FRAMES)
+def test_what_cannot_be_read_is_named_by_column_and_type_alone(frame):
+    columns = tables.Columns(frame({"a": ["7.7131"], "b": [b"7.7131"]}), ("a", "b"))
+    for read in (lambda: columns.numbers(0), lambda: columns.times(0), lambda: columns.numbers(1),
+                 lambda: columns.times(1)):
+        with pytest.raises(InputError, match=r"'[ab]'") as caught:
+            read()
+        assert oracles.SECRET_DIGITS not in oracles.whole_message(caught.value)
+    assert oracles.SECRET_DIGITS not in repr(columns)

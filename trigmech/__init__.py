@@ -1,16 +1,20 @@
 """trigmech: differentially private synthetic data that answers smooth queries accurately."""
 
+from typing import Any
+
 from trigmech import workload
 from trigmech.basis import ChebyshevBasis
-from trigmech.budget import Budget, Charge, Ledger
+from trigmech.budget import Budget, Charge
 from trigmech.distribution import Distribution
 from trigmech.errors import BudgetError, InputError, SolverError, TrigmechError
 from trigmech.fit import Fit, fit_l1
 from trigmech.grid import Grid
+from trigmech.ledger import Ledger
+from trigmech.ledger_file import LedgerFile
 from trigmech.mechanisms import ImprovedTrigI, ImprovedTrigII, TrigI, TrigII
 from trigmech.moment_mechanism import MomentMechanism, minimax
 from trigmech.schema import Column, Schema
-from trigmech.synthesis import Synthesis, synthesize
+from trigmech.synthesis import Synthesis, load, synthesize
 
 __version__ = "0.1.0"
 
@@ -27,15 +31,27 @@ __all__ = [
     "ImprovedTrigII",
     "InputError",
     "Ledger",
+    "LedgerFile",
     "MomentMechanism",
     "Schema",
     "SolverError",
     "Synthesis",
+    "Synthesizer",
     "TrigI",
     "TrigII",
     "TrigmechError",
     "fit_l1",
+    "load",
     "minimax",
     "synthesize",
     "workload",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # scikit-learn takes a second to import, which only those should wait for who use the estimator.
+    if name == "Synthesizer":
+        from trigmech.synthesizer import Synthesizer
+
+        return Synthesizer
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -151,7 +151,7 @@ def _threshold(charge: Charge, runs: int, width: int = 1) -> float:
 
 
 def _coarse_edges(positive: bool) -> Array:
-    powers = 2.0**EXPONENTS
+    powers = np.exp2(EXPONENTS.astype(np.float64))
     return powers if positive else np.concatenate([-powers[::-1], powers])
 
 

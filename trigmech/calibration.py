@@ -49,8 +49,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from trigmech.accounting import gaussian_mu
 from trigmech.basis import ChebyshevBasis
-from trigmech.budget import Budget, Charge, gaussian_mu
+from trigmech.budget import Budget, Charge
 from trigmech.errors import BudgetError
 
 Calibration = Literal["published", "rigorous"]

@@ -1,8 +1,10 @@
-"""The command line."""
+"""The command line: what to say and where to write; the work is done elsewhere."""
 
+import json
+import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, cast
 
 import typer
 from rich.console import Console
@@ -10,40 +12,62 @@ from rich.table import Table
 
 import trigmech as tm
 from trigmech import demo as demonstration
-from trigmech.errors import SolverError, TrigmechError
+from trigmech.cli_progress import progress_bar
+from trigmech.errors import BudgetError, InputError, SolverError, TrigmechError
+from trigmech.workload import Workload
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
-                  help="Differentially private synthetic data that answers smooth queries accurately.")
+app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown", pretty_exceptions_enable=False, help=(
+    "Differentially private synthetic data that answers smooth queries accurately.\n\n"
+    "From a CSV to a published table:\n\n"
+    "`trigmech schema init data.csv --out schema.toml`, fill in the bounds, `trigmech schema check schema.toml`,\n\n"
+    "`trigmech release data.csv --schema schema.toml --epsilon 1 --delta 1e-6 --out clinic.tm --csv synthetic.csv`,\n\n"
+    "`trigmech report clinic.tm`.\n\n"
+    "Exit status: 0 done, 2 wrong usage, 3 wrong input, 4 over the budget, 5 the solver failed."))
+schema_app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown",
+                         help="Write and check the public description of a table.")
+ledger_app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown",
+                         help="Make, show and verify the record of what was spent on a data set.")
+app.add_typer(schema_app, name="schema")
+app.add_typer(ledger_app, name="ledger")
 
-@app.callback()
-def _trigmech() -> None:
-    """Keep `demo` a command of its own while it is the only one."""
+Data = Annotated[str, typer.Argument(help="CSV or Parquet file (.gz, .zst, .bz2 too), or - for CSV on standard input.")]
+Saved = Annotated[Path, typer.Argument(help="A saved release, such as clinic.tm.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines instead.")]
+Epsilon = Annotated[float, typer.Option(help="Privacy budget: epsilon, above 0.")]
+Delta = Annotated[float, typer.Option(help="Privacy budget: delta, at least 0 and below 1, far below 1 / rows.")]
+
+# Set to anything, this shows unexpected errors in full.
+DEBUG = "TRIGMECH_DEBUG"
+VERSIONS = ("numpy", "scipy", "numba", "highspy", "opendp", "dp-accounting", "narwhals", "pyarrow")
 
 
 @app.command()
-def info() -> None:
+def info(as_json: Json = False) -> None:
     """Print the versions of the package and of what it stands on."""
+    import platform
     from importlib.metadata import version
 
-    for name in ("trigmech", "numpy", "numba", "highspy", "opendp", "dp-accounting"):
-        typer.echo(f"{name} {tm.__version__ if name == 'trigmech' else version(name)}")
+    versions = {"trigmech": tm.__version__, "python": platform.python_version(),
+                **{name: version(name) for name in VERSIONS}}
+    typer.echo(json.dumps(versions) if as_json else "\n".join(f"{name} {value}" for name, value in versions.items()))
 
 
 @app.command()
 def demo(
     folder: Annotated[Path, typer.Option(help="Where synthetic.csv and demo.png go.")] = Path("trigmech-demo"),
-    epsilon: Annotated[float, typer.Option(help="Privacy budget: epsilon, above 0.")] = 1.0,
-    delta: Annotated[float, typer.Option(help="Privacy budget: delta, at least 0 and below 1.")] = 1e-3,
+    epsilon: Epsilon = 1.0,
+    delta: Delta = 1e-3,
     rows: Annotated[int, typer.Option(min=1, help="Rows of the synthetic table.")] = 569,
     seed: Annotated[int | None, typer.Option(min=0, help="Repeat a run; its noise is then not private.")] = None,
 ) -> None:
     """Release WDBC (569 patients, 30 measurements) and show how well the release answers smooth queries.
 
-    Example: trigmech demo --epsilon 2 --folder out
+    Example: `trigmech demo --epsilon 2 --folder out`
     """
+    budget = _budget(epsilon, delta)
     console = Console()
     with console.status("starting") as status:
-        made = demonstration.run(folder, tm.Budget(epsilon, delta), rows, seed, status.update)
+        made = demonstration.run(folder, budget, rows, seed, status.update)
     table = Table(title="Worst error of 10,000 Gaussian kernel queries (W1)")
     table.add_column("σ", justify="right")
     for name in ("this release", "uniform cube, no data", "thesis, table 3.3", "predicted bound, 95 %"):
@@ -60,10 +84,290 @@ def demo(
     typer.echo(f"written: {made.table} and {made.picture}")
 
 
+@schema_app.command("init")
+def schema_init(
+    data: Data,
+    out: Annotated[Path | None, typer.Option(help="File to write; default: standard output.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
+    no_header: Annotated[bool, typer.Option("--no-header", help="The CSV's first line is a row already.")] = False,
+    delimiter: Annotated[str, typer.Option(help="Between the cells of a CSV.")] = ",",
+) -> None:
+    """Write a schema with the names and guessed kinds of a file's columns; bounds are for you to fill in.
+
+    Bounds must not come from the data, so none are written: put in what is known of the subject.
+
+    Example: `trigmech schema init data.csv --out schema.toml`
+    """
+    from trigmech import schema_file
+    from trigmech.outputs import write_whole
+    from trigmech.table_file import TableFile
+
+    if out is not None and out.exists() and not force:
+        raise InputError(f"{str(out)!r} exists and may hold your bounds; give --force to replace it")
+    text = schema_file.init(TableFile(data, header=not no_header, delimiter=delimiter))
+    if out is None:
+        typer.echo(text, nl=False)
+        return
+    write_whole(out, text.encode())
+    typer.echo(f"written: {out}\nnext: fill in the bounds and categories, then run: trigmech schema check {out}")
+
+
+@schema_app.command("check")
+def schema_check(
+    schema: Annotated[Path, typer.Argument(help="A schema file (TOML).")],
+    as_json: Json = False,
+) -> None:
+    """Say what is missing or wrong in a schema; status 3 if anything is.
+
+    Example: `trigmech schema check schema.toml`
+    """
+    from trigmech import schema_file
+
+    problems = schema_file.check(schema)
+    if as_json:
+        typer.echo(json.dumps({"file": str(schema), "problems": problems}))
+    else:
+        typer.echo("\n".join(problems) if problems else f"{schema} is complete")
+    raise typer.Exit(3 if problems else 0)
+
+
+@app.command()
+def release(
+    data: Data,
+    schema: Annotated[Path, typer.Option(help="The schema (TOML); see 'trigmech schema init'.")],
+    epsilon: Epsilon,
+    out: Annotated[Path, typer.Option(help="Where the release is saved, such as clinic.tm.")],
+    delta: Delta = 0.0,
+    csv: Annotated[Path | None, typer.Option(
+        help="Also write a synthetic table (.csv or .parquet, .gz, .zst).")] = None,
+    rows: Annotated[int | None, typer.Option(min=1, help="Rows of that table; default: as many as the data.")] = None,
+    ledger: Annotated[Path | None, typer.Option(
+        help="The data set's ledger file; made with this budget as its total if it is not there.")] = None,
+    bounds_share: Annotated[float, typer.Option(
+        help="Part of the budget for columns with private_bounds = true.")] = tm.synthesis.BOUNDS_SHARE,
+    simulate: Annotated[int | None, typer.Option(
+        min=0, metavar="SEED", help="A repeatable simulation. It is NOT private.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Release a table: save the release, and write a synthetic table if asked to.
+
+    Example: `trigmech release data.csv --schema schema.toml --epsilon 1 --delta 1e-6 --out clinic.tm --rows 10000
+    --csv synth.csv --ledger ledger.json`
+    """
+    import numpy as np
+
+    from trigmech import schema_file
+    from trigmech.outputs import check_writable
+    from trigmech.table_file import TableFile
+
+    budget = _budget(epsilon, delta)
+    # Before anything is charged: what cannot be written would be lost with what it cost.
+    for path in (out, csv):
+        if path is not None:
+            check_writable(path)
+    loaded = schema_file.load(schema)
+    book = _ledger_file(ledger, budget, out) if ledger is not None else None
+    with progress_bar(quiet=as_json) as progress:
+        made = tm.synthesize(TableFile(data, **loaded.file), loaded.schema, budget, ledger=book, bounds_share=bounds_share,
+                             rng=None if simulate is None else np.random.default_rng(simulate), progress=progress)
+        progress("saving", 0, 0)
+        made.save(out)
+        if csv is not None:
+            _write_sample(made, csv, rows)
+    if as_json:
+        typer.echo(json.dumps({"release": str(out), "table": None if csv is None else str(csv), "n": made.release.n,
+                               "simulated": made.ledger.simulated, "ledger": made.ledger.to_dict(),
+                               "proved_epsilon": made.ledger.proved_epsilon, "delta": made.ledger.budget.delta}))
+        return
+    typer.echo(made.ledger)
+    typer.echo(f"written: {out}" + ("" if csv is None else f" and {csv}"))
+    typer.echo(f"next: trigmech report {out}   (a page to read)   or   trigmech sample {out} --rows 1000")
+
+
+@app.command()
+def sample(
+    saved: Saved,
+    rows: Annotated[int | None, typer.Option(min=1, help="Default: as many as the table had.")] = None,
+    out: Annotated[str, typer.Option(help="CSV or Parquet file, or - for CSV on standard output.")] = "-",
+    seed: Annotated[int | None, typer.Option(min=0, help="For the same rows again; harmless to privacy.")] = None,
+) -> None:
+    """Draw synthetic rows from a saved release; needs no data and costs no budget.
+
+    Example: `trigmech sample clinic.tm --rows 1000 --out synth.csv`
+    """
+    import numpy as np
+
+    made = tm.load(saved)
+    rng = None if seed is None else np.random.default_rng(seed)
+    _write_sample(made, Path(out), rows, rng)
+    if out != "-":
+        typer.echo(f"written: {out}")
+
+
+@app.command()
+def evaluate(
+    saved: Saved,
+    against: Annotated[str, typer.Option(help="The private table.")],
+    schema: Annotated[Path | None, typer.Option(help="For how to read that file; its columns are known.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Compare a release with the table it was made from. NOT PRIVATE: do not publish what this prints.
+
+    Example: `trigmech evaluate clinic.tm --against data.csv`
+    """
+    made = tm.load(saved)
+    found = _errors(made, _table_against(made, against, schema))
+    if as_json:
+        typer.echo(json.dumps({"private": True, **found}))
+        return
+    typer.echo("NOT PRIVATE: these figures were computed from the private table. Do not publish them.", err=True)
+    for title, figures in found.items():
+        table = Table(title)
+        table.add_column(justify="right")
+        for name, value in figures.items():
+            table.add_row(name, f"{value:.4g}")
+        Console().print(table)
+
+
+@app.command()
+def report(
+    saved: Saved,
+    against: Annotated[str | None, typer.Option(help="The private table: the page then shows it, and is not to be "
+                                                     "published.")] = None,
+    schema: Annotated[Path | None, typer.Option(help="For how to read that file; its columns are known.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Default: beside the release, with the suffix .html.")] = None,
+    figures: Annotated[Path | None, typer.Option(help="A folder for the figures as PNG and PDF files.")] = None,
+) -> None:
+    """Write one self-contained page: the privacy statement, the ledger, marginals, correlations, error bars.
+
+    Example: `trigmech report clinic.tm --out clinic.html`
+    """
+    from trigmech import report as pages
+
+    made = tm.load(saved)
+    table = None if against is None else _table_against(made, against, schema)
+    with Console(stderr=True).status("drawing"):
+        page = pages.write(made, out or saved.with_suffix(".html"), against=table, figures=figures)
+    typer.echo(f"written: {page}" + ("" if figures is None else f" and figures in {figures}"))
+    if against is not None:
+        typer.echo("NOT PRIVATE: the page shows the private table. Do not publish it.", err=True)
+
+
+@ledger_app.command("create")
+def ledger_create(
+    file: Annotated[Path, typer.Argument(help="The ledger file to make.")],
+    epsilon: Epsilon,
+    delta: Delta = 0.0,
+    data_set: Annotated[str, typer.Option(help="A name for the data set.")] = "",
+) -> None:
+    """Make a ledger file with the budget that all releases of one data set share.
+
+    Example: `trigmech ledger create ledger.json --epsilon 3 --delta 1e-6 --data-set clinic`
+    """
+    tm.LedgerFile.create(file, _budget(epsilon, delta), data_set=data_set or file.stem)
+    typer.echo(f"written: {file}")
+
+
+@ledger_app.command("show")
+def ledger_show(file: Annotated[Path, typer.Argument(help="A ledger file.")], as_json: Json = False) -> None:
+    """Print all charges and their total, recomputed.
+
+    Example: `trigmech ledger show ledger.json`
+    """
+    book = tm.LedgerFile.open(file)
+    typer.echo(json.dumps(book.summary()) if as_json else str(book))
+
+
+@ledger_app.command("verify")
+def ledger_verify(file: Annotated[Path, typer.Argument(help="A ledger file.")], as_json: Json = False) -> None:
+    """Recompute every total from the events, and check that no entry was changed, moved or lost; else status 3.
+
+    Example: `trigmech ledger verify ledger.json`
+    """
+    problems = tm.LedgerFile.open(file).verify()
+    if as_json:
+        typer.echo(json.dumps({"file": str(file), "problems": problems}))
+    else:
+        typer.echo("\n".join(problems) if problems else f"{file}: every entry and every total is as it should be")
+    raise typer.Exit(3 if problems else 0)
+
+
 def main() -> None:
-    """Run the command line; errors of this package end it with one line, status 5 if a solver failed and else 2."""
+    """Run the command line; errors of this package end it with one line and a status that tells their kind."""
     try:
         app()
     except TrigmechError as error:
         typer.echo(f"trigmech: {error}", err=True)
-        sys.exit(5 if isinstance(error, SolverError) else 2)
+        sys.exit(5 if isinstance(error, SolverError) else 4 if isinstance(error, BudgetError) else 3)
+    except BrokenPipeError:
+        # Whoever read our output has had enough; nothing may be written on the way out either.
+        sys.stdout = None
+        sys.exit(0)
+    except Exception as error:
+        if os.environ.get(DEBUG):
+            raise
+        # What a library says of its input may quote the table, so it is not shown unasked.
+        typer.echo(f"trigmech: an unexpected {type(error).__name__}; its message is withheld, for it might quote the "
+                   f"table. This is a fault of the program. {DEBUG}=1 shows the message and its origin.", err=True)
+        sys.exit(1)
+
+
+def _budget(epsilon: float, delta: float) -> tm.Budget:
+    try:
+        return tm.Budget(epsilon, delta)
+    except BudgetError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+def _ledger_file(path: Path, budget: tm.Budget, out: Path) -> tm.LedgerFile:
+    if not path.exists():
+        typer.echo(f"{path} was not there: made, with {budget} as the data set's total budget", err=True)
+        return tm.LedgerFile.create(path, budget, data_set=out.stem)
+    return tm.LedgerFile.open(path)
+
+
+def _write_sample(made: tm.Synthesis, path: Path, rows: int | None, rng: Any = None) -> None:
+    from trigmech.table_file import write_table
+
+    write_table(path, made.columns(rows, rng))
+
+
+def _table_against(made: tm.Synthesis, data: str, schema: Path | None) -> Any:
+    """Return the private table, which may be read as the schema file says."""
+    import pyarrow
+
+    from trigmech import schema_file
+    from trigmech.table_file import TableFile
+
+    options = {} if schema is None else schema_file.load(schema).file
+    return pyarrow.concat_tables(TableFile(data, **options).chunks(made.schema))
+
+
+def _errors(made: tm.Synthesis, table: Any) -> dict[str, dict[str, float]]:
+    """Return what a release gets wrong of a table, by kind and name; private."""
+    from trigmech.evaluate import distribution_differences, evaluate, total_variations
+    from trigmech.moment_mechanism import default_workload
+    from trigmech.tables import like
+
+    schema, layout = made.schema, made.schema.layout
+    truth = schema.to_cube(table)
+    found: dict[str, dict[str, float]] = {}
+    numbers = list(layout.numbers)
+    if numbers:
+        points = tm.Distribution(made.distribution.points[:, numbers], made.distribution.weights)
+        found["worst absolute error of queries about numbers"] = {
+            label: float(worst) for family in default_workload(len(numbers)).members
+            for label, worst in zip(family.labels, evaluate(cast(Workload, family), truth[:, numbers],
+                                                            points).worst_absolute, strict=True)}
+    # As a table would hold them: numbers rounded where their kind asks for it.
+    decoded = like("pyarrow", schema.names, list(schema.decode(made.distribution.points).values()))
+    rounded = tm.Distribution(schema.to_cube(decoded), made.distribution.weights)
+    if numbers:
+        differences = distribution_differences(truth, rounded)
+        found["largest difference of distribution functions"] = {schema.coordinates[j]: float(differences[j])
+                                                                 for j in numbers}
+    if layout.groups:
+        single, _ = total_variations(layout, truth, rounded)
+        names = [schema.coordinates[group.coordinates[0]].split("=")[0] for group in layout.groups]
+        found["total variation of frequencies"] = dict(zip(names, single.tolist(), strict=True))
+    return found

@@ -64,7 +64,7 @@ def of_numbers(release: MomentRelease, fit: Reconstruction, layout: Layout) -> t
         raise InputError("the table has no column of numbers, which such queries are about")
     index = release.features.basis.index
     kept = np.flatnonzero(index[:, numbers].sum(axis=1) == index.sum(axis=1))
-    features = Features(ChebyshevBasis(index[np.ix_(kept, numbers)]))
+    features = Features(ChebyshevBasis(index[kept][:, numbers]))
     return (MomentRelease(release.n, features, release.means[kept], release.scales[kept]),
             replace(fit, points=fit.points[:, numbers], target=fit.target[kept]))
 

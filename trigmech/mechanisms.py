@@ -9,13 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trigmech.basis import ChebyshevBasis, Ties
-from trigmech.budget import Budget, Ledger
+from trigmech.budget import Budget
 from trigmech.calibration import Calibration, plan
 from trigmech.distribution import Distribution
 from trigmech.ellipsoid import Draw
 from trigmech.errors import InputError
 from trigmech.fit import Fit, fit_l1
 from trigmech.grid import Grid, round_to_levels
+from trigmech.ledger import Ledger
 from trigmech.moments import measure
 from trigmech.noise import Noise
 from trigmech.reconstruct import Reconstruction
@@ -200,7 +201,7 @@ class FullGridMechanism(ThesisMechanism):
 class TrigI(FullGridMechanism):
     """Algorithm 4: pure epsilon (a budget's delta is not spent). Options: :class:`FullGridMechanism`.
 
-    The published scale t^d/(n epsilon) is exactly epsilon-private at t = 2 and up to 1.21 epsilon beyond, although
+    The published scale t^d/(n epsilon) is exactly epsilon-private at t = 2 and up to 1.22 epsilon beyond, although
     the thesis's proof takes half the true sensitivity of one mean.
 
     References

@@ -38,8 +38,9 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
+from trigmech.accounting import gaussian_mu
 from trigmech.basis import ChebyshevBasis
-from trigmech.budget import Budget, Charge, gaussian_mu
+from trigmech.budget import Budget, Charge
 from trigmech.calibration import UPWARD, Block, rounding
 from trigmech.errors import InputError
 from trigmech.features import Features

@@ -5,10 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from trigmech.budget import Budget, Ledger
+from trigmech.budget import Budget
 from trigmech.distribution import Distribution
 from trigmech.errors import InputError
 from trigmech.layout import Layout
+from trigmech.ledger import Ledger
 from trigmech.mechanisms import Outcome, check_choice, check_counts, is_number
 from trigmech.mixed import MAX_MIXED_FUNCTIONS, plan_mixed
 from trigmech.moments import measure
@@ -25,7 +26,7 @@ MINIMAX_FUNCTIONS = 1_024
 FEWEST_POINTS, MOST_POINTS = 1_024, 50_000
 
 
-def default_workload(d: int) -> Family:
+def default_workload(d: int) -> Mixture:
     """Return the mixture that a release serves unless told otherwise: broad kernels, kernels of pairs, second
     moments."""
     members = [GaussianKernels(d, seed=0), *([PairKernels(d, seed=0)] if d > 1 else []), SecondMoments(d)]

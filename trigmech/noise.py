@@ -19,6 +19,9 @@ LATTICE_BITS = 40
 # OpenDP cuts what it returns at the largest 64-bit integer.
 LARGEST_INTEGER = 2**63 - 1
 
+# OpenDP's Laplace and Gaussian noise is on the multiples of 2^FINEST. Every float is one, so no value is rounded first.
+FINEST = -1074
+
 
 class Noise(Protocol):
     """Adds noise to an array of any shape; Laplace and Gaussian noise is independent in each entry."""
@@ -37,31 +40,59 @@ class Noise(Protocol):
         """Return values + noise of the joint density, over all entries, proportional to exp(-max |z_i| / scale)."""
         ...
 
+    def loss(self, law: str, scale: float, sensitivity: float) -> float:
+        """Return what is proved of noise of this law and scale on values that move by at most the sensitivity.
+
+        Parameters
+        ----------
+        law : {"laplace", "gaussian", "linf"}
+            Of noise by the method of that name.
+        scale : float
+        sensitivity : float
+            In L1, L2 or max norm, in this order of the laws.
+
+        Returns
+        -------
+        float
+            epsilon, for "gaussian" the rho of zero-concentrated differential privacy.
+        """
+        ...
+
 
 class SystemNoise:
     """OpenDP's samplers: exact, from the operating system's entropy, on a lattice.
 
-    The lattice of the Laplace and Gaussian noise is finer than any float. That of :meth:`linf` is public, see
-    :func:`lattice_step`, and has its part in the sensitivity.
-
     Notes
     -----
+    Privacy. Laplace and Gaussian noise is of OpenDP's discrete laws on the lattice of the multiples of 2^-1074, its
+    finest and its default for floats of 64 bits (its k = -1074). All floats, subnormal ones included, lie on it, so
+    values reach the lattice as they are: a coarser one would round them, and OpenDP would then want to know their
+    number and add what the rounding can move. The sum of value and noise is exact there, and is rounded to the nearest
+    float only afterwards, which is post-processing. So OpenDP's privacy maps are those of the ideal laws,
+    sensitivity / scale and (sensitivity / scale)^2 / 2, rounded upwards; :meth:`loss` asks them.
+
+    OpenDP has no l-infinity noise, hence no map of it. :meth:`linf` builds it from OpenDP's discrete Laplace numbers
+    and has its own proof, there and in :func:`integer_linf`. Its lattice is public, see :func:`lattice_step`, coarser
+    than floats are, and has its part in the sensitivity.
+
     Cost: about 20 (Laplace, linf) or 40 (Gaussian) microseconds an entry; 1 to 2 seconds once to load the library.
+
+    References
+    ----------
+    OpenDP's proof documents of its version 0.14 and later: get_min_k, get_rounding_distance, make_float_to_bigint (a
+    rounding of n^(1/p) (2^k - 2^-1074), none for this k), then_deintegerize_vec (a valid postprocessor),
+    NoisePrivacyMap_for_ZExpFamily1 and 2 (the maps). Canonne, Kamath and Steinke 2020.
     """
 
     simulated = False
 
     def laplace(self, values: Values, scale: float) -> Values:
         """Return values + Laplace noise."""
-        dp = _opendp()
-        domain = dp.vector_domain(dp.atom_domain(T=float, nan=False))
-        return _apply(dp.m.make_laplace(domain, dp.l1_distance(T=float), scale=scale), values)
+        return _apply(_measurement("laplace", scale), values)
 
     def gaussian(self, values: Values, scale: float) -> Values:
         """Return values + normal noise."""
-        dp = _opendp()
-        domain = dp.vector_domain(dp.atom_domain(T=float, nan=False))
-        return _apply(dp.m.make_gaussian(domain, dp.l2_distance(T=float), scale=scale), values)
+        return _apply(_measurement("gaussian", scale), values)
 
     def linf(self, values: Values, scale: float) -> Values:
         """Return values, rounded to a lattice, + noise of probabilities proportional to exp(-max |z_i| / scale) on it.
@@ -98,6 +129,39 @@ class SystemNoise:
         noisy = [float((value + z) * exact) for value, z in zip(lattice, noise, strict=True)]
         return np.array(noisy, dtype=np.float64).reshape(np.shape(values))
 
+    def loss(self, law: str, scale: float, sensitivity: float) -> float:
+        """Return what OpenDP's own privacy map proves of the very measurement that would draw.
+
+        Parameters
+        ----------
+        law : {"laplace", "gaussian", "linf"}
+        scale : float
+        sensitivity : float
+            In L1, L2 or max norm, in this order of the laws; for "linf" the step of the lattice included.
+
+        Returns
+        -------
+        float
+            epsilon, for "gaussian" the rho of zero-concentrated differential privacy; infinite for a "linf" sensitivity
+            that is less than the step of the lattice, but not 0.
+
+        Raises
+        ------
+        InputError
+            If the law is none of these, or the scale of "linf" is out of range.
+
+        Notes
+        -----
+        Privacy: of public numbers alone. For "linf" the map is that of the discrete Laplace numbers for a movement by
+        1: with the a that it proves and a sensitivity of D + g, :meth:`linf` costs a (D / g + 1), as proved there.
+        """
+        if law != "linf":
+            return float(_measurement(law, scale).map(sensitivity))
+        step = lattice_step(scale)
+        if sensitivity == 0.0:
+            return 0.0
+        return sensitivity / step * float(_integer_laplace(scale / step).map(1)) if sensitivity >= step else math.inf
+
 
 class SimulatedNoise:
     """Noise from a numpy generator: repeatable, and therefore not private.
@@ -128,6 +192,10 @@ class SimulatedNoise:
         """
         radius = self.rng.gamma(np.size(values) + 1.0, scale)
         return values + radius * self.rng.uniform(-1.0, 1.0, np.shape(values))
+
+    def loss(self, law: str, scale: float, sensitivity: float) -> float:
+        """Return infinity: whoever knows the seed knows the noise, so nothing is proved of it."""
+        return math.inf
 
 
 def lattice_step(scale: float) -> float:
@@ -226,6 +294,17 @@ def _integer_laplace(scale: float) -> Any:
     dp = _opendp()
     # Of 64 bits: OpenDP takes Python's int for one of 32, which would cut nearly every draw.
     return dp.m.make_laplace(dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T="i64"), scale=scale)
+
+
+def _measurement(law: str, scale: float) -> Any:
+    """Return OpenDP's measurement of a law: what draws is what its map is asked of."""
+    dp = _opendp()
+    domain = dp.vector_domain(dp.atom_domain(T=float, nan=False))
+    if law == "laplace":
+        return dp.m.make_laplace(domain, dp.l1_distance(T=float), scale=scale, k=FINEST)
+    if law == "gaussian":
+        return dp.m.make_gaussian(domain, dp.l2_distance(T=float), scale=scale, k=FINEST)
+    raise InputError(f"no measurement of OpenDP's draws {law} noise")
 
 
 @cache

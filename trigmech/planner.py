@@ -33,8 +33,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from trigmech.accounting import gaussian_mu
 from trigmech.basis import ChebyshevBasis
-from trigmech.budget import Budget, Charge, gaussian_mu
+from trigmech.budget import Budget, Charge
 from trigmech.calibration import UPWARD, Block, rounding
 from trigmech.errors import BudgetError, InputError
 from trigmech.features import Features

@@ -1,5 +1,6 @@
-"""THE DOOR. Charge the ledger, then add noise: the only way from private moments to anything public."""
+"""THE DOOR. Certify the noise, charge the ledger, draw: the only way from private moments to anything public."""
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -7,14 +8,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trigmech.basis import ChebyshevBasis
-from trigmech.budget import Charge, Ledger
+from trigmech.budget import Charge
 from trigmech.calibration import Block, Calibration, Plan
 from trigmech.errors import BudgetError
 from trigmech.features import Features
+from trigmech.ledger import Ledger
 from trigmech.moments import PrivateMoments
 from trigmech.noise import Noise
 
 Array = NDArray[np.float64]
+
+# What the noise's own proof may say more than a charge, relatively: both round, and OpenDP upwards.
+CERTIFIED_WITHIN = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,12 +108,18 @@ def release(moments: PrivateMoments, basis: ChebyshevBasis, plan: Plan, calibrat
     Raises
     ------
     BudgetError
-        If a charge would exceed the ledger's budget. What was charged and drawn before stays spent.
+        If a charge would exceed the ledger's budget: what was charged and drawn before stays spent. If the noise's own
+        proof says that a step costs more than its charge: for all steps before anything is charged.
 
     Notes
     -----
     Privacy: proved in :mod:`trigmech.calibration`; the ledger holds the total.
     """
+    _certify(plan.means, noise)
+    if plan.mean is not None and plan.axes is not None:
+        _certify(plan.mean, noise)
+        # The axes' own scale is not known before the mean is, but the least one is.
+        _certify(plan.axes(0.0), noise)
     exact = moments.basis_sum / moments.n
     moving = basis.index.any(axis=1)
     means = np.ones(basis.K)
@@ -156,7 +167,7 @@ def release_moments(moments: PrivateMoments, features: Features, blocks: Sequenc
     blocks : sequence of Block
         Consecutive, together all K functions; made by :func:`trigmech.planner.plan_moments`.
     ledger : Ledger
-        All blocks are charged before the first draw.
+        All blocks are charged, together, before the first draw.
     noise : Noise
 
     Returns
@@ -166,8 +177,8 @@ def release_moments(moments: PrivateMoments, features: Features, blocks: Sequenc
     Raises
     ------
     BudgetError
-        If the blocks do not fit, or a charge would exceed the ledger's budget; nothing is drawn then, but blocks before
-        the refused one stay charged.
+        If the blocks do not fit, the noise's own proof says that one costs more than its charge, or together they would
+        exceed the ledger's budget; nothing is charged or drawn then.
 
     Notes
     -----
@@ -177,11 +188,37 @@ def release_moments(moments: PrivateMoments, features: Features, blocks: Sequenc
     if sum(len(block.weights) for block in blocks) != features.K:
         raise BudgetError(f"the blocks must hold {features.K} functions together")
     for block in blocks:
-        ledger.charge(block.charge)
+        _certify(block.charge, noise)
+    ledger.charge(*(block.charge for block in blocks))
     exact = moments.basis_sum / moments.n
     means = [_draw(exact[block.members] * block.weights, block.charge, noise) / block.weights for block in blocks]
     scales = [block.deviation / block.weights for block in blocks]
     return MomentRelease(moments.n, features, np.concatenate(means), np.concatenate(scales))
+
+
+def release_counts(counts: Array, charge: Charge, ledger: Ledger, noise: Noise) -> Array:
+    """Release numbers of rows by one mechanism call; made for :mod:`trigmech.bounds`, which proves the sensitivity.
+
+    Parameters
+    ----------
+    counts : ndarray, private
+    charge : Charge
+        Recorded before the draw.
+    ledger : Ledger
+    noise : Noise
+
+    Returns
+    -------
+    ndarray
+
+    Raises
+    ------
+    BudgetError
+        If the noise's own proof says that it costs more than the charge, or the charge would exceed the budget; nothing
+        is drawn then.
+    """
+    _certify(charge, noise)
+    return _noisy(counts, charge, ledger, noise)
 
 
 def subspace_iteration(moments: PrivateMoments, mean: Array, charge: Charge, calibration: Calibration, ledger: Ledger,
@@ -211,6 +248,7 @@ def subspace_iteration(moments: PrivateMoments, mean: Array, charge: Charge, cal
     ----------
     Huang 2014, algorithms 6 and 7; Hardt 2013.
     """
+    _certify(charge, noise)
     ledger.charge(charge)
     matrix = moments.second / moments.n
     if calibration == "published":
@@ -224,6 +262,23 @@ def subspace_iteration(moments: PrivateMoments, mean: Array, charge: Charge, cal
             images -= np.outer(mean, mean @ previous)
         directions = _gram_schmidt(images)
     return Axes(directions, images, previous)
+
+
+def _certify(charge: Charge, noise: Noise) -> None:
+    """Refuse real noise whose own proof (OpenDP's privacy map) says that it costs more than the charge does."""
+    if noise.simulated:
+        return
+    if charge.norm == "each":
+        # Of one vector whose entries each move by the sensitivity.
+        proved = noise.loss(charge.law, charge.scale, charge.count * charge.sensitivity)
+    else:
+        proved = charge.count * noise.loss(charge.law, charge.scale, charge.sensitivity)
+    charged = charge.mu * charge.mu / 2.0 if charge.law == "gaussian" else charge.pure_epsilon
+    # The negation also refuses what is not a number. What lies below the smallest normal float is rounded coarsely.
+    if not proved <= charged * (1.0 + CERTIFIED_WITHIN) + sys.float_info.min:
+        kind = "rho" if charge.law == "gaussian" else "epsilon"
+        raise BudgetError(f"{charge.purpose}: the {charge.law} noise of scale {charge.scale:g} costs {kind} = "
+                          f"{proved:.9g} by its own proof, more than the {charged:.9g} of its charge")
 
 
 def _noisy(values: Array, charge: Charge, ledger: Ledger, noise: Noise) -> Array:

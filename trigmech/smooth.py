@@ -36,8 +36,9 @@ import math
 
 import numpy as np
 
+from trigmech.accounting import gaussian_mu
 from trigmech.basis import ChebyshevBasis
-from trigmech.budget import Budget, Charge, gaussian_mu
+from trigmech.budget import Budget, Charge
 from trigmech.calibration import UPWARD, Block, rounding
 from trigmech.errors import InputError
 from trigmech.features import Features

@@ -1,15 +1,22 @@
 """`synthesize`, which walks the path from a table to a release, and what it returns."""
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from trigmech.budget import Budget, Ledger
+from trigmech import saved
+from trigmech.bounds import rest_of, with_private_bounds
+from trigmech.budget import Budget
 from trigmech.distribution import Distribution
-from trigmech.error_bars import PredictedError, predicted_error
+from trigmech.error_bars import PredictedError, of_numbers, predicted_error
 from trigmech.errors import BudgetError, InputError
 from trigmech.fit import Fit
+from trigmech.ledger import Ledger
+from trigmech.ledger_file import LedgerFile
 from trigmech.mechanisms import Mechanism
 from trigmech.moment_mechanism import MomentMechanism
 from trigmech.noise import Noise, SimulatedNoise, SystemNoise
@@ -17,10 +24,31 @@ from trigmech.reconstruct import Reconstruction
 from trigmech.release import MomentRelease, Release
 from trigmech.rows import PrivateRows
 from trigmech.schema import Schema
+from trigmech.table_file import TableFile
 from trigmech.tables import library_of, like
 from trigmech.workload import Workload
 
 MAX_ROWS = 100_000_000
+# The part of the budget that finds bounds, if the schema asks for private ones.
+BOUNDS_SHARE = 0.1
+
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """What a release says to a family of queries, and how wrong it may be.
+
+    Parameters
+    ----------
+    values : ndarray (queries, parts)
+        The answers.
+    error : PredictedError or None
+        Error bars; None for releases by the thesis's mechanisms, which have none.
+    """
+
+    values: NDArray[np.float64]
+    error: PredictedError | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +92,7 @@ class Synthesis:
         Parameters
         ----------
         workload : Workload
+            Of all coordinates, or, for tables that have categories too, of the coordinates that are numbers.
         level : float
             Probability, between 0 and 1, with which each bound holds.
 
@@ -74,11 +103,45 @@ class Synthesis:
         Raises
         ------
         InputError
-            If the release was not by :class:`trigmech.MomentMechanism`.
+            If the release was not by :class:`trigmech.MomentMechanism`, or the workload has another number of columns.
         """
         if not (isinstance(self.release, MomentRelease) and isinstance(self.fit, Reconstruction)):
             raise InputError("error bars are there for releases by MomentMechanism only")
-        return predicted_error(workload, self.release, self.fit, level)
+        layout = self.schema.layout
+        if not layout.groups:
+            return predicted_error(workload, self.release, self.fit, level)
+        return predicted_error(workload, *of_numbers(self.release, self.fit, layout), level)
+
+    def query(self, workload: Workload, level: float = 0.95) -> Answers:
+        """Return the release's answers to a workload, with error bars.
+
+        Parameters
+        ----------
+        workload : Workload
+            As for :meth:`predicted_error`; queries are of points of the cube, not of the columns' units.
+        level : float
+
+        Returns
+        -------
+        Answers
+        """
+        points, numbers = self.distribution.points, list(self.schema.layout.numbers)
+        if workload.d != points.shape[1]:
+            points = points[:, numbers]
+        if workload.d != points.shape[1]:
+            raise InputError(f"the workload is of {workload.d} columns; the release has {len(numbers)} with numbers")
+        error = self.predicted_error(workload, level) if isinstance(self.release, MomentRelease) else None
+        return Answers(workload.answers(points, self.distribution.weights), error)
+
+    def expect(self, f: Callable[[NDArray[np.float64]], Any]) -> Any:
+        """Return the mean of a function of points of the cube; see :meth:`trigmech.Distribution.expect`."""
+        return self.distribution.expect(f)
+
+    def columns(self, size: int | None = None, rng: np.random.Generator | None = None) -> dict[str, Any]:
+        """Return a synthetic table as one array for each column, by name; see :meth:`sample`."""
+        if size is None and self.rows > MAX_ROWS:
+            raise InputError(f"the formula for the number of rows gives {self.rows}; name a size")
+        return self.schema.decode(self.distribution.sample(self.rows if size is None else size, rng))
 
     def sample(self, size: int | None = None, rng: np.random.Generator | None = None) -> Any:
         """Return a synthetic table of the type that came in.
@@ -99,28 +162,59 @@ class Synthesis:
         InputError
             If no size is given and the thesis's formula asks for more than 10^8 rows.
         """
-        if size is None and self.rows > MAX_ROWS:
-            raise InputError(f"the formula for the number of rows gives {self.rows}; name a size")
-        points = self.distribution.sample(self.rows if size is None else size, rng)
-        return like(self.library, self.schema.names, self.schema.from_cube(points))
+        return like(self.library, self.schema.names, list(self.columns(size, rng).values()))
+
+    def save(self, path: str | Path) -> None:
+        """Save the release, which is public, for :func:`trigmech.load`; see :mod:`trigmech.saved` for the format.
+
+        Raises
+        ------
+        InputError
+            If the file cannot be written; what was there before is then still there.
+        """
+        saved.write(Path(path), distribution=self.distribution, ledger=self.ledger, schema=self.schema,
+                    release=self.release, fit=self.fit, rows=self.rows, library=self.library)
+
+
+def load(path: str | Path) -> Synthesis:
+    """Return a release that was saved by :meth:`Synthesis.save`. Needs no data; executes nothing of the file.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, is damaged, or is of a format that this version does not know.
+    """
+    parts = saved.read(Path(path))
+    return Synthesis(parts.distribution, parts.ledger, parts.schema, parts.release, parts.fit, parts.rows,
+                     parts.library)
 
 
 def synthesize(table: Any, schema: Schema, budget: Budget, mechanism: Mechanism | None = None,
-               rng: np.random.Generator | None = None) -> Synthesis:
+               rng: np.random.Generator | None = None, *, ledger: str | Path | LedgerFile | None = None,
+               bounds_share: float = BOUNDS_SHARE, progress: Progress | None = None) -> Synthesis:
     """Release a table as a distribution that answers smooth queries accurately.
 
     Parameters
     ----------
-    table : dataframe or array_like (n, d), private
-        At least 2 rows of numbers, none missing.
+    table : dataframe, array_like (n, d), path or TableFile, private
+        At least 2 rows. A file is read in chunks, twice or more, and may be larger than memory.
     schema : Schema
-        Public names, bounds and kinds. Values outside the bounds are clipped.
+        Public names, kinds, bounds and categories. Values outside the bounds are clipped.
     budget : Budget
+        Of this release.
     mechanism : Mechanism, optional
         Default: :class:`trigmech.MomentMechanism`, the best there is.
     rng : numpy.random.Generator, optional
         Makes the run a repeatable *simulation*, and the ledger says so. Leave it out for a real release: noise then
         comes from OpenDP's samplers and the operating system's entropy.
+    ledger : path or LedgerFile, optional
+        The data set's ledger file, which must exist: all releases of one table should share one. Every charge is
+        written there before its noise is drawn, and refused if the data set's total would be exceeded.
+    bounds_share : float
+        The part of the budget, between 0 and 1, that finds the bounds of columns with private ones; see
+        :mod:`trigmech.bounds`. Not used if there are none.
+    progress : callable, optional
+        Told the name of a step, what is done of it and its total (0: not known); all public.
 
     Returns
     -------
@@ -131,7 +225,7 @@ def synthesize(table: Any, schema: Schema, budget: Budget, mechanism: Mechanism 
     InputError
         If the table does not fit the schema or an option does not fit the table's size.
     BudgetError
-        If the mechanism needs delta > 0 and has none.
+        If the mechanism needs delta > 0 and has none, or the ledger file's total would be exceeded.
     SolverError
         If the linear program fails; what was charged stays spent.
 
@@ -150,14 +244,45 @@ def synthesize(table: Any, schema: Schema, budget: Budget, mechanism: Mechanism 
         mechanism = MomentMechanism()
     if isinstance(mechanism, type) or not isinstance(mechanism, Mechanism):
         raise InputError(f"mechanism must be a mechanism such as MomentMechanism(), not {mechanism!r}")
-    X = schema.to_cube(table)
+    if isinstance(ledger, str | Path):
+        ledger = LedgerFile.open(Path(ledger))
+    if isinstance(table, str | Path):
+        table = TableFile(table)
+    say: Progress = progress or (lambda step, done, total: None)
     noise: Noise
     if rng is None:
         noise, public_rng = SystemNoise(), np.random.default_rng()
     else:
         noise_rng, public_rng = rng.spawn(2)
         noise = SimulatedNoise(noise_rng)
-    ledger = Ledger(budget, enforced=not mechanism.published, simulated=noise.simulated)
-    outcome = mechanism.run(PrivateRows.of(X, getattr(schema, "layout", None)), budget, ledger, noise, public_rng)
-    return Synthesis(outcome.distribution, ledger, schema, outcome.release, outcome.fit, outcome.rows,
+    account = Ledger(budget, enforced=not mechanism.published, simulated=noise.simulated, file=ledger)
+    spendable = budget
+    if schema.private_bounds:
+        say("finding bounds", 0, 0)
+        incomplete = schema
+        spendable = rest_of(budget, bounds_share)
+        schema = with_private_bounds(lambda: table.chunks(incomplete) if isinstance(table, TableFile) else (table,),
+                                     incomplete, budget, bounds_share, account, noise)
+    rows = encoded(table, schema, say)
+    outcome = mechanism.run(rows, spendable, account, noise, public_rng)
+    return Synthesis(outcome.distribution, account, schema, outcome.release, outcome.fit, outcome.rows,
                      library_of(table))
+
+
+def encoded(table: Any, schema: Schema, say: Progress = lambda step, done, total: None) -> PrivateRows:
+    """Return a table's rows as points of the cube: at once, or in chunks if it is a file; private."""
+    if not isinstance(table, TableFile):
+        say("planning, measuring and fitting", 0, 0)
+        return PrivateRows.of(schema.to_cube(table), schema.layout)
+    say("counting rows and planning", 0, 0)
+
+    def chunks() -> Iterator[NDArray[np.float64]]:
+        done = 0
+        for chunk in table.chunks(schema):
+            rows = schema.to_cube(chunk)
+            done += len(rows)
+            say("measuring", done, table.n)
+            yield rows
+        say("releasing and fitting", 0, 0)
+
+    return PrivateRows(table.n, schema.layout, chunks)

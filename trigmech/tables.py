@@ -1,5 +1,8 @@
-"""Tables as they come: any dataframe that narwhals knows, or a plain array, to a matrix and back."""
+"""Tables as they come: any dataframe that narwhals knows, or a plain array, to plain columns and back."""
 
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import narwhals as nw
@@ -7,6 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trigmech.errors import InputError
+from trigmech.values import (
+    distinct_arrow,
+    distinct_objects,
+    is_missing,
+    numbers_of_objects,
+    seconds_of,
+    seconds_of_array,
+)
 
 Matrix = NDArray[np.float64]
 
@@ -44,7 +55,7 @@ def numbers(name: str, values: Any, *shape: int | str) -> NDArray:
 
 
 def to_matrix(table: Any, names: tuple[str, ...]) -> Matrix:
-    """Return the named columns of a table as a matrix.
+    """Return the named columns of a table of numbers as a matrix.
 
     Parameters
     ----------
@@ -57,7 +68,7 @@ def to_matrix(table: Any, names: tuple[str, ...]) -> Matrix:
     Returns
     -------
     ndarray (n, d) of float64, C-contiguous
-        A view of the input where that is possible.
+        A view of the input where that is possible. Missing values are NaN.
 
     Raises
     ------
@@ -65,26 +76,217 @@ def to_matrix(table: Any, names: tuple[str, ...]) -> Matrix:
         If a column is absent or not numeric, or the array has another width, has no rows, or is not
         two-dimensional.
     """
-    frame = _frame(table)
-    if isinstance(frame, nw.DataFrame):
-        absent = [name for name in names if name not in frame.columns]
-        if absent:
-            raise InputError(f"the table lacks the column(s) {', '.join(map(repr, absent))} that the schema names")
-        for name in names:
-            dtype = frame.schema[name]
-            if not (dtype.is_numeric() or dtype == nw.Boolean):
-                # The name alone: a categorical type's description lists its categories.
-                raise InputError(f"column {name!r} must be numeric; its type is {type(dtype).__name__}")
-        matrix = np.column_stack([_column(frame, name) for name in names]) if len(frame) else np.empty((0, 0))
+    if isinstance(_frame(table), nw.DataFrame):
+        columns = Columns(table, names)
+        matrix = np.empty((columns.n, len(names)))
+        for j in range(len(names)):
+            matrix[:, j] = columns.numbers(j)
     else:
         matrix = numbers("the table", table, "n", len(names)).astype(np.float64, copy=False)
-    if matrix.shape[0] == 0:
-        raise InputError("the table must have at least one row; it has none")
+        _check_rows(len(matrix))
     return np.ascontiguousarray(matrix)
 
 
-def _column(frame: nw.DataFrame, name: str) -> Matrix:
-    return frame[name].cast(nw.Float64).to_numpy().astype(np.float64, copy=False)
+class Columns:
+    """PRIVATE. The columns of a table, read one at a time and by what they hold, in the words of any library.
+
+    Parameters
+    ----------
+    table : dataframe or array_like (n, d), private
+        As in :func:`to_matrix`; an array may also hold objects, strings or times.
+    names : tuple of str
+        The d public names of the columns.
+
+    Raises
+    ------
+    InputError
+        If a column is absent, a name occurs twice, there are no rows, or the array has another width or is not
+        two-dimensional.
+    """
+
+    def __init__(self, table: Any, names: tuple[str, ...]) -> None:
+        self._names = names
+        frame = _frame(table)
+        self._frame: nw.DataFrame | None = frame if isinstance(frame, nw.DataFrame) else None
+        if self._frame is not None:
+            # Once: each look at it makes it anew, for all columns.
+            self._schema = dict(self._frame.schema)
+            absent = [name for name in names if name not in self._schema]
+            if absent:
+                raise InputError(f"the table lacks the column(s) {', '.join(map(repr, absent))} that the schema names")
+            self.n = len(self._frame)
+        else:
+            self._array = _plain_array(table, len(names))
+            self.n = len(self._array)
+        _check_rows(self.n)
+
+    def __repr__(self) -> str:
+        return f"Columns(n={self.n}, d={len(self._names)}, values hidden)"
+
+    def numbers(self, j: int) -> Matrix:
+        """Return column j as floats (n,), NaN where missing, or raise an InputError if it is not numeric."""
+        name = self._names[j]
+        if self._frame is None:
+            values = self._array[:, j]
+            kind = values.dtype.kind
+            if kind in "biuf":
+                return values.astype(np.float64)
+            found = numbers_of_objects(values) if kind == "O" else None
+            if found is None:
+                raise InputError(f"column {name!r} must be numeric; its type is {values.dtype.name}")
+            return found
+        dtype = self._schema[name]
+        found = None
+        with _no_quotes(name, dtype):
+            if dtype.is_decimal():
+                found = self._frame[name].cast(nw.Float64).to_numpy()
+            elif dtype.is_numeric() or dtype == nw.Boolean:
+                found = _to_floats(self._frame[name])
+            elif dtype == nw.Object:
+                found = numbers_of_objects(self._frame[name].to_numpy())
+        if found is None:
+            # The name alone: a categorical type's description lists its categories.
+            raise InputError(f"column {name!r} must be numeric; its type is {type(dtype).__name__}")
+        return found.astype(np.float64, copy=False)
+
+    def distinct(self, j: int) -> tuple[list[Any], NDArray[np.int64]]:
+        """Return different values of column j, and for each row which of them it has, or -1 where missing.
+
+        A value among the different ones may be missing as well (:func:`trigmech.values.is_missing`), or occur twice.
+        """
+        name = self._names[j]
+        if self._frame is None:
+            with _no_quotes(name, None):
+                return distinct_objects(self._array[:, j])
+        dtype = self._schema[name]
+        with _no_quotes(name, dtype):
+            series = self._frame[name]
+            if dtype == nw.Object:
+                return distinct_objects(series.to_numpy())
+            native = series.to_native()
+            if hasattr(native, "factorize"):  # pandas and what is like it
+                codes, values = native.factorize()
+                return values.tolist(), np.asarray(codes, dtype=np.int64)
+            return distinct_arrow(series.to_arrow())
+
+    def times(self, j: int) -> Matrix:
+        """Return the times of column j as whole seconds (n,) since 1970 in UTC, NaN where missing.
+
+        Times without a zone are taken as they are; text must be in ISO form. An InputError is raised for other types.
+        """
+        name = self._names[j]
+        if self._frame is None and self._array.dtype.kind == "M":
+            return seconds_of_array(self._array[:, j])
+        if self._frame is not None:
+            dtype = self._schema[name]
+            with _no_quotes(name, dtype):
+                series = self._frame[name]
+                if dtype == nw.Unknown and str(getattr(series.to_native(), "type", "")).startswith("date64"):
+                    series = series.cast(nw.Date)
+                    dtype = nw.Date()
+                if dtype in (nw.Datetime, nw.Date):
+                    milliseconds = series.dt.timestamp("ms").cast(nw.Float64).to_numpy()
+                    return np.floor(milliseconds.astype(np.float64, copy=False) / 1000.0)
+        values, codes = self.distinct(j)
+        seconds = [math.nan if is_missing(value) else seconds_of(value) for value in values]
+        if None in seconds:
+            raise InputError(f"column {name!r} must hold dates or times, or text in ISO form such as 2020-12-31")
+        return np.array([*seconds, math.nan], dtype=np.float64)[codes]
+
+
+def library_of(table: Any) -> str | None:
+    """Return the name of the library that a dataframe belongs to, or None for an array: nothing of the table."""
+    frame = _frame(table)
+    return str(frame.implementation.value) if isinstance(frame, nw.DataFrame) else None
+
+
+def column_names(table: Any) -> tuple[str, ...] | None:
+    """Return the names of a dataframe's columns, or None for an array."""
+    frame = _frame(table)
+    return tuple(frame.columns) if isinstance(frame, nw.DataFrame) else None
+
+
+def like(library: Any, names: tuple[str, ...], columns: Matrix | Sequence[NDArray]) -> Any:
+    """Return columns as a dataframe of the library with the given name, or as an array for None.
+
+    Parameters
+    ----------
+    library : str or None
+        As :func:`library_of` gives it.
+    names : tuple of str
+    columns : ndarray (n, d) or sequence of d arrays (n,), which may be masked
+        Masked entries become missing: integers and booleans of pandas get its nullable types.
+
+    Returns
+    -------
+    dataframe or ndarray (n, d)
+        An array is of floats if all columns are numbers, NaN where missing, and else of objects, None where missing.
+    """
+    if library is None:
+        if isinstance(columns, np.ndarray):
+            return columns
+        if all(column.dtype.kind in "iuf" for column in columns):
+            return np.column_stack([_filled(column.astype(np.float64)) for column in columns])
+        objects = np.empty((len(columns[0]), len(columns)), dtype=object)
+        for j, column in enumerate(columns):
+            # Of times of seconds and days the objects are Python's times and dates.
+            objects[:, j] = column.astype(object)
+            objects[np.ma.getmaskarray(column), j] = None
+        return objects
+    if isinstance(columns, np.ndarray):
+        columns = list(columns.T)
+    if library == "pandas":
+        import pandas
+
+        return pandas.DataFrame({name: _for_pandas(column) for name, column in zip(names, columns, strict=True)})
+    if library in ("polars", "pyarrow"):
+        import pyarrow
+
+        arrow = pyarrow.table([to_arrow(column) for column in columns], names=list(names))
+        return arrow if library == "pyarrow" else nw.from_arrow(arrow, backend=library).to_native()
+    return nw.from_dict({name: _filled(column) for name, column in zip(names, columns, strict=True)},
+                        backend=library).to_native()
+
+
+def to_arrow(column: NDArray) -> Any:
+    """Return an array, which may be masked, as a pyarrow array; objects are strings."""
+    import pyarrow
+
+    mask = np.ma.getmaskarray(column) if isinstance(column, np.ma.MaskedArray) else None
+    kind = {"type": pyarrow.string()} if column.dtype.kind == "O" else {}
+    return pyarrow.array(np.ascontiguousarray(np.ma.getdata(column)), mask=mask, **kind)
+
+
+def _for_pandas(column: NDArray) -> Any:
+    import pandas
+
+    if isinstance(column, np.ma.MaskedArray) and column.dtype.kind in "ib":
+        kind = pandas.arrays.IntegerArray if column.dtype.kind == "i" else pandas.arrays.BooleanArray
+        return kind(np.array(column.data), np.array(np.ma.getmaskarray(column)))
+    values = _filled(column)
+    if values.dtype.kind == "O":
+        # The type that this version of pandas has for text, even if all of it is missing.
+        return pandas.Series(values, dtype=pandas.Series(["text"]).dtype)
+    # pandas has no days; of its units seconds are nearest.
+    return values.astype("datetime64[s]") if values.dtype.kind == "M" else values
+
+
+def _filled(column: NDArray) -> NDArray:
+    """Return a column with NaN, NaT or None where it is masked; integers and booleans become objects then."""
+    if not isinstance(column, np.ma.MaskedArray):
+        return column
+    if column.dtype.kind == "f":
+        return column.filled(np.nan)
+    if column.dtype.kind == "M":
+        return column.filled(np.datetime64("NaT"))
+    values = np.array(column.data, dtype=object)
+    values[np.ma.getmaskarray(column)] = None
+    return values
+
+
+def _check_rows(n: int) -> None:
+    if n == 0:
+        raise InputError("the table must have at least one row; it has none")
 
 
 def _frame(table: Any) -> Any:
@@ -98,14 +300,44 @@ def _frame(table: Any) -> Any:
         raise InputError("the table's column names must be distinct") from None
 
 
-def library_of(table: Any) -> str | None:
-    """Return the name of the library that a dataframe belongs to, or None for an array: nothing of the table."""
-    frame = _frame(table)
-    return str(frame.implementation.value) if isinstance(frame, nw.DataFrame) else None
+def _plain_array(table: Any, d: int) -> NDArray:
+    """Return an array_like as an array (n, d) whose entries keep their types."""
+    if not isinstance(table, np.ndarray):
+        try:
+            # Without the type, numpy would write the numbers of a mixed list as text.
+            table = np.array(table, dtype=object)
+        except (TypeError, ValueError):
+            raise InputError(f"the table must be an array of shape (n, {d}); its rows differ in length") from None
+    if isinstance(table, np.ma.MaskedArray):
+        raise InputError("the table is a masked array; fill it or leave the masked rows out first")
+    if table.dtype.kind not in "biufOUM":
+        raise InputError(f"the table must be a dataframe or an array of numbers, text, times or objects; its type is "
+                         f"{table.dtype.name}")
+    if table.ndim != 2 or table.shape[1] != d:
+        raise InputError(f"the table must be an array of shape (n, {d}); its shape is {table.shape}")
+    return table
 
 
-def like(library: Any, names: tuple[str, ...], matrix: Matrix) -> Any:
-    """Return a matrix as a dataframe of the library with the given name, or as it is for None."""
-    if library is None:
-        return matrix
-    return nw.from_dict({name: matrix[:, j] for j, name in enumerate(names)}, backend=library).to_native()
+@contextmanager
+def _no_quotes(name: str, dtype: Any) -> Iterator[None]:
+    """Turn any error of a library, which could quote an entry, into one that names the column and its type alone."""
+    try:
+        yield
+    except (InputError, MemoryError):
+        raise
+    except Exception:
+        kind = "object" if dtype is None else type(dtype).__name__
+        raise InputError(f"column {name!r} cannot be read; its type is {kind}") from None
+
+
+def _to_floats(series: nw.Series) -> NDArray:
+    """Return a series of numbers or booleans as floats, NaN where missing."""
+    if series.implementation.is_pyarrow():
+        import pyarrow
+
+        # Unsafe only in that integers beyond 2^53 are rounded, as everywhere else.
+        return series.to_native().cast(pyarrow.float64(), safe=False).to_numpy()
+    if series.implementation.is_pandas_like():
+        # Not by a cast: those of types backed by Arrow refuse integers beyond 2^53.
+        return series.to_native().to_numpy(dtype=np.float64, na_value=np.nan)
+    return series.cast(nw.Float64).to_numpy()

@@ -1,0 +1,604 @@
+"""Lower bounds of epsilon by experiment: two neighbouring tables, and whether their releases can be told apart.
+
+Of two tables that differ in one row, chosen to attain the sensitivities where they can be attained, the door releases
+each many times. Half of the runs choose an event: a threshold on the log-likelihood ratio of all that was drawn, or
+that a number comes up again. The other half count it. For the Clopper-Pearson bounds p on its probability from below
+and q on the neighbour's from above, epsilon is at least log((p - delta) / q), with the stated confidence. A bound above
+what the ledger proves refutes the mechanism: faults that were planted must be refuted, and nothing else. The fit comes
+after the door and is left out.
+"""
+
+import csv
+import math
+import time
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, replace
+from itertools import product
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+import trigmech as tm
+from experiments.cells import code_fingerprint, key_of, run_cells
+from experiments.tables import _write_csv, _write_markdown
+from trigmech.accounting import gaussian_mu
+from trigmech.basis import ChebyshevBasis
+from trigmech.budget import Charge, Law, Norm
+from trigmech.calibration import UPWARD, Calibration, Plan, plan, published_rho
+from trigmech.ledger import Ledger
+from trigmech.moments import measure
+from trigmech.noise import Noise, SimulatedNoise, SystemNoise, lattice_step
+from trigmech.release import release, release_moments
+
+Array = NDArray[np.float64]
+Runs = tuple[Array, Array]
+
+CONFIDENCE = 0.999
+SEED = 2014
+DELTA = 1e-3
+# Coordinates of the row that is replaced. From 1, T_1 and T_2 together move most at -1/4.
+PLACES = {1: (-1.0, -0.5, -0.25, 0.0, 0.25, 0.5, 1.0), 2: (-1.0, -0.25, 0.0, 1.0)}
+BATCH = 10_000
+
+
+class Step(NamedTuple):
+    """One call for noise: to what it was added, and what came back; both flat."""
+
+    law: str
+    values: Array
+    scale: float
+    output: Array
+
+
+class _Calls:
+    """The calls of a noise as one."""
+
+    simulated = True
+
+    def laplace(self, values: Array, scale: float) -> Array:
+        return self.call("laplace", values, scale)
+
+    def gaussian(self, values: Array, scale: float) -> Array:
+        return self.call("gaussian", values, scale)
+
+    def linf(self, values: Array, scale: float) -> Array:
+        return self.call("linf", values, scale)
+
+    def loss(self, law: str, scale: float, sensitivity: float) -> float:
+        return math.inf
+
+    def call(self, law: str, values: Array, scale: float) -> Array:
+        raise NotImplementedError
+
+
+class Same(_Calls):
+    """The same number everywhere."""
+
+    def __init__(self, offset: float) -> None:
+        self.offset = offset
+
+    def call(self, law: str, values: Array, scale: float) -> Array:
+        return values + self.offset
+
+
+class Replay(_Calls):
+    """The outputs of another run, whatever the values."""
+
+    def __init__(self, outputs: Array) -> None:
+        self.outputs, self.at = outputs, 0
+
+    def call(self, law: str, values: Array, scale: float) -> Array:
+        self.at += values.size
+        return self.outputs[self.at - values.size : self.at].reshape(values.shape).copy()
+
+
+class Scaled(_Calls):
+    """The planted fault of noise that is too small."""
+
+    def __init__(self, noise: Noise, factor: float) -> None:
+        self.noise, self.factor = noise, factor
+
+    def call(self, law: str, values: Array, scale: float) -> Array:
+        return cast(Array, getattr(self.noise, law)(values, self.factor * scale))
+
+
+class Listener(_Calls):
+    """What another noise draws, which it remembers."""
+
+    def __init__(self, noise: Noise) -> None:
+        self.noise, self.simulated, self.steps = noise, noise.simulated, list[Step]()
+
+    def loss(self, law: str, scale: float, sensitivity: float) -> float:
+        return self.noise.loss(law, scale, sensitivity)
+
+    def call(self, law: str, values: Array, scale: float) -> Array:
+        output = cast(Array, getattr(self.noise, law)(values, scale))
+        # Copies: the door goes on to calculate in the same array.
+        self.steps.append(Step(law, values.flatten(), scale, output.flatten()))
+        return output
+
+
+class Batches(_Calls):
+    """Another noise, called for many runs at once where its entries are independent (Laplace, Gaussian).
+
+    Values that come a second time are noised as so many copies of them in one call, and handed out run by run: the same
+    code as for one vector, without its cost of some 200 microseconds a call.
+    """
+
+    def __init__(self, noise: Noise, size: int = BATCH) -> None:
+        self.noise, self.size, self.simulated = noise, size, noise.simulated
+        self.rows: dict[Hashable, list[Array]] = {}
+        self.losses: dict[Hashable, float] = {}
+
+    def loss(self, law: str, scale: float, sensitivity: float) -> float:
+        key = (law, scale, sensitivity)
+        if key not in self.losses:
+            self.losses[key] = self.noise.loss(law, scale, sensitivity)
+        return self.losses[key]
+
+    def call(self, law: str, values: Array, scale: float) -> Array:
+        draw, key = getattr(self.noise, law), (law, scale, values.tobytes())
+        if law == "linf" or key not in self.rows:
+            self.rows[key] = []
+            return cast(Array, draw(values, scale))
+        if not self.rows[key]:
+            self.rows[key] = list(draw(np.tile(values, (self.size,) + (1,) * values.ndim), scale))
+        return self.rows[key].pop()
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """What is released, of which two inputs.
+
+    Parameters
+    ----------
+    mechanism : str
+    calibration : {"published", "rigorous"}
+    n, d : int
+        Of the tables.
+    budget : Budget
+        What the mechanism was asked for; with "published", the thesis's claim.
+    inputs : tuple of two
+        What the door is given of the two tables.
+    draw : callable
+        From an input, a noise and a ledger: through the door once.
+    fault : str
+        What was planted; empty for nothing.
+    spoil : callable, optional
+        From a noise to a faulty one, for each run.
+    """
+
+    mechanism: str
+    calibration: Calibration
+    n: int
+    d: int
+    budget: tm.Budget
+    inputs: tuple[Any, Any]
+    draw: Callable[[Any, Noise, Ledger], object]
+    fault: str = ""
+    spoil: Callable[[Noise], Noise] | None = None
+
+    def ledger(self) -> Ledger:
+        """Return the ledger of one run."""
+        ledger = Ledger(self.budget, enforced=self.calibration == "rigorous")
+        self.draw(self.inputs[0], Same(0.0), ledger)
+        return ledger
+
+    def heard(self, which: int, noise: Noise) -> list[Step]:
+        """Return the steps of one run, of the first (0) or second (1) input."""
+        listener = Listener(noise)
+        self.draw(self.inputs[which], listener, Ledger(self.budget, enforced=False))
+        return listener.steps
+
+
+# What is told apart
+
+
+def runs_of(subject: Subject, which: int, noise: Noise, count: int) -> Runs:
+    """Return for each run of one of the inputs the log-likelihood ratio of the first input to the second, and the first
+    number that was drawn.
+
+    Notes
+    -----
+    The ratio is of all outputs of the noise, by the law and scale that the door asked for. The other input's values are
+    those that the door asks noise for when it is given the same outputs.
+    """
+    first = subject.heard(which, Same(0.0))
+    ends = np.cumsum([step.values.size for step in first])
+    steps = [(step.law, slice(end - step.values.size, end)) for step, end in zip(first, ends, strict=True)]
+    outputs, own, other = np.empty((3, count, int(ends[-1])))
+    scales = np.empty((count, len(steps)))
+    follows = adaptive(subject)
+    if not follows:
+        other[:] = _values(subject.heard(1 - which, Same(0.0)))
+    for i in range(count):
+        found = subject.heard(which, subject.spoil(noise) if subject.spoil else noise)
+        for j, (step, (_, part)) in enumerate(zip(found, steps, strict=True)):
+            outputs[i, part], own[i, part], scales[i, j] = step.output, step.values, step.scale
+        if follows:
+            other[i] = _values(subject.heard(1 - which, Replay(outputs[i])))
+    ratio = np.zeros(count)
+    for j, (law, part) in enumerate(steps):
+        near, far = (_exponent(law, outputs[:, part] - values[:, part], scales[:, j]) for values in (own, other))
+        ratio += far - near
+    # Ratios that differ by rounding errors alone are one.
+    return np.round(ratio if which == 0 else -ratio, 9), outputs[:, 0]
+
+
+def adaptive(subject: Subject) -> bool:
+    """Return whether the values that are noised depend on what was drawn before."""
+    return any(not np.array_equal(_values(subject.heard(which, Same(0.0))), _values(subject.heard(which, Same(offset))))
+               for which in (0, 1) for offset in (-3.3, 0.7))
+
+
+def _values(steps: list[Step]) -> Array:
+    return np.concatenate([step.values for step in steps])
+
+
+def _exponent(law: str, away: Array, scale: Array) -> Array:
+    """Return minus the logarithm of the density, up to a constant."""
+    if law == "gaussian":
+        return np.asarray(np.square(away).sum(axis=1) / (2.0 * scale**2))
+    size = np.abs(away)
+    return np.asarray((size.max(axis=1) if law == "linf" else size.sum(axis=1)) / scale)
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A lower bound of epsilon, and how often its event came up in the halves that did not choose it: `share` for the
+    input that it favours, `other` for its neighbour."""
+
+    epsilon: float
+    share: float
+    other: float
+
+
+def lower_bound(first: Runs, second: Runs, delta: float, confidence: float = CONFIDENCE) -> Bound:
+    """Return a lower bound of epsilon at delta from as many runs of two inputs, each a ratio and a number."""
+    half = len(first[0]) // 2
+    best, chosen = -math.inf, (np.empty(0), np.empty(0), 0.0)
+    for (ratio, number), (other_ratio, other_number), sign in ((first, second, 1.0), (second, first, -1.0)):
+        values, counts = np.unique(number[:half], return_counts=True)
+        again = values[counts.argmax()]
+        for a, b in ((sign * ratio, sign * other_ratio), (1.0 * (number == again), 1.0 * (other_number == again))):
+            levels = np.geomspace(20.0 / half, 0.5, 60).clip(max=1.0)
+            thresholds = np.unique(np.quantile(np.concatenate([a[:half], b[:half]]), [*levels, *(1.0 - levels)]))
+            hits, others = (half - np.searchsorted(np.sort(part[:half]), thresholds) for part in (a, b))
+            bounds = _bounds(hits, others, half, delta, confidence)
+            if bounds.max() > best:
+                best, chosen = bounds.max(), (a, b, thresholds[bounds.argmax()])
+    a, b = (part[half:] >= chosen[2] for part in chosen[:2])
+    bound = _bounds(a.sum(), b.sum(), len(a), delta, confidence)
+    return Bound(max(0.0, float(bound)), float(a.mean()), float(b.mean()))
+
+
+def _bounds(hits: Any, others: Any, count: int, delta: float, confidence: float) -> Array:
+    """Return log((p - delta) / q) by Clopper and Pearson, p and q each with half of the error; at least -1."""
+    error = (1.0 - confidence) / 2.0
+    p = np.where(hits > 0, stats.beta.ppf(error, np.maximum(hits, 1), count - hits + 1), 0.0)
+    q = _upper(others, count, error)
+    return np.asarray(np.log(np.maximum((p - delta) / q, math.exp(-1.0))))
+
+
+def _upper(hits: Any, count: int, error: float) -> Array:
+    return np.where(hits < count, stats.beta.isf(error, hits + 1, np.maximum(count - hits, 1)), 1.0)
+
+
+def false_alarm(other: float, count: int, epsilon: float, delta: float, confidence: float = CONFIDENCE) -> float:
+    """Return the probability that an event is counted as a refutation of (epsilon, delta) that just attains it.
+
+    Parameters
+    ----------
+    other : float
+        The neighbour's probability of the event; the event's own is then exp(epsilon) other + delta.
+    count : int
+        Runs that count, of each input.
+    epsilon, delta, confidence : float
+
+    Notes
+    -----
+    From the binomial laws of both counts. It lies far below 1 - confidence, because both bounds have to fail; a
+    mechanism with any slack is refuted less often still.
+    """
+    error = (1.0 - confidence) / 2.0
+    law = stats.binom(count, other)
+    counts = np.arange(int(law.ppf(1e-15)), int(law.isf(1e-15)) + 1)
+    needed = np.minimum(1.0, delta + math.exp(epsilon) * _upper(counts, count, error))
+    # The lower bound of a count is above `needed` if there as much or more has a probability below `error`.
+    alarms = stats.binom.sf(stats.binom.isf(error, count, needed), count, min(1.0, math.exp(epsilon) * other + delta))
+    return float(law.pmf(counts) @ alarms)
+
+
+# What is audited
+
+
+def worst(subject: Callable[[Array], Subject], n: int, d: int) -> Subject:
+    """Return a subject at the two tables, of rows at a corner and one row that is replaced, that differ most."""
+    def score(found: Subject) -> tuple[float, int]:
+        loss, moving = 0.0, 0
+        ones = found.heard(0, Same(0.0))
+        outputs = np.concatenate([step.output for step in ones])
+        for one, two in zip(ones, found.heard(1, Replay(outputs)), strict=True):
+            moved = np.abs(one.values - two.values) / one.scale
+            pure = moved.max(initial=0.0) if one.law == "linf" else moved.sum()
+            loss += float(pure if found.budget.delta == 0 else np.square(moved).sum())
+            moving += int((moved > 1e-9).sum()) * (1 if one.law == "linf" else -1)
+        # Of equal losses that one which more runs show.
+        return round(loss, 9), moving
+
+    pairs = []
+    for x, y in product(product(PLACES[d], repeat=d), repeat=2):
+        if x != y:
+            tables = np.ones((2, n, d))
+            tables[:, 0] = x, y
+            pairs.append(subject(tables))
+    return max(pairs, key=score)
+
+
+def thesis(mechanism: str, calibration: Calibration, n: int, d: int, size: int, rank: int = 0, iterations: int = 0,
+           alter: Callable[[Plan], Plan] | None = None) -> Subject:
+    """Return one of the thesis's mechanisms at epsilon = 1: `size` is t, or R with axes; `alter` spoils its plan."""
+    approximate = mechanism.endswith("II")
+    budget = tm.Budget(1.0, DELTA if approximate else 0.0)
+    basis = ChebyshevBasis.graded(d, size) if rank else ChebyshevBasis.tensor(d, size)
+    charges = plan(basis, n, budget, calibration, approximate, rank, iterations)
+    charges = alter(charges) if alter else charges
+    rng = np.random.default_rng(SEED)
+    beginning = rng.bit_generator.state
+
+    def draw(moments: Any, noise: Noise, ledger: Ledger) -> object:
+        # One public start of the iteration, as if its seed were known.
+        rng.bit_generator.state = beginning
+        return release(moments, basis, charges, calibration, ledger, noise, rng, rank, iterations)
+
+    name = f"{mechanism}, R = {size}, k = {rank}, L = {iterations}" if rank else f"{mechanism}, t = {size}"
+    return worst(lambda tables: Subject(name, calibration, n, d, budget, _pair(
+        measure(table, basis, covariance=rank > 0) for table in tables), draw), n, d)
+
+
+def own(name: str, mechanism: tm.MomentMechanism, n: int, d: int, delta: float) -> Subject:
+    """Return the package's mechanism at epsilon = 1."""
+    budget = tm.Budget(1.0, delta)
+    design = mechanism.design(n, d, budget)
+
+    def draw(moments: Any, noise: Noise, ledger: Ledger) -> object:
+        return release_moments(moments, design.features, design.blocks, ledger, noise)
+
+    return worst(lambda tables: Subject(name, "rigorous", n, d, budget, _pair(
+        measure(table, design.features) for table in tables), draw), n, d)
+
+
+def alone(law: Law, norm: Norm, size: int) -> Subject:
+    """Return a sampler alone, on a vector that moves as much as is charged: in one entry, or for linf in all."""
+    budget = tm.Budget(1.0, DELTA if law == "gaussian" else 0.0)
+    moved = np.full(size, 0.3) if law == "linf" else 0.3 * np.eye(1, size)[0]
+    scale = 0.3 * UPWARD / (gaussian_mu(budget) if law == "gaussian" else 1.0 - 2.0**-39)
+    charge = Charge("sampler", law, scale, 0.3 + (lattice_step(scale) if law == "linf" else 0.0), norm, 1, "here")
+
+    def draw(values: Any, noise: Noise, ledger: Ledger) -> object:
+        ledger.charge(charge)
+        return getattr(noise, law)(values, scale)
+
+    return Subject(f"{law} sampler, K = {size}", "rigorous", 1, size, budget, (np.zeros(size), moved), draw)
+
+
+def _pair(moments: Any) -> tuple[Any, Any]:
+    first, second = moments
+    return first, second
+
+
+def halved_sensitivity(charges: Plan) -> Plan:
+    """Plant the fault of the thesis's proofs: that a mean of numbers in [-1, 1] moves by 1/n."""
+    means = charges.means
+    return replace(charges, means=replace(means, scale=means.scale / 2.0, sensitivity=means.sensitivity / 2.0))
+
+
+def local_sensitivity(n: int, share: float) -> Callable[[Plan], Plan]:
+    """Plant the fault of algorithms 6 and 7, for d = 1: noise for the variance as if it moved by no more than the
+    thesis's rho at the *noisy* mean; without the factors by which the printed scale is too large.
+
+    The mean has the given share of epsilon, the variance the rest.
+    """
+    def axes(norm: float) -> Charge:
+        moved = published_rho(1, n, norm)
+        return Charge("axes", "laplace", moved / (1.0 - share), moved, "L1", 1, "none")
+
+    mean = Charge("mean", "laplace", 2.0 / n / share, 2.0 / n, "L1", 1, "here")
+    return lambda charges: replace(charges, mean=mean, axes=axes)
+
+
+def _simple(fault: str = "", spoil: Callable[[Noise], Noise] | None = None, mechanism: str = "TrigI",
+            alter: Callable[[Plan], Plan] | None = None) -> Subject:
+    """One mean of T_1, which opposite corners move by all that is charged."""
+    return replace(thesis(mechanism, "rigorous", 2, 1, 2, alter=alter), fault=fault, spoil=spoil)
+
+
+def _blocks(fault: str = "", spoil: Callable[[Noise], Noise] | None = None) -> Subject:
+    subject = own("MomentMechanism, one block of linf", tm.MomentMechanism(), 2, 2, 0.0)
+    return replace(subject, fault=fault, spoil=spoil)
+
+
+def _local(n: int, share: float) -> Subject:
+    subject = thesis("ImprovedTrigI", "published", n, 1, 1, 1, 1, local_sensitivity(n, share))
+    return replace(subject, fault="variance noised by its movement at the noisy mean")
+
+
+SQRT2 = "scale / √2"
+SUBJECTS: dict[str, Callable[[], Subject]] = {
+    "laplace": lambda: alone("laplace", "L1", 1),
+    "gaussian": lambda: alone("gaussian", "L2", 1),
+    "linf": lambda: alone("linf", "Linf", 1),
+    "linf of 3": lambda: alone("linf", "Linf", 3),
+    "TrigI": _simple,
+    "TrigI, d = 2": lambda: thesis("TrigI", "rigorous", 3, 2, 2),
+    "TrigI, t = 3": lambda: thesis("TrigI", "rigorous", 2, 1, 3),
+    "TrigI, published": lambda: thesis("TrigI", "published", 2, 1, 2),
+    "TrigI, t = 3, published": lambda: thesis("TrigI", "published", 2, 1, 3),
+    "TrigII": lambda: _simple(mechanism="TrigII"),
+    "TrigII, published": lambda: thesis("TrigII", "published", 2, 1, 2),
+    "ImprovedTrigI": lambda: thesis("ImprovedTrigI", "rigorous", 3, 1, 3, 1, 1),
+    "ImprovedTrigI, L = 2": lambda: thesis("ImprovedTrigI", "rigorous", 3, 1, 2, 1, 2),
+    "ImprovedTrigI, published": lambda: thesis("ImprovedTrigI", "published", 5, 1, 3, 1, 1),
+    "ImprovedTrigII": lambda: thesis("ImprovedTrigII", "rigorous", 3, 2, 5, 2, 1),
+    "ImprovedTrigII, published": lambda: thesis("ImprovedTrigII", "published", 5, 1, 3, 1, 1),
+    "own, gaussian": lambda: own("MomentMechanism, Gaussian", tm.MomentMechanism(), 2, 1, DELTA),
+    "own, gaussian, d = 2": lambda: own("MomentMechanism, Gaussian", tm.MomentMechanism(degree=2), 3, 2, DELTA),
+    "own, laplace": lambda: own("MomentMechanism, Laplace", tm.MomentMechanism(degree=2, weighted=False), 2, 1, 0.0),
+    "own, linf": _blocks,
+    "own, blocks": lambda: own("MomentMechanism, two blocks of linf",
+                               tm.MomentMechanism(degree=2, workload=tm.workload.SecondMoments(1)), 2, 1, 0.0),
+    "minimax": lambda: own("minimax(1), Gaussian", tm.minimax(1), 2, 1, DELTA),
+    "minimax, pure": lambda: own("minimax(1), Laplace", tm.minimax(1), 2, 1, 0.0),
+}
+FAULTS: dict[str, Callable[[], Subject]] = {
+    "halved, laplace": lambda: _simple("noise halved", lambda noise: Scaled(noise, 0.5)),
+    "halved, gaussian": lambda: _simple("noise halved", lambda noise: Scaled(noise, 0.5), "TrigII"),
+    "halved, linf": lambda: _blocks("noise halved", lambda noise: Scaled(noise, 0.5)),
+    "sensitivity": lambda: _simple("sensitivity halved", alter=halved_sensitivity),
+    "seed": lambda: _simple("constant seed", lambda _: SimulatedNoise(np.random.default_rng(SEED))),
+    "sqrt 2, laplace": lambda: _simple(SQRT2, lambda noise: Scaled(noise, 0.5**0.5)),
+    "sqrt 2, linf": lambda: _blocks(SQRT2, lambda noise: Scaled(noise, 0.5**0.5)),
+    "noisy mean, n = 5": lambda: _local(5, 0.2),
+    "noisy mean, n = 20": lambda: _local(20, 0.1),
+}
+
+# The experiment
+
+# Runs of each of the two tables. The axes and the hardened noise, above all linf's, take longer.
+SIMULATED, WITH_AXES, HARDENED, HARDENED_SLOW, PLANTED = 200_000, 100_000, 50_000, 20_000, 100_000
+# As many as it takes to tell the 1.04 of the thesis's scale at t = 3 from the 1 that it claims.
+MORE = {"TrigI, t = 3, published": 1_000_000}
+
+
+@dataclass(frozen=True)
+class Audit:
+    """Runs of one subject.
+
+    Parameters
+    ----------
+    subject : str
+        A key of `SUBJECTS` or `FAULTS`.
+    sampler : {"simulated", "OpenDP"}
+    count : int
+        Runs of each of the two inputs.
+    """
+
+    subject: str
+    sampler: str
+    count: int
+
+    def key(self) -> str:
+        """Return the name of the cache file."""
+        return key_of(self, "audit", code_fingerprint(("release", "planner", "smooth"), ("audit",)))
+
+    @property
+    def shares(self) -> Hashable:
+        """Nothing worth sharing."""
+        return None
+
+    def compute(self, confidence: float = CONFIDENCE) -> dict[str, Any]:
+        """Return a line of the table; "seconds" are of the processor."""
+        started = time.process_time()
+        subject = {**SUBJECTS, **FAULTS}[self.subject]()
+        ledger, delta, found = subject.ledger(), subject.budget.delta, []
+        for which in (0, 1):
+            rng = np.random.default_rng([SEED, which, *self.subject.encode()])
+            noise = Batches(SystemNoise(), min(BATCH, self.count)) if self.sampler == "OpenDP" else SimulatedNoise(rng)
+            found.append(runs_of(subject, which, noise, self.count))
+        bound, proved = lower_bound(found[0], found[1], delta, confidence), ledger.proved_epsilon
+        alarm = false_alarm(max(bound.other, 1.0 / self.count), self.count - self.count // 2, proved, delta, confidence)
+        return {"mechanism": subject.mechanism, "calibration": subject.calibration, "fault": subject.fault,
+                "sampler": self.sampler, "n": subject.n, "d": subject.d, "delta": delta,
+                "claimed": subject.budget.epsilon, "proved": proved, "bound": bound.epsilon, "share": bound.share,
+                "other": bound.other, "runs": self.count, "seconds": time.process_time() - started,
+                "refuted": bound.epsilon > proved, "false_alarm": alarm}
+
+
+def audit(jobs: int, quick: bool) -> Path:
+    """Write results/audit.csv and .md.
+
+    Parameters
+    ----------
+    jobs : int
+        Processes.
+    quick : bool
+        A tenth of the runs.
+    """
+    part = 10 if quick else 1
+    cells = []
+    for name in SUBJECTS:
+        axes, linf = name.startswith("Improved"), "linf" in name or "blocks" in name
+        many = MORE.get(name, WITH_AXES if axes else SIMULATED)
+        cells += [Audit(name, "simulated", many // part),
+                  Audit(name, "OpenDP", (HARDENED_SLOW if axes or linf else HARDENED) // part)]
+    cells += [Audit(name, "simulated", PLANTED // part) for name in FAULTS]
+    results = dict(run_cells(cells, jobs, "audit"))
+    rows = [results[cell] for cell in cells]
+    suffix = "_quick" if quick else ""
+    _write_csv("audit" + suffix, [{key: f"{value:.6g}" if isinstance(value, float) else value
+                                   for key, value in row.items()} for row in rows])
+    return _write_markdown("audit" + suffix, report(rows))
+
+
+def report(rows: list[dict[str, Any]]) -> list[str]:
+    """Return the Markdown, from the lines of the CSV file."""
+    correct, faults = ([row for row in rows if bool(row["fault"]) == planted] for planted in (False, True))
+    refuted, caught = sum(row["refuted"] for row in correct), sum(row["refuted"] for row in faults)
+    beyond = [row for row in correct if row["calibration"] == "published" and row["bound"] > row["claimed"]]
+    lines = ["# Lower bounds of ε by experiment", "",
+             f"Releases of two neighbouring tables, and how well they are told apart; each bound holds with "
+             f"{CONFIDENCE:.1%} confidence. Half of the runs choose an event, the other half count it.", "",
+             f"- {refuted} of {len(correct)} audits of correct mechanisms refute what the ledger proves.",
+             f"- {caught} of {len(faults)} planted faults are refuted.",
+             f"- False alarms: at most {len(correct)} × {1.0 - CONFIDENCE:.1%} = "
+             f"{len(correct) * (1.0 - CONFIDENCE):.1%} for the family of all correct ones by the confidence alone. As "
+             "both bounds of a ratio have to fail, it is less: for events that just attain the proved ε, at the shares "
+             f"that were seen, {sum(row['false_alarm'] for row in correct):.1g} in all.",
+             f"- Time: {sum(row['seconds'] for row in rows):.0f} seconds of one processor.", "",
+             "*bound*: of ε, from below. *proved*: by the ledger. *claimed*: by the thesis, of its own scales; ✗ if "
+             "the bound is above it. *shares*: how often the event came up, of either table. *runs*: of each.", "",
+             "| mechanism | calibration | noise | n × d | δ | claimed | proved | bound | shares | runs | seconds |",
+             "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |"]
+    for row in correct:
+        claimed = f"{row['claimed']:g}{' ✗' if row in beyond else ''}" if row["calibration"] == "published" else ""
+        lines.append(f"| {row['mechanism']} | {row['calibration']} | {row['sampler']} | {row['n']} × {row['d']} | "
+                     f"{row['delta']:g} | {claimed} | {_outcome(row)}")
+    lines += ["", "## Planted faults", "", "With simulated noise. *proved* is what the ledger would say.", "",
+              "| fault | mechanism | n × d | δ | proved | bound | shares | runs | seconds |",
+              "| --- | --- | --- | --- | --- | --- | --- | --- | --- |"]
+    for row in faults:
+        lines.append(f"| {row['fault']} | {row['mechanism']} | {row['n']} × {row['d']} | {row['delta']:g} | "
+                     f"{_outcome(row)}")
+    return [*lines, "", "## What the bounds can show", "",
+            "The sensitivity is attained, so that ε itself is what the bounds approach with more runs, by the "
+            "samplers, by TrigI (t = 2 at opposite corners, where the mean of T_1 moves by 2/n; t = 3 at 1 and -1/4), "
+            "by TrigII, and by MomentMechanism with one column or with linf noise. There a scale that is √2 too small "
+            "shows, and the planted faults are in these.", "",
+            "It is not attained by ImprovedTrigI and ImprovedTrigII: opposite corners move the means but not x², and "
+            "what moves x² most moves the means by half. Nor are the certificates of weighted moments of several "
+            "columns and of the minimax design's Laplace noise. There a fault of a factor of √2 may stay below what "
+            "is proved.", "",
+            "At δ > 0 the event that attains ε is rare (0.9 % of the runs, 0.3 % of the neighbour's), so the bounds "
+            "are farther from it than at δ = 0."]
+
+
+def _outcome(row: dict[str, Any]) -> str:
+    wrong = " **refuted**" if row["refuted"] else ""
+    return (f"{row['proved']:.4g} | {row['bound']:.3f}{wrong} | {row['share']:.3g}, {row['other']:.3g} | "
+            f"{row['runs']:,} | {row['seconds']:.1f} |")
+
+
+def check(results: Path) -> list[str]:
+    """Return what results/audit.csv breaks of the promise that faults are refuted and nothing else is."""
+    path = results / "audit.csv"
+    if not path.exists():
+        return []
+    with path.open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    return [f"audit: {row['mechanism']}, {row['calibration']}, {row['sampler']}"
+            + (f": the planted fault ({row['fault']}) is not refuted" if row["fault"] else
+               f": at least {row['bound']} instead of {row['proved']}")
+            for row in rows if (row["refuted"] == "True") != bool(row["fault"])]

@@ -1,0 +1,277 @@
+"""What charges cost, against closed forms, exact sums over losses, simulated losses, OpenDP and trade-off functions."""
+
+import math
+import warnings
+
+import numpy as np
+import oracles
+import pytest
+from scipy import integrate, stats
+
+from trigmech import accounting
+from trigmech.accounting import (
+    cost,
+    epsilon_interval,
+    epsilon_of,
+    filtered_epsilon,
+    gaussian_epsilon,
+    gaussian_mu,
+    gdp_mu,
+    mu_of_pure,
+    zcdp_rho,
+)
+from trigmech.budget import Budget, Charge
+from trigmech.errors import BudgetError
+
+
+def gaussian(ratio, count=1):
+    return Charge("values", "gaussian", 1.0 / ratio, 1.0, "L2", count, "given")
+
+
+def pure(ratio, count=1, law="linf"):
+    return Charge("values", law, 1.0 / ratio, 1.0, "Linf" if law == "linf" else "L1", count, "given")
+
+
+def each(ratio, count=1):
+    return Charge("values", "laplace", 1.0 / ratio, 1.0, "each", count, "given")
+
+
+# Exact deltas of compositions: a sum over the losses of one part of the delta of the rest.
+
+
+def laplace_delta(x, r):
+    """The delta at any real epsilon of one Laplace coordinate of shift / scale r."""
+    return 0.0 if x >= r else -math.expm1(x) if x < -r else -math.expm1((x - r) / 2.0)
+
+
+def over_laplace(rest, r):
+    """The delta of a Laplace coordinate and a rest, whose delta is given."""
+    def delta(epsilon):
+        ends = 0.5 * rest(epsilon - r) + 0.5 * math.exp(-r) * rest(epsilon + r)
+        return ends + integrate.quad(lambda loss: 0.25 * math.exp((loss - r) / 2.0) * rest(epsilon - loss), -r, r,
+                                     epsabs=1e-14, epsrel=1e-10, limit=200)[0]
+    return delta
+
+
+def over_response(rest, r, count):
+    """The delta of `count` randomised responses of epsilon r and a rest."""
+    ups = np.arange(count + 1)
+    chances = stats.binom.pmf(ups, count, 1.0 / (1.0 + math.exp(-r)))
+    return lambda epsilon: math.fsum(c * rest(epsilon - (2 * k - count) * r)
+                                     for k, c in zip(ups.tolist(), chances.tolist(), strict=True))
+
+
+def nothing(epsilon):
+    return max(0.0, -math.expm1(epsilon))
+
+
+def of_gaussian(mu):
+    return lambda epsilon: oracles.gaussian_delta(epsilon, mu)
+
+
+EXACT = {
+    "one coordinate": ([each(1.3)], lambda x: laplace_delta(x, 1.3)),
+    "two coordinates": ([each(0.4), each(0.7)], over_laplace(lambda x: laplace_delta(x, 0.7), 0.4)),
+    "a vector": ([pure(0.8)], over_response(nothing, 0.8, 1)),
+    "many vectors": ([pure(0.02, 300), pure(0.02, 100, "laplace")], over_response(nothing, 0.02, 400)),
+    "two sizes": ([pure(0.05, 60), pure(0.7, 3)], over_response(over_response(nothing, 0.7, 3), 0.05, 60)),
+    "vectors and gaussian": ([pure(0.11, 50), gaussian(0.3), gaussian(0.2, 4)],
+                             over_response(of_gaussian(0.5), 0.11, 50)),
+    "one of each": ([each(0.9), pure(0.5, 2), gaussian(0.6)],
+                    over_response(over_laplace(of_gaussian(0.6), 0.9), 0.5, 2)),
+    "large": ([pure(2.5, 3), gaussian(1.5)], over_response(of_gaussian(1.5), 2.5, 3)),
+}
+
+
+@pytest.mark.parametrize("delta", [1e-6, 0.01])
+@pytest.mark.parametrize("name", EXACT)
+def test_the_interval_holds_the_exact_epsilon(name, delta):
+    charges, exact = EXACT[name]
+    lower, upper = epsilon_interval(charges, delta)
+    assert upper == epsilon_of(charges, delta)
+    assert 0 < lower <= upper <= lower * 1.001
+    # The exact delta falls with epsilon; the quadrature errs by 1e-10 of it.
+    assert exact(lower) >= delta * (1.0 - 1e-8)
+    assert exact(upper) <= delta * (1.0 + 1e-8)
+    # Planted faults: bounds that err by a hundredth.
+    assert exact(lower * 1.01) < delta < exact(upper * 0.99)
+
+
+MIXTURES = {
+    "a thousand coordinates": [each(0.003, 1000)],
+    "tens of thousands": [each(1e-3, 20_000)],
+    "many sizes": [each(0.01 * (1 + k / 5), 50) for k in range(5)],
+    "all laws": [each(0.01, 500), pure(0.2), gaussian(0.3)],
+    "near 10": [each(0.02, 2000), pure(0.7, law="laplace"), pure(0.33, 3), gaussian(0.8)],
+    "far sizes": [each(1e-3, 3000), pure(2.0), gaussian(1.0)],
+}
+
+
+@pytest.mark.parametrize("name", MIXTURES)
+def test_the_interval_of_mixtures_is_narrow(name):
+    lower, upper = epsilon_interval(MIXTURES[name], 1e-6)
+    assert 0.1 < lower <= upper < min(10.0, lower * 1.01)
+    assert upper <= filtered_epsilon(MIXTURES[name], 1e-6)
+
+
+def test_many_coordinates_agree_with_simulated_losses():
+    # delta(epsilon) = E max(0, 1 - exp(epsilon - loss)) of independent losses.
+    ratio, count, mu, delta, size = 0.03, 400, 0.3, 0.05, 100_000
+    charges = [each(ratio, count), gaussian(mu)]
+    lower, upper = epsilon_interval(charges, delta)
+    rng = np.random.default_rng(8)
+    # A Laplace number is z with probability 1/2 below 0: the loss |z - r| - |z| is r there, and clipped r - 2z above.
+    losses = rng.normal(mu**2 / 2.0, mu, size)
+    for _ in range(count):
+        z = rng.standard_exponential(size, dtype=np.float32) * rng.choice(np.float32([-1, 1]), size)
+        losses += np.clip(ratio - 2.0 * z, -ratio, ratio)
+    error = oracles.bernstein_tolerance(2.0 * delta, 1.0, size)
+
+    def simulated(at):
+        return np.maximum(0.0, -np.expm1(at - losses)).mean()
+
+    assert simulated(lower) > delta - error
+    assert simulated(upper) < delta + error
+    # Planted fault: a fifth of the coordinates forgotten.
+    assert simulated(epsilon_of([each(ratio, count * 4 // 5), gaussian(mu)], delta)) > delta + error
+
+
+def test_more_unequal_charges_than_have_distributions_are_still_bounded(monkeypatch):
+    charges = [each(0.1 + 0.01 * k, 3) for k in range(6)] + [gaussian(0.3)]
+    lower, upper = epsilon_interval(charges, 1e-4)
+    monkeypatch.setattr(accounting, "MOST_DISTRIBUTIONS", 2)
+    wider = epsilon_interval(charges, 1e-4)
+    assert wider[0] < lower <= upper < wider[1] <= filtered_epsilon(charges, 1e-4)
+
+
+@pytest.mark.parametrize("charges", [[each(600.0, 3), gaussian(1.0)], [pure(400.0, 3), gaussian(2.0)],
+                                     [gaussian(3e4)], [pure(1e300), gaussian(1e200)], [pure(1e-300), gaussian(1e-9)]])
+def test_extreme_charges_have_ordered_bounds(charges):
+    for delta in (0.0, 1e-300, 1e-12, 1e-3, 0.999):
+        lower, upper = epsilon_interval(charges, delta)
+        assert 0.0 <= lower <= upper <= filtered_epsilon(charges, delta) * (1 + 1e-12)
+
+
+def test_the_closed_forms_leave_no_interval():
+    assert epsilon_interval([pure(0.5), each(0.1, 4)], 0.0) == (0.9, 0.9)
+    assert epsilon_interval([], 0.1) == epsilon_interval([pure(0.1), gaussian(0.1)], 0.5) == (0.0, 0.0)
+    assert epsilon_interval([gaussian(1.0)], 0.0) == (math.inf, math.inf)
+    lower, upper = epsilon_interval([gaussian(0.6), gaussian(0.4, 4)], 1e-5)
+    assert lower <= oracles.gaussian_epsilon(1.0, 1e-5) <= upper <= lower * (1 + 1e-8)
+
+
+# Fully adaptive composition
+
+
+def pure_trade_off(alpha, epsilon):
+    return np.maximum(0.0, np.maximum(1.0 - np.exp(epsilon) * alpha, np.exp(-epsilon) * (1.0 - alpha)))
+
+
+@pytest.mark.parametrize("epsilon", [1e-8, 1e-3, 0.1, 1.0, 5.0, 30.0])
+def test_pure_privacy_implies_gaussian_privacy_of_the_given_mu_and_no_less(epsilon):
+    mu, meet = mu_of_pure(epsilon), 1.0 / (1.0 + math.exp(epsilon))
+    alpha = np.concatenate([np.linspace(0.0, 1.0, 10_001), np.geomspace(1e-300, 1.0, 10_001), meet * (1 + np.linspace(
+        -1e-3, 1e-3, 101))])
+    gaussian_trade_off = stats.norm.sf(stats.norm.ppf(alpha) + mu)
+    assert (gaussian_trade_off <= pure_trade_off(alpha, epsilon) * (1 + 1e-12) + 1e-15).all()
+    # Touching where the two lines meet, so a smaller mu, the planted fault, does not do.
+    assert stats.norm.sf(stats.norm.ppf(meet) + mu) == pytest.approx(meet, rel=1e-6)
+    assert stats.norm.sf(stats.norm.ppf(meet) + 0.99 * mu) > meet + 1e-3 * meet * min(mu, 1.0)
+
+
+def test_the_conversion_is_concave_so_its_slope_bounds_it():
+    grid = np.linspace(0.0, 40.0, 4001)[1:]
+    mus = np.array([mu_of_pure(epsilon) for epsilon in grid])
+    assert (np.diff(mus, 2) < 1e-9).all()
+    assert (mus <= math.sqrt(math.pi / 2) * grid).all()
+    assert mu_of_pure(1.0001e-4) == pytest.approx(1.0001 * mu_of_pure(1e-4), rel=1e-7)
+
+
+def test_a_filter_takes_the_smaller_of_two_sums():
+    few, many = [pure(0.1), each(0.1, 3)], [pure(0.01, 1000), gaussian(0.1, 4)]
+    assert filtered_epsilon(few, 1e-6) == filtered_epsilon(few, 0.0) == pytest.approx(0.4)
+    mu = math.sqrt(1000 * mu_of_pure(0.01) ** 2 + 4 * 0.01)
+    assert gdp_mu(many) == pytest.approx(mu, rel=1e-12)
+    assert filtered_epsilon(many, 1e-6) == pytest.approx(oracles.gaussian_epsilon(mu, 1e-6), rel=1e-9)
+    assert filtered_epsilon(many, 0.0) == math.inf
+    assert filtered_epsilon([], 0.0) == filtered_epsilon([], 0.1) == gdp_mu([]) == 0.0
+
+
+def test_who_chooses_the_second_charge_after_seeing_the_first_does_not_pass_the_filter():
+    # After a randomised response, its likely outcome is followed by as much Gaussian noise as the filter admits, the
+    # other by as much pure noise. The delta of this interaction is a sum over the first outcome.
+    delta = 0.01
+    for first, epsilon in ((0.05, 0.5), (0.2, 1.0), (0.4, 2.0)):
+        mu = math.sqrt(gaussian_mu(Budget(epsilon, delta)) ** 2 - mu_of_pure(first) ** 2)
+        second = epsilon - first
+        assert filtered_epsilon([pure(first), gaussian(mu)], delta) <= epsilon
+        assert filtered_epsilon([pure(first), pure(second * (1 - 1e-12))], delta) <= epsilon
+        likely = 1.0 / (1.0 + math.exp(-first))
+
+        def spent(mu, second, first=first, epsilon=epsilon, likely=likely):
+            options = [lambda x: oracles.gaussian_delta(x, mu), over_response(nothing, second, 1)]
+            return max(likely * one(epsilon - first) + (1.0 - likely) * other(epsilon + first)
+                       for one in options for other in options)
+
+        assert spent(mu, second) <= delta
+        # Planted fault: each outcome has the whole budget again.
+        assert spent(gaussian_mu(Budget(epsilon, delta)), epsilon) > delta
+
+
+# Other measures, and other libraries
+
+
+def test_zcdp_bounds_all_renyi_divergences():
+    orders = np.concatenate([1.0 + np.geomspace(1e-3, 1.0, 20), np.geomspace(2.0, 1e4, 40)])
+    for epsilon in (0.01, 0.5, 1.9, 2.1, 8.0):
+        p = 1.0 / (1.0 + math.exp(-epsilon))
+        logs = np.logaddexp(orders * math.log(p) + (1 - orders) * math.log1p(-p),
+                            orders * math.log1p(-p) + (1 - orders) * math.log(p))
+        assert (logs / (orders - 1) <= zcdp_rho([pure(epsilon)]) * orders * (1 + 1e-9)).all()
+    assert zcdp_rho([gaussian(0.5, 3), pure(0.2, 5)]) == pytest.approx(3 * 0.125 + 5 * 0.02, rel=1e-12)
+
+
+def test_opendp_says_the_same_of_laplace_and_gaussian_noise():
+    import opendp.prelude as dp
+
+    dp.enable_features("contrib")
+    domain = dp.vector_domain(dp.atom_domain(T=float, nan=False))
+    for scale, moved in ((2.0, 0.3), (0.05, 0.1), (40.0, 7.0)):
+        laplace = dp.m.make_laplace(domain, dp.l1_distance(T=float), scale=scale)
+        charge = Charge("values", "laplace", scale, moved, "L1", 1, "given")
+        assert laplace.map(moved) == pytest.approx(epsilon_of([charge], 0.0), rel=1e-9)
+        normal = dp.m.make_gaussian(domain, dp.l2_distance(T=float), scale=scale)
+        charge = Charge("values", "gaussian", scale, moved, "L2", 1, "given")
+        assert normal.map(moved) == pytest.approx(zcdp_rho([charge]), rel=1e-9)
+        # OpenDP's curve is by another conversion, which proves no less.
+        curve = dp.c.make_zCDP_to_approxDP(normal).map(moved)
+        assert epsilon_of([charge], 1e-5) <= curve.epsilon(delta=1e-5) * (1 + 1e-6)
+
+
+def test_a_charges_own_cost():
+    assert cost(pure(0.2, 3), 1e-3) == (pytest.approx(0.6), 0.0)
+    assert cost(gaussian(0.5), 1e-3) == (gaussian_epsilon(0.5, 1e-3), 1e-3)
+    assert cost(gaussian(0.5), 0.0) == (math.inf, 0.0)
+    assert cost(Charge("x", "gaussian", 1.0, 0.0, "L2", 1, "given"), 0.0) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize("epsilon", [1e-6, 1e-5, 1e-4, 1e-3, 1e6, 1e7])
+def test_the_ends_of_the_range_give_no_warning_and_hold(epsilon):
+    for delta in (1e-9, 1e-3):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            mu = gaussian_mu(Budget(epsilon, delta))
+            assert epsilon_of([gaussian(mu)], delta) <= epsilon
+            assert epsilon_of([gaussian(mu), pure(epsilon / 10)], delta) < 3 * epsilon + 1e-4
+            assert filtered_epsilon([pure(epsilon)], delta) <= epsilon
+        if epsilon <= 1.0:
+            assert oracles.gaussian_delta(epsilon, mu) < delta < oracles.gaussian_delta(epsilon, mu * (1 + 1e-4))
+        else:
+            # The loss is N(mu^2 / 2, mu^2), and nearly all of it above epsilon counts.
+            assert stats.norm.sf((epsilon - mu**2 / 2.0) / mu) < 1.1 * delta + 1e-12
+
+
+@pytest.mark.parametrize(("epsilon", "what"), [(9e-7, "below 1e-06"), (1.1e7, "above 1e\\+07"), (1e300, "above")])
+def test_gaussian_noise_for_other_epsilons_is_refused_plainly(epsilon, what):
+    with pytest.raises(BudgetError, match=f"epsilon = .* is {what}.* floating point no longer tells"):
+        gaussian_mu(Budget(epsilon, 1e-5))

@@ -1,0 +1,285 @@
+"""What the pages show runs, parses, exists and is found, and the pages need nothing from the network."""
+
+import importlib
+import importlib.util
+import os
+import re
+import shlex
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+import typer
+
+import trigmech as tm
+from paper_figures import ideas
+from trigmech import cli
+
+TOP = Path(__file__).parent.parent
+DOCS = TOP / "docs"
+PAGES = {page.name: page for page in [*sorted(DOCS.glob("*.md")), *(TOP / f"{name}.md" for name in (
+    "README", "SECURITY", "CONTRIBUTING", "CHANGELOG"))]}
+each_page = pytest.mark.parametrize("page", PAGES)
+
+BLOCK = re.compile(r"(?:^<!-- not run: (?P<reason>[^>]+) -->\n)?"
+                   r"^(?P<indent> *)```(?P<kind>\w+)(?: title=\"(?P<title>[^\"]+)\")?\n(?P<text>.*?)^(?P=indent)```$",
+                   re.MULTILINE | re.DOTALL)
+COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
+LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)")
+HEADING = re.compile(r"^#{1,6} +(.+?)(?: *\{ *#([\w-]+) *\})? *#*$", re.MULTILINE)
+MEMBER = re.compile(r"^::: ([\w.]+)$", re.MULTILINE)
+SPAN = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
+
+
+@cache
+def text_of(path):
+    return path.read_text(encoding="utf-8")
+
+
+def prose(text):
+    """A page's text without code blocks and comments."""
+    return COMMENT.sub("", BLOCK.sub("", text))
+
+
+def anchors(text):
+    """The anchors that a page's headings and members have, here and where Markdown files are shown."""
+    found = set(MEMBER.findall(text))
+    for title, given in HEADING.findall(prose(text)):
+        words = re.sub(r"[^\w\s-]", "", SPAN.sub(r"\1", title)).strip().lower()
+        found.add(given or re.sub(r"[\s]+", "-", words))
+    return found
+
+
+def broken_links(text, place):
+    """Links of a page in a folder to files or anchors that are not there, and pictures that nothing is said of."""
+    found = []
+    for picture, words, target in LINK.findall(prose(text)):
+        path, _, anchor = target.partition("#")
+        if re.match(r"\w+:", target):
+            continue
+        file = (place / path).resolve() if path else None
+        exists = file is None or file.exists()
+        if not exists or (anchor and anchor not in anchors(text if file is None else text_of(file))):
+            found.append(target)
+        elif picture and not words:
+            found.append(f"{target} has no alternative text")
+    return found
+
+
+def shell_lines(text):
+    """The single commands of a page's shell blocks."""
+    lines = "\n".join(block["text"] for block in BLOCK.finditer(text) if block["kind"] in ("sh", "bash", "console"))
+    lines = lines.replace("\\\n", " ")
+    return [part.strip() for line in lines.splitlines() for part in re.split(r"&&|\|", re.sub(r"\s#.*", "", line))]
+
+
+def trigmech_commands(text):
+    """The arguments of each trigmech command of a page's shell blocks."""
+    words = [shlex.split(line) for line in shell_lines(text)]
+    return [line[1:] for line in words if line and Path(line[0]).name == "trigmech"]
+
+
+def command_of(arguments):
+    """The command that arguments start with, and the rest of them."""
+    command, rest = typer.main.get_command(cli.app), list(arguments)
+    while hasattr(command, "commands") and rest and not rest[0].startswith("-"):
+        if rest[0] not in command.commands:
+            raise KeyError(f"no command {rest[0]}")
+        command = command.commands[rest.pop(0)]
+    return command, rest
+
+
+def parse(arguments):
+    """Parse a whole command line with the real command, without running it."""
+    command, rest = command_of(arguments)
+    if "--help" not in rest and not hasattr(command, "commands"):
+        command.make_context(command.name, rest)
+
+
+def unknown_in_span(span):
+    """What a `trigmech ...` in running text names that there is not: commands and options may be incomplete there."""
+    words = shlex.split(span)[1:]
+    try:
+        command, rest = command_of([word for word in words if not word.isupper()])
+    except KeyError as error:
+        return [str(error)]
+    options = {name for parameter in command.params for name in [*parameter.opts, *parameter.secondary_opts]}
+    return [word for word in rest if word.startswith("-") and word not in {"--help", *options}]
+
+
+def resolves(name):
+    """Whether a dotted name is a module, or something in one."""
+    parts = name.split(".")
+    for cut in range(len(parts), 0, -1):
+        try:
+            value = importlib.import_module(".".join(parts[:cut]))
+        except ModuleNotFoundError:
+            continue
+        for part in parts[cut:]:
+            fields = getattr(value, "__dataclass_fields__", {})
+            if not hasattr(value, part) and part not in fields:
+                return False
+            value = getattr(value, part, None)
+        return True
+    return False
+
+
+def unknown_names(text):
+    """Modules, members, files and commands named in running text that there are not."""
+    found = []
+    for span in SPAN.findall(prose(text)):
+        name = span.rstrip("(").removesuffix("()")
+        if re.fullmatch(r"(?:tm|trigmech)(?:\.\w+)+", name) and not name.endswith((".py", ".md")):
+            name = re.sub(r"^tm\.", "trigmech.", name)
+            if not resolves(name):
+                found.append(span)
+        elif re.fullmatch(r"(?:trigmech|experiments|paper_figures|benchmarks|tests|docs|\.ci)/[\w./-]*", span):
+            if not (TOP / span).exists():
+                found.append(span)
+        elif span.startswith("trigmech "):
+            found += unknown_in_span(span)
+    return found
+
+
+def run(block, page, names):
+    # Compiled with the page's lines, so that an error names the line of the page.
+    before = text_of(page)[: block.start("text")].count("\n")
+    exec(compile("\n" * before + block["text"], str(page), "exec"), names)
+
+
+@each_page
+def test_python_blocks_run_in_one_namespace(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = {"__name__": "a_page"}
+    # Classes of a page need a module in which their annotations are looked up.
+    monkeypatch.setitem(sys.modules, "a_page", importlib.util.module_from_spec(
+        importlib.util.spec_from_loader("a_page", loader=None)))
+    for block in BLOCK.finditer(text_of(PAGES[page])):
+        if block["kind"] == "python" and not block["reason"]:
+            run(block, PAGES[page], names)
+
+
+def test_the_five_minutes_run_from_the_table_to_the_release(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    page = PAGES["start.md"]
+    ran = []
+    for block in BLOCK.finditer(text_of(page)):
+        if block["kind"] == "python":
+            run(block, page, {})
+        elif block["title"]:
+            Path(block["title"]).write_text(block["text"], encoding="utf-8")
+        for arguments in trigmech_commands(block[0]):
+            monkeypatch.setattr(sys, "argv", ["trigmech", *arguments])
+            with pytest.raises(SystemExit) as ended:
+                cli.main()
+            out = capsys.readouterr()
+            assert ended.value.code in (0, None), (arguments, out.err)
+            ran.append(arguments[0])
+    assert {"schema", "ledger", "release", "report", "sample", "evaluate"} <= set(ran)
+    assert tm.load("clinic.tm").ledger.simulated is False
+    assert len(Path("synth.csv").read_text(encoding="utf-8").splitlines()) == 10_001
+    assert Path("clinic.html").stat().st_size > 10_000
+
+
+@each_page
+def test_command_lines_parse(page):
+    for arguments in trigmech_commands(text_of(PAGES[page])):
+        parse(arguments)
+
+
+@each_page
+def test_links_lead_somewhere(page):
+    assert broken_links(text_of(PAGES[page]), PAGES[page].parent) == []
+
+
+@each_page
+def test_names_of_modules_members_files_and_commands_exist(page):
+    assert unknown_names(text_of(PAGES[page])) == []
+
+
+def test_every_public_name_is_in_the_reference():
+    members = MEMBER.findall(text_of(PAGES["reference.md"]))
+    assert len(members) == len(set(members))
+    assert [name for name in members if not resolves(name)] == []
+    named = {name.rpartition(".")[2] for name in members if name.startswith("trigmech.") or name in tm.__all__}
+    assert [name for name in tm.__all__ if name not in named] == []
+
+
+def test_every_page_is_in_the_navigation_and_no_other():
+    listed = set(re.findall(r"([\w-]+\.md)$", text_of(TOP / "mkdocs.yml"), re.MULTILINE))
+    assert listed == {page.name for page in DOCS.glob("*.md")} | {"security.md", "contributing.md", "changelog.md"}
+
+
+def test_the_pictures_of_the_idea_are_those_that_are_drawn():
+    shown = {target for picture, _, target in LINK.findall(text_of(PAGES["idea.md"])) if picture}
+    assert shown == {f"images/{name}.svg" for name in ideas.PICTURES}
+
+
+def test_a_picture_is_drawn_the_same_again(tmp_path):
+    first, second = (ideas.draw("smooth_and_counting", tmp_path / folder).read_bytes() for folder in "ab")
+    assert first == second
+
+
+@each_page
+def test_what_is_not_run_says_why(page):
+    text = text_of(PAGES[page])
+    reasons = [block["reason"] for block in BLOCK.finditer(text) if block["reason"]]
+    assert len(reasons) == text.count("<!-- not run")
+    assert all(len(reason.split()) >= 3 for reason in reasons)
+
+
+@pytest.mark.parametrize(("fault", "found"), [
+    ("[a](absent.md)", "absent.md"), ("[a](index.md#absent)", "index.md#absent"), ("## Here\n[a](#there)", "#there"),
+    ("![](images/error_bars.svg)", "images/error_bars.svg has no alternative text"),
+])
+def test_planted_broken_links_are_found(fault, found):
+    assert broken_links(fault, DOCS) == [found]
+    assert broken_links("## Here, too\n[a](#here-too) [b](index.md#for-whom) ![c](images/error_bars.svg)", DOCS) == []
+
+
+@pytest.mark.parametrize("fault", [
+    "`trigmech.absent`", "`tm.Absent`", "`trigmech.fit.fit_l2`", "`tests/test_absent.py`", "`trigmech absent`",
+    "`trigmech sample --absent`", "`trigmech ledger absent FILE`",
+])
+def test_planted_unknown_names_are_found(fault):
+    assert len(unknown_names(f"See {fault} there.")) == 1
+    assert unknown_names("See `trigmech.fit.fit_l1`, `tm.Budget`, `tests/test_fit.py`, `trigmech sample --rows`.") == []
+
+
+@pytest.mark.parametrize("fault", ["trigmech absent", "trigmech demo --absent 1", "trigmech demo --epsilon no",
+                                   "pip install . && .venv/bin/trigmech demo too many"])
+def test_planted_command_lines_do_not_parse(fault):
+    (arguments,) = trigmech_commands(f"```sh\n{fault}\n```\n")
+    with pytest.raises((KeyError, typer.BadParameter.__base__)):
+        parse(arguments)
+
+
+def test_planted_faults_in_blocks_are_found(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("# A page\n\n```python\nx = 1\n```\n\n```python\nassert x == 2\n```\n", encoding="utf-8")
+    names = {}
+    first, second = BLOCK.finditer(text_of(page))
+    run(first, page, names)
+    with pytest.raises(AssertionError) as error:
+        run(second, page, names)
+    assert error.traceback[-1].lineno + 1 == 8
+
+
+@pytest.mark.skipif(any(importlib.util.find_spec(name) is None for name in ("mkdocs", "material", "mkdocstrings",
+                                                                           "latex2mathml")),
+                    reason="the site's packages are not installed: pip install -e '.[docs]'")
+def test_the_site_builds_without_a_warning_and_loads_nothing_from_elsewhere(tmp_path):
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", tmp_path / "site"]
+    done = subprocess.run(command, cwd=TOP, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"}, capture_output=True,
+                          text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    pages = {page.name: page.read_text(encoding="utf-8") for page in (tmp_path / "site").glob("*.html")}
+    assert len(pages) > 10
+    for name, page in pages.items():
+        sources = re.findall(r"<(?:script|img|iframe)[^>]*\ssrc=[\"']?([^\"'\s>]+)|<link[^>]*\shref=[\"']?([^\"'\s>]+)",
+                             page)
+        assert (name, [s for pair in sources for s in pair if re.match(r"(https?:)?//", s)]) == (name, [])
+        assert "arithmatex" not in page, f"{name}: a formula was left"
+    assert "<math" in pages["idea.html"]

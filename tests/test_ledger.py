@@ -1,0 +1,483 @@
+"""Ledgers: what they refuse, what they say, and the file that processes share, attacked by edits, kills and races."""
+
+import copy
+import json
+import os
+import subprocess
+import sys
+import time
+import tracemalloc
+from pathlib import Path
+
+import pytest
+
+from trigmech import ledger_file, ledger_format
+from trigmech.accounting import epsilon_of
+from trigmech.budget import Budget, Charge
+from trigmech.errors import BudgetError, InputError
+from trigmech.ledger import Ledger, LedgerFile
+
+
+def laplace(epsilon, purpose="values", **options):
+    return Charge(purpose, "laplace", 1.0 / epsilon, 1.0, "L1", 1, "given", **options)
+
+
+def gaussian(mu, purpose="values"):
+    return Charge(purpose, "gaussian", 1.0 / mu, 1.0, "L2", 1, "given")
+
+
+# One run
+
+
+def test_charges_are_recorded_all_or_none_and_the_first_too_many_is_named():
+    ledger = Ledger(Budget(1.0))
+    ledger.charge(laplace(0.25), laplace(0.25))
+    with pytest.raises(BudgetError, match=r"third: the charge would bring epsilon to 1\.25 at delta=0"):
+        ledger.charge(laplace(0.25, "first"), laplace(0.25, "second"), laplace(0.25, "third"))
+    assert ledger.charges == [laplace(0.25)] * 2
+    ledger.charge()
+    ledger.charge(laplace(0.5))
+    assert ledger.proved_epsilon == 1.0
+
+
+@pytest.mark.parametrize(("epsilon", "why"), [(9e-10, "would leave nothing"), (1e-300, "would leave nothing"),
+                                              (1.1e12, "protects nobody"), (1e300, "protects nobody")])
+def test_budgets_that_floating_point_cannot_serve_are_refused_plainly(epsilon, why):
+    for delta in (0.0, 1e-6):
+        with pytest.raises(BudgetError, match=f"epsilon must lie between 1e-09 and 1e\\+12, not .*: .*{why}"):
+            Ledger(Budget(epsilon, delta))
+
+
+def test_each_line_has_its_own_cost_and_the_ledger_its_interval():
+    ledger = Ledger(Budget(2.0, 1e-6), charges=[gaussian(0.2, "means"), laplace(0.5, "bounds", floor=1.0)])
+    text = str(ledger)
+    rows = {line.split()[0]: line.split() for line in text.splitlines()}
+    own = epsilon_of([gaussian(0.2)], 1e-6)
+    assert rows["means"][1:] == ["gaussian", "5", "1", "L2", "1", f"{own:.4g}", "1e-06", "given"]
+    assert rows["bounds"][1:] == ["laplace", "2", "1", "L1", "1", "1", "0", "given"]
+    lower, upper = ledger.proved_interval
+    assert 0.999 * upper < lower <= upper == ledger.proved_epsilon
+    said = f"lies from {lower:.6g} to {upper:.6g}"
+    assert said in text
+    for enforced, simulated in ((False, False), (True, True)):
+        other = Ledger(ledger.budget, enforced, simulated, ledger.charges)
+        assert said not in str(other)
+    assert "NOT PRIVATE and must not be published" in str(other)
+
+
+def example():
+    charges = [gaussian(0.2), laplace(0.1, floor=3.0, claim=Budget(0.5))]
+    return Ledger(Budget(2.0, 1e-6), enforced=False, simulated=True, charges=charges, run="ab12")
+
+
+def test_a_ledger_is_the_same_after_a_round_through_json():
+    ledger = example()
+    again = Ledger.from_dict(json.loads(json.dumps(ledger.to_dict())))
+    assert again == ledger
+    assert str(again) == str(ledger)
+    assert again.run == "ab12"
+
+
+CORRUPTIONS = [
+    (("adjacency",), "add-one"), (("budget", "epsilon"), -1.0), (("budget", "epsilon"), "1"),
+    (("budget", "delta"), None), (("budget", "epsilon"), 1e-12),
+    (("enforced",), 1), (("simulated",), "no"), (("run",), 7), (("run",), "a\x1b[2J"),
+    (("charges",), {}), (("charges", 0, "purpose"), None), (("charges", 0, "law"), "cauchy"),
+    (("charges", 0, "law"), "laplace"), (("charges", 0, "scale"), 0.0), (("charges", 0, "scale"), True),
+    (("charges", 0, "scale"), float("inf")), (("charges", 0, "sensitivity"), float("nan")),
+    (("charges", 0, "sensitivity"), -1), (("charges", 0, "norm"), "L9"), (("charges", 0, "count"), 0),
+    (("charges", 0, "count"), -3), (("charges", 0, "count"), 1.0), (("charges", 0, "count"), 10**400),
+    (("charges", 0, "count"), True), (("charges", 0, "proof"), ["here"]), (("charges", 0, "proof"), "x" * 100_000),
+    (("charges", 1, "claim"), 1.0), (("charges", 1, "claim", "epsilon"), []), (("charges", 1, "floor"), 0.0),
+    (("charges", 1, "floor"), "low"), (("charges", 1, "scale"), 10**400),
+]
+
+
+@pytest.mark.parametrize(("place", "value"), CORRUPTIONS, ids=lambda x: str(x)[:40])
+def test_a_corrupted_ledger_is_refused_with_the_name_of_the_field(place, value):
+    data = example().to_dict()
+    inner = data
+    for key in place[:-1]:
+        inner = inner[key]
+    inner[place[-1]] = value
+    with pytest.raises(InputError, match=str(place[-1]) if value != "laplace" else "norm"):
+        Ledger.from_dict(data)
+
+
+def test_missing_and_unknown_fields_are_named():
+    data = example().to_dict()
+    for inner in (data, data["charges"][0], data["budget"], data["charges"][1]["claim"]):
+        for name in list(inner):
+            value = inner.pop(name)
+            with pytest.raises(InputError, match=f"'{name}' is missing"):
+                Ledger.from_dict(data)
+            inner[name] = value
+        inner["more"] = 1
+        with pytest.raises(InputError, match="'more' is not known"):
+            Ledger.from_dict(data)
+        del inner["more"]
+    for other in (None, [], "ledger", 1):
+        with pytest.raises(InputError, match="mapping"):
+            Ledger.from_dict(other)
+
+
+# The file of a data set
+
+
+@pytest.fixture
+def book(tmp_path):
+    return LedgerFile.create(tmp_path / "ledger.json", Budget(1.0, 1e-6), data_set="clinic")
+
+
+def test_a_file_is_made_once_and_opened(tmp_path, book):
+    with pytest.raises(InputError, match="exists"):
+        LedgerFile.create(book.path, Budget(5.0))
+    with pytest.raises(InputError, match="cannot be read"):
+        LedgerFile.open(tmp_path / "other.json")
+    with pytest.raises(InputError, match="cannot write"):
+        LedgerFile.create(tmp_path / "no" / "ledger.json", Budget(1.0))
+    assert not (tmp_path / "no").exists()
+    with pytest.raises(InputError, match="not a file"):
+        LedgerFile.open(tmp_path)
+    again = LedgerFile.open(str(book.path))
+    assert (again.data_set, again.budget, again.entries, again.total, again.remaining) == (
+        "clinic", Budget(1.0, 1e-6), (), 0.0, 1.0)
+    assert again.verify() == []
+
+
+def test_runs_share_the_budget_and_a_refused_charge_leaves_no_trace(book):
+    Ledger(Budget(0.5), file=book).charge(laplace(0.2), laplace(0.3))
+    second = Ledger(Budget(1.0), file=LedgerFile.open(book.path))
+    before = book.path.read_bytes()
+    with pytest.raises(BudgetError, match=r"the data set's total to 1\.1 at delta=1e-06, over the budget"):
+        second.charge(laplace(0.4), laplace(0.2))
+    assert second.charges == []
+    # The run's own budget comes first, and is not the file's matter.
+    with pytest.raises(BudgetError, match="bring epsilon"):
+        Ledger(Budget(0.1), file=book).charge(laplace(0.2))
+    assert book.path.read_bytes() == before
+    second.charge(laplace(0.5))
+    assert [entry.sequence for entry in book.entries] == [1, 2, 3]
+    assert len({entry.run for entry in book.entries}) == 2
+    assert book.total == pytest.approx(1.0)
+    assert book.remaining == pytest.approx(0.0)
+    assert book.verify() == []
+
+
+def test_later_runs_are_counted_as_chosen_after_looking(book):
+    # Each of the many small charges is pure; together they are cheaper by Gaussian DP.
+    ledger = Ledger(Budget(3.0), file=book)
+    charges = [Charge("cells", "laplace", 100.0, 1.0, "each", 100, "given"), gaussian(0.1)]
+    Ledger(Budget(1.0, 1e-6), file=book).charge(charges[1])
+    ledger.charge(charges[0])
+    mu = (100 * (0.01 * (1.57079632679) ** 0.5) ** 2 + 0.01) ** 0.5
+    assert book.total == pytest.approx(epsilon_of([gaussian(mu)], 1e-6), rel=1e-4)
+    assert book.total < 1.0 < epsilon_of(charges[:1], 0.0) + epsilon_of(charges[1:], 1e-6)
+
+
+def test_simulations_are_recorded_but_not_counted_and_published_scales_are_counted(book):
+    Ledger(Budget(9.0), simulated=True, file=book).charge(laplace(5.0, "trial"))
+    assert book.total == 0.0
+    claimed = Ledger(Budget(0.1), enforced=False, file=book)
+    claimed.charge(laplace(0.7, claim=Budget(0.1)))
+    assert book.total == pytest.approx(0.7)
+    with pytest.raises(BudgetError, match="data set"):
+        claimed.charge(laplace(0.7))
+    assert len(claimed.charges) == 1
+    text = str(book)
+    assert "SIMULATED, not counted" in text
+    assert "NOT PRIVATE and must not be published" in text
+    assert "total: (0.7, 1e-06)" in text
+    said = json.loads(json.dumps(book.summary(), allow_nan=False))
+    assert (said["total"], said["simulated"], len(said["entries"])) == (pytest.approx(0.7), 1, 2)
+    assert said["last"] == book.entries[-1].hash
+    assert book.verify() == []
+
+
+def test_gaussian_noise_needs_a_delta_of_the_data_set(tmp_path):
+    book = LedgerFile.create(tmp_path / "pure.json", Budget(1.0))
+    with pytest.raises(BudgetError, match="total to inf"):
+        Ledger(Budget(1.0, 1e-3), file=book).charge(gaussian(0.01))
+    Ledger(Budget(1.0, 1e-3), simulated=True, file=book).charge(gaussian(0.01))
+    assert book.entries[0].epsilon == float("inf")
+    assert book.verify() == []
+
+
+def test_a_link_shares_the_file_and_its_lock(book, tmp_path):
+    link = tmp_path / "link.json"
+    link.symlink_to(book.path)
+    Ledger(Budget(1.0), file=LedgerFile.open(link)).charge(laplace(0.5))
+    assert link.is_symlink()
+    assert book.total == 0.5
+
+
+def test_a_lock_that_is_held_too_long_is_an_error(book):
+    waiting = LedgerFile.open(book.path, timeout=0.1)
+    with ledger_file._locked(book.path, 1.0), pytest.raises(InputError, match=r"has held the lock .* for 0\.1 seconds"):
+        waiting.charge("run", [laplace(0.1)], False)
+    waiting.charge("run", [laplace(0.1)], False)
+    assert book.total == 0.1
+
+
+def test_what_could_not_be_read_again_is_not_written(book, monkeypatch):
+    before = book.path.read_bytes()
+    with pytest.raises(InputError, match="purpose"):
+        book.charge("run", [laplace(0.1, "a\nb")], False)
+    monkeypatch.setattr(ledger_format, "LARGEST_FILE", 2000)
+    with pytest.raises(InputError, match="would be too large"):
+        book.charge("run", [laplace(0.01)] * 5, False)
+    monkeypatch.undo()
+    monkeypatch.setattr(ledger_format, "write_whole", lambda path, content: (_ for _ in ()).throw(OSError(28, "full")))
+    with pytest.raises(InputError, match="cannot be written: full"):
+        book.charge("run", [laplace(0.01)], False)
+    assert book.path.read_bytes() == before
+
+
+# Tampering
+
+
+def tampered(book, change):
+    """What a fresh reader finds after a change of the parsed file."""
+    original = book.path.read_bytes()
+    data = json.loads(original)
+    change(data)
+    book.path.write_text(json.dumps(data))
+    found = LedgerFile.open(book.path).verify()
+    with pytest.raises(InputError) if found else pytest.raises(BudgetError):
+        LedgerFile.open(book.path).charge("run", [laplace(1000.0)], False)
+    book.path.write_bytes(original)
+    return found
+
+
+def swap(data):
+    entries = data["entries"]
+    entries[1], entries[2] = entries[2], entries[1]
+    entries[1]["sequence"], entries[2]["sequence"] = 2, 3
+
+
+TAMPERING = {
+    "a scale": lambda data: data["entries"][1]["charge"].update(scale=1e9),
+    "a time": lambda data: data["entries"][1].update(time="2001-01-01T00:00:00Z"),
+    "a run": lambda data: data["entries"][0].update(run="other"),
+    "simulated": lambda data: data["entries"][0].update(simulated=True),
+    "an own epsilon": lambda data: data["entries"][2].update(epsilon=0.0),
+    "taken out of the middle": lambda data: data["entries"].pop(1),
+    "order": swap,
+    "put in": lambda data: data["entries"].insert(1, copy.deepcopy(data["entries"][1])),
+    "the first": lambda data: data["entries"].pop(0),
+    "the last": lambda data: data["entries"].pop(),
+    "the total": lambda data: data.update(total=0.1),
+    "the budget": lambda data: data.update(budget={"epsilon": 50.0, "delta": 1e-6}),
+    "the name": lambda data: data.update(data_set="other"),
+}
+
+
+@pytest.mark.parametrize("name", TAMPERING)
+def test_edits_are_found(book, name):
+    Ledger(Budget(1.0), file=book).charge(*(laplace(0.1 * k) for k in (1, 2, 3)))
+    assert tampered(book, lambda data: None) == []
+    assert tampered(book, TAMPERING[name])
+
+
+def test_a_recomputed_own_epsilon_is_checked_behind_right_hashes(book, monkeypatch):
+    monkeypatch.setattr(ledger_file, "cost", lambda charge, delta: (0.01, 0.0))
+    Ledger(Budget(1.0), file=book).charge(laplace(0.5))
+    monkeypatch.undo()
+    assert book.verify() == ["entry 1 says epsilon = 0.01 at delta = 0; it is 0.5 at 0"]
+
+
+def test_a_roll_back_is_noticed_by_who_saw_more_and_by_nobody_else(book):
+    older = book.path.read_bytes()
+    Ledger(Budget(1.0), file=book).charge(laplace(0.9))
+    book.path.write_bytes(older)
+    assert LedgerFile.open(book.path).verify() == []
+    assert "lacks entries" in book.verify()[0]
+    with pytest.raises(InputError, match="lacks entries"):
+        book.charge("run", [laplace(0.9)], False)
+    book.path.unlink()
+    LedgerFile.create(book.path, Budget(9.0, 1e-6), "clinic")
+    with pytest.raises(InputError, match="not the file that was opened"):
+        _ = book.total
+
+
+def entry_text(book):
+    Ledger(Budget(1.0), file=book).charge(laplace(0.1))
+    return book.path.read_text()
+
+
+@pytest.mark.parametrize("hostile", [
+    lambda text: "", lambda text: text[: len(text) // 2], lambda text: text + "}", lambda text: "\x00" * 100,
+    lambda text: "[" * 100_000, lambda text: '{"a":' * 100_000, lambda text: "null", lambda text: "[]",
+    lambda text: text.replace('"total": 0.1', '"total": NaN'),
+    lambda text: text.replace('"total": 0.1', '"total": 1e999'),
+    lambda text: text.replace('"total": 0.1', '"total": -1'), lambda text: text.replace('"total": 0.1', '"total": "0"'),
+    lambda text: text.replace('"total": 0.1', '"total": ' + "9" * 5000),
+    lambda text: text.replace('"total": 0.1', '"total": 0.1, "total": 0.1'),
+    lambda text: text.replace('"simulated": false', '"simulated": false, "simulated": true'),
+    lambda text: text.replace('"simulated": false', '"simulated": 0'),
+    lambda text: text.replace('"sequence": 1', '"sequence": true'),
+    lambda text: text.replace('"count": 1', '"count": 1e3'), lambda text: text.replace("trigmech ledger 1", "ledger 2"),
+    lambda text: text.replace("clinic", "\\u001b[2J"), lambda text: text.replace("clinic", "\\ud800"),
+    lambda text: text.replace('"created": "2', '"created": "x'),
+    lambda text: text.replace('"run": "', '"run": 1, "r": "'),
+    lambda text: text.replace('"charge": {', '"charge": {"more": 1, '), lambda text: text.replace("Z", "+01:00"),
+    lambda text: '{"entries": [' + "{}," * 500_000 + "{}]}", lambda text: "[" + "1," * 5_000_000 + "1]",
+    lambda text: "[" + "[]," * 500_000 + "[]]",
+])
+def test_hostile_files_are_refused_in_bounded_time_and_memory(book, hostile):
+    text = entry_text(book)
+    book.path.write_text(hostile(text))
+    assert book.path.read_text() != text
+    started = time.process_time()
+    tracemalloc.start()
+    try:
+        with pytest.raises(InputError, match=r"ledger\.json"):
+            LedgerFile.open(book.path)
+    finally:
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert peak < 100e6
+    assert time.process_time() - started < 5.0
+
+
+def test_a_file_of_any_size_is_refused_and_bytes_that_are_no_text(book):
+    book.path.write_bytes(b"\xff\xfe{}")
+    with pytest.raises(InputError, match="not JSON"):
+        LedgerFile.open(book.path)
+    with book.path.open("wb") as file:
+        file.truncate(10**12)
+    with pytest.raises(InputError, match="has more than 67108864 bytes"):
+        LedgerFile.open(book.path)
+    if hasattr(os, "mkfifo"):
+        os.mkfifo(book.path.with_name("pipe"))
+        with pytest.raises(InputError, match="not a file"):
+            LedgerFile.open(book.path.with_name("pipe"))
+
+
+# Races and kills. One process imports the package and forks the writers, which is quicker than starting each.
+
+WRITERS = """
+import json, os, random, signal, sys, time
+from contextlib import nullcontext
+from pathlib import Path
+sys.path.insert(0, {root!r})
+from trigmech import ledger_file, ledger_format
+from trigmech.budget import Budget, Charge
+from trigmech.errors import BudgetError, InputError
+from trigmech.ledger import Ledger, LedgerFile
+
+folder, chance = Path({folder!r}), random.Random(5)
+
+def charge(name):
+    return Charge(name, "laplace", 100.0, 1.0, "L1", 1, "given" * 500)
+
+def start(work):
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.close(read)
+            work(lambda name: os.write(write, (name + "\\n").encode()))
+        finally:
+            os._exit(0)
+    os.close(write)
+    return child, os.fdopen(read)
+
+def slow_plain_write(path, content):
+    with path.open("wb") as file:
+        file.write(content[: len(content) // 2])
+        file.flush()
+        time.sleep(0.01)
+        file.write(content[len(content) // 2 :])
+
+def writer(book, label, most):
+    def work(acknowledge):
+        for k in range(most):
+            try:
+                Ledger(Budget(1.0), file=LedgerFile.open(book.path)).charge(charge(f"{{label}} {{k}}"))
+            except BudgetError:
+                return
+            except InputError:
+                continue
+            acknowledge(f"{{label}} {{k}}")
+    return work
+
+def state(book, acknowledged):
+    try:
+        book = LedgerFile.open(book.path)
+        names = [entry.charge.purpose for entry in book.entries]
+        return {{"problems": book.verify(), "lost": sorted(set(acknowledged) - set(names)),
+                "unknown": len(set(names) - set(acknowledged)), "total": book.total, "number": len(names)}}
+    except InputError as error:
+        return {{"problems": [str(error)], "lost": []}}
+
+def race(name):
+    book = LedgerFile.create(folder / name, Budget(0.3))
+    children = [start(writer(book, str(w), 20)) for w in range(4)]
+    acknowledged = [line.strip() for _, lines in children for line in lines]
+    for child, _ in children:
+        os.waitpid(child, 0)
+    return state(book, acknowledged) | {{"acknowledged": len(acknowledged)}}
+
+def kills(name, number):
+    book = LedgerFile.create(folder / name, Budget(1000.0))
+    found, acknowledged = [], []
+    for k in range(number):
+        child, lines = start(writer(book, str(k), 10**6))
+        lines.readline()
+        acknowledged.append(f"{{k}} 0")
+        time.sleep(chance.uniform(0.0, 0.06))
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        acknowledged += [line.strip() for line in lines if line.strip()]
+        found.append(state(book, acknowledged))
+        if found[-1]["problems"]:
+            break
+    return found
+
+locked, write_whole = ledger_file._locked, ledger_format.write_whole
+said = {{"race": race("race.json"), "kills": kills("kills.json", 12)}}
+ledger_file._locked = lambda path, timeout: nullcontext()
+said["race without a lock"] = race("unlocked.json")
+ledger_file._locked, ledger_format.write_whole = locked, slow_plain_write
+said["kills without renaming"] = kills("plain.json", 12)
+print(json.dumps(said))
+"""
+
+
+@pytest.fixture(scope="module")
+def attacked(tmp_path_factory):
+    source = WRITERS.format(root=str(Path(__file__).parents[1]), folder=str(tmp_path_factory.mktemp("attacked")))
+    done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="forks writers")
+
+
+def sound(state):
+    return state["problems"] == [] and state["lost"] == []
+
+
+@needs_fork
+def test_processes_that_charge_at_once_keep_to_the_budget_and_lose_no_entry(attacked):
+    state = attacked["race"]
+    # Each of 80 charges costs 0.01, and 30 of them fit.
+    assert sound(state)
+    assert state["unknown"] == 0
+    assert state["acknowledged"] == state["number"] == 30
+    assert state["total"] == pytest.approx(0.3)
+    # The planted fault, no lock: acknowledged charges are overwritten, or more than the budget is.
+    broken = attacked["race without a lock"]
+    assert not sound(broken) or broken["acknowledged"] > 30
+
+
+@needs_fork
+def test_a_killed_process_leaves_a_whole_file_with_every_acknowledged_charge(attacked):
+    assert len(attacked["kills"]) == 12
+    assert all(map(sound, attacked["kills"]))
+    # A charge that was written but not acknowledged is budget lost; at most one for each kill.
+    assert attacked["kills"][-1]["unknown"] <= 12
+    # The planted fault, writing in place.
+    assert not all(map(sound, attacked["kills without renaming"]))

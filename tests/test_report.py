@@ -1,0 +1,440 @@
+"""The report of a release: what it says, what it must not say, and how it looks in a browser."""
+
+import base64
+import html
+import json
+import math
+import re
+import shutil
+import subprocess
+import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
+from html.parser import HTMLParser
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from trigmech import report, report_columns, report_sections
+from trigmech.budget import Budget, Charge
+from trigmech.errors import InputError
+from trigmech.ledger import Ledger
+from trigmech.mechanisms import ImprovedTrigII
+from trigmech.moment_mechanism import MomentMechanism
+from trigmech.report_against import in_words, rows_of
+from trigmech.report_columns import associations, greatest_difference, marginal, values_of
+from trigmech.report_figures import content, histogram, number, plain, styled
+from trigmech.report_statement import guarantee, upward
+from trigmech.schema import Column, Schema
+from trigmech.synthesis import synthesize
+from trigmech.workload import PairKernels
+
+FAST = MomentMechanism(points=100, iterations=4, degree=2, pair_degree=1, triples=False)
+NUMBERS = MomentMechanism(points=100, iterations=4, degree=2, pair_degree=1, triples=False, whole_row=False)
+HOSTILE = "<script>alert('a')</script> \"&\u202e$x_1$"
+LONG = "x" * 300
+# Values of the private table that no page without it may hold.
+MARKED_TEXT, MARKED_NUMBER = "ZEBRA-4711", 86753.125
+ALLOWED = set(re.findall(r"\w+", """html head meta title style body header main footer section nav div p h1 h2 h3 dl dt
+    dd ol ul li a b i em sup br strong table caption thead tbody tr th td figure figcaption img details summary"""))
+VOID = {"meta", "img", "br", "link", "input", "hr"}
+CHROMIUM = next((found for name in ("chromium", "chromium-browser", "google-chrome", "chrome")
+                 if (found := shutil.which(name))), None)
+N = 300
+
+
+@pytest.fixture(autouse=True)
+def few_queries(monkeypatch):
+    monkeypatch.setattr(report_sections, "MOST_QUERIES", 60)
+
+
+def mixed_schema():
+    return Schema([Column("age", 0, 110, "integer"),
+                   Column(HOSTILE, kind="categorical", categories=["a", "<b>bold</b>", "other"], missing="keep",
+                          other="other"),
+                   Column("gain", 0, 50_000, special=(0,), transform="log1p"),
+                   Column("school", kind="ordinal", categories=["none", "some", "all"]),
+                   Column("born", "1900-01-01", "2020-12-31", "datetime"), Column("smoker", 0, 1, "binary"),
+                   Column(LONG, 1.0, 100.0, transform="log", missing="keep")])
+
+
+def mixed_table():
+    rng = np.random.default_rng(5)
+    age = rng.integers(0, 90, N)
+    kind = rng.choice(np.array(["a", "<b>bold</b>", MARKED_TEXT, None], dtype=object), N)
+    gain = np.where(rng.random(N) < 0.5, 0.0, rng.uniform(1.0, 1e4, N))
+    gain[0] = MARKED_NUMBER
+    number = rng.uniform(1.0, 100.0, N)
+    number[::7] = np.nan
+    born = np.datetime64("2020-06-01") - (age * 365).astype("timedelta64[D]")
+    return {"age": age, HOSTILE: kind, "gain": gain, "school": np.array(["none", "some", "all"])[age // 30],
+            "born": born.astype(object), "smoker": rng.integers(0, 2, N), LONG: number}
+
+
+def numbers_table():
+    x = np.random.default_rng(1).standard_normal((N, 4))
+    return np.clip(0.3 * (x + x[:, :1]), -1.0, 1.0)
+
+
+@pytest.fixture(scope="module")
+def mixed():
+    schema = mixed_schema()
+    rows = np.array([*mixed_table().values()], dtype=object).T
+    return synthesize(rows, schema, Budget(1.0, 1e-6), FAST, np.random.default_rng(0))
+
+
+@pytest.fixture(scope="module")
+def numbers():
+    made = synthesize(numbers_table(), Schema.cube(4), Budget(1.0, 1e-6), NUMBERS, np.random.default_rng(0))
+    # As if its noise were hardened, which takes seconds to load and gives the same page.
+    return replace(made, ledger=replace(made.ledger, simulated=False))
+
+
+class Page(HTMLParser):
+    """A page's elements; it fails where they are not nested well."""
+
+    def __init__(self, text):
+        super().__init__(convert_charrefs=True)
+        self.open, self.elements, self.texts = [], [], []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attributes):
+        assert len(dict(attributes)) == len(attributes), f"an attribute of {tag} is given twice"
+        self.elements.append((tag, dict(attributes)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open, f"</{tag}> closes nothing"
+        assert self.open.pop() == tag, f"</{tag}> closes another element"
+
+    def handle_data(self, data):
+        if self.open and self.open[-1] != "style":
+            self.texts.append(data)
+
+    @property
+    def text(self):
+        return " ".join(" ".join(self.texts).split())
+
+    def all(self, tag):
+        return [attributes for name, attributes in self.elements if name == tag]
+
+
+def check(text):
+    """What every page must keep to; returns it parsed."""
+    page = Page(text)
+    assert text.startswith("<!DOCTYPE html>")
+    assert page.all("html") == [{"lang": "en"}]
+    names = {tag for tag, _ in page.elements}
+    assert names <= ALLOWED
+    ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
+    assert len(set(ids)) == len(ids)
+    targets = [attributes["href"] for attributes in page.all("a")]
+    assert all(target.startswith("#") for target in targets)
+    linked = {target[1:] for target in targets}
+    assert linked == set(ids)
+    for tag, attributes in page.elements:
+        assert not [name for name in attributes if name.startswith("on")]
+        assert {"src", "href", "srcset", "action", "data"} & set(attributes) <= {{"img": "src", "a": "href"}.get(tag)}
+        if tag == "img":
+            assert len(attributes["alt"]) > 10
+            check_picture(attributes["src"])
+    assert not re.search(r"url\(|@import|https?:", re.sub(r'src="data:[^"]*"', "", text))
+    levels = [int(tag[1]) for tag, _ in page.elements if tag in ("h1", "h2", "h3")]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(after <= before + 1 for before, after in pairwise(levels))
+    assert len(page.all("caption")) == len(page.all("table")) > 0
+    assert all("scope" in attributes for attributes in page.all("th"))
+    assert "\u202e" not in text
+    return page
+
+
+def check_picture(source):
+    media, coded = source.split(";base64,")
+    file = base64.b64decode(coded, validate=True)
+    if media == "data:image/png":
+        assert file.startswith(b"\x89PNG")
+        return
+    assert media == "data:image/svg+xml"
+    for element in ElementTree.fromstring(file).iter():
+        assert not element.tag.endswith(("script", "foreignObject"))
+        for name, value in element.attrib.items():
+            assert not name.endswith("href") or value.startswith(("#", "data:image/png"))
+
+
+def pictures_of(page):
+    return b"".join(base64.b64decode(attributes["src"].split(",")[1]) for attributes in page.all("img")).decode(
+        "utf-8", "ignore")
+
+
+def test_a_real_release_of_numbers_is_told_without_a_warning(numbers, tmp_path):
+    path = report.write(numbers, tmp_path / "report.html")
+    assert path == tmp_path / "report.html"
+    page = check(path.read_text(encoding="utf-8"))
+    assert "not private" not in page.text.lower()
+    for words in ("with ε = 1 and δ = 1e−6", "at most 73.2 %", "The number n itself is public", "n = 300",
+                  "Bounds, kinds and categories", "Choices made after looking", "Timings", "trigmech.planner",
+                  "hardened, from the operating system", "one number, degrees up to 2", "products of two numbers",
+                  "Correlation, synthetic", "Gaussian kernels, width 2", "second moments", "Effective number of points",
+                  "lies from 0.99", "opendp"):
+        assert words in page.text, words
+    assert "True" not in page.text
+    assert [p.name for p in tmp_path.iterdir()] == ["report.html"]
+
+
+@pytest.mark.parametrize("against", [False, True])
+def test_hostile_names_stand_on_the_page_as_text_and_nothing_else(mixed, tmp_path, against):
+    path = report.write(mixed, tmp_path / "r.html", mixed_table() if against else None)
+    text = path.read_text(encoding="utf-8")
+    page = check(text)
+    assert HOSTILE.replace("\u202e", "\ufffd") in page.text
+    assert "<script" not in text
+    assert "<b>bold" not in text
+    assert "&lt;b&gt;bold&lt;/b&gt;" in pictures_of(page)
+    assert "<script" not in pictures_of(page)
+    assert "products of a category and a number" in page.text
+    assert "Predicted noise in the frequencies" in page.text
+    assert "Not drawn: = 0:" in page.text
+    assert "Association, synthetic" in page.text
+
+
+def test_nothing_private_appears_without_the_table(mixed, tmp_path):
+    text = report.write(mixed, tmp_path / "r.html").read_text(encoding="utf-8")
+    everything = text + pictures_of(check(text))
+    for marked in (MARKED_TEXT, "86753", "86,753"):
+        assert marked not in everything
+    # What is on the page is found in this way: the planted fault.
+    for there in ("&lt;b&gt;bold", "50,000"):
+        assert there in everything
+
+
+def test_the_same_release_gives_the_same_bytes(numbers, tmp_path):
+    first = report.write(numbers, tmp_path / "a.html", figures=tmp_path / "f").read_bytes()
+    names = sorted(path.name for path in (tmp_path / "f").iterdir())
+    assert names == sorted(f"{name}.{kind}" for kind in ("pdf", "png")
+                           for name in (*(f"column-{j:03d}" for j in range(1, 5)), "correlation"))
+    before = [(tmp_path / "f" / name).read_bytes() for name in names]
+    assert all(file.startswith((b"\x89PNG", b"%PDF")) for file in before)
+    assert report.write(numbers, tmp_path / "b.html", figures=tmp_path / "f").read_bytes() == first
+    assert [(tmp_path / "f" / name).read_bytes() for name in names] == before
+
+
+def test_with_the_table_page_title_and_files_say_that_they_are_not_private(numbers, tmp_path):
+    path = report.write(numbers, tmp_path / "r.html", numbers_table(), tmp_path / "figures")
+    assert path == tmp_path / "r.not-private.html"
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["figures", "r.not-private.html"]
+    figures = [p.name for p in (tmp_path / "figures").iterdir()]
+    assert figures
+    assert all(name.startswith("not-private-") for name in figures)
+    text = path.read_text(encoding="utf-8")
+    page = check(text)
+    assert "<title>NOT PRIVATE" in text
+    assert page.text.count("Not private: do not publish") == 2
+    for words in ("Correlation, synthetic minus true", "How to read it", "true record to its nearest other one",
+                  "The worst queries of each family", "Within their bounds", "mean product of", "True mean"):
+        assert words in page.text, words
+    # A name that says it already is left alone.
+    assert report.write(numbers, tmp_path / "Not-Private.html", numbers_table()).name == "Not-Private.html"
+
+
+def test_a_simulated_release_says_so_in_large_and_claims_nothing(mixed, tmp_path):
+    page = check(report.write(mixed, tmp_path / "r.html").read_text(encoding="utf-8"))
+    assert "Simulated, not private" in page.text
+    assert "SIMULATED, NOT PRIVATE." in page.text
+    assert "nothing: simulated" in page.text
+    assert "if the noise were not simulated" in page.text
+
+
+def test_a_published_calibration_is_told_as_a_claim_beside_what_is_proved(tmp_path):
+    mechanism = ImprovedTrigII(calibration="published", n_candidates=200, rank=2)
+    synthesis = synthesize(numbers_table(), Schema.cube(4), Budget(1.0, 1e-3), mechanism, np.random.default_rng(0))
+    page = check(report.write(synthesis, tmp_path / "r.html").read_text(encoding="utf-8"))
+    proved = upward(synthesis.ledger.proved_epsilon)
+    assert "It claims (1, 0.001)-differential privacy" in page.text
+    assert f"Proved here is ({proved}, 0.001)-differential privacy" in page.text
+    assert "Errors are predicted for releases by MomentMechanism only" in page.text
+    assert "principal axes" in page.text
+    assert "Certified gap" in page.text
+
+
+def test_one_column_and_many_columns_give_a_usable_page(tmp_path):
+    mechanism = MomentMechanism(points=60, iterations=2, degree=2, pair_degree=0, triples=False, whole_row=False)
+    for d in (1, 26):
+        X = np.random.default_rng(2).uniform(-1.0, 1.0, (50, d))
+        synthesis = synthesize(X, Schema.cube(d), Budget(1.0, 1e-6), mechanism, np.random.default_rng(0))
+        page = check(report.write(synthesis, tmp_path / "r.html", X if d == 1 else None).read_text(encoding="utf-8"))
+        assert ("The other 2 columns" in page.text) == (d == 26)
+        assert ("There are no two columns" in page.text) == (d == 1)
+        assert len([a for a in page.all("figure") if a.get("id", "").startswith("column-")]) == d
+
+
+def test_input_that_breaks_a_rule_is_refused_without_a_value(mixed, numbers, tmp_path):
+    with pytest.raises(InputError, match="cannot write"):
+        report.write(numbers, tmp_path / "absent" / "r.html")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="cannot make the folder"):
+        report.write(numbers, tmp_path / "r.html", figures=tmp_path / "file")
+    for seed in (-1, True, "1"):
+        with pytest.raises(InputError, match="seed must be"):
+            report.write(numbers, tmp_path / "r.html", seed=seed)
+    table = mixed_table()
+    wrong = [({"age": table["age"]}, "lacks the column"), ([1, 2], "a list must hold the 7 columns"),
+             (table | {"age": table["age"][:5]}, "of one length"), (table | {"age": [[1], [1, 2]]}, "of one length"),
+             (table | {"age": np.array([MARKED_TEXT] * N)}, "'age'"),
+             (table | {"school": np.array([MARKED_TEXT] * N)}, "'school'")]
+    for against, words in wrong:
+        with pytest.raises(InputError, match=words) as refusal:
+            report.write(mixed, tmp_path / "r.html", against)
+        assert MARKED_TEXT not in str(refusal.value)
+        assert refusal.value.__cause__ is None
+    assert [p.name for p in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_table_may_come_as_an_array_a_list_or_a_dict_of_columns():
+    schema, table = mixed_schema(), mixed_table()
+    rows = np.array([*table.values()], dtype=object).T
+    expected = schema.to_cube(rows)
+    for given in (table, list(table.values()), dict(reversed(table.items()))):
+        np.testing.assert_array_equal(rows_of(schema, given), expected)
+    X = numbers_table()
+    np.testing.assert_array_equal(rows_of(Schema.cube(4), list(X.T)), Schema.cube(4).to_cube(X))
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 0.0), (0.1, 1e-6), (5.0, 0.01), (1.0, 0.2)])
+def test_the_guesses_of_the_statement_are_the_best_that_the_guarantee_allows(epsilon, delta):
+    """Against the linear program over all outcomes: the two laws that are furthest apart take four of them."""
+    factor = math.exp(epsilon)
+    first = np.array([delta, (1 - delta) * factor / (1 + factor), (1 - delta) / (1 + factor), 0.0])
+    second = first[::-1]
+    assert (first - factor * second).clip(0.0).sum() == pytest.approx(delta)
+    ledger = Ledger(Budget(epsilon, delta), charges=[Charge("x", "laplace", 1.0, epsilon, "L1", 1, "here")])
+    said = guarantee(ledger, 100)
+    # At delta > 0 the accountant may prove less of this noise than its pure epsilon.
+    factor = math.exp(ledger.proved_epsilon)
+    first = np.array([delta, (1 - delta) * factor / (1 + factor), (1 - delta) / (1 + factor), 0.0])
+    guess = 0.5 * np.maximum(first, first[::-1]).sum()
+    assert float(said["guess"].split()[0]) / 100 == pytest.approx(guess, abs=1.01e-3)
+    assert float(said["guess"].split()[0]) / 100 >= guess - 1e-9
+    # The most powerful test at a false alarm of 5 %, by Neyman and Pearson: outcomes by falling likelihood ratio.
+    alarms, power = 0.05, 0.0
+    for p, q in zip(first, first[::-1], strict=True):
+        share = 1.0 if q <= alarms else alarms / q
+        power, alarms = power + share * p, alarms - share * q
+        if share < 1.0:
+            break
+    assert float(said["power"].split()[0]) / 100 == pytest.approx(power, abs=1.01e-3)
+    assert float(said["power"].split()[0]) / 100 >= power - 1e-9
+    assert bool(said["warning"]) == (delta >= 0.01)
+
+
+def test_what_is_printed_is_never_less_than_what_is_proved():
+    rng = np.random.default_rng(0)
+    for value in 10.0 ** rng.uniform(-6, 6, 200):
+        shown = float(upward(value).replace("−", "-").replace(",", ""))
+        assert value * (1 - 1e-11) <= shown <= value * (1.0 + 1.01e-3)
+    assert (upward(1.0), upward(0.7500000000000001), number(1234567.0), number(-0.00001)) == (
+        "1", "0.75", "1,234,567", "−1e−5")
+    assert plain("a\n\x00\u202eb\ud800c") == "a\ufffd\ufffd\ufffdb\ufffdc"
+
+
+def test_marginals_and_associations_agree_with_plain_ones():
+    schema, rng = mixed_schema(), np.random.default_rng(3)
+    table = mixed_table()
+    X = schema.to_cube(np.array([*table.values()], dtype=object).T)
+    weights = rng.dirichlet(np.ones(N))
+    values = values_of(schema, X)
+    for column in values:
+        found = marginal(column, weights)
+        assert found.named.sum() + found.shares.sum() == pytest.approx(1.0)
+    age = marginal(values[0], weights)
+    assert age.mean == pytest.approx(weights @ table["age"], rel=1e-12)
+    gain = marginal(values[2], weights)
+    assert gain.named[0] == pytest.approx(weights[table["gain"] == 0.0].sum())
+    found = associations(values, weights)
+    assert found.ordered == [0, 2, 3, 4, 5, 6]
+    assert found.all == [0, 2, 3, 4, 5, 6, 1]
+    kept = table["gain"] != 0.0
+    inside = np.minimum(table["gain"][kept], 50_000.0)
+    plain_correlation = np.cov(np.log1p(inside), table["age"][kept], aweights=weights[kept])
+    expected = plain_correlation[0, 1] / math.sqrt(plain_correlation[0, 0] * plain_correlation[1, 1])
+    assert found.correlation[1, 0] == pytest.approx(expected, rel=1e-6)
+    codes = values[1].codes
+    between = [weights[codes == c] @ table["age"][codes == c] / weights[codes == c].sum() for c in range(4)]
+    spread = weights @ (np.array(between)[codes] - age.mean) ** 2
+    assert found.strength[6, 0] == pytest.approx(math.sqrt(spread) / age.deviation, rel=1e-9)
+    assert found.strength[6, 6] == pytest.approx(1.0)
+    other = rng.dirichlet(np.ones(N))
+    every = [abs(weights[table["age"] <= a].sum() - other[table["age"] <= a].sum()) for a in range(90)]
+    assert greatest_difference(values[0], weights, values[0], other) == pytest.approx(max(every), rel=1e-9)
+
+
+def test_integers_have_bins_of_equally_many_and_dates_their_own_words():
+    for upper in (1, 39, 40, 1000):
+        edges = report_columns._edges(Column("a", 0, upper, "integer"))
+        assert len(set(np.round(np.diff(edges), 9))) == 1
+        assert edges[0] == -0.5
+        assert upper < edges[-1] < upper + 1 + np.diff(edges)[0]
+    dates = Column("d", "2000-01-01", "2000-12-31", "datetime")
+    assert report_columns.bounds_text(dates) == "2000-01-01 to 2000-12-31"
+    assert report_columns.from_cube(Column("a", 1.0, 100.0, transform="log"), 0.0) == "10"
+    kernels = PairKernels(2, seed=1, n_queries=5)
+    words = in_words(kernels, 0, 0, [Column("a", 0, 1), Column("b", 0, 1)])
+    assert words.startswith("Gaussian kernel of width 0.25 around ")
+
+
+def test_figures_do_not_depend_on_a_users_settings():
+    import matplotlib
+
+    def drawn():
+        with styled():
+            return content(histogram(np.linspace(0, 1, 5), np.full(4, 0.25), None, [(0.5, "$half$")]), "svg")
+
+    first = drawn()
+    with matplotlib.rc_context({"font.size": 20.0, "svg.hashsalt": "other", "text.usetex": True}):
+        assert drawn() == first
+    assert b">$half$</text>" in first
+
+
+MEASURE = """<script>addEventListener("load", () => parent.postMessage([document.title, innerWidth,
+document.documentElement.scrollWidth, document.querySelectorAll("img").length,
+[...document.images].every(i => i.naturalWidth > 0)], "*"))</script>"""
+COLLECT = """<!DOCTYPE html><body><ul id="found"></ul><script>addEventListener("message", event => {
+const item = document.createElement("li"); item.textContent = JSON.stringify(event.data);
+document.getElementById("found").append(item)})</script>"""
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is on PATH, which would lay the page out")
+def test_no_page_scrolls_sideways_on_a_wide_or_a_narrow_screen(mixed, numbers, tmp_path):
+    pages = {"against": report.write(mixed, tmp_path / "against.html", mixed_table()),
+             "numbers": report.write(numbers, tmp_path / "numbers.html")}
+    frames = []
+    for name, path in pages.items():
+        # The page forbids all scripts, so the copy that is measured goes without that line.
+        text = re.sub(r"<meta http-equiv[^>]*>", "", path.read_text(encoding="utf-8"))
+        faults = {"": ""} | ({"-wide": '<div style="width: 2000px">x</div>'} if name == "numbers" else {})
+        for fault, element in faults.items():
+            copy = re.sub(r"<title>.*?</title>", f"<title>{name}{fault}</title>", text)
+            copy = copy.replace("</main>", f"{element}</main>{MEASURE}")
+            (tmp_path / f"{name}{fault}-copy.html").write_text(copy, encoding="utf-8")
+            frames += [f'<iframe src="{name}{fault}-copy.html" width="{width}" height="800"></iframe>'
+                       for width in (1280, 375)]
+    (tmp_path / "all.html").write_text(COLLECT + "".join(frames), encoding="utf-8")
+    command = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}",
+               "--virtual-time-budget=20000", "--dump-dom", (tmp_path / "all.html").as_uri()]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    found = [html.unescape(item) for item in re.findall(r"<li>(.*?)</li>", done.stdout)]
+    assert len(found) == 2 * (len(pages) + 1), done.stderr[-2000:]
+    for item in found:
+        name, inside, scrolls, images, loaded = json.loads(item)
+        assert inside in (1280, 375)
+        assert images > 3
+        assert loaded
+        assert (scrolls > inside) == name.endswith("-wide"), item
+
+
+def test_the_template_is_there_for_the_package():
+    assert (Path(report.__file__).parent / "templates" / "report.html").is_file()

@@ -1,0 +1,534 @@
+"""Saved releases: everything comes back bit for bit, nothing private goes in, and what does not fit is refused."""
+
+import copy
+import dataclasses
+import datetime
+import json
+import math
+import struct
+import subprocess
+import sys
+import zipfile
+from functools import cache
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from trigmech import archive, saved
+from trigmech.budget import Budget
+from trigmech.distribution import Distribution
+from trigmech.error_bars import of_numbers, predicted_error
+from trigmech.errors import InputError, TrigmechError
+from trigmech.fit import Fit
+from trigmech.ledger import Ledger, LedgerFile
+from trigmech.mechanisms import ImprovedTrigI, ImprovedTrigII, TrigI, TrigII
+from trigmech.moment_mechanism import MomentMechanism, minimax
+from trigmech.release import MomentRelease
+from trigmech.schema import Column, Schema
+from trigmech.synthesis import Synthesis, synthesize
+from trigmech.workload import GaussianKernels, SecondMoments
+
+FAST = MomentMechanism(points=64, iterations=10, degree=3, pair_degree=1, triples=False, whole_row=False)
+PURE, APPROXIMATE = Budget(1.0), Budget(1.0, 1e-3)
+MIXED = Schema([
+    Column("age", 0, 120, "integer", missing="keep"), Column("gain", 0.0, 1e5, special=(0.0,)),
+    Column("sex", kind="categorical", categories=("f", "m", "ü")), Column("smokes", 0, 1, "binary"),
+    Column("grade", kind="ordinal", categories=("low", "middle", "high"), other="low"),
+    Column("income", 1.0, 1e6, transform="log"),
+    Column("seen", datetime.date(2020, 1, 1), datetime.date(2024, 12, 31), "datetime"),
+])
+
+
+def cube_table(n=300, d=3):
+    rng = np.random.default_rng(1)
+    z = rng.standard_normal((n, d))
+    z[:, 1:] = 0.5 * z[:, :1] + 0.8 * z[:, 1:]
+    return np.clip(0.4 * z, -1.0, 1.0)
+
+
+def mixed_table(n=300):
+    rng = np.random.default_rng(2)
+    return pd.DataFrame({
+        "age": np.where(rng.random(n) < 0.1, np.nan, rng.integers(0, 99, n)),
+        "gain": np.where(rng.random(n) < 0.7, 0.0, rng.uniform(0, 1e5, n)), "sex": rng.choice(["f", "m", "ü"], n),
+        "smokes": rng.integers(0, 2, n), "grade": rng.choice(["low", "middle", "high"], n),
+        "income": np.exp(rng.uniform(0, 13, n)),
+        "seen": np.datetime64("2020-01-01") + rng.integers(0, 1800, n).astype("timedelta64[D]"),
+    })
+
+
+def simulated(mechanism, budget, table=None, schema=None):
+    table = cube_table() if table is None else table
+    return synthesize(table, schema or Schema.cube(table.shape[1]), budget, mechanism, np.random.default_rng(3))
+
+
+CASES = {
+    "algorithm 4": lambda: simulated(TrigI(degree=2, grid=4), PURE),
+    "algorithm 4, published": lambda: simulated(TrigI(degree=2, grid=3, calibration="published"), PURE),
+    "algorithm 5": lambda: simulated(TrigII(degree=2, grid=4, levels=None), APPROXIMATE),
+    "algorithm 5, published": lambda: simulated(TrigII(degree=2, grid=3, calibration="published"), APPROXIMATE),
+    "algorithm 9": lambda: simulated(ImprovedTrigI(n_candidates=200), PURE),
+    "algorithm 9, published": lambda: simulated(ImprovedTrigI(n_candidates=200, calibration="published"), PURE),
+    "algorithm 10": lambda: simulated(ImprovedTrigII(n_candidates=200, rank=2), APPROXIMATE),
+    "algorithm 10, published": lambda: simulated(ImprovedTrigII(n_candidates=200, calibration="published",
+                                                                eigenvalues="norm"), APPROXIMATE),
+    "moments, pure": lambda: simulated(FAST, PURE),
+    "moments": lambda: simulated(FAST, APPROXIMATE),
+    "moments of whole rows": lambda: simulated(dataclasses.replace(
+        FAST, whole_row=True, workload=GaussianKernels(3, seed=0, widths=(1.0, 2.0))), APPROXIMATE),
+    "moments, a cloud": lambda: simulated(dataclasses.replace(FAST, fit="cloud"), APPROXIMATE),
+    "moments, atoms": lambda: simulated(dataclasses.replace(FAST, fit="atoms", pair_degree=0, degree=2), APPROXIMATE),
+    "minimax": lambda: simulated(minimax(1.0, max_functions=30, points=64, iterations=10), APPROXIMATE),
+    "one column": lambda: simulated(dataclasses.replace(FAST, pair_degree=0), PURE, cube_table(d=1)),
+    "a dataframe": lambda: simulated(FAST, APPROXIMATE, pl.DataFrame(cube_table(), schema=["b", "a", "ü"]), Schema(
+        Column(name, -1.0, 1.5) for name in ("a", "b", "ü"))),
+    "categories": lambda: simulated(dataclasses.replace(FAST, degree=2), APPROXIMATE, mixed_table(), MIXED),
+    "categories, pure": lambda: simulated(dataclasses.replace(FAST, degree=2), PURE, mixed_table(), MIXED),
+    "not simulated": lambda: synthesize(cube_table(), Schema.cube(3), APPROXIMATE, FAST),
+}
+each_case = pytest.mark.parametrize("case", CASES)
+
+
+@cache
+def made(case):
+    return CASES[case]()
+
+
+def parts(synthesis):
+    return {field.name: getattr(synthesis, field.name) for field in dataclasses.fields(Synthesis)}
+
+
+def save(path, synthesis):
+    saved.write(path, **parts(synthesis))
+    return path
+
+
+def load(path):
+    found = saved.read(path)
+    return Synthesis(**{name: getattr(found, name) for name in parts(found)})
+
+
+def differences(left, right, where="release"):
+    """Where two objects differ in type, in a bit, or in the order of an array in memory."""
+    if type(left) is not type(right):
+        return [f"{where}: {type(left).__name__} and {type(right).__name__}"]
+    if dataclasses.is_dataclass(left):
+        return [each for field in dataclasses.fields(left)
+                for each in differences(getattr(left, field.name), getattr(right, field.name), f"{where}.{field.name}")]
+    if isinstance(left, list | tuple):
+        pairs = zip(left, right, strict=False)
+        return ([] if len(left) == len(right) else [where]) + [
+            each for k, (a, b) in enumerate(pairs) for each in differences(a, b, f"{where}[{k}]")]
+    if isinstance(left, np.ndarray):
+        alike = (left.dtype == right.dtype and left.shape == right.shape and left.tobytes() == right.tobytes()
+                 and left.flags.c_contiguous == right.flags.c_contiguous)
+        return [] if alike else [where]
+    return [] if left == right and (not isinstance(left, float) or left.hex() == right.hex()) else [where]
+
+
+# What comes back
+
+
+@each_case
+def test_all_parts_come_back_bit_for_bit(tmp_path, case):
+    synthesis = made(case)
+    again = load(save(tmp_path / "a.tm", synthesis))
+    assert differences(synthesis, again) == []
+    assert str(again.ledger) == str(synthesis.ledger)
+    assert repr(again) == repr(synthesis)
+
+
+def test_planted_differences_are_found():
+    synthesis = made("moments")
+    for change in ({"rows": 301}, {"library": "pandas"}, {"fit": dataclasses.replace(synthesis.fit, seconds=0.5)},
+                   {"release": dataclasses.replace(synthesis.release, means=-synthesis.release.means)},
+                   {"distribution": Distribution(np.asfortranarray(synthesis.distribution.points),
+                                                 synthesis.distribution.weights)}):
+        assert len(differences(synthesis, dataclasses.replace(synthesis, **change))) == 1
+
+
+@each_case
+def test_what_is_computed_of_them_is_the_same(tmp_path, case):
+    synthesis = made(case)
+    again = load(save(tmp_path / "a.tm", synthesis))
+    for size in (None, 0, 17):
+        first, second = (each.sample(size, np.random.default_rng(4)) for each in (synthesis, again))
+        assert type(first) is type(second)
+        if isinstance(first, np.ndarray):
+            assert first.tobytes() == second.tobytes()
+        else:
+            assert first.equals(second)
+            assert list(first.columns) == list(second.columns)
+    for query in (lambda x: np.exp(-(x**2).sum(axis=1)), lambda x: x**3):
+        answers = [np.asarray(each.distribution.expect(query)) for each in (synthesis, again)]
+        assert answers[0].tobytes() == answers[1].tobytes()
+    assert (again.ledger.proved_epsilon, again.ledger.simulated) == (synthesis.ledger.proved_epsilon,
+                                                                     synthesis.ledger.simulated)
+    if isinstance(synthesis.release, MomentRelease):
+        layout = synthesis.schema.layout
+        width = len(layout.numbers)
+        for workload in (SecondMoments(width), GaussianKernels(width, seed=1, n_queries=10, widths=(1.0, 2.0))):
+            bars = [predicted_error(workload, *of_numbers(each.release, each.fit, layout)) if layout.groups
+                    else each.predicted_error(workload) for each in (synthesis, again)]
+            assert differences(*bars) == []
+
+
+def test_profiles_would_change_in_their_last_bits_without_care(tmp_path):
+    features = made("moments of whole rows").release.features
+    assert len(features.profiles) == 1
+    # The planted fault: the constructor scales once more.
+    assert type(features)(features.basis, features.profiles).profiles.tobytes() != features.profiles.tobytes()
+    again = load(save(tmp_path / "a.tm", made("moments of whole rows"))).release.features
+    points = cube_table()
+    assert again.profiles.tobytes() == features.profiles.tobytes()
+    assert again.evaluate(points).tobytes() == features.evaluate(points).tobytes()
+    assert again.means(points).tobytes() == features.means(points).tobytes()
+    assert again.floors.tobytes() == features.floors.tobytes()
+
+
+def test_points_that_the_fit_shares_with_the_distribution_are_saved_once(tmp_path):
+    synthesis = made("moments")
+    _, arrays = archive.read(save(tmp_path / "a.tm", synthesis))
+    assert "fit.points" not in arrays
+    again = load(tmp_path / "a.tm")
+    assert again.fit.points is again.distribution.points
+    other = dataclasses.replace(synthesis, distribution=Distribution(synthesis.fit.points[:2], np.array([0.5, 0.5])))
+    assert differences(other, load(save(tmp_path / "a.tm", other))) == []
+
+
+@pytest.mark.parametrize("case", ["moments of whole rows", "algorithm 10", "categories"])
+def test_the_same_release_gives_the_same_bytes_also_when_saved_again(tmp_path, case):
+    first = save(tmp_path / "a.tm", made(case)).read_bytes()
+    assert save(tmp_path / "b.tm", made(case)).read_bytes() == first
+    assert save(tmp_path / "b.tm", load(tmp_path / "a.tm")).read_bytes() == first
+
+
+def test_the_manifest_says_what_is_private_and_who_wrote_it(tmp_path):
+    for case, words in (("moments", "simulated, not private"), ("not simulated", "as the ledger proves")):
+        content, _ = archive.read(save(tmp_path / "a.tm", made(case)))
+        assert content["privacy"] == words
+        assert set(content["versions"]) == {"trigmech", "numpy", "opendp", "python"}
+    versions = saved.read(tmp_path / "a.tm").versions
+    assert versions["numpy"] == np.__version__
+    assert sys.version.startswith(versions["python"])
+
+
+@pytest.mark.parametrize("status", ["optimal", "time limit"])
+def test_a_fit_keeps_its_status(tmp_path, status):
+    synthesis = made("algorithm 4")
+    synthesis = dataclasses.replace(synthesis, fit=dataclasses.replace(synthesis.fit, status=status))
+    assert load(save(tmp_path / "a.tm", synthesis)).fit.status == status
+
+
+# Nothing private
+
+MARKERS = np.array([0.18273645546372819, -0.90817263544536271])
+SEED = 91827364554637281
+
+
+def secrets_in(path, schema):
+    """Which of the table's values, of the seed, of the generators' states and of the paths a file holds."""
+    rng = np.random.default_rng(SEED)
+    children = rng.spawn(2)
+    states = [each.bit_generator.state["state"][key] for each in (rng, *children, np.random.default_rng(SEED))
+              for key in ("state", "inc")]
+    wanted = {}
+    for value in MARKERS:
+        for number in (value, float(schema.to_cube(np.full((1, schema.d), value))[0, 0])):
+            wanted |= {struct.pack("<d", number): "a value", repr(number).encode(): "a value",
+                       f"{number:.9f}".encode(): "a value"}
+    for number, name in [(SEED, "the seed"), *((state, "a state") for state in states)]:
+        length = (number.bit_length() + 7) // 8
+        wanted |= {str(number).encode(): name, number.to_bytes(length, "little"): name, f"{number:x}".encode(): name,
+                   number.to_bytes(length, "big"): name}
+    wanted |= {str(path).encode(): "a path", path.name.encode(): "a path"}
+    with zipfile.ZipFile(path) as file:
+        held = [path.read_bytes(), *(file.read(name) for name in file.namelist())]
+    return {name for text, name in wanted.items() for each in held if text in each}
+
+
+@pytest.mark.parametrize("mechanism", [FAST, TrigI(degree=2, grid=4), ImprovedTrigII(n_candidates=100)], ids=type)
+def test_a_file_holds_neither_values_of_the_table_nor_the_seed_nor_a_path(tmp_path, mechanism):
+    table = np.tile(MARKERS, (100, 1))
+    schema = Schema([Column("a", -1.25, 1.5), Column("b", -1.25, 1.5)])
+    synthesis = synthesize(table, schema, APPROXIMATE, mechanism, np.random.default_rng(SEED))
+    path = save(tmp_path / "marked-name.tm", synthesis)
+    assert secrets_in(path, schema) == set()
+    # The planted faults: a row of the table among the points, and the seed and a path in a text.
+    points = synthesis.distribution.points.copy()
+    points[0] = schema.to_cube(table[:1])
+    status = dataclasses.replace(synthesis.fit, status=f"{SEED}") if isinstance(mechanism, MomentMechanism) else None
+    save(path, dataclasses.replace(synthesis, distribution=Distribution(points, synthesis.distribution.weights),
+                                   fit=status or synthesis.fit))
+    assert secrets_in(path, schema) == {"a value"} | ({"the seed"} if status else set())
+
+
+def test_a_ledger_is_saved_without_its_file(tmp_path):
+    ledger = made("moments").ledger
+    file = LedgerFile.create(tmp_path / "marked-ledger.json", Budget(5.0, 1e-3), data_set="marked-data")
+    kept = Ledger(ledger.budget, simulated=True, file=file)
+    kept.charge(*ledger.charges)
+    path = save(tmp_path / "a.tm", dataclasses.replace(made("moments"), ledger=kept))
+    with zipfile.ZipFile(path) as opened:
+        assert b"marked" not in b"".join(opened.read(name) for name in opened.namelist())
+    again = load(path).ledger
+    assert again.file is None
+    assert (again.charges, again.run) == (ledger.charges, kept.run)
+
+
+NO_PICKLE = """
+import sys
+import numpy as np
+import trigmech
+from trigmech import saved
+import pickle, _pickle
+
+class Refused:
+    def __init__(self, *_, **__):
+        raise SystemExit("pickle was used")
+
+for module in (pickle, _pickle):
+    for name in ("load", "loads", "Unpickler"):
+        setattr(module, name, Refused)
+np.lib.format.pickle = None
+for path in sys.argv[1:]:
+    found = saved.read(path)
+    print(found.distribution.sample(3, np.random.default_rng(1)).shape)
+print({"opendp", "highspy", "pandas", "polars", "pyarrow", "matplotlib"} & set(sys.modules))
+"""
+
+
+def test_loading_never_unpickles_and_loads_no_heavy_library(tmp_path):
+    cases = ["moments of whole rows", "algorithm 10", "categories"]
+    paths = [save(tmp_path / f"{k}.tm", made(case)) for k, case in enumerate(cases)]
+    done = subprocess.run([sys.executable, "-W", "error", "-c", NO_PICKLE, *paths], capture_output=True, text=True,
+                          check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "(3, 3)\n(3, 3)\n(3, 11)\nset()\n"
+
+
+# What is refused
+
+
+def taken_apart(case):
+    """Content and arrays of a file, to be spoilt."""
+    synthesis = made(case)
+    released, arrays = saved._release_out(synthesis.release)
+    fitted, more = saved._fit_out(synthesis.fit, synthesis.distribution)
+    arrays |= more | {"distribution.points": synthesis.distribution.points,
+                      "distribution.weights": synthesis.distribution.weights}
+    content = {"privacy": saved.PRIVACY[synthesis.ledger.simulated], "versions": saved._versions(),
+               "schema": synthesis.schema.to_dict(), "ledger": synthesis.ledger.to_dict(), "release": released,
+               "fit": fitted, "rows": synthesis.rows, "library": synthesis.library}
+    return copy.deepcopy(content), {name: array.copy() for name, array in arrays.items()}
+
+
+def put(*keys, value):
+    def spoil(content, arrays):
+        for key in keys[:-1]:
+            content = content[key]
+        content[keys[-1]] = value
+    return spoil
+
+
+def drop(*keys):
+    def spoil(content, arrays):
+        for key in keys[:-1]:
+            content = content[key]
+        del content[keys[-1]]
+    return spoil
+
+
+def array(name, change):
+    def spoil(content, arrays):
+        new = change(arrays.get(name))
+        arrays.pop(name, None)
+        if new is not None:
+            arrays[name] = new
+    return spoil
+
+
+def entry(value):
+    def change(old):
+        new = old.copy()
+        new.flat[0] = value
+        return new
+    return change
+
+
+MOMENTS, THESIS = "moments of whole rows", "algorithm 10"
+UNFIT = {
+    "no schema": (MOMENTS, drop("schema"), "keys"),
+    "another part": (MOMENTS, put("seed", value=1), "keys"),
+    "no versions": (MOMENTS, put("versions", value=None), "versions must be"),
+    "a version that is no text": (MOMENTS, put("versions", "numpy", value=2), "numpy must be a text"),
+    "a version of many letters": (MOMENTS, put("versions", "numpy", value=201 * "2"), "numpy must be a text"),
+    "a version with escapes": (MOMENTS, put("versions", "numpy", value="\x1b[2J"), "numpy must be a text"),
+    "a simulation that says it is private": (MOMENTS, put("privacy", value="as the ledger proves"), "not private"),
+    "a ledger that says it is private": (MOMENTS, put("ledger", "simulated", value=False), "privacy|ledger|simulated"),
+    "a schema of no columns": (MOMENTS, put("schema", "columns", value=[]), "column"),
+    "a schema of fewer columns": (MOMENTS, drop("schema", "columns", 0), "shape"),
+    "bounds the wrong way round": (MOMENTS, put("schema", "columns", 0, "lower", value=2), "lower < upper"),
+    "bounds that are not found yet": (MOMENTS, put("schema", "columns", 0, value={
+        "name": "x1", "kind": "continuous", "private_bounds": True}), "bounds must be complete"),
+    "a ledger that is no object": (MOMENTS, put("ledger", value=[]), ""),
+    "another library": (MOMENTS, put("library", value="os"), "library must be"),
+    "a library that is no text": (MOMENTS, put("library", value=["pandas"]), "library must be"),
+    "no rows": (MOMENTS, put("rows", value=0), "rows must be an integer"),
+    "rows that are a flag": (MOMENTS, put("rows", value=True), "rows must be an integer"),
+    "rows that are a fraction": (MOMENTS, put("rows", value=5.0), "rows must be an integer"),
+    "one row": (MOMENTS, put("release", "n", value=1), "n must be an integer"),
+    "a release of no kind": (MOMENTS, put("release", "kind", value="other"), '"moments" or "thesis"'),
+    "a release that is no object": (MOMENTS, put("release", value="moments"), "release must be an object"),
+    "a release of the other kind": (THESIS, put("release", "kind", value="moments"), "release must be an object"),
+    "a scale of 0": (THESIS, put("release", "scale", value=0.0), "scale must be a number"),
+    "a scale that is a text": (THESIS, put("release", "scale", value="1.0"), "scale must be a number"),
+    "a fit of the other kind": (MOMENTS, put("fit", "kind", value="linear program"), "kind of a fit"),
+    "a fit of another release": (MOMENTS, put("fit", value=None), "fit must be an object"),
+    "a fit with another field": (THESIS, put("fit", "seed", value=1), "fit must be an object"),
+    "a status that there is not": (THESIS, put("fit", "status", value="stalled"), '"optimal" or "time limit"'),
+    "a misfit that is an integer": (MOMENTS, put("fit", "misfit", value=1), "misfit must be a number"),
+    "a flag that is a number": (MOMENTS, put("fit", "shrunk", value=1), "shrunk must be true or false"),
+    "negative iterations": (MOMENTS, put("fit", "iterations", value=-1), "iterations must be an integer"),
+    "no points": (MOMENTS, array("distribution.points", lambda old: None), "'distribution.points' is missing"),
+    "points outside the cube": (MOMENTS, array("distribution.points", entry(1.5)), "in the cube"),
+    "points that are no numbers": (MOMENTS, array("distribution.points", entry(np.nan)), "finite"),
+    "points of another width": (MOMENTS, array("distribution.points", lambda old: old[:, :2]), "shape"),
+    "points of another type": (MOMENTS, array("distribution.points", lambda old: old.astype(np.uint8)), "float64"),
+    "fewer weights than points": (MOMENTS, array("distribution.weights", lambda old: old[1:]), "shapes"),
+    "weights of another sum": (MOMENTS, array("distribution.weights", lambda old: old / 2), "sum to 1"),
+    "a negative weight": (MOMENTS, array("distribution.weights", entry(-0.1)), "at least 0"),
+    "means of other functions": (MOMENTS, array("release.means", lambda old: old[1:]), "release.means"),
+    "an infinite mean": (MOMENTS, array("release.means", entry(np.inf)), "release.means"),
+    "no noise": (MOMENTS, array("release.scales", entry(0.0)), "scales"),
+    "functions given twice": (MOMENTS, array("release.index", lambda old: old[[0, *range(len(old) - 1)]]), "distinct"),
+    "a negative degree": (MOMENTS, array("release.index", entry(-1)), "at least 0"),
+    "a huge degree": (MOMENTS, array("release.index", entry(2**62)), "degrees"),
+    "degrees whose sum overflows": (MOMENTS, array("release.index", lambda old: np.full_like(old, 2**62)), "degrees"),
+    "no functions": (MOMENTS, array("release.index", lambda old: old[:0]), "index"),
+    "degrees that are floats": (MOMENTS, array("release.index", lambda old: old.astype(float)), "int64"),
+    "the constant": (MOMENTS, array("release.index", lambda old: np.vstack([old[1:], 0 * old[:1]])), "constant"),
+    "a profile that is not positive": (MOMENTS, array("release.profiles", lambda old: -old), "positive"),
+    "a profile of another scale": (MOMENTS, array("release.profiles", lambda old: 2 * old), "maximum of 1"),
+    "a profile of endless length": (MOMENTS, array("release.profiles", lambda old: np.ones((1, 2**11))), "1024"),
+    "profiles without end": (MOMENTS, array("release.profiles", lambda old: np.ones((2**12, 2**6))), "131072 together"),
+    "profiles of another width": (MOMENTS, array("release.profiles", lambda old: np.empty((0, 9))), "scaled"),
+    "a target of other functions": (MOMENTS, array("fit.target", lambda old: old[1:]), "fit.target"),
+    "another array": (MOMENTS, array("seed", lambda old: np.ones(1)), "'seed' is no part"),
+    "points of a fit without weights": (MOMENTS, array("fit.points", lambda old: np.ones((1, 3))), "fit.weights"),
+    "weights of a fit without points": (MOMENTS, array("fit.weights", lambda old: np.ones(1)), "no part"),
+    "axes of too many columns": (THESIS, array("release.axes.directions", lambda old: np.ones((3, 9))), "axes"),
+    "axes that are a number": (THESIS, array("release.axes.directions", lambda old: np.array(1.0)), "axes"),
+    "axes that are not orthonormal": (THESIS, array("release.axes.directions", lambda old: 2 * old), "orthonormal"),
+    "axes without their images": (THESIS, array("release.axes.images", lambda old: None), "missing"),
+    "images without axes": (THESIS, array("release.axes.directions", lambda old: None), "no part"),
+    "axes without a mean": (THESIS, array("release.mean", lambda old: None), "need a mean"),
+    "profiles of a thesis's release": (THESIS, array("release.profiles", lambda old: np.ones((1, 2))), "no part"),
+    "weights of a program that sum to 2": (THESIS, array("fit.weights", lambda old: 2 * old), "sum to 1"),
+}
+
+
+@pytest.mark.parametrize("case", UNFIT)
+def test_files_whose_parts_do_not_fit_are_refused(tmp_path, case):
+    of, spoil, words = UNFIT[case]
+    content, arrays = taken_apart(of)
+    spoil(content, arrays)
+    path = tmp_path / "a.tm"
+    archive.write(path, content, arrays)
+    with pytest.raises(InputError) as refused:
+        saved.read(path)
+    message = str(refused.value)
+    assert message.startswith(f"cannot read {str(path)!r}: ")
+    assert any(each in message for each in words.split("|")), message
+
+
+@pytest.mark.parametrize("case", [MOMENTS, THESIS, "categories"])
+def test_what_was_taken_apart_fits_as_it_is(tmp_path, case):
+    content, arrays = taken_apart(case)
+    archive.write(tmp_path / "a.tm", content, arrays)
+    assert (tmp_path / "a.tm").read_bytes() == save(tmp_path / "b.tm", made(case)).read_bytes()
+
+
+HOSTILE = [None, True, -1, 0, 2**80, -1e300, 5e-324, "", "x\0", [], [[]], {}, {"a": 1}, [None], 1000 * "x"]
+
+
+def places(value, where=()):
+    """The keys to every value inside a value."""
+    for key in (value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()):
+        yield (*where, key)
+        yield from places(value[key], (*where, key))
+
+
+@pytest.mark.parametrize("case", [MOMENTS, THESIS, "categories"])
+def test_any_value_anywhere_is_refused_or_makes_a_release(case):
+    content, arrays = taken_apart(case)
+    refused = 0
+    for where in list(places(content)):
+        for spoil in (drop(*where), *(put(*where, value=value) for value in HOSTILE)):
+            changed = copy.deepcopy(content)
+            spoil(changed, {})
+            try:
+                found = saved._together(changed, dict(arrays))
+            except TrigmechError:
+                refused += 1
+            else:
+                assert math.isfinite(found.distribution.expect(lambda x: x[:, 0]))
+    assert refused > 200
+
+
+CHANGES = [lambda old: old[:0], lambda old: old[..., None], lambda old: old.reshape(-1)[:1], lambda old: old * 0 + 2,
+           lambda old: -old, lambda old: old.astype(np.uint8), lambda old: np.array(1.0), lambda old: old.T,
+           lambda old: old.astype(float) * np.nan, lambda old: np.full_like(old, np.iinfo(np.int64).min)]
+
+
+@pytest.mark.parametrize("case", [MOMENTS, THESIS, "categories"])
+def test_any_array_is_refused_or_makes_a_release(case):
+    content, arrays = taken_apart(case)
+    refused = 0
+    for name in arrays:
+        for change in CHANGES:
+            try:
+                saved._together(copy.deepcopy(content), {**arrays, name: change(arrays[name])})
+            except InputError:
+                refused += 1
+    assert refused > 5 * len(arrays)
+
+
+def test_flipped_and_cut_files_are_refused_or_the_same(tmp_path):
+    path = save(tmp_path / "a.tm", made("algorithm 4"))
+    content, rng, refused = path.read_bytes(), np.random.default_rng(6), 0
+    for _ in range(150):
+        spoilt = bytearray(content)
+        spoilt[rng.integers(len(spoilt))] ^= 1 << rng.integers(8)
+        path.write_bytes(spoilt if rng.random() < 0.7 else spoilt[: rng.integers(len(spoilt))])
+        try:
+            assert differences(made("algorithm 4"), load(path)) == []
+        except InputError:
+            refused += 1
+    assert refused > 100
+
+
+@pytest.mark.parametrize(("change", "words"), [
+    ({"fit": Fit(np.ones(1), 0.0, 0.0, "optimal", 0.0, 1)}, "fit must be"),
+    ({"rows": 0}, "rows must be"), ({"library": "other"}, "library must be"),
+    ({"distribution": Distribution(np.zeros((1, 2)), np.ones(1))}, "shape"),
+    ({"distribution": Distribution(np.zeros((1, 3), dtype=np.float32), np.ones(1))}, "float64"),
+    ({"schema": Schema.cube(2)}, "shape"),
+])
+def test_parts_that_do_not_belong_together_are_not_saved(tmp_path, change, words):
+    path = tmp_path / "a.tm"
+    path.write_text("old")
+    with pytest.raises(InputError, match=words):
+        save(path, dataclasses.replace(made("moments"), **change))
+    assert path.read_text() == "old"
+
+
+def test_a_file_of_another_kind_is_refused(tmp_path):
+    archive.write(tmp_path / "a.tm", {"some": "manifest"}, {})
+    with pytest.raises(InputError, match="the manifest must be an object with the keys"):
+        saved.read(tmp_path / "a.tm")
+    (tmp_path / "a.tm").write_text(json.dumps({}))
+    with pytest.raises(InputError, match="ZIP archive"):
+        saved.read(tmp_path / "a.tm")

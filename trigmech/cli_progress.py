@@ -1,0 +1,30 @@
+"""Progress with the time left, on standard error, for what takes longer than a moment."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+Report = Callable[[str, int, int], None]
+
+
+@contextmanager
+def progress_bar(quiet: bool = False) -> Iterator[Report]:
+    """Yield a function of a step's name, what is done of it and its total (0: not known), that shows them.
+
+    Parameters
+    ----------
+    quiet : bool
+        Show nothing.
+    """
+    console = Console(stderr=True, quiet=quiet)
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(),
+               TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("starting", total=None)
+
+        def report(step: str, done: int, total: int) -> None:
+            bar.update(task, description=step, completed=done, total=total or None)
+
+        yield report

@@ -1,0 +1,369 @@
+"""What is public about one column: its name, its kind, its bounds or categories, and how its values are encoded."""
+
+import datetime
+import math
+import sys
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from numbers import Integral, Real
+from typing import Any, Literal, cast, get_args
+
+import numpy as np
+
+from trigmech.errors import InputError
+
+Kind = Literal["continuous", "integer", "binary", "ordinal", "categorical", "datetime"]
+Missing = Literal["refuse", "centre", "keep"]
+Transform = Literal["log", "log1p"]
+Category = str | int | float | bool
+
+# The kinds that an option makes sense for.
+CATEGORIES = ("ordinal", "categorical")
+SPECIAL = ("continuous", "integer", "datetime")
+TRANSFORM = PRIVATE_BOUNDS = ("continuous", "integer")
+
+DAY_ZERO = datetime.date(1970, 1, 1)
+SECOND_ZERO = datetime.datetime(1970, 1, 1)
+LARGEST_INT = 2**63
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: its name, kind, and public bounds or categories. All of it is public.
+
+    Bounds, categories and special values must come from knowledge of the subject, never from the table: what is read
+    off the data is a leak that no later step repairs.
+
+    Parameters
+    ----------
+    name : str
+        Not empty.
+    lower, upper : float, or datetime.datetime, datetime.date or ISO text for kind "datetime", optional
+        Public bounds, finite, lower < upper; values outside are clipped. Columns with categories have none.
+    kind : {"continuous", "integer", "binary", "ordinal", "categorical", "datetime"}
+        Synthetic values of an integer column are rounded to integers, those of a binary column to the nearer bound.
+        An ordinal column has categories in an order, which are equally spaced numbers of one coordinate; a
+        categorical column has one indicator coordinate for each category. A datetime column comes back in whole days
+        if both bounds are dates, else in whole seconds, without a time zone: values with one are converted to UTC.
+    categories : sequence of str, or of int, or of bool, or (ordinal only) of float, optional
+        At least two, distinct; an ordinal column's in their order.
+    missing : {"refuse", "centre", "keep"}
+        What a missing value is: an error; the centre 0 of the cube (not for kind "categorical"), never restored; or
+        an indicator coordinate of its own, which comes back as missing.
+    special : sequence of float (or of dates), optional
+        Values of a continuous, integer or datetime column that many records hold exactly, such as capital gains of 0.
+        Each has an indicator coordinate, and where that is 1 the number's coordinate is 0. They may lie outside the
+        bounds.
+    transform : {"log", "log1p"}, optional
+        Continuous and integer columns only: log(x), with lower > 0, or log(1 + x - lower) is what is mapped affinely.
+    other : one of the categories, optional
+        What a value that is no category counts as. Without it such a value is an error.
+    private_bounds : bool
+        Continuous and integer columns only: the bounds are still to be found by a private step, and completed by
+        :meth:`trigmech.Schema.with_bounds`; ``lower`` and ``upper`` are left out.
+
+    Raises
+    ------
+    InputError
+        If a rule above is broken.
+    """
+
+    name: str
+    lower: Any = None
+    upper: Any = None
+    kind: Kind = "continuous"
+    categories: tuple[Category, ...] | None = field(default=None, kw_only=True)
+    missing: Missing = field(default="refuse", kw_only=True)
+    special: tuple[Any, ...] = field(default=(), kw_only=True)
+    transform: Transform | None = field(default=None, kw_only=True)
+    other: Category | None = field(default=None, kw_only=True)
+    private_bounds: bool = field(default=False, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.name, str) and self.name and _is_unicode(self.name)):
+            raise InputError(f"a column's name must be a non-empty string, not {self.name!r}")
+        if self.kind not in get_args(Kind):
+            raise self._error(f"kind must be one of {', '.join(get_args(Kind))}, not {self.kind!r}")
+        if self.missing not in get_args(Missing):
+            raise self._error(f"missing must be one of {', '.join(get_args(Missing))}, not {self.missing!r}")
+        if self.missing == "centre" and self.kind == "categorical":
+            raise self._error("categories have no centre; missing must be 'refuse' or 'keep'")
+        if self.transform is not None and self.transform not in get_args(Transform):
+            raise self._error(f"transform must be 'log', 'log1p' or left out, not {self.transform!r}")
+        if not isinstance(self.private_bounds, bool):
+            raise self._error(f"private_bounds must be True or False, not {self.private_bounds!r}")
+        self._set("special", self._sequence("special", self.special))
+        for option, given, kinds in (("categories", self.categories is not None, CATEGORIES),
+                                     ("other", self.other is not None, CATEGORIES),
+                                     ("special", bool(self.special), SPECIAL),
+                                     ("transform", self.transform is not None, TRANSFORM),
+                                     ("private_bounds", self.private_bounds, PRIVATE_BOUNDS)):
+            if given and self.kind not in kinds:
+                raise self._error(f"{option} is for the kinds {' and '.join(kinds)}, not for {self.kind}")
+        if self.kind in CATEGORIES or self.private_bounds:
+            if self.lower is not None or self.upper is not None:
+                reason = "private bounds" if self.private_bounds else "categories"
+                raise self._error(f"a column with {reason} takes no lower and upper")
+        elif self.kind == "datetime":
+            self._check_dates()
+        else:
+            self._check_numbers()
+        self._check_special()
+        if self.kind in CATEGORIES:
+            self._check_categories()
+
+    def _error(self, rule: str) -> InputError:
+        return InputError(f"column {self.name!r}: {rule}")
+
+    def _set(self, option: str, value: Any) -> None:
+        object.__setattr__(self, option, value)
+
+    def _sequence(self, option: str, values: Any) -> tuple[Any, ...]:
+        if isinstance(values, str | bytes | Mapping | set | frozenset) or not isinstance(values, Iterable):
+            raise self._error(f"{option} must be a list, not {type(values).__name__}")
+        return tuple(values)
+
+    def _check_numbers(self) -> None:
+        if not (isinstance(self.lower, Real) and isinstance(self.upper, Real)):
+            raise self._error(f"bounds must be numbers, not {self.lower!r} and {self.upper!r}")
+        lower, upper = _float(self.lower), _float(self.upper)
+        if not (math.isfinite(lower) and math.isfinite(upper) and lower < upper):
+            raise self._error(f"bounds must be finite with lower < upper; given lower={lower} and upper={upper}")
+        if not sys.float_info.min <= upper - lower < math.inf:
+            raise self._error(f"the range from {lower} to {upper} is too wide or too narrow for a float")
+        if self.kind == "integer" and math.ceil(lower) > math.floor(upper):
+            raise self._error(f"no integer lies between lower={lower} and upper={upper}")
+        if self.transform == "log" and not (lower > 0.0 and math.log(upper) > math.log(lower)):
+            raise self._error(f"transform 'log' needs bounds above 0 whose logarithms differ; given lower={lower} and "
+                              f"upper={upper}")
+        self._set("lower", lower)
+        self._set("upper", upper)
+
+    def _check_dates(self) -> None:
+        lower, upper = self._date("lower", self.lower), self._date("upper", self.upper)
+        if not (self.is_date(lower) and self.is_date(upper)):
+            lower, upper = (datetime.datetime.combine(bound, datetime.time()) if self.is_date(bound) else bound
+                            for bound in (lower, upper))
+        self._set("lower", lower)
+        self._set("upper", upper)
+        first, last = self.bounds
+        if not math.ceil(first) < math.floor(last):
+            raise self._error(f"lower must be before upper, by a second at least; "
+                              f"given lower={lower} and upper={upper}")
+
+    def _check_special(self) -> None:
+        if self.kind == "datetime":
+            values = tuple(self._date("special", value) for value in self.special)
+            if not all(self.is_date(value) == (self.unit == "D") for value in values):
+                raise self._error("special values must be dates if the bounds are dates, else times")
+        else:
+            if not all(isinstance(value, Real) and math.isfinite(_float(value)) for value in self.special):
+                raise self._error(f"special values must be finite numbers, not {list(self.special)!r}")
+            values = tuple(_float(value) for value in self.special)
+            if self.kind == "integer" and not all(value.is_integer() for value in values):
+                raise self._error(f"special values of an integer column must be integers, not {list(self.special)!r}")
+        if len(set(values)) < len(values):
+            raise self._error(f"special values must be distinct, not {list(self.special)!r}")
+        self._set("special", values)
+
+    def _check_categories(self) -> None:
+        values = () if self.categories is None else tuple(map(plain_category, self._sequence(
+            "categories", self.categories)))
+        if len(values) < 2:
+            raise self._error(f"kind {self.kind!r} needs at least two categories; given {len(values)}")
+        types = {type(value) for value in values}
+        if not (types in ({str}, {int}, {bool}) or (self.kind == "ordinal" and types <= {int, float}
+                                                    and all(map(math.isfinite, cast(tuple[float, ...], values))))):
+            more = ", or all finite numbers" if self.kind == "ordinal" else ""
+            raise self._error(f"categories must be all strings, all integers or all booleans{more}")
+        if types == {str} and not all(map(_is_unicode, cast(tuple[str, ...], values))):
+            raise self._error("categories must be valid Unicode")
+        if len(set(values)) < len(values):
+            twice = [value for value, count in Counter(values).items() if count > 1]
+            raise self._error(f"categories must be distinct; given twice: {', '.join(map(repr, twice[:10]))}")
+        self._set("categories", values)
+        if self.other is not None:
+            other = plain_category(self.other)
+            if type(other) not in types or other not in values:
+                raise self._error(f"other must be one of the categories, not {self.other!r}")
+            self._set("other", other)
+
+    def _date(self, option: str, value: Any) -> Any:
+        """Return a date, or a time without a zone, from what a user may give for one."""
+        if isinstance(value, np.datetime64):
+            value = value.tolist() if np.datetime_data(value)[0] in "YMWD" else value.astype("M8[us]").tolist()
+        if isinstance(value, str):
+            try:
+                value = datetime.date.fromisoformat(value)
+            except ValueError:
+                try:
+                    value = datetime.datetime.fromisoformat(value)
+                except ValueError:
+                    raise self._error(f"{option} must be a date or time in ISO form such as 2020-12-31, "
+                                      f"not {value!r}") from None
+        if isinstance(value, datetime.datetime):
+            try:
+                return without_zone(value)
+            except OverflowError:
+                pass
+        elif isinstance(value, datetime.date):
+            return value
+        raise self._error(f"{option} must be a date or time such as 2020-12-31, not {value!r}")
+
+    @staticmethod
+    def is_date(value: Any) -> bool:
+        """Return whether a value is a date without a time of day."""
+        return isinstance(value, datetime.date) and not isinstance(value, datetime.datetime)
+
+    # What follows from the options
+
+    @cached_property
+    def unit(self) -> Literal["D", "s"] | None:
+        """The unit of a datetime column's numbers: days or seconds since 1970."""
+        if self.kind != "datetime":
+            return None
+        return "D" if self.is_date(self.lower) else "s"
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The numbers between which the column's one coordinate lies, before any transform."""
+        if self.private_bounds:
+            raise self._error("its bounds are private and not found yet; find them by a private step and complete the "
+                              "schema by Schema.with_bounds")
+        if self.categories is not None:
+            return 0.0, len(self.categories) - 1.0
+        return self.number(self.lower), self.number(self.upper)
+
+    def number(self, value: Any) -> float:
+        """Return a bound or special value as the number that it is: itself, or days or seconds since 1970."""
+        if isinstance(value, datetime.datetime):
+            return (value - SECOND_ZERO) / datetime.timedelta(seconds=1)
+        return float((value - DAY_ZERO).days) if isinstance(value, datetime.date) else float(value)
+
+    @property
+    def complete(self) -> bool:
+        """Whether the column is indicators alone, of which one is 1."""
+        return self.kind == "categorical"
+
+    @cached_property
+    def coordinates(self) -> tuple[str, ...]:
+        """Names of the column's coordinates: its number, if it has one, and its indicators."""
+        marked = (cast(tuple[Any, ...], self.categories) if self.complete else self.special)
+        indicators = tuple(f"{self.name}={text_of(value)}" for value in marked)
+        kept = (f"{self.name} is missing",) if self.missing == "keep" else ()
+        return (*(() if self.complete else (self.name,)), *indicators, *kept)
+
+    @property
+    def is_text(self) -> bool:
+        """Whether the column's values are strings."""
+        return self.categories is not None and isinstance(self.categories[0], str)
+
+    @property
+    def fits_int64(self) -> bool:
+        """Whether every value of an integer or binary column is a 64-bit integer."""
+        ends = [*self.bounds, *self.special]
+        return ((self.kind == "integer" or all(end.is_integer() for end in ends))
+                and all(-LARGEST_INT <= end < LARGEST_INT for end in ends))
+
+    # Plain data
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the column as plain data (text, numbers, booleans, lists) without the options left at their default.
+
+        Returns
+        -------
+        dict
+            Dates are ISO text, and bounds that are integers are integers.
+        """
+        plain: dict[str, Any] = {"name": self.name, "kind": self.kind}
+        for option in ("lower", "upper"):
+            if getattr(self, option) is not None:
+                plain[option] = _plain_number(getattr(self, option))
+        if self.categories is not None:
+            plain["categories"] = list(self.categories)
+        if self.special:
+            plain["special"] = [_plain_number(value) for value in self.special]
+        for option, default in (("missing", "refuse"), ("transform", None), ("other", None), ("private_bounds", False)):
+            if getattr(self, option) != default or type(getattr(self, option)) is not type(default):
+                plain[option] = getattr(self, option)
+        return plain
+
+    @classmethod
+    def from_dict(cls, plain: Any) -> "Column":
+        """Return the column of :meth:`to_dict`.
+
+        Raises
+        ------
+        InputError
+            If it is no dictionary, an option is unknown or of the wrong type, or a rule of Column is broken.
+        """
+        if not isinstance(plain, Mapping):
+            raise InputError(f"a column must be a table of options, not {type(plain).__name__}")
+        if "name" not in plain:
+            raise InputError("a column needs a name")
+        options = [option.name for option in fields(cls)]
+        strange = [key for key in plain if key not in options]
+        if strange:
+            raise InputError(f"column {plain['name']!r}: there is no option {strange[0]!r}; the options are "
+                             f"{', '.join(options[1:])}")
+        for option in ("categories", "special"):
+            if option in plain and not isinstance(plain[option], list | tuple):
+                raise InputError(f"column {plain['name']!r}: {option} must be a list, not {plain[option]!r}")
+        for option in ("lower", "upper", "special"):
+            given = plain.get(option)
+            if any(isinstance(value, bool) for value in (given if isinstance(given, list | tuple) else [given])):
+                raise InputError(f"column {plain['name']!r}: {option} must be a number or a date, not {given!r}")
+        return cls(**plain)
+
+
+def text_of(value: Any) -> str:
+    """Return a category, number or date as it is written: integral numbers without a point."""
+    if isinstance(value, Integral) and not isinstance(value, bool):
+        return str(int(value))
+    if isinstance(value, Real) and not isinstance(value, bool):
+        number = float(value)
+        return str(int(number)) if number.is_integer() else repr(number)
+    return value.isoformat() if isinstance(value, datetime.date) else str(value)
+
+
+def without_zone(value: datetime.datetime) -> datetime.datetime:
+    """Return a time in UTC, without its zone; one that has none is taken as it is."""
+    if value.tzinfo is not None:
+        value = value.astimezone(datetime.UTC)
+    return datetime.datetime(value.year, value.month, value.day, value.hour, value.minute, value.second,
+                             value.microsecond)
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _float(value: Real) -> float:
+    """Return a number as a float, infinite if too large, and 0 for -0."""
+    try:
+        return float(value) + 0.0
+    except OverflowError:
+        return math.inf
+
+
+def _plain_number(value: Any) -> Any:
+    if isinstance(value, datetime.date):
+        return value.isoformat()
+    return int(value) if value.is_integer() and abs(value) < 2**53 else value
+
+
+def plain_category(value: Any) -> Any:
+    """Return a value as Python's own string, boolean, integer or float, or as it is if it is none of these."""
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    if isinstance(value, Integral):
+        return int(value)
+    return float(value) + 0.0 if isinstance(value, Real) else value

@@ -1,0 +1,246 @@
+"""The figures of a report: from public or declared numbers to pictures, the same bytes for the same numbers.
+
+Every figure can be read in black and white: what is synthetic is a dark line or a solid bar, what is true a light
+hatched one, and negative entries of a matrix carry a dash. Names are drawn as they are, never as mathematics.
+"""
+
+import io
+import math
+import unicodedata
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Format = Literal["svg", "png", "pdf"]
+
+LONGEST_LABEL = 22
+LABELLED = 30
+DARK, LIGHT, HATCH = "#1b3a5c", "#e4e4e4", "#8a8a8a"
+STYLE = {"font.size": 8.0, "axes.linewidth": 0.6, "axes.spines.top": False, "axes.spines.right": False,
+         "xtick.major.width": 0.6, "ytick.major.width": 0.6, "hatch.linewidth": 0.6, "text.parse_math": False,
+         "svg.fonttype": "none", "svg.hashsalt": "trigmech", "pdf.compression": 6, "figure.dpi": 96,
+         "legend.frameon": False, "legend.fontsize": 7.5}
+# What a format would write of the time and the machine.
+METADATA: dict[Format, dict[str, Any]] = {"svg": {"Date": None, "Creator": None}, "png": {"Software": None},
+                                          "pdf": {"CreationDate": None, "Creator": None, "Producer": None}}
+
+
+# Invisible, but part of the spelling of some languages.
+JOINERS = "\u200c\u200d"
+
+
+@contextmanager
+def styled() -> Iterator[None]:
+    """Draw in the report's style whatever the user's settings are; all figures are made and written inside."""
+    from matplotlib import style
+
+    with style.context(["default", STYLE]), warnings.catch_warnings():
+        # Letters that the font lacks: a reader's browser has them, and elsewhere a box is shown.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")
+        warnings.filterwarnings("ignore", message="Matplotlib currently does not support .* natively")
+        yield
+
+
+def content(figure: Any, kind: Format) -> bytes:
+    """Return a figure as a file of a format."""
+    file = io.BytesIO()
+    figure.savefig(file, format=kind, metadata=METADATA[kind], dpi=160)
+    return file.getvalue()
+
+
+def plain(text: object) -> str:
+    """Return a text without what could break a file or turn the words around it: controls, surrogates, directions."""
+    return "".join(c if c in JOINERS or unicodedata.category(c) == "Zs"
+                   or unicodedata.category(c)[0] not in "CZ" else "\ufffd" for c in str(text))
+
+
+def shortened(text: object, longest: int = LONGEST_LABEL) -> str:
+    """Return a plain text of at most so many letters."""
+    words = plain(text)
+    return words if len(words) <= longest else words[: longest - 1] + "…"
+
+
+def number(value: float, digits: int = 3) -> str:
+    """Return a number for people: few digits, no exponent where it can be read without one."""
+    if not math.isfinite(value):
+        return "∞" if value > 0 else "−∞" if value < 0 else "not defined"
+    if value != 0.0 and not 1e-4 <= abs(value) < 10.0**digits:
+        if abs(value) < 1e7 and abs(value) >= 1.0:
+            return f"{value:,.0f}".replace("-", "−")
+        mantissa, exponent = f"{value:.{digits - 1}e}".split("e")
+        mantissa = mantissa.rstrip("0").rstrip(".") if "." in mantissa else mantissa
+        return f"{mantissa}e{int(exponent)}".replace("-", "−")
+    return f"{value:.{digits}g}".replace("-", "−")
+
+
+def histogram(edges: Array, shares: Array, truth: Array | None, ticks: Sequence[tuple[float, str]]) -> Any:
+    """Return the distribution of a column's numbers.
+
+    Parameters
+    ----------
+    edges : ndarray (bins + 1,)
+    shares : ndarray (bins,)
+        Of all rows.
+    truth : ndarray (bins,), optional
+    ticks : sequence of (float, str)
+    """
+    figure, axes = _panel(3.3, 1.9)
+    if truth is not None:
+        axes.stairs(100.0 * truth, edges, fill=True, facecolor=LIGHT, edgecolor=HATCH, hatch="////", linewidth=0.0,
+                    label="true")
+    axes.stairs(100.0 * shares, edges, fill=truth is None, facecolor="#b9cbe0", edgecolor=DARK, linewidth=1.3,
+                label="synthetic")
+    axes.set_xticks([at for at, _ in ticks], [shortened(text) for _, text in ticks])
+    axes.set_xlim(edges[0], edges[-1])
+    axes.set_ylim(0.0, 105.0 * max(1e-4, *(float(part.max()) for part in (shares, truth) if part is not None)))
+    _percent(axes.yaxis)
+    if truth is not None:
+        _legend_above(axes)
+    return figure
+
+
+def bars(labels: Sequence[str], shares: Array, truth: Array | None) -> Any:
+    """Return the shares (k,) of named values, from the top down."""
+    names = [shortened(label) for label in labels]
+    figure, axes = _panel(3.3, 0.75 + 0.22 * max(len(names), 3), left=0.12 + 0.0165 * max(map(len, names)))
+    at = np.arange(len(names))
+    if truth is None:
+        axes.barh(at, 100.0 * shares, 0.62, color="#b9cbe0", edgecolor=DARK, linewidth=0.8)
+    else:
+        axes.barh(at - 0.2, 100.0 * shares, 0.38, color=DARK, label="synthetic")
+        axes.barh(at + 0.2, 100.0 * truth, 0.38, color=LIGHT, edgecolor=HATCH, hatch="////", linewidth=0.4,
+                  label="true")
+        _legend_above(axes)
+    axes.set_yticks(at, names)
+    axes.tick_params(axis="y", length=0)
+    axes.set_ylim(len(names) - 0.4, -0.6)
+    axes.set_xlim(left=0.0)
+    _percent(axes.xaxis)
+    return figure
+
+
+def heat_map(matrix: Array, names: Sequence[str], places: Sequence[int], signed: bool, limit: float, label: str) -> Any:
+    """Return a square matrix as shades: dark is strong, a dash marks what is negative.
+
+    Parameters
+    ----------
+    matrix : ndarray (k, k)
+        Not a number where it is not defined; these cells are left grey.
+    names : sequence of str
+    places : sequence of int
+        Numbers that stand for the names where there are too many of these.
+    signed : bool
+        Whether entries may be negative.
+    limit : float
+        The entry that is darkest.
+    label : str
+        Of the scale.
+    """
+    k = len(names)
+    side = 4.4 if k <= LABELLED else min(9.0, 3.0 + 0.06 * k)
+    longest = max(len(shortened(name, 18)) for name in names) if k <= LABELLED else 3
+    margin = 0.25 + 0.062 * longest
+    figure = _figure(side + margin + 0.95, side + margin + 0.1)
+    width, height = figure.get_size_inches()
+    axes = figure.add_axes((margin / width, margin / height, side / width, side / height))
+    colours = _colours("RdBu" if signed else "Blues")
+    image = axes.imshow(matrix, cmap=colours, vmin=-limit if signed else 0.0, vmax=limit, interpolation="nearest")
+    rows, columns = np.nonzero(matrix < -0.06 * limit)
+    if signed and len(rows):
+        white = matrix[rows, columns] < -0.6 * limit
+        size = max(2.0, (72.0 * side / k * 0.4)) ** 2
+        for chosen, colour in ((white, "white"), (~white, "black")):
+            axes.scatter(columns[chosen], rows[chosen], s=min(size, 60.0), marker="_", c=colour, linewidths=0.7)
+    if k <= LABELLED:
+        shown = [shortened(name, 18) for name in names]
+        axes.set_xticks(range(k), shown, rotation=90)
+        axes.set_yticks(range(k), shown)
+    else:
+        numbered = list(range(9, k, 10))
+        axes.set_xticks(numbered, [str(places[i]) for i in numbered])
+        axes.set_yticks(numbered, [str(places[i]) for i in numbered])
+    axes.spines[:].set_visible(True)
+    axes.set_xlim(-0.5, k - 0.5)
+    axes.set_ylim(k - 0.5, -0.5)
+    scale = figure.add_axes(((margin + side + 0.12) / width, margin / height, 0.13 / width, side / height))
+    figure.colorbar(image, cax=scale, label=label, format=_ticks())
+    return figure
+
+
+def scatter(x: Sequence[Array], y: Sequence[Array], labels: Sequence[str], xlabel: str, ylabel: str) -> Any:
+    """Return points of several families on logarithmic axes, with the line on which both are equal."""
+    figure, axes = _panel(4.4, 3.3, left=0.17, bottom=0.15, top=0.97)
+    across, up = np.concatenate(x), np.concatenate(y)
+    # What is 0, or as good as that, is drawn at the edge.
+    low, left = (max(float(every.max()) * reach, 1e-12) for every, reach in ((up, 1e-4), (across, 1e-6)))
+    left = max(left, float(across.min()))
+    ends = [(left / 1.5, max(float(across.max()), left) * 1.5), (low / 1.5, max(up.max(), across.max()) * 1.5)]
+    styles = (("o", DARK, "none"), ("x", "black", "black"), ("^", "#8a5a00", "none"))
+    for a, b, label, (marker, colour, fill) in zip(x, y, labels, styles, strict=False):
+        axes.scatter(np.maximum(a, left), np.maximum(b, low), s=11, marker=marker, facecolor=fill if fill == "none" else
+                     colour, edgecolor=None if marker == "x" else colour, linewidths=0.6, label=label, rasterized=True)
+    axes.plot(ends[0], ends[0], color="black", linewidth=0.9, linestyle="--", label="equal")
+    axes.set(xscale="log", yscale="log", xlim=ends[0], ylim=ends[1], xlabel=xlabel, ylabel=ylabel)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(_ticks())
+        axis.set_minor_formatter(_ticks(lambda value: ""))
+    axes.legend(loc="upper left")
+    return figure
+
+
+def distributions(values: Sequence[Array], labels: Sequence[str], xlabel: str) -> Any:
+    """Return the distribution functions of samples, the first dark and whole, the second dashed."""
+    figure, axes = _panel(4.4, 2.7, left=0.13, bottom=0.18, top=0.96)
+    for sample, label, line, colour in zip(values, labels, ("-", "--"), (DARK, "black"), strict=True):
+        axes.ecdf(sample, label=label, linestyle=line, color=colour, linewidth=1.4)
+    axes.set(xlabel=xlabel, ylabel="share of the rows", ylim=(0.0, 1.0))
+    axes.set_xlim(left=0.0)
+    axes.xaxis.set_major_formatter(_ticks())
+    axes.legend(loc="lower right")
+    return figure
+
+
+def _figure(width: float, height: float) -> Any:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height))
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def _panel(width: float, height: float, left: float = 0.14, bottom: float | None = None,
+           top: float | None = None) -> tuple[Any, Any]:
+    """Return a figure with one axes, in margins that do not depend on what is drawn."""
+    figure = _figure(width, height)
+    low = 0.3 / height if bottom is None else bottom
+    high = 1.0 - 0.22 / height if top is None else top
+    return figure, figure.add_axes((left, low, 0.95 - left, high - low))
+
+
+def _legend_above(axes: Any) -> None:
+    axes.legend(loc="lower left", bbox_to_anchor=(-0.02, 1.01), ncols=2, borderpad=0.1, borderaxespad=0.0)
+
+
+def _percent(axis: Any) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    axis.set_major_locator(MaxNLocator(3))
+    axis.set_major_formatter(_ticks(lambda value: f"{number(value)} %"))
+
+
+def _ticks(text: Callable[[float], str] = number) -> Any:
+    from matplotlib.ticker import FuncFormatter
+
+    return FuncFormatter(lambda value, position: text(value))
+
+
+def _colours(name: str) -> Any:
+    from matplotlib import colormaps
+
+    return colormaps[name].with_extremes(bad="0.85")

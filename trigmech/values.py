@@ -1,0 +1,95 @@
+"""Single values of a table, of whatever Python type, as numbers, times and codes of what is different."""
+
+import datetime
+import math
+from collections.abc import Iterable
+from decimal import Decimal
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def is_missing(value: Any) -> bool:
+    """Return whether a value of a table is a missing one: None, NaN, NaT or a library's own sign."""
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    if isinstance(value, np.datetime64):
+        return bool(np.isnat(value))
+    return value.is_nan() if isinstance(value, Decimal) else isinstance(value, float | np.floating) and bool(value != value)
+
+
+def numbers_of_objects(values: Iterable[Any]) -> NDArray[np.float64] | None:
+    """Return objects that are all numbers or missing as floats; None if another is among them."""
+    found = []
+    for value in values:
+        if is_missing(value):
+            found.append(math.nan)
+        elif isinstance(value, Real | Decimal | np.bool_):
+            try:
+                found.append(float(value))
+            except OverflowError:
+                found.append(math.inf if value > 0 else -math.inf)  # only its side of the bounds matters
+        else:
+            return None
+    return np.array(found, dtype=np.float64)
+
+
+def seconds_of_array(values: NDArray) -> NDArray[np.float64]:
+    """Return an array of datetime64 as whole seconds since 1970, NaN where missing."""
+    seconds = values.astype("datetime64[s]").astype(np.int64).astype(np.float64)
+    return np.where(np.isnat(values), np.nan, seconds)
+
+
+def distinct_objects(values: NDArray) -> tuple[list[Any], NDArray[np.int64]]:
+    """Return the different entries of an array, and for each entry which it is, or -1 where missing.
+
+    Raises
+    ------
+    TypeError
+        If an entry cannot be compared by its hash.
+    """
+    if values.dtype.kind in "biufU":
+        found, codes = np.unique(values, return_inverse=True)
+        return found.tolist(), codes.astype(np.int64, copy=False)
+    places: dict[Any, int] = {}
+    # Python takes True and 1 for the same key; their types are not.
+    codes = np.array([-1 if is_missing(value) else places.setdefault((type(value), value), len(places))
+                      for value in values], dtype=np.int64)
+    return [value for _, value in places], codes
+
+
+def distinct_arrow(values: Any) -> tuple[list[Any], NDArray[np.int64]]:
+    """The same of an array or a chunked array of pyarrow."""
+    import pyarrow
+
+    if isinstance(values, pyarrow.ChunkedArray):
+        if pyarrow.types.is_dictionary(values.type):
+            values = values.unify_dictionaries()
+        values = values.combine_chunks()
+        if isinstance(values, pyarrow.ChunkedArray):  # in old versions, or if it has become too long
+            values = pyarrow.concat_arrays(values.chunks)
+    if pyarrow.types.is_null(values.type):
+        return [], np.full(len(values), -1)
+    if not pyarrow.types.is_dictionary(values.type):
+        values = values.dictionary_encode()
+    codes = values.indices.cast(pyarrow.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+    return values.dictionary.to_pylist(), codes
+
+
+def seconds_of(value: Any) -> float | None:
+    """Return a time as whole seconds since 1970 in UTC, or None if it is none."""
+    try:
+        if isinstance(value, np.datetime64):
+            return float(value.astype("datetime64[s]").astype(np.int64))
+        if isinstance(value, str):
+            value = datetime.datetime.fromisoformat(value)
+        elif isinstance(value, datetime.date) and not isinstance(value, datetime.datetime):
+            value = datetime.datetime.combine(value, datetime.time())
+        if not isinstance(value, datetime.datetime):
+            return None
+        zero = datetime.datetime(1970, 1, 1, tzinfo=None if value.tzinfo is None else datetime.UTC)
+        return float((value - zero) // datetime.timedelta(seconds=1))
+    except (ValueError, OverflowError):
+        return None
