@@ -15,7 +15,7 @@ import typer
 
 import trigmech as tm
 from paper_figures import ideas
-from trigmech import cli
+from trigmech import cli, schema_file
 
 TOP = Path(__file__).parent.parent
 DOCS = TOP / "docs"
@@ -181,6 +181,14 @@ def test_the_five_minutes_run_from_the_table_to_the_release(tmp_path, monkeypatc
     assert tm.load("clinic.tm").ledger.simulated is False
     assert len(Path("synth.csv").read_text(encoding="utf-8").splitlines()) == 10_001
     assert Path("clinic.html").stat().st_size > 10_000
+
+
+@each_page
+def test_schemas_are_complete(page, tmp_path):
+    for block in BLOCK.finditer(text_of(PAGES[page])):
+        if block["title"] == "schema.toml":
+            (tmp_path / "schema.toml").write_text(block["text"], encoding="utf-8")
+            assert schema_file.check(tmp_path / "schema.toml") == []
 
 
 @each_page

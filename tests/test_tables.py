@@ -168,7 +168,7 @@ def test_decimals_are_numbers():
 def test_objects_that_are_all_numbers_are_numbers():
     values = np.array([[10**400], [-10**400], [True], [None], [pd.NA], [np.float32(0.5)],
                        [decimal.Decimal("sNaN")]], dtype=object)
-    np.testing.assert_array_equal(tables.Columns(values, ("a",)).numbers(0), 
+    np.testing.assert_array_equal(tables.Columns(values, ("a",)).numbers(0),
                                   [np.inf, -np.inf, 1, np.nan, np.nan, 0.5, np.nan])
 
 

@@ -62,13 +62,14 @@ def _reconstruct(release: MomentRelease, layout: Layout, count: int, rng: np.ran
     frequencies = [nearest_frequencies(release.means[_of_indicators(index, group.coordinates)], group)
                    for group in layout.groups]
     marginals, columns = _columns(release, layout, frequencies)
-    target = release.means.copy()
+    target, dependent = release.means.copy(), True
     if denoise:
         single = (index > 0).sum(axis=1) == 1
         expected = independent_means(index, columns)
         target[single] = expected[single]
         target[~single] = shrink_interactions(_by_column(index, layout)[~single], release.means[~single],
                                               scales[~single], expected[~single])
+        dependent = bool((target[~single] != expected[~single]).any())
     correlation = _correlation(index, target, scales, layout, marginals) if copula and marginals is not None else None
     cloud = _cloud(marginals, frequencies, layout, None, rng)
     if correlation is not None:
@@ -84,8 +85,8 @@ def _reconstruct(release: MomentRelease, layout: Layout, count: int, rng: np.ran
     kept = _shaken(copies[np.sort(rng.permutation(len(copies))[:count])], layout, rng)
     settled = descend(features, kept, target, scales, max(1, iterations // 20),
                       chart=GroupedChart(kept, layout, relax=False))
-    return Reconstruction(settled.points, np.full(count, 1.0 / count), target, settled.misfit, denoise,
-                          correlation is not None, settled.status, moved.iterations + settled.iterations,
+    return Reconstruction(settled.points, np.full(count, 1.0 / count), target, settled.misfit, denoise, dependent,
+                          settled.status, moved.iterations + settled.iterations,
                           time.perf_counter() - started)
 
 

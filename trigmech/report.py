@@ -46,8 +46,8 @@ def write(synthesis: Synthesis, path: str | Path, against: Any = None, figures: 
     Notes
     -----
     Privacy: post-processing without ``against``; nothing of it is private then. With it, nothing is protected. The same
-    arguments give the same bytes, with the same versions of the libraries. Cost: seconds, whatever n; some hundredths
-    of a second for each column's figure, and as much again for each file of it.
+    arguments give the same bytes, with the same versions of the libraries. Cost: some seconds, and about a
+    tenth of a second for each column's figure and for each file of it; queries are fewer for larger tables.
     """
     if isinstance(seed, bool) or not (isinstance(seed, int | np.integer) and seed >= 0):
         raise InputError(f"seed must be an integer that is at least 0, not {seed!r}")

@@ -116,7 +116,8 @@ def init(table: Any) -> str:
         names: tuple[str, ...] = table.names
         options = table.options
         if options.get("header", True) and any(re.fullmatch(r"[+-]?\d+(\.\d*)?", name) for name in names):
-            raise InputError("the first row of the table holds numbers; if it is no header, say so: --no-header, or header=False")
+            raise InputError("the first row of the table holds numbers; if it is no header, say so: --no-header, or "
+                             "header=False")
         first = table.first_rows(LOOKED_AT)
     else:
         frame = nw.from_native(table, eager_only=True, pass_through=True)

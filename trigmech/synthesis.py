@@ -264,6 +264,8 @@ def synthesize(table: Any, schema: Schema, budget: Budget, mechanism: Mechanism 
         schema = with_private_bounds(lambda: table.chunks(incomplete) if isinstance(table, TableFile) else (table,),
                                      incomplete, budget, bounds_share, account, noise)
     rows = encoded(table, schema, say)
+    if rows.n < 2:
+        raise InputError(f"a release needs at least 2 rows; the table has {rows.n}")
     outcome = mechanism.run(rows, spendable, account, noise, public_rng)
     return Synthesis(outcome.distribution, account, schema, outcome.release, outcome.fit, outcome.rows,
                      library_of(table))

@@ -27,8 +27,10 @@ __all__ = ["TableFile", "write_table"]
 MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bz2", b"PAR1": "parquet"}
 # Encoded, a chunk has about as many numbers as this: 64 MiB.
 MAX_NUMBERS = 2**23
-# Bytes of CSV that are parsed together; no row may be longer.
-BLOCK = 2**24
+# Bytes of CSV that are parsed together, at least and for each column; no row may be longer. The reader holds about 32
+# blocks at once.
+BLOCK = 2**20
+BLOCK_OF_A_COLUMN = 2**7
 WHITE_SPACE = " \t\n\v\f\r"
 
 
@@ -95,10 +97,7 @@ class TableFile:
             If there are none, or rows of CSV have different numbers of cells.
         """
         with self._row_free():
-            if self._is_parquet:
-                n = int(self._parquet().metadata.num_rows)
-            else:
-                n = sum(batch.num_rows for batch in self._csv([0]))
+            n = int(self._parquet().metadata.num_rows) if self._is_parquet else self._csv_rows()
         if n == 0:
             raise self._error("it has no rows")
         return n
@@ -218,6 +217,27 @@ class TableFile:
             names = [f"column{j + 1}" for j in range(len(names))]
         return names
 
+    @property
+    def _block(self) -> int:
+        return max(BLOCK, BLOCK_OF_A_COLUMN * len(self.names))
+
+    def _csv_rows(self) -> int:
+        n, last, cell = 0, len(self.names) - 1, ""
+        for batch in self._csv([last]):
+            if batch.num_rows:
+                n += batch.num_rows
+                cell = batch.column(0)[-1].as_py()
+        # An open quote makes one cell of all rows after it, and the end of the file passes for its end.
+        if ("\n" in cell or "\r" in cell) and not self._ends_with_a_quote():
+            raise self._error("a quote is not closed")
+        return n
+
+    def _ends_with_a_quote(self) -> bool:
+        stream, end = self._stream(), b""
+        while block := stream.read(2**20):
+            end = (end + block)[-1000:]
+        return end.rstrip().endswith(b'"')
+
     # Reading
 
     def _csv(self, places: Iterable[int]) -> Any:
@@ -228,7 +248,7 @@ class TableFile:
         wanted = [str(j) for j in places]
         return pa.csv.open_csv(
             self._stream(),
-            read_options=pa.csv.ReadOptions(block_size=BLOCK, column_names=[str(j) for j in range(len(self.names))],
+            read_options=pa.csv.ReadOptions(block_size=self._block, column_names=[str(j) for j in range(len(self.names))],
                                             skip_rows_after_names=self._skip),
             parse_options=pa.csv.ParseOptions(delimiter=self._delimiter, newlines_in_values=True),
             convert_options=pa.csv.ConvertOptions(include_columns=wanted, strings_can_be_null=False,
@@ -312,7 +332,7 @@ class TableFile:
         if text.startswith("CSV parse error: Expected"):
             return "its rows have different numbers of cells, or a quote is not closed"
         if text.startswith("straddling object") or "block size" in text:
-            return f"a row is longer than {BLOCK} bytes, or a quote is not closed"
+            return f"a row is longer than {self._block} bytes, or a quote is not closed"
         if isinstance(problem, UnicodeDecodeError) or "invalid UTF8" in text:
             return "its text is not UTF-8; convert it first"
         if self._is_parquet:

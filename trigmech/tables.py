@@ -131,7 +131,8 @@ class Columns:
             kind = values.dtype.kind
             if kind in "biuf":
                 return values.astype(np.float64)
-            found = numbers_of_objects(values) if kind == "O" else None
+            with _no_quotes(name, None):
+                found = numbers_of_objects(values) if kind == "O" else None
             if found is None:
                 raise InputError(f"column {name!r} must be numeric; its type is {values.dtype.name}")
             return found

@@ -5,7 +5,7 @@ import math
 from collections.abc import Iterable
 from decimal import Decimal
 from numbers import Real
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,9 @@ def is_missing(value: Any) -> bool:
         return True
     if isinstance(value, np.datetime64):
         return bool(np.isnat(value))
-    return value.is_nan() if isinstance(value, Decimal) else isinstance(value, float | np.floating) and bool(value != value)
+    if isinstance(value, Decimal):
+        return value.is_nan()  # a signaling one cannot be compared
+    return isinstance(value, float | np.floating) and bool(value != value)
 
 
 def numbers_of_objects(values: Iterable[Any]) -> NDArray[np.float64] | None:
@@ -30,7 +32,7 @@ def numbers_of_objects(values: Iterable[Any]) -> NDArray[np.float64] | None:
             try:
                 found.append(float(value))
             except OverflowError:
-                found.append(math.inf if value > 0 else -math.inf)  # only its side of the bounds matters
+                found.append(math.inf if cast(Any, value) > 0 else -math.inf)  # only its side of the bounds matters
         else:
             return None
     return np.array(found, dtype=np.float64)

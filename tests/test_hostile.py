@@ -1,0 +1,390 @@
+"""Broken and hostile input: each ends in an error of this package or in what is documented, and says nothing private.
+
+Every table holds a marker, and no message, of any exception in the chain, may quote it.
+"""
+
+import gzip
+import math
+import re
+import sys
+import time
+import traceback
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+import trigmech as tm
+from trigmech.cli import main
+from trigmech.errors import BudgetError, InputError, TrigmechError
+
+MARKER = 73194.25871
+WORD = "Quetzaltenango"
+SCHEMA = tm.Schema([tm.Column("a", 0, 1e5), tm.Column("b", 0, 1)])
+BUDGET = tm.Budget(1.0, 1e-6)
+FEW = tm.MomentMechanism(points=64, iterations=1)
+
+
+def rows(n=40):
+    table = np.random.default_rng(1).uniform(0, 1, (n, 2))
+    table[:, 0] = MARKER
+    return table
+
+
+def frame(**columns):
+    table = pd.DataFrame(rows(), columns=["a", "b"])
+    return table.assign(**columns)
+
+
+def release(table, schema=SCHEMA, budget=BUDGET, mechanism=FEW, **options):
+    return tm.synthesize(table, schema, budget, mechanism, np.random.default_rng(2), **options)
+
+
+def refused(call, kind=InputError):
+    """Run what must be refused; return the message, after a look for the marker in all that a traceback would print."""
+    started = time.perf_counter()
+    with pytest.raises(TrigmechError) as caught:
+        call()
+    # Not a measurement of speed: a bound on work that would grow without one.
+    assert time.perf_counter() - started < 60.0
+    assert isinstance(caught.value, kind), caught.value
+    told = "".join(traceback.TracebackException.from_exception(caught.value).format_exception_only())
+    chained = [caught.value]
+    while chained[-1].__cause__ or (chained[-1].__context__ and not chained[-1].__suppress_context__):
+        chained.append(chained[-1].__cause__ or chained[-1].__context__)
+    told += "".join(map(str, chained))
+    assert str(MARKER)[:7] not in told, told
+    assert WORD not in told, told
+    assert len(str(caught.value)) > 10
+    return str(caught.value)
+
+
+def with_value(value, column=1):
+    table = rows()
+    table[3, column] = value
+    return table
+
+
+TABLES = {
+    "nothing": None,
+    "a number": MARKER,
+    "a string": "no such table",
+    "ragged lists": [[MARKER, 1.0], [2.0]],
+    "three dimensions": np.full((2, 3, 2), MARKER),
+    "one dimension": np.full(5, MARKER),
+    "strings": np.array([[WORD, "b"]] * 3),
+    "objects": np.array([[WORD, 1.0], [2.0, None]], dtype=object),
+    "complex numbers": rows() + 1j,
+    "dates": np.full((5, 2), "2020-01-01", dtype="datetime64[D]"),
+    "a masked array": np.ma.masked_greater(rows(), 0.5),
+    "a structured array": np.array([(MARKER, 1.0)], dtype=[("a", float), ("b", float)]),
+    "no rows": np.empty((0, 2)),
+    "one row": rows(1),
+    "one column": rows()[:, :1],
+    "three columns": np.hstack([rows(), rows()[:, :1]]),
+    "100,000 columns": np.full((2, 100_000), MARKER),
+    "a missing value": with_value(np.nan),
+    "a set": {MARKER},
+    "bytes": WORD.encode(),
+    "a frame without rows": frame().iloc[:0],
+    "a frame without columns": pd.DataFrame(index=range(5)),
+    "a frame with another name": frame().rename(columns={"b": WORD[:3]}),
+    "a frame with a name twice": pd.concat([frame(), frame()], axis=1),
+    "a frame of strings": frame(b=WORD),
+    "a frame of numbers and strings": frame(b=[WORD, *range(39)]),
+    "a frame of dates": frame(b=pd.Timestamp("2020-01-01")),
+    "a frame of lists": frame(b=[[MARKER]] * 40),
+    "a frame with None": frame(b=[None, *[0.5] * 39]),
+    "a nullable column": frame(b=pd.array([pd.NA, *[1] * 39], dtype="Int64")),
+    "pandas categories": frame(b=pd.Categorical([WORD] * 40)),
+    "a frame of complex numbers": frame(b=1j),
+    "polars null": pl.DataFrame({"a": [MARKER, 1.0], "b": [None, 1.0]}),
+    "polars strings": pl.DataFrame({"a": [MARKER, 1.0], "b": [WORD, WORD]}),
+    "a polars lazy frame": pl.DataFrame({"a": [MARKER], "b": [1.0]}).lazy(),
+    "pyarrow null": pa.table({"a": [MARKER, 1.0], "b": [None, 1.0]}),
+    "pyarrow strings": pa.table({"a": [MARKER, 1.0], "b": [WORD, WORD]}),
+    "pyarrow with a name twice": pa.Table.from_arrays([pa.array([MARKER])] * 3, names=["a", "b", "b"]),
+    "a path to nothing": "no/such/file.csv",
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_tables_that_are_none_are_refused(name):
+    refused(lambda: release(TABLES[name]))
+
+
+FINE = {
+    "infinities, which are clipped": with_value(np.inf),
+    "minus infinity, which is clipped": with_value(-np.inf),
+    "the largest number, which is clipped": with_value(sys.float_info.max),
+    "a subnormal number": with_value(5e-324),
+    "negative zero": with_value(-0.0),
+    "booleans": rows() > 0.5,
+    "32-bit floats": rows().astype(np.float32),
+    "integers": rows().astype(np.int64),
+    "half floats, infinite after rounding": np.minimum(rows(), 7e4).astype(np.float32),
+    "a Fortran array": np.asfortranarray(rows()),
+    "a read-only view": np.broadcast_to(rows(1), (40, 2)),
+    "lists": rows().tolist(),
+    "columns in another order": frame()[["b", "a"]],
+    "columns that the schema does not name": frame(c=WORD),
+    "equal rows": np.full((40, 2), 1.0),
+    "two rows": rows(2),
+}
+
+
+@pytest.mark.parametrize("name", FINE)
+def test_strange_tables_that_are_tables_are_released(name):
+    made = release(FINE[name])
+    assert np.isfinite(made.distribution.points).all()
+    assert str(MARKER)[:7] not in repr(made) + str(made.ledger)
+
+
+COLUMNS = {
+    "equal bounds": lambda: tm.Column("a", 1, 1),
+    "bounds the wrong way round": lambda: tm.Column("a", 1, 0),
+    "a bound that is no number": lambda: tm.Column("a", math.nan, 1),
+    "an infinite bound": lambda: tm.Column("a", -math.inf, 1),
+    "bounds too far apart": lambda: tm.Column("a", -1e308, 1e308),
+    "bounds too near": lambda: tm.Column("a", 0.0, 5e-324),
+    "bounds beyond floats": lambda: tm.Column("a", 0, 10**400),
+    "bounds as strings": lambda: tm.Column("a", "0", "1"),
+    "complex bounds": lambda: tm.Column("a", 0j, 1j),
+    "no bounds": lambda: tm.Column("a"),
+    "one bound": lambda: tm.Column("a", 0),
+    "no name": lambda: tm.Column("", 0, 1),
+    "a number for a name": lambda: tm.Column(7, 0, 1),
+    "an unknown kind": lambda: tm.Column("a", 0, 1, "text"),
+    "an integer column without integers": lambda: tm.Column("a", 0.2, 0.8, "integer"),
+    "categories of none": lambda: tm.Column("a", kind="categorical"),
+    "one category": lambda: tm.Column("a", kind="categorical", categories=["x"]),
+    "a category twice": lambda: tm.Column("a", kind="categorical", categories=["x", "x", "y"]),
+    "categories and bounds": lambda: tm.Column("a", 0, 1, "categorical", categories=["x", "y"]),
+    "other that is no category": lambda: tm.Column("a", kind="categorical", categories=["x", "y"], other="z"),
+    "an unknown policy": lambda: tm.Column("a", 0, 1, missing="drop"),
+    "a special value that is no number": lambda: tm.Column("a", 0, 1, special=(math.nan,)),
+    "a special value twice": lambda: tm.Column("a", 0, 1, special=(0, 0)),
+    "a logarithm of 0": lambda: tm.Column("a", 0, 1, transform="log"),
+    "an unknown transform": lambda: tm.Column("a", 1, 2, transform="square"),
+    "dates that are none": lambda: tm.Column("a", "yesterday", "today", "datetime"),
+    "a name twice": lambda: tm.Schema([tm.Column("a", 0, 1)] * 2),
+    "no columns": lambda: tm.Schema([]),
+    "columns that are none": lambda: tm.Schema(["a"]),
+    "0 columns of the cube": lambda: tm.Schema.cube(0),
+}
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_schemas_that_describe_nothing_are_refused(name):
+    refused(COLUMNS[name])
+
+
+BUDGETS = {f"epsilon = {value!r}": (value, 0.0) for value in (0, -1, math.nan, math.inf, 1e309, "one", None, [1])}
+BUDGETS |= {f"delta = {value!r}": (1.0, value) for value in (-1e-9, 1, 2, math.nan, "small", None)}
+
+
+@pytest.mark.parametrize("name", BUDGETS)
+def test_budgets_that_are_none_are_refused(name):
+    refused(lambda: tm.Budget(*BUDGETS[name]), BudgetError)
+
+
+CALLS = {
+    "a tuple for a budget": (lambda: release(rows(), budget=(1.0, 0.0)), BudgetError),
+    "a dict for a schema": (lambda: release(rows(), schema={"a": (0, 1)}), InputError),
+    "a seed for a generator": (lambda: tm.synthesize(rows(), SCHEMA, BUDGET, FEW, 7), InputError),
+    "a class for a mechanism": (lambda: release(rows(), mechanism=tm.MomentMechanism), InputError),
+    "a string for a mechanism": (lambda: release(rows(), mechanism="moments"), InputError),
+    "a pure budget for TrigII": (lambda: release(rows(), budget=tm.Budget(1.0), mechanism=tm.TrigII()), BudgetError),
+    "too many functions": (lambda: release(np.zeros((9, 30)), tm.Schema.cube(30), mechanism=tm.TrigI(degree=9)),
+                           InputError),
+    "a workload of other columns": (lambda: release(
+        rows(), mechanism=tm.MomentMechanism(workload=tm.workload.SecondMoments(3))), InputError),
+    "no ledger file": (lambda: release(rows(), ledger="no/such/ledger.json"), InputError),
+    "more columns than can be measured": (lambda: release(np.zeros((3, 5_000)), tm.Schema.cube(5_000)), InputError),
+    "a budget too small to calibrate": (lambda: release(rows(), budget=tm.Budget(1e-12, 1e-6)), BudgetError),
+    "a negative size of a sample": (lambda: release(rows()).sample(-1), InputError),
+    "a size of a sample that is none": (lambda: release(rows()).sample("all"), InputError),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_calls_that_make_no_sense_are_refused(name):
+    refused(*CALLS[name])
+
+
+@pytest.mark.parametrize("epsilon", [1e-300, 1e-3, 50.0, 1e7])
+@pytest.mark.parametrize("delta", [0.0, 1e-300, 1e-6, 0.5])
+def test_extreme_budgets_are_released_or_refused_but_never_exceeded(epsilon, delta):
+    # With planned degrees, epsilon = 1e7 would be worth thousands of moments and a long search among them.
+    mechanism = tm.MomentMechanism(points=64, iterations=1, degree=2, pair_degree=1, triples=False, whole_row=False)
+    try:
+        made = release(rows(), budget=tm.Budget(epsilon, delta), mechanism=mechanism)
+    except TrigmechError:
+        return
+    assert np.isfinite(made.distribution.points).all()
+    assert made.ledger.proved_epsilon <= epsilon
+
+
+def test_a_schema_of_100_000_columns_is_read_in_bounded_time():
+    schema = tm.Schema(tm.Column(f"c{j}", 0, 1) for j in range(100_000))
+    refused(lambda: release(np.zeros((2, 100_000)), schema))
+
+
+# Files, through the command line
+
+SCHEMA_TEXT = """
+[columns.a]
+lower = 0
+upper = 1e5
+[columns.b]
+kind = "categorical"
+categories = ["yes", "no"]
+"""
+LINES = "".join(f"{MARKER},{'yes' if k % 2 else 'no'}\n" for k in range(40))
+CSV = "a,b\n" + LINES
+
+
+def parquet(rows=40):
+    sink = pa.BufferOutputStream()
+    pyarrow.parquet.write_table(pa.table({"a": [MARKER] * rows, "b": ["yes"] * rows}), sink)
+    return sink.getvalue().to_pybytes()
+
+
+# Name, content, and part of what the error says.
+FILES = {
+    "an empty file": ("t.csv", b"", "empty"),
+    "blank lines": ("t.csv", b"\n\n\n", ""),
+    "a header alone": ("t.csv", b"a,b\n", "row"),
+    "a header with a name twice": ("t.csv", b"a,a\n1,2\n", "same name"),
+    "a header without a column": ("t.csv", CSV.replace("a,b", "a,c").encode(), "'b'"),
+    "a short row": ("t.csv", (CSV + f"{MARKER}\n").encode(), ""),
+    "a long row": ("t.csv", (CSV + f"{MARKER},yes,{WORD}\n").encode(), ""),
+    "a word among numbers": ("t.csv", (CSV + f"{WORD},yes\n").encode(), "'a'"),
+    "a date among numbers": ("t.csv", (CSV + "2020-01-01,yes\n").encode(), "'a'"),
+    "a category that is none": ("t.csv", (CSV + f"1,{WORD}\n").encode(), "'b'"),
+    "a missing number": ("t.csv", (CSV + ",yes\n").encode(), "'a'"),
+    "a missing category": ("t.csv", (CSV + "1,NA\n").encode(), "'b'"),
+    "an open quote": ("t.csv", (CSV + f'1,"{WORD}\n').encode(), ""),
+    "Latin-1": ("t.csv", CSV.replace("yes", "\xe9").encode("latin-1"), "UTF-8"),
+    "UTF-16": ("t.csv", CSV.encode("utf-16"), "UTF-8"),
+    "zero bytes": ("t.csv", b"a,b\n" + bytes(2000), ""),
+    "another delimiter": ("t.csv", CSV.replace(",", ";").encode(), "'a'|'b'|delimiter"),
+    "one line of 20 MB": ("t.csv", b"a,b\n" + b"7" * 20_000_000, ""),
+    "a truncated Parquet file": ("t.parquet", parquet()[:-20], ""),
+    "Parquet with its middle gone": ("t.parquet", parquet()[:8] + parquet()[-200:], ""),
+    "words called Parquet": ("t.parquet", WORD.encode() * 100, ""),
+    "Parquet without a column": ("t.parquet", parquet().replace(b"\x01b", b"\x01c"), ""),
+    "Parquet without rows": ("t.parquet", parquet(0), "row"),
+    "truncated gzip": ("t.csv.gz", gzip.compress(CSV.encode())[:-12], ""),
+    "words called gzip": ("t.csv.gz", WORD.encode(), ""),
+    "words called zstd": ("t.csv.zst", WORD.encode(), ""),
+    "one row": ("t.csv", b"a,b\n1,yes\n", "at least 2 rows"),
+}
+
+# What the schema file holds instead.
+SCHEMAS = {
+    "an empty schema": (b"", ""),
+    "no TOML": (b"columns = = 1", "TOML"),
+    "a schema in Latin-1": (b"[columns.\xe9]\nlower = 0\nupper = 1\n", ""),
+    "an unknown option": (SCHEMA_TEXT.replace("upper", "uper").encode(), "uper|upper"),
+    "empty bounds": (SCHEMA_TEXT.replace("0", '""', 1).encode(), "lower"),
+    "no categories": (SCHEMA_TEXT.replace('["yes", "no"]', "[]").encode(), "categories"),
+    "bounds that are tables": (SCHEMA_TEXT.replace("lower = 0", "lower = {a = 1}").encode(), ""),
+    "bounds that are not numbers": (SCHEMA_TEXT.replace("lower = 0", "lower = nan").encode(), "bounds"),
+    "columns that are a list": (b"columns = [1, 2]", ""),
+    "a table nobody knows": ((SCHEMA_TEXT + "[nonsense]\nx = 1\n").encode(), "nonsense"),
+    "a deep table": (b"a" + b".a" * 5_000 + b" = 1", ""),
+}
+
+# Options after `trigmech release t.csv --schema s.toml --epsilon 1 --out o.tm`, the status and part of the message.
+OPTIONS = {
+    "epsilon 0": (("--epsilon", "0"), 2, "epsilon"),
+    "epsilon nan": (("--epsilon", "nan"), 2, "epsilon"),
+    "epsilon that is a word": (("--epsilon", "much"), 2, "epsilon"),
+    "delta 1": (("--delta", "1"), 2, "delta"),
+    "rows 0": (("--rows", "0"), 2, "rows"),
+    "an unknown option": (("--epsilom", "1"), 2, "epsilom"),
+    "a schema that is not there": (("--schema", "no.toml"), 3, "no.toml"),
+    "an output in no folder": (("--out", "no/o.tm"), 3, "no/o.tm"),
+    "an output that is a folder": (("--out", "."), 3, "folder"),
+    "a table in no folder": (("--csv", "no/s.csv"), 3, "no/s.csv"),
+    "a ledger that is none": (("--ledger", "s.toml"), 3, "s.toml"),
+}
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch, capsys):
+    """Run `trigmech release` in a folder of its own; return its status and all that it said."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(data, *arguments):
+        command = ["trigmech", "release", data, "--schema", "s.toml", "--epsilon", "1", "--out", "o.tm", *arguments]
+        monkeypatch.setattr(sys, "argv", command)
+        (tmp_path / "s.toml").exists() or (tmp_path / "s.toml").write_text(SCHEMA_TEXT)
+        before = sorted(path.name for path in tmp_path.iterdir() if path.suffix != ".lock")
+        with pytest.raises(SystemExit) as ending:
+            main()
+        printed = capsys.readouterr()
+        said = printed.out + printed.err
+        assert str(MARKER)[:7] not in said
+        assert WORD not in said
+        assert "Traceback" not in said
+        if ending.value.code:
+            assert sorted(path.name for path in tmp_path.iterdir() if path.suffix != ".lock") == before
+        return ending.value.code, " ".join(said.split())
+
+    return call
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_broken_files_are_refused(run, tmp_path, name):
+    file, content, words = FILES[name]
+    (tmp_path / file).write_bytes(content)
+    status, said = run(file)
+    assert status == 3, said
+    assert re.search(words, said), said
+    assert file in said or "row" in said or "column" in said
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_broken_schemas_are_refused(run, tmp_path, name):
+    (tmp_path / "t.csv").write_text(CSV)
+    content, words = SCHEMAS[name]
+    (tmp_path / "s.toml").write_bytes(content)
+    status, said = run("t.csv")
+    assert status == 3, said
+    assert re.search(words, said), said
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_wrong_options_are_refused(run, tmp_path, name):
+    (tmp_path / "t.csv").write_text(CSV)
+    options, expected, words = OPTIONS[name]
+    status, said = run("t.csv", *options)
+    assert status == expected, said
+    assert words in said
+
+
+@pytest.mark.parametrize("name", ["no.csv", "."])
+def test_data_that_are_not_there_are_refused(run, name):
+    status, said = run(name)
+    assert status == 3
+    assert name in said
+
+
+def test_a_used_up_ledger_refuses_the_release_and_nothing_is_written(run, tmp_path):
+    (tmp_path / "t.csv").write_text(CSV)
+    tm.LedgerFile.create(tmp_path / "l.json", tm.Budget(0.5))
+    before = (tmp_path / "l.json").read_bytes()
+    (tmp_path / "s.toml").write_text(SCHEMA_TEXT)
+    status, said = run("t.csv", "--ledger", "l.json")
+    assert status == 4
+    assert "over the budget" in said or "would" in said
+    assert (tmp_path / "l.json").read_bytes() == before
+
+
+def test_there_are_enough_of_them():
+    assert sum(map(len, (TABLES, FINE, COLUMNS, BUDGETS, CALLS, FILES, SCHEMAS, OPTIONS))) > 150

@@ -1,0 +1,246 @@
+"""Schemas in files: they come back, faults are told as what to write, and nothing of a table gets into a new one."""
+
+import datetime
+import tomllib
+
+import numpy as np
+import oracles
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from test_schema import filled_tables, mixed
+
+from trigmech import schema_file
+from trigmech.errors import InputError
+from trigmech.schema import Column, Schema
+from trigmech.table_file import TableFile
+
+laws = settings(max_examples=30, derandomize=True, deadline=None, database=None,
+                suppress_health_check=[HealthCheck.function_scoped_fixture])
+NAMES = st.text(st.characters(codec="utf-8"), min_size=1, max_size=6)
+FILES = st.fixed_dictionaries({}, optional={
+    "delimiter": st.sampled_from([";", "\t", "|"]), "header": st.booleans(),
+    "missing": st.lists(st.text(st.characters(codec="utf-8"), max_size=3), max_size=3)})
+
+
+@st.composite
+def renamed(draw):
+    """A schema of any kinds under any names."""
+    schema, _ = draw(filled_tables())
+    names = draw(st.lists(NAMES, min_size=schema.d, max_size=schema.d, unique=True))
+    plain = [column.to_dict() | {"name": name} for column, name in zip(schema.columns, names, strict=True)]
+    return Schema.from_dict({"columns": plain})
+
+
+def file_of(tmp_path, text, name="s.toml"):
+    path = tmp_path / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+@laws
+@given(renamed(), FILES)
+def test_any_schema_comes_back_from_its_file(tmp_path, schema, file):
+    path = file_of(tmp_path, schema_file.to_toml(schema, file))
+    found = schema_file.load(path)
+    assert found == (schema, file)
+    assert repr(found.schema) == repr(schema)
+    assert schema_file.check(path) == []
+
+
+@laws
+@given(renamed(), renamed(), FILES, FILES)
+def test_any_file_can_be_changed_to_any_schema(tmp_path, old, new, old_file, new_file):
+    text = schema_file.to_toml(new, new_file, schema_file.to_toml(old, old_file))
+    assert schema_file.load(file_of(tmp_path, text)) == (new, new_file)
+
+
+def test_comments_and_the_spelling_of_what_is_unchanged_are_kept(tmp_path):
+    old = """# The hospital's schema.
+
+[columns.age]
+kind = "integer"  # in years
+lower = 0
+upper = 120       # by law
+
+# Asked for in 2020.
+[columns."day of visit"]
+kind = "datetime"
+lower = 2020-01-01
+upper = 2020-12-31
+
+[columns.gone]
+lower = 0
+upper = 1
+[columns.income]
+private_bounds = true  # in euros
+"""
+    path = file_of(tmp_path, old)
+    schema = schema_file.load(path).schema
+    assert schema.columns[1].unit == "D"
+    new = Schema([schema.columns[0], schema.columns[1], schema.columns[3]]).with_bounds({"income": (0.5, 2e6)})
+    schema_file.save(path, new)
+    text = path.read_text()
+    assert schema_file.load(path).schema == new
+    for kept in ("# The hospital's schema.", "# in years", "upper = 120       # by law", "# Asked for in 2020.",
+                 "lower = 2020-01-01\n"):
+        assert kept in text
+    assert "gone" not in text
+    schema_file.save(path, Schema([Column("age", 0, 130, "integer"), *new.columns[1:]]), {"header": False})
+    text = path.read_text()
+    assert "upper = 130       # by law" in text
+    assert schema_file.load(path).file == {"header": False}
+    # In another order it is written anew; a file that is no TOML as well.
+    schema_file.save(path, Schema(new.columns[::-1]))
+    assert schema_file.load(path).schema.names == new.names[::-1]
+    file_of(tmp_path, "[columns")
+    schema_file.save(path, new)
+    assert schema_file.load(path).schema == new
+
+
+def test_dates_may_be_written_without_quotes(tmp_path):
+    path = file_of(tmp_path, """[columns.t]
+kind = "datetime"
+lower = 2020-01-01T00:00:00+01:00
+upper = 2021-01-01
+special = [1900-01-01T00:00:00]
+""")
+    column = schema_file.load(path).schema.columns[0]
+    assert column.lower == datetime.datetime(2019, 12, 31, 23)
+    assert column.special == (datetime.datetime(1900, 1, 1),)
+
+
+@pytest.mark.parametrize(("text", "sentences"), [
+    ("", ["write a table for each column, such as [columns.age]"]),
+    ("columns = 5", ["write a table for each column, such as [columns.age]"]),
+    ("[[columns]]\nname = 'age'", ["write a table for each column, such as [columns.age]"]),
+    ("[columns.a]\nlower = 0\nupper = 1\n[more]", ["remove 'more'; the file has tables [columns.NAME] for the columns "
+                                                  "and may have [file]"]),
+    ("[columns]\na = 5", ["column 'a': write its options as a table [columns.a]"]),
+    ("[columns.a]\nname = 'b'", ["column 'a': remove the option 'name'; the name is that of the table"]),
+    ("[columns.a]\nkind = ''", ["column 'a': kind is empty; write one of continuous, integer, binary, ordinal, "
+                                "categorical, datetime"]),
+    ("[columns.a]\nlower = ''\nupper = 5", ["column 'a': lower is missing; write the smallest value that there can be "
+                                            "by its meaning, such as lower = 0"]),
+    ("[columns.a]\nkind = 'datetime'\nlower = 2020-01-01",
+     ["column 'a': upper is missing; write the largest value that there can be by its meaning, such as upper = "
+      "2030-12-31"]),
+    ("[columns.a]\nkind = 'ordinal'\ncategories = []",
+     ["column 'a': categories are missing; write all values that there can be, such as categories = "
+      '["yes", "no"]']),
+    ("[columns.a]\nlower = '0'\nupper = 5", ["column 'a': bounds must be numbers, not '0' and 5"]),
+    ("[columns.a]\nlower = 0\nupper = 5\nlowest = 1",
+     ["column 'a': there is no option 'lowest'; the options are lower, upper, kind, categories, missing, special, "
+      "transform, other, private_bounds"]),
+    ("[file]\nheader = 1\n[columns.a]\nlower = 0\nupper = 1", ["[file]: header must be true or false, not 1"]),
+    ("[file]\nencoding = 'x'\n[columns.a]\nlower = 0\nupper = 1",
+     ["[file]: there is no option 'encoding' of a file; the options are delimiter, header, missing"]),
+    ("file = 5\n[columns.a]\nlower = 0\nupper = 1", ["write [file] as a table of options"]),
+    ("[columns.a]\nlower = 1\nupper = 0\n[columns.b]\nkind = 'colour'\nlower = 0\nupper = 1",
+     ["column 'a': bounds must be finite with lower < upper; given lower=1.0 and upper=0.0",
+      "column 'b': kind must be one of continuous, integer, binary, ordinal, categorical, datetime, not 'colour'"]),
+])
+def test_faults_are_sentences_that_say_what_to_write(tmp_path, text, sentences):
+    path = file_of(tmp_path, text)
+    assert schema_file.check(path) == sentences
+    with pytest.raises(InputError) as caught:
+        schema_file.load(path)
+    assert all(sentence in str(caught.value) for sentence in sentences)
+    assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize(("content", "message"), [
+    (b"[columns.a]\nlower =\n", "no TOML: .*line 2"), (b"[columns.a]\n[columns.a]\n", "no TOML"),
+    ("[columns.ä]".encode("latin-1"), "not UTF-8"), ("[columns.a]".encode("utf-16"), "not UTF-8"),
+    (b"a = " + b"[" * 100_000, "no TOML|nested too deeply"),
+], ids=["TOML", "twice", "Latin-1", "UTF-16", "deep"])
+def test_what_is_no_toml_is_refused(tmp_path, content, message):
+    with pytest.raises(InputError, match=message):
+        schema_file.check(file_of(tmp_path, content))
+    for path in (tmp_path, tmp_path / "none.toml"):
+        with pytest.raises(InputError, match="cannot read"):
+            schema_file.load(path)
+
+
+# New files
+
+MARK = "7.7131"
+CSV = f"""age,income,when,work place,code,none,odd
+7131,{MARK},2020-07-13T01:31,x{MARK},1,,7131
+7132,1e5,2020-07-13,y{MARK},?,NA,x
+"""
+KINDS = {"age": "integer", "income": "continuous", "when": "datetime", "work place": "categorical", "code": "integer",
+         "none": "categorical", "odd": "categorical"}
+
+
+def kinds_of(text):
+    return {name: options["kind"] for name, options in tomllib.loads(text)["columns"].items()}
+
+
+def test_a_new_file_has_names_and_kinds_and_nothing_else_of_the_table(tmp_path):
+    text = schema_file.init(TableFile(file_of(tmp_path, CSV, "t.csv")))
+    assert kinds_of(text) == KINDS
+    assert oracles.SECRET_DIGITS not in text
+    assert "guessed by looking" in text
+    path = file_of(tmp_path, text)
+    faults = schema_file.check(path)
+    assert len(faults) == 11
+    with pytest.raises(InputError, match="and 1 more"):
+        schema_file.load(path)
+    for bound, number, date in (("lower", "0", "2000-01-01"), ("upper", "9999", "2030-12-31")):
+        text = text.replace(f'"datetime"\n{bound} = ""', f'"datetime"\n{bound} = {date}').replace(
+            f'lower = 2000-01-01  # the smallest value that there can be\n{bound} = ""',
+            f"lower = 2000-01-01\n{bound} = {date}").replace(f'{bound} = ""', f"{bound} = {number}")
+    text = text.replace("categories = []", 'categories = ["x", "else"]\nother = "else"\nmissing = "keep"').replace(
+        '[columns.code]\n', '[columns.code]\nmissing = "centre"\n')
+    path = file_of(tmp_path, text)
+    assert schema_file.check(path) == []
+    schema, options = schema_file.load(path)
+    for table in TableFile(tmp_path / "t.csv", **options).chunks(schema):
+        schema.layout.check(schema.to_cube(table))
+
+
+FRAME = {"age": [1, 2], "income": [0.5, 1.5], "yes": [True, False], "work": ["x7131", "7131y"],
+         "day": [datetime.date(2020, 7, 1), None], "time": [datetime.datetime(2020, 7, 13, 1), None]}
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame, pa.table, lambda rows: pd.DataFrame(rows, dtype=object)],
+                         ids=["pandas", "polars", "pyarrow", "objects"])
+def test_kinds_of_a_dataframe_follow_its_types(frame):
+    text = schema_file.init(frame(FRAME))
+    assert kinds_of(text) == {"age": "integer", "income": "continuous", "yes": "categorical", "work": "categorical",
+                              "day": "datetime", "time": "datetime"}
+    assert oracles.SECRET_DIGITS not in text
+
+
+def test_options_of_the_table_file_are_noted(tmp_path):
+    path = file_of(tmp_path, "1;x\n2;-\n", "t.csv")
+    text = schema_file.init(TableFile(path, delimiter=";", header=False, missing=["-"]))
+    assert tomllib.loads(text)["file"] == {"delimiter": ";", "header": False, "missing": ["-"]}
+    assert kinds_of(text) == {"column1": "integer", "column2": "categorical"}
+    assert "by their position" in text
+    with pytest.raises(InputError, match="header=False") as caught:
+        schema_file.init(TableFile(file_of(tmp_path, "7.7131,x\n1,y\n", "n.csv")))
+    assert oracles.SECRET_DIGITS not in oracles.whole_message(caught.value)
+
+
+@pytest.mark.parametrize("table", [np.zeros((2, 2)), None, pd.DataFrame({0: [1]}), pd.DataFrame({"a": []})],
+                         ids=["array", "None", "numbered", "empty"])
+def test_a_new_file_is_made_for_a_table_with_names_and_rows_alone(table):
+    with pytest.raises(InputError):
+        schema_file.init(table)
+
+
+@laws
+@given(st.lists(NAMES, min_size=1, max_size=4, unique=True))
+def test_any_names_can_stand_in_a_new_file(names):
+    assert tuple(kinds_of(schema_file.init(pl.DataFrame({name: [1] for name in names})))) == tuple(names)
+
+
+def test_the_schema_of_the_tests_comes_back_from_a_file(tmp_path):
+    schema_file.save(tmp_path / "s.toml", mixed(), {"missing": ["-"]})
+    assert schema_file.load(tmp_path / "s.toml") == (mixed(), {"missing": ["-"]})
+    assert [path.name for path in tmp_path.iterdir()] == ["s.toml"]

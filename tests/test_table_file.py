@@ -1,0 +1,378 @@
+"""Tables in files: what is read is what was written, in flat memory, and no message holds a cell."""
+
+import bz2
+import datetime
+import gc
+import gzip
+import io
+import os
+import subprocess
+import sys
+
+import numpy as np
+import oracles
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from test_schema import filled_tables
+
+from trigmech.errors import InputError
+from trigmech.schema import Column, Schema
+from trigmech.table_file import TableFile, write_table
+
+SUFFIXES = ["csv", "csv.gz", "csv.zst", "csv.bz2", "tsv", "parquet"]
+ADULT = os.path.join(os.environ.get("TRIGMECH_DATA", ""), "adult", "adult.data")
+
+
+def schema():
+    return Schema([
+        Column("age", 0, 120, "integer", missing="keep"),
+        Column("work", kind="categorical", categories=["a", "b, c", "?"]),
+        Column("day", "2000-01-01", "2030-01-01", "datetime"),
+        Column("yes", kind="categorical", categories=[False, True]),
+        Column("gain", 0, 1e5, special=(0,)),
+    ])
+
+
+def rows(n, seed=0):
+    rng = np.random.default_rng(seed)
+    return {
+        "age": np.ma.MaskedArray(rng.integers(0, 121, n), rng.random(n) < 0.2),
+        "work": np.array(["a", "b, c", "?"], dtype=object)[rng.integers(0, 3, n)],
+        "day": np.datetime64("2000-01-01") + rng.integers(0, 10_000, n),
+        "yes": rng.random(n) < 0.5,
+        "gain": np.where(rng.random(n) < 0.5, 0.0, rng.uniform(0, 1e5, n)),
+    }
+
+
+def read(file, schema, **options):
+    return np.concatenate([schema.to_cube(table) for table in file.chunks(schema, **options)])
+
+
+def encoded(columns, schema):
+    return schema.to_cube(pa.table({name: pa.array(np.ma.getdata(values), mask=np.ma.getmaskarray(values))
+                                    for name, values in columns.items()}))
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_what_was_written_is_read(tmp_path, suffix):
+    columns = rows(1000)
+    delimiter = "\t" if suffix == "tsv" else ","
+    write_table(tmp_path / f"t.{suffix}", columns, delimiter=delimiter)
+    file = TableFile(tmp_path / f"t.{suffix}", delimiter=delimiter)
+    assert file.n == 1000
+    assert file.names == tuple(columns)
+    points = read(file, schema())
+    np.testing.assert_array_equal(points, encoded(columns, schema()))
+    # Chunks have one length whatever the format, and the rows their order.
+    assert [table.num_rows for table in file.chunks(schema(), rows=300)] == [300, 300, 300, 100]
+    np.testing.assert_array_equal(read(file, schema(), rows=300), points)
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_pieces_are_written_below_each_other(tmp_path, suffix):
+    write_table(tmp_path / f"whole.{suffix}", rows(10))
+    write_table(tmp_path / f"pieces.{suffix}", ({name: values[start:start + 4] for name, values in rows(10).items()}
+                                                for start in range(0, 10, 4)))
+    whole, pieces = (read(TableFile(tmp_path / f"{name}.{suffix}"), schema()) for name in ("whole", "pieces"))
+    np.testing.assert_array_equal(whole, pieces)
+
+
+@settings(max_examples=25, derandomize=True, deadline=None, database=None,
+          suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(filled_tables(), st.sampled_from(["csv", "parquet"]))
+def test_any_decoded_table_is_read_as_it_was_written(tmp_path, table, suffix):
+    schema, cells = table
+    array = np.empty((4, len(cells)), dtype=object)
+    for j, values in enumerate(cells.values()):
+        array[:, j] = values
+    points = schema.to_cube(array)
+    decoded = schema.decode(points)
+    file = tmp_path / f"t.{suffix}"
+    write_table(file, decoded)
+    texts = [category for column in schema.columns if column.is_text for category in column.categories]
+    # CSV has one empty cell, for text without characters and for what is missing, and no white space around cells.
+    if suffix == "csv" and any(text.strip(" \t\n\v\f\r") != text or not text or "\0" in text for text in texts):
+        return
+    again = [schema.decode(schema.to_cube(chunk)) for chunk in TableFile(file).chunks(schema)]
+    for column in schema.columns:
+        if column.missing != "centre":
+            found = again[0][column.name]
+            assert (np.ma.getmaskarray(found) == np.ma.getmaskarray(decoded[column.name])).all()
+            if column.kind == "continuous":
+                np.testing.assert_allclose(found, decoded[column.name], rtol=1e-6, atol=1e-6)
+            else:
+                assert (found == decoded[column.name]).all()
+
+
+def written(tmp_path, content, name="t.csv"):
+    path = tmp_path / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+def test_cells_are_stripped_and_typed_by_the_schema(tmp_path):
+    path = written(tmp_path, '\ufeff age , work ,flag\r\n  5 ,\ta ,TRUE\r\n\r\n? ," 7 ",0\r\n1e1,a,false\r\n')
+    mixed = Schema([Column("flag", 0, 1, "binary"), Column("work", kind="categorical", categories=["a", "7"]),
+                    Column("age", 0, 10, missing="keep")])
+    file = TableFile(path)
+    assert file.names == ("age", "work", "flag")
+    assert file.n == 3
+    np.testing.assert_array_equal(read(file, mixed), [[1, 1, 0, 0, 0], [-1, 0, 1, 0, 1], [-1, 1, 0, 1, 0]])
+    assert [str(column.type) for column in next(file.chunks(mixed)).columns] == ["double", "string", "double"]
+
+
+def test_without_a_header_columns_are_the_schemas_in_its_order(tmp_path):
+    path = written(tmp_path, "\n5;a\n?;b\n")
+    two = Schema([Column("age", 0, 10, missing="keep"), Column("work", kind="categorical", categories=["a", "b"])])
+    file = TableFile(path, delimiter=";", header=False)
+    assert (file.n, file.names) == (2, ("column1", "column2"))
+    np.testing.assert_array_equal(read(file, two), [[0, 0, 1, 0], [0, 1, 0, 1]])
+    with pytest.raises(InputError, match="2 columns and no header, and the schema has 1"):
+        read(file, Schema([Column("age", 0, 10)]))
+
+
+def test_a_mark_of_missing_values_that_is_a_category_is_that_category(tmp_path):
+    path = written(tmp_path, "a,b\n?,?\nx,x\n")
+    both = Schema([Column("a", kind="categorical", categories=["?", "x"]),
+                   Column("b", kind="categorical", categories=["y", "x"], missing="keep")])
+    np.testing.assert_array_equal(read(TableFile(path), both), [[1, 0, 0, 0, 1], [0, 1, 0, 1, 0]])
+    with pytest.raises(InputError, match="'b' hold"):
+        read(TableFile(path, missing=("NA",)), both)
+
+
+def test_quoted_line_breaks_are_no_rows(tmp_path):
+    path = written(tmp_path, '"a\nb",c\n"x\n\ny",1\n"x\r\n\r\n\ny",2\n')
+    file = TableFile(path)
+    assert (file.names, file.n) == (("a\nb", "c"), 2)
+    np.testing.assert_array_equal(read(file, Schema([Column("c", 1, 2)])), [[-1], [1]])
+
+
+def test_a_last_cell_with_line_breaks_must_end_in_a_quote(tmp_path):
+    assert TableFile(written(tmp_path, 'a,b\n1,"x\ny\n"\n')).n == 1
+    for end in ("", "\n"):
+        with pytest.raises(InputError, match="quote is not closed"):
+            read(TableFile(written(tmp_path, f'a,b\n1,"x\n2,y{end}')), AB)
+
+
+def test_rows_and_members_of_compressed_files_may_be_in_several_parts(tmp_path):
+    path = written(tmp_path, gzip.compress(b"a\n1\n") + gzip.compress(b"2\n"), "t.csv.gz")
+    assert TableFile(path).n == 2
+
+
+@pytest.mark.parametrize("content", [b"a,b\n1,2\n3,4\n", gzip.compress(b"a,b\n1,2\n3,4\n"),
+                                     bz2.compress(b"a,b\n1,2\n3,4\n"), "parquet"], ids=["csv", "gz", "bz2", "parquet"])
+def test_standard_input_is_recognised_and_copied(monkeypatch, content):
+    if content == "parquet":
+        sink = io.BytesIO()
+        pq.write_table(pa.table({"a": [1, 3], "b": [2, 4]}), sink)
+        content = sink.getvalue()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+    file = TableFile("-")
+    assert file.n == 2
+    np.testing.assert_array_equal(read(file, Schema([Column("b", 2, 4)])), [[-1], [1]])
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes here")
+def test_a_named_pipe_is_copied(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    writer = subprocess.Popen([sys.executable, "-c", f"open({str(tmp_path / 'pipe')!r}, 'w').write('a\\n1\\n2\\n')"])
+    file = TableFile(tmp_path / "pipe")
+    assert writer.wait() == 0
+    assert file.n == len(read(file, Schema([Column("a", 1, 2)]))) == 2
+
+
+def test_a_table_is_written_to_standard_output(capfdbinary):
+    write_table("-", {"a": np.array([1, 2]), "b": np.ma.MaskedArray([0.5, 1.5], [True, False])})
+    assert capfdbinary.readouterr().out == b"a,b\n1,\n2,1.5\n"
+
+
+def test_the_same_table_gives_the_same_bytes(tmp_path):
+    for suffix in SUFFIXES:
+        for name in ("one", "two"):
+            write_table(tmp_path / f"{name}.{suffix}", rows(50))
+        assert (tmp_path / f"one.{suffix}").read_bytes() == (tmp_path / f"two.{suffix}").read_bytes()
+
+
+# What is refused
+
+
+def parquet_bytes():
+    sink = io.BytesIO()
+    pq.write_table(pa.table({"a": [7.7131] * 100, "b": ["7.7131"] * 100}), sink)
+    return sink.getvalue()
+
+
+AB = Schema([Column("a", 0, 10), Column("b", kind="categorical", categories=["x", "y"], other="x")])
+BAD = {
+    "empty": ("t.csv", b"", "is empty"),
+    "blank": ("t.csv", b"\n \n", "is empty"),
+    "empty parquet": ("t.parquet", b"", "is empty"),
+    "header alone": ("t.csv", b"a,b\n", "no rows"),
+    "short row": ("t.csv", b"a,b\n1,x\n7.7131\n", "different numbers of cells"),
+    "long row": ("t.csv", b"a,b\n1,x\n7.7131,x,y\n", "different numbers of cells"),
+    "open quote": ("t.csv", b'a,b\n1,"x\n7.7131,y\n', "quote"),
+    "open quote in the header": ("t.csv", b'a,"b\n' + b"7.7131,y\n" * 20_000, "quote"),
+    "names twice": ("t.csv", b"7.7131,7.7131\n1,x\n", "the same name"),
+    "names twice but for space": ("t.csv", b"a, a\n1,x\n", "the same name"),
+    "latin-1 cell": ("t.csv", "a,b\n7.7131,xö7131\n".encode("latin-1"), "not UTF-8"),
+    "latin-1 name": ("t.csv", "a,bö7131\n7.7131,x\n".encode("latin-1"), "not UTF-8"),
+    "utf-16": ("t.csv", "a,b\n7.7131,x\n".encode("utf-16"), "not UTF-8"),
+    "utf-16 without a mark": ("t.csv", "a,b\n7.7131,x\n".encode("utf-16-le"), "not UTF-8"),
+    "text in a number": ("t.csv", b"a,b\n1,x\n7.7131x,y\n", "'a'"),
+    "thousands": ("t.csv", b'a,b\n1,x\n"7,7131",y\n', "'a'"),
+    "absent": ("t.csv", b"a,c7131\n1,x\n", "'b'"),
+    "no header": ("t.csv", b"1,7131\n1,x\n", "header=False"),
+    "cut gzip": ("t.csv.gz", gzip.compress(b"a,b\n" + b"7.7131,x\n" * 1000)[:-30], "no whole gzip"),
+    "flipped gzip": ("t.csv.gz", gzip.compress(b"a,b\n" + b"7.7131,x\n" * 1000)[:-8] + b"7.713177", "no whole gzip"),
+    "no gzip": ("t.csv.gz", b"a,b\n7.7131,x\n", "no whole gzip"),
+    "no zstd": ("t.csv.zst", b"a,b\n7.7131,x\n", "no whole zstd"),
+    "no bz2": ("t.csv.bz2", b"a,b\n7.7131,x\n", "no whole bz2"),
+    "no parquet": ("t.parquet", b"a,b\n7.7131,x\n", "no Parquet"),
+    "cut parquet": ("t.parquet", parquet_bytes()[:-20], "no Parquet"),
+    "parquet without its start": ("t.parquet", b"PAR1" + parquet_bytes()[400:], "no Parquet"),
+    "parquet cut inside": ("t.parquet", parquet_bytes()[:100] + parquet_bytes()[180:], "no Parquet"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_a_file_that_is_not_right_is_refused_by_name_and_rule_without_its_cells(tmp_path, case):
+    name, content, message = BAD[case]
+    path = written(tmp_path, content, name)
+    with pytest.raises(InputError) as caught:
+        read(TableFile(path), AB)
+    text = oracles.whole_message(caught.value)
+    assert message in text
+    assert name in text
+    assert oracles.SECRET_DIGITS not in text.replace(str(tmp_path), "")
+
+
+def test_a_row_longer_than_a_block_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("trigmech.table_file.BLOCK", 1000)
+    path = written(tmp_path, "a,b\n" + "1,x\n" * 1000 + '1,"' + "7.7131,y\n" * 1000)
+    with pytest.raises(InputError, match="longer than 1000 bytes, or a quote") as caught:
+        read(TableFile(path), AB)
+    assert oracles.SECRET_DIGITS not in oracles.whole_message(caught.value).replace(str(tmp_path), "")
+
+
+def test_flipped_bytes_of_parquet_are_refused_or_read(tmp_path):
+    good = parquet_bytes()
+    rng = np.random.default_rng(7)
+    for place in rng.integers(4, len(good), 60):
+        content = bytearray(good)
+        content[place] ^= 1 << int(rng.integers(8))
+        text = ""
+        try:
+            read(TableFile(written(tmp_path, bytes(content), "t.parquet")), AB)
+        except InputError as problem:
+            text = oracles.whole_message(problem).replace(str(tmp_path), "")
+        assert oracles.SECRET_DIGITS not in text
+
+
+def test_a_folder_or_no_file_is_refused(tmp_path):
+    for path, message in ((tmp_path, "a folder"), (tmp_path / "none.csv", "no such file")):
+        with pytest.raises(InputError, match=message):
+            TableFile(path)
+
+
+def test_a_file_that_changes_between_counting_and_reading_is_refused(tmp_path):
+    for content in (b"a,b\n1,x\n", b"a,b\n1,x\n2,x\n3,x\n"):
+        file = TableFile(written(tmp_path, b"a,b\n1,x\n2,y\n"))
+        assert file.n == 2
+        written(tmp_path, content)
+        with pytest.raises(InputError, match="changed while it was read"):
+            read(file, AB)
+
+
+@pytest.mark.parametrize(("options", "message"), [
+    ({"delimiter": ",,"}, "one ASCII character"), ({"delimiter": '"'}, "one ASCII character"),
+    ({"delimiter": 5}, "one ASCII character"), ({"header": 1}, "true or false"), ({"missing": [1]}, "list of strings"),
+])
+def test_options_that_break_a_rule_are_refused(tmp_path, options, message):
+    with pytest.raises(InputError, match=message):
+        TableFile(written(tmp_path, b"a\n1\n"), **options)
+
+
+def test_pieces_must_agree_and_nothing_is_left_after_an_error(tmp_path):
+    one = {"a": np.array([1])}
+    for pieces in ([one, {"b": np.array([1])}], [], [{}]):
+        for name in ("t.csv", "t.parquet"):
+            with pytest.raises(InputError, match="needs columns"):
+                write_table(tmp_path / name, pieces)
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(InputError, match="cannot write"):
+        write_table(tmp_path / "none" / "t.csv", one)
+
+
+# Memory
+
+
+def most_held(tables, work=lambda table: None):
+    """The most bytes that pyarrow held while some work was done with each of its tables."""
+    gc.collect()
+    before, most = pa.total_allocated_bytes(), 0
+    for table in tables:
+        work(table)
+        most = max(most, pa.total_allocated_bytes() - before)
+    return most
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "csv"])
+def test_four_times_the_rows_are_read_in_the_same_memory(tmp_path, monkeypatch, suffix):
+    monkeypatch.setattr("trigmech.table_file.BLOCK", 2**16)
+    rng = np.random.default_rng(1)
+    piece = {f"x{j}": rng.uniform(-1, 1, 25_000) for j in range(3)} | {
+        "c": np.array(["u", "v"], dtype=object)[rng.integers(0, 2, 25_000)]}
+    described = Schema([*(Column(f"x{j}", -1, 1) for j in range(3)),
+                        Column("c", kind="categorical", categories=["u", "v"])])
+    pieces = {"parquet": (10, 40), "csv": (3, 12)}[suffix]
+    small, large = (tmp_path / f"{count}.{suffix}" for count in pieces)
+    write_table(small, (piece for _ in range(pieces[0])))
+    write_table(large, (piece for _ in range(pieces[1])))
+
+    held = []
+
+    def flat(work):
+        first, second = (most_held(TableFile(path).chunks(described, rows=2**12), work) for path in (small, large))
+        held.clear()
+        return second < 1.5 * first
+
+    assert TableFile(large).n == 25_000 * pieces[1]
+    assert flat(described.to_cube)
+    # The planted fault: all chunks are kept.
+    assert not flat(held.append)
+
+
+@pytest.mark.skipif(not os.path.isfile(ADULT), reason="TRIGMECH_DATA names no folder with adult/adult.data")
+def test_adult_encodes_and_decodes():
+    names = ["age", "workclass", "fnlwgt", "education", "education-num", "marital-status", "occupation", "relationship",
+             "race", "sex", "capital-gain", "capital-loss", "hours-per-week", "native-country", "income"]
+    kinds = {"age": (17, 90), "fnlwgt": (1e4, 1.5e6), "education-num": (1, 16), "capital-gain": (1, 99_999),
+             "capital-loss": (1, 4500), "hours-per-week": (1, 99)}
+    with open(ADULT, encoding="utf-8") as text:
+        cells = [[cell.strip() for cell in line.split(",")] for line in text if line.strip()]
+    # In a test alone: these categories are read off the table.
+    known = {name: sorted({row[j] for row in cells} - {"?"}) for j, name in enumerate(names)}
+    adult = Schema(
+        Column(name, *kinds[name], "integer", special=(0,) if name.startswith("capital") else (),
+               transform="log" if name == "fnlwgt" else None)
+        if name in kinds else Column(name, kind="categorical", categories=known[name], missing="keep")
+        for name in names)
+    file = TableFile(ADULT, header=False)
+    assert file.n == len(cells) == 32_561
+    points = read(file, adult)
+    adult.layout.check(points)
+    for j, (name, values) in enumerate(adult.decode(points).items()):
+        assert [*map(str, np.ma.filled(values.astype(object), "?"))] == [row[j] for row in cells], name
+
+
+def test_iso_times_of_csv_are_read(tmp_path):
+    path = written(tmp_path, "t\n2020-06-01T12:00:00+09:00\n2020-06-01 03:00\n20200601T030000Z\n")
+    times = Schema([Column("t", "2020-01-01T00:00", "2021-01-01", "datetime")])
+    found = times.decode(read(TableFile(path), times))["t"]
+    assert set(found.tolist()) == {datetime.datetime(2020, 6, 1, 3)}
+    with pytest.raises(InputError, match="ISO form") as caught:
+        read(TableFile(written(tmp_path, "t\n7.7131\n")), times)
+    assert oracles.SECRET_DIGITS not in oracles.whole_message(caught.value)
