@@ -30,9 +30,14 @@ def test_a_file_is_written_and_replaced_with_the_usual_permissions(tmp_path):
 def test_whatever_stops_the_writing_leaves_the_old_file_and_nothing_else(tmp_path, stop):
     path = tmp_path / "a.txt"
     path.write_bytes(b"old")
-    with pytest.raises(type(stop)), replacing(path) as beside:
-        beside.write_bytes(b"half of the n")
-        raise stop
+
+    def stopped():
+        with replacing(path) as beside:
+            beside.write_bytes(b"half of the n")
+            raise stop
+
+    with pytest.raises(type(stop)):
+        stopped()
     assert path.read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["a.txt"]
 

@@ -327,7 +327,7 @@ def test_four_times_the_rows_are_read_in_the_same_memory(tmp_path, monkeypatch, 
         "c": np.array(["u", "v"], dtype=object)[rng.integers(0, 2, 25_000)]}
     described = Schema([*(Column(f"x{j}", -1, 1) for j in range(3)),
                         Column("c", kind="categorical", categories=["u", "v"])])
-    pieces = {"parquet": (10, 40), "csv": (3, 12)}[suffix]
+    pieces = {"parquet": (5, 20), "csv": (2, 8)}[suffix]
     small, large = (tmp_path / f"{count}.{suffix}" for count in pieces)
     write_table(small, (piece for _ in range(pieces[0])))
     write_table(large, (piece for _ in range(pieces[1])))

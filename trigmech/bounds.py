@@ -7,8 +7,8 @@ singly or in runs side by side. Values outside the bounds that result are clippe
 are, which is what makes the bounds private.
 
 Sensitivity. A row is in at most one cell of a column's histogram (in none if its value is missing or special).
-Replacing it moves at most two counts of each of c columns by 1: by 2 c in L1 and sqrt(2 c) in L2, exactly, for counts are
-whole numbers. Each histogram has half of the share; epsilons add up, or mu^2 does.
+Replacing it moves at most two counts of each of c columns by 1: by 2 c in L1 and sqrt(2 c) in L2, exactly, for counts
+are whole numbers. Each histogram has half of the share; epsilons add up, or mu^2 does.
 
 The threshold is what, of cells that are all empty, one exceeds with a probability of at most 1 % (and one run of each
 width together likewise).
@@ -98,7 +98,7 @@ def _bounds(chunks: Chunks, names: tuple[str, ...], positive: tuple[bool, ...], 
     edges = [_coarse_edges(above) for above in positive]
     found = _significant(_counts(chunks, edges), _charge("bounds, coarse", budget, share / 2.0, columns), 1, ledger,
                          noise)
-    # One power of two more on either side, for tails too thin to be seen; the fine histogram cuts them if they are empty.
+    # One power of two more on either side, for tails too thin to be seen; the fine histogram cuts them if empty.
     coarse = [(edge[max(low - 1, 0)], edge[min(high + 2, len(edge) - 1)])
               for edge, (low, high) in zip(edges, found, strict=True)]
     edges = [np.linspace(low, high, FINE_CELLS + 1) for low, high in coarse]
@@ -108,7 +108,7 @@ def _bounds(chunks: Chunks, names: tuple[str, ...], positive: tuple[bool, ...], 
     for name, edge, (low, high), integral in zip(names, edges, found, whole, strict=True):
         # Cells of thin tails pass no threshold. Clipping a tail costs more than a range that is a little wide.
         margin = WIDENING * float(edge[high + 1] - edge[low])
-        lower, upper = max(float(edge[0]), float(edge[low]) - margin), min(float(edge[-1]), float(edge[high + 1]) + margin)
+        lower, upper = np.clip([edge[low] - margin, edge[high + 1] + margin], edge[0], edge[-1]).tolist()
         bounds[name] = (math.floor(lower), max(math.ceil(upper), math.floor(lower) + 1)) if integral else (lower, upper)
     return bounds
 
@@ -168,7 +168,7 @@ def _counts(chunks: Chunks, edges: list[Array]) -> list[Array]:
 
 def _significant(counts: list[Array], charge: Charge, widest: int, ledger: Ledger,
                  noise: Noise) -> list[tuple[int, int]]:
-    """Return the first and the last cell of each column that are in a run of cells with more rows than noise would show.
+    """Return the first and the last cell of each column that are in a run of cells with more rows than noise shows.
 
     Runs are of 1, 2, 4, ... and at most ``widest`` cells, side by side.
     """

@@ -245,10 +245,10 @@ class TableFile:
         import pyarrow as pa
         import pyarrow.csv
 
-        wanted = [str(j) for j in places]
+        wanted, names = [str(j) for j in places], [str(j) for j in range(len(self.names))]
         return pa.csv.open_csv(
             self._stream(),
-            read_options=pa.csv.ReadOptions(block_size=self._block, column_names=[str(j) for j in range(len(self.names))],
+            read_options=pa.csv.ReadOptions(block_size=self._block, column_names=names,
                                             skip_rows_after_names=self._skip),
             parse_options=pa.csv.ParseOptions(delimiter=self._delimiter, newlines_in_values=True),
             convert_options=pa.csv.ConvertOptions(include_columns=wanted, strings_can_be_null=False,

@@ -71,7 +71,7 @@ def _measured(file: Path, n: int, name: str, measure: str) -> dict:
     return json.loads(process.stdout)
 
 
-def _status(key: str) -> float:
+def status(key: str) -> float:
     """Return a figure of this process, in MB."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(float(line.split()[1]) for line in lines if line.startswith(f"{key}:")) * 1024 / 1e6
@@ -90,13 +90,13 @@ def _child(file: str, rows: int, name: str, measure: str) -> None:
         means = run(X)
         print(json.dumps({"peak_mb": traced_peak(lambda: run(X)), "means": means.tolist()}))
         return
-    anonymous, high_water = _status("RssAnon"), _status("VmHWM")
+    anonymous, high_water = status("RssAnon"), status("VmHWM")
     peak, done = anonymous, threading.Event()
 
     def watch() -> None:
         nonlocal peak
         while not done.wait(0.002):
-            peak = max(peak, _status("RssAnon"))
+            peak = max(peak, status("RssAnon"))
 
     watcher = threading.Thread(target=watch)
     watcher.start()
@@ -105,8 +105,8 @@ def _child(file: str, rows: int, name: str, measure: str) -> None:
     seconds = time.perf_counter() - started
     done.set()
     watcher.join()
-    print(json.dumps({"seconds": seconds, "peak_mb": max(peak, _status("RssAnon")) - anonymous,
-                      "high_water_mb": _status("VmHWM") - high_water, "means": means.tolist()}))
+    print(json.dumps({"seconds": seconds, "peak_mb": max(peak, status("RssAnon")) - anonymous,
+                      "high_water_mb": status("VmHWM") - high_water, "means": means.tolist()}))
 
 
 SUBJECT = Subject(
