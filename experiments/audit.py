@@ -576,9 +576,9 @@ def report(rows: list[dict[str, Any]]) -> list[str]:
             "The sensitivity is attained, so that ε itself is what the bounds approach with more runs, by the "
             "samplers, by TrigI (t = 2 at opposite corners, where the mean of T_1 moves by 2/n; t = 3 at 1 and -1/4), "
             "by TrigII, and by MomentMechanism with one column or with linf noise. There a scale that is √2 too small "
-            "shows, and the planted faults are in these.", "",
-            "It is not attained by ImprovedTrigI and ImprovedTrigII: opposite corners move the means but not x², and "
-            "what moves x² most moves the means by half. Nor are the certificates of weighted moments of several "
+            "shows: the faults of scale, sensitivity and seed are planted in these.", "",
+            "It is not attained by ImprovedTrigI and ImprovedTrigII: no pair of rows moves all three steps most, "
+            "opposite corners for one do not move x² at all. Nor are the certificates of weighted moments of several "
             "columns and of the minimax design's Laplace noise. There a fault of a factor of √2 may stay below what "
             "is proved.", "",
             "At δ > 0 the event that attains ε is rare (0.9 % of the runs, 0.3 % of the neighbour's), so the bounds "

@@ -18,7 +18,7 @@ from trigmech.errors import InputError
 from trigmech.schema import Column, Schema
 from trigmech.table_file import TableFile
 
-laws = settings(max_examples=30, derandomize=True, deadline=None, database=None,
+laws = settings(max_examples=20, derandomize=True, deadline=None, database=None,
                 suppress_health_check=[HealthCheck.function_scoped_fixture])
 NAMES = st.text(st.characters(codec="utf-8"), min_size=1, max_size=6)
 FILES = st.fixed_dictionaries({}, optional={

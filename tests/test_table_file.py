@@ -80,7 +80,7 @@ def test_pieces_are_written_below_each_other(tmp_path, suffix):
     np.testing.assert_array_equal(whole, pieces)
 
 
-@settings(max_examples=25, derandomize=True, deadline=None, database=None,
+@settings(max_examples=15, derandomize=True, deadline=None, database=None,
           suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(filled_tables(), st.sampled_from(["csv", "parquet"]))
 def test_any_decoded_table_is_read_as_it_was_written(tmp_path, table, suffix):
@@ -321,10 +321,10 @@ def most_held(tables, work=lambda table: None):
 
 @pytest.mark.parametrize("suffix", ["parquet", "csv"])
 def test_four_times_the_rows_are_read_in_the_same_memory(tmp_path, monkeypatch, suffix):
-    monkeypatch.setattr("trigmech.table_file.BLOCK", 2**16)
+    monkeypatch.setattr("trigmech.table_file.BLOCK", 2**15)
     rng = np.random.default_rng(1)
-    piece = {f"x{j}": rng.uniform(-1, 1, 25_000) for j in range(3)} | {
-        "c": np.array(["u", "v"], dtype=object)[rng.integers(0, 2, 25_000)]}
+    piece = {f"x{j}": rng.uniform(-1, 1, 12_000) for j in range(3)} | {
+        "c": np.array(["u", "v"], dtype=object)[rng.integers(0, 2, 12_000)]}
     described = Schema([*(Column(f"x{j}", -1, 1) for j in range(3)),
                         Column("c", kind="categorical", categories=["u", "v"])])
     pieces = {"parquet": (5, 20), "csv": (2, 8)}[suffix]
@@ -335,11 +335,11 @@ def test_four_times_the_rows_are_read_in_the_same_memory(tmp_path, monkeypatch, 
     held = []
 
     def flat(work):
-        first, second = (most_held(TableFile(path).chunks(described, rows=2**12), work) for path in (small, large))
+        first, second = (most_held(TableFile(path).chunks(described, rows=2**11), work) for path in (small, large))
         held.clear()
         return second < 1.5 * first
 
-    assert TableFile(large).n == 25_000 * pieces[1]
+    assert TableFile(large).n == 12_000 * pieces[1]
     assert flat(described.to_cube)
     # The planted fault: all chunks are kept.
     assert not flat(held.append)
