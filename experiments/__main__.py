@@ -33,9 +33,9 @@ EXPERIMENTS = {
 }
 
 
-# Which take the data sets of the thesis, and which have a table of their own or need none.
-OF_DATA_SETS = {"curves": curves.curves, "ablations": ablations.ablations, "coverage": coverage.coverage}
-OF_THEIR_OWN = {"rates": rates.rates, "audit": audit.audit, "adult": adult.adult}
+# Modules with a function of their own name: which take the data sets of the thesis, and which need none of them.
+OF_DATA_SETS = {"curves": curves, "ablations": ablations, "coverage": coverage}
+OF_THEIR_OWN = {"rates": rates, "audit": audit, "adult": adult}
 
 
 @app.command("list")
@@ -78,9 +78,9 @@ def run(
         elif name in comparison.SIGMAS:
             paths = [comparison.comparison(name, found, jobs, quick)]
         elif name in OF_DATA_SETS:
-            paths = [OF_DATA_SETS[name](found, jobs, quick)]
+            paths = [getattr(OF_DATA_SETS[name], name)(found, jobs, quick)]
         elif name in OF_THEIR_OWN:
-            paths = [OF_THEIR_OWN[name](jobs, quick)]
+            paths = [getattr(OF_THEIR_OWN[name], name)(jobs, quick)]
         elif name == "search":
             paths = [search(table, found, jobs, quick) for table in ("table_3_2", "table_3_3")]
         elif figures.FIGURES[name]["dataset"] in found:

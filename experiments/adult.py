@@ -148,7 +148,7 @@ def adult(jobs: int, quick: bool) -> Path:
     line("tables of two columns, worst", lambda result: float(np.max(result["pairs"])))
     for name in some["numbers"]:
         line(f"distribution of {name}", lambda result, name=name: result["numbers"][name])
-    line("seconds, table to table", lambda result: result["seconds"])
+    line("seconds table to table", lambda result: result["seconds"])
     suffix = "_quick" if quick else ""
     publish(RESULTS / f"adult{suffix}.csv", "\n".join(rows) + "\n")
     path = RESULTS / f"adult{suffix}.md"
@@ -162,7 +162,7 @@ def check(results: Path) -> list[str]:
     if not path.exists():
         return []
     found = []
-    for row in csv.DictReader(path.open(encoding="utf-8")):
+    for row in csv.DictReader(path.read_text(encoding="utf-8").splitlines()):
         name, mean = row["quantity"], float(row["mean"])
         if float(row["delta"]) > 0 and name.removeprefix("frequencies of ") in CATEGORIES and mean > GOAL:
             found.append(f"adult: {name} off by {mean}, above {GOAL}")

@@ -26,12 +26,16 @@ from experiments.cells import code_fingerprint, key_of, run_cells
 from experiments.tables import _write_csv, _write_markdown
 from trigmech.accounting import gaussian_mu
 from trigmech.basis import ChebyshevBasis
+from trigmech.bounds import histogram_charge
 from trigmech.budget import Charge, Law, Norm
 from trigmech.calibration import UPWARD, Calibration, Plan, plan, published_rho
+from trigmech.layout import Group, Layout
 from trigmech.ledger import Ledger
+from trigmech.mixed import plan_mixed
 from trigmech.moments import measure
 from trigmech.noise import Noise, SimulatedNoise, SystemNoise, lattice_step
-from trigmech.release import release, release_moments
+from trigmech.release import release, release_counts, release_moments
+from trigmech.rows import PrivateRows
 
 Array = NDArray[np.float64]
 Runs = tuple[Array, Array]
@@ -371,6 +375,34 @@ def own(name: str, mechanism: tm.MomentMechanism, n: int, d: int, delta: float) 
         measure(table, design.features) for table in tables), draw), n, d)
 
 
+def categories(n: int, delta: float) -> Subject:
+    """Return the package's mechanism on two columns of categories, of which a row changes both."""
+    budget, layout = tm.Budget(1.0, delta), Layout(5, [Group((0, 1), True), Group((2, 3, 4), True)])
+    design = plan_mixed(n, layout, budget, None)
+    tables = np.zeros((2, n, 5))
+    tables[:, :, [0, 2]] = 1.0
+    tables[1, 0] = 0.0, 1.0, 0.0, 1.0, 0.0
+
+    def draw(moments: Any, noise: Noise, ledger: Ledger) -> object:
+        return release_moments(moments, design.features, design.blocks, ledger, noise)
+
+    return Subject(f"MomentMechanism, categories, {design.blocks[-1].charge.law}", "rigorous", n, 2, budget, _pair(
+        measure(PrivateRows.of(table, layout), design.features) for table in tables), draw)
+
+
+def histogram(columns: int, delta: float) -> Subject:
+    """Return the counts that find private bounds, of which a row moves two in each column."""
+    budget = tm.Budget(1.0, delta)
+    charge = histogram_charge("bounds", budget, 1.0, columns)
+    counts = np.tile([[1.0, 0.0, 3.0]], columns)[0]
+
+    def draw(values: Any, noise: Noise, ledger: Ledger) -> object:
+        return release_counts(values, charge, ledger, noise)
+
+    return Subject(f"private bounds, {charge.law}", "rigorous", 4, columns, budget,
+                   (counts, counts + np.tile([-1.0, 1.0, 0.0], columns)), draw)
+
+
 def alone(law: Law, norm: Norm, size: int) -> Subject:
     """Return a sampler alone, on a vector that moves as much as is charged: in one entry, or for linf in all."""
     budget = tm.Budget(1.0, DELTA if law == "gaussian" else 0.0)
@@ -450,6 +482,10 @@ SUBJECTS: dict[str, Callable[[], Subject]] = {
     "own, linf": _blocks,
     "own, blocks": lambda: own("MomentMechanism, two blocks of linf",
                                tm.MomentMechanism(degree=2, workload=tm.workload.SecondMoments(1)), 2, 1, 0.0),
+    "categories, gaussian": lambda: categories(2_000, DELTA),
+    "categories, laplace": lambda: categories(2_000, 0.0),
+    "bounds, gaussian": lambda: histogram(2, DELTA),
+    "bounds, laplace": lambda: histogram(2, 0.0),
     "minimax": lambda: own("minimax(1), Gaussian", tm.minimax(1), 2, 1, DELTA),
     "minimax, pure": lambda: own("minimax(1), Laplace", tm.minimax(1), 2, 1, 0.0),
 }
@@ -492,7 +528,7 @@ class Audit:
 
     def key(self) -> str:
         """Return the name of the cache file."""
-        return key_of(self, "audit", code_fingerprint(("release", "planner", "smooth"), ("audit",)))
+        return key_of(self, "audit", code_fingerprint(("release", "planner", "smooth", "mixed", "bounds"), ("audit",)))
 
     @property
     def shares(self) -> Hashable:

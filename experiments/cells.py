@@ -183,8 +183,10 @@ def save(path: Path, text: str) -> None:
 
 
 def publish(path: Path, text: str) -> None:
-    """Save a result, and note in versions.json beside it what it was made with."""
+    """Save a result, and, unless it is of a part only, note in versions.json beside it what it was made with."""
     save(path, text)
+    if path.stem.endswith(("_quick", "_partial")):
+        return
     listed = path.with_name("versions.json")
     noted = json.loads(listed.read_text(encoding="utf-8")) if listed.exists() else {}
     noted[path.name] = versions()

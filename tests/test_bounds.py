@@ -57,7 +57,7 @@ def test_the_two_shares_spend_the_budget_and_no_more(delta, share):
     budget = Budget(0.8, delta)
     _, ledger = found(table(200, np.random.default_rng(2)), budget, share=share)
     rest = rest_of(budget, share)
-    both = [*ledger.charges, bounds._charge("all the rest", rest, 1.0, 1)]
+    both = [*ledger.charges, bounds.histogram_charge("all the rest", rest, 1.0, 1)]
     assert 0.999 * budget.epsilon < epsilon_of(both, delta) <= budget.epsilon
 
 
@@ -76,8 +76,8 @@ def test_one_row_moves_the_counts_as_far_as_is_charged_for():
         other.loc[7, columns] = np.exp(rng.uniform(-40, 40, 3)) * rng.choice([-1, 1], 3)
         moved = counts(other) - counts(frame)
         worst = max(worst, np.abs(moved).sum())
-        assert np.linalg.norm(moved) <= bounds._charge("x", Budget(1.0, 1e-6), 0.1, 3).sensitivity + 1e-12
-    assert worst == bounds._charge("x", Budget(1.0), 0.1, 3).sensitivity
+        assert np.linalg.norm(moved) <= bounds.histogram_charge("x", Budget(1.0, 1e-6), 0.1, 3).sensitivity + 1e-12
+    assert worst == bounds.histogram_charge("x", Budget(1.0), 0.1, 3).sensitivity
 
 
 def test_empty_cells_seldom_pass_the_threshold():
@@ -85,7 +85,7 @@ def test_empty_cells_seldom_pass_the_threshold():
     runs, passed = 400, 0
     rng = np.random.default_rng(4)
     for delta in (0.0, 1e-6):
-        charge = bounds._charge("x", Budget(1.0, delta), 0.1, 1)
+        charge = bounds.histogram_charge("x", Budget(1.0, delta), 0.1, 1)
         threshold = bounds._threshold(charge, 200)
         noise = SimulatedNoise(rng)
         draw = noise.gaussian if delta else noise.laplace

@@ -5,12 +5,13 @@ import json
 import math
 
 import numpy as np
+import polars as pl
 import pytest
 from typer.testing import CliRunner
 
 import trigmech as tm
 from experiments import __main__ as program
-from experiments import ablations, baselines, cells, comparison, coverage, curves, rates, search, tables
+from experiments import ablations, adult, audit, baselines, cells, comparison, coverage, curves, rates, search, tables
 from experiments.cells import Cell
 from paper_figures.draw import draw_curves, draw_rates
 from trigmech.accounting import gaussian_mu
@@ -534,10 +535,11 @@ def test_every_listed_experiment_can_be_run_and_is_in_the_readme(monkeypatch, tm
             return path
         return run
 
-    for module, name in ((ablations, "ablations"), (coverage, "coverage"), (curves, "curves"), (rates, "rates")):
+    for module, name in ((ablations, "ablations"), (coverage, "coverage"), (curves, "curves"), (rates, "rates"),
+                         (audit, "audit"), (adult, "adult")):
         monkeypatch.setattr(module, name, stands_for(name))
     monkeypatch.setattr(comparison, "comparison", lambda name, *rest: stands_for(name)())
-    names = ["w1", "w2", "w3", "curves", "ablations", "coverage", "rates"]
+    names = ["w1", "w2", "w3", "curves", "ablations", "coverage", "rates", "audit", "adult"]
     result = CliRunner().invoke(program.app, ["run", *names, "--datasets", "WDBC"])
     assert result.exit_code == 0
     assert called == names
@@ -547,3 +549,28 @@ def test_every_listed_experiment_can_be_run_and_is_in_the_readme(monkeypatch, tm
         assert f"{name} " in listed
         assert name in readme
     assert set(names) < set(program.EXPERIMENTS)
+
+
+def test_the_promises_about_adult_are_checked(tmp_path):
+    assert adult.check(tmp_path) == []
+    path = tmp_path / "adult.csv"
+    path.write_text("quantity,epsilon,delta,mean,worst\nfrequencies of sex,1,1e-06,0.002,0.1\n"
+                    "frequencies of sex,1,0,0.5,0.5\nseconds table to table,1,1e-06,12,40\n")
+    assert adult.check(tmp_path) == []
+    path.write_text("quantity,epsilon,delta,mean,worst\nfrequencies of sex,1,1e-06,0.02,0.1\n"
+                    "seconds table to table,1,1e-06,31,40\n")
+    assert len(adult.check(tmp_path)) == 2
+
+
+def test_the_schema_of_adult_encodes_its_kinds_of_rows():
+    described = adult.schema()
+    row = {"age": 39, "workclass": None, "fnlwgt": 77516, "education": "Bachelors", "education-num": 13,
+           "marital-status": "Never-married", "occupation": "Adm-clerical", "relationship": "Not-in-family",
+           "race": "White", "sex": "Male", "capital-gain": 2174, "capital-loss": 0, "hours-per-week": 40,
+           "native-country": "United-States", "income": "<=50K"}
+    assert set(row) == set(described.names)
+    points = described.to_cube(pl.DataFrame([row, {**row, "capital-gain": 0, "workclass": "Private"}]))
+    described.layout.check(points)
+    back = described.decode(points)
+    assert back["capital-gain"].tolist() == [2174, 0]
+    assert back["workclass"].tolist() == [None, "Private"]

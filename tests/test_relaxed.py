@@ -43,7 +43,7 @@ def test_the_chart_starts_near_its_points_and_pulls_gradients_back(points, relax
         np.testing.assert_allclose(there[:, coordinates].sum(axis=1), 1.0, rtol=1e-12)
         np.testing.assert_array_equal(there[:, coordinates].argmax(axis=1), points[:, coordinates].argmax(axis=1))
     rng = np.random.default_rng(4)
-    slope, step = rng.standard_normal(points.shape), rng.standard_normal(points.shape)
+    slope, step = rng.standard_normal(points.shape), rng.standard_normal(chart.start.shape)
     pulled = chart.pull(chart.start, there, slope)
     h = 1e-6
     change = ((chart.points(chart.start + h * step) - chart.points(chart.start - h * step)) * slope).sum() / (2.0 * h)
@@ -52,11 +52,24 @@ def test_the_chart_starts_near_its_points_and_pulls_gradients_back(points, relax
 
 def test_special_values_and_their_numbers_stay(points):
     chart = GroupedChart(points, LAYOUT, relax=True)
-    moved = chart.points(chart.start + np.random.default_rng(5).standard_normal(points.shape))
+    moved = chart.points(chart.start + np.random.default_rng(5).standard_normal(chart.start.shape))
     np.testing.assert_array_equal(moved[:, [2, 3]], points[:, [2, 3]])
     special = points[:, [2, 3]].any(axis=1)
     np.testing.assert_array_equal(moved[special, 1], 0.0)
     assert (moved[~special, 1] != points[~special, 1]).all()
+
+
+def test_only_what_moves_is_a_parameter_and_other_groups_keep_probabilities(points):
+    assert GroupedChart(points, LAYOUT, relax=True).start.shape == (40, 2 + 3 + 2)
+    assert GroupedChart(points, LAYOUT, relax=False).start.shape == (40, 2)
+    moving = np.arange(LAYOUT.d) == 8
+    chart = GroupedChart(points, LAYOUT, relax=True, moving=moving)
+    assert chart.start.shape == (40, 2 + 2)
+    there = chart.points(chart.start)
+    np.testing.assert_allclose(there, (every := GroupedChart(points, LAYOUT, relax=True)).points(every.start),
+                               atol=1e-12)
+    moved = chart.points(chart.start + 0.3)
+    np.testing.assert_array_equal(moved[:, 4:7], there[:, 4:7])
 
 
 def test_rounding_keeps_to_the_layout_and_to_the_sums_of_probabilities():

@@ -270,12 +270,14 @@ def test_a_step_is_charged_before_its_first_draw(calibration, approximate, draws
     ledger = Ledger(Budget(1.0, 1e-3), enforced=False)
     with pytest.raises(RuntimeError, match="entropy"):
         run(table(), Silent(fail_at=draws), calibration, approximate, ledger=ledger)
+    # Rigorous steps are charged together; a published scale may depend on the steps before it.
+    charged = 3 if calibration == "rigorous" else charged
     assert [charge.purpose for charge in ledger.charges] == ["basis means", "mean", "axes"][:charged]
 
 
 @laws
 @pytest.mark.parametrize(("share", "draws"), [(0.2, 0), (0.5, 1), (0.9, 2)])
-def test_a_budget_too_small_for_a_step_stops_before_its_first_draw(approximate, share, draws):
+def test_a_budget_too_small_for_any_step_stops_before_the_first_draw(approximate, share, draws):
     budget = Budget(1.0, 1e-3)
     if approximate:
         # mu^2, not epsilon, has three equal shares.
@@ -286,7 +288,7 @@ def test_a_budget_too_small_for_a_step_stops_before_its_first_draw(approximate, 
     noise = Silent()
     with pytest.raises(BudgetError, match=("basis means", "mean", "axes")[draws]):
         run(table(), noise, "rigorous", approximate, budget=budget, ledger=ledger)
-    assert len(noise.draws) == len(ledger.charges) == draws
+    assert len(noise.draws) == len(ledger.charges) == 0
 
 
 @calibrations

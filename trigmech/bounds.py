@@ -16,15 +16,17 @@ width together likewise).
 
 import math
 from collections.abc import Callable, Iterable, Iterator
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtr, ndtri
 
-from trigmech.accounting import gaussian_epsilon, gaussian_mu
+from trigmech.accounting import SMALLEST_GAUSSIAN_EPSILON, gaussian_epsilon, gaussian_mu
 from trigmech.budget import Budget, Charge
 from trigmech.calibration import UPWARD
-from trigmech.errors import InputError
+from trigmech.errors import BudgetError, InputError
 from trigmech.ledger import Ledger
 from trigmech.noise import Noise
 from trigmech.release import release_counts
@@ -76,12 +78,14 @@ def with_private_bounds(tables: Callable[[], Iterable[Any]], schema: Schema, bud
     """
     rest_of(budget, share)
     names = schema.private_bounds
-    described = [column for column in schema.columns if column.name in names]
+    places = [j for j, column in enumerate(schema.columns) if column.private_bounds]
+    described = [schema.columns[j] for j in places]
 
     def chunks() -> Iterator[Array]:
         for part in tables():
-            read = Columns(part, names)
-            values = np.column_stack([read.numbers(j) for j in range(len(names))])
+            # All names, for an array's columns are known by their places alone.
+            read = Columns(part, schema.names)
+            values = np.column_stack([read.numbers(j) for j in places])
             for j, column in enumerate(described):
                 values[np.isin(values[:, j], np.array(column.special, dtype=np.float64)), j] = np.nan
             yield values
@@ -96,39 +100,59 @@ def _bounds(chunks: Chunks, names: tuple[str, ...], positive: tuple[bool, ...], 
     """Return bounds by name: above 0 where positive, and of whole numbers where whole."""
     columns = len(names)
     edges = [_coarse_edges(above) for above in positive]
-    found = _significant(_counts(chunks, edges), _charge("bounds, coarse", budget, share / 2.0, columns), 1, ledger,
-                         noise)
+    charge = histogram_charge("bounds, coarse", budget, share / 2.0, columns)
+    found = _significant(_counts(chunks, edges), charge, 1, ledger, noise)
     # One power of two more on either side, for tails too thin to be seen; the fine histogram cuts them if empty.
     coarse = [(edge[max(low - 1, 0)], edge[min(high + 2, len(edge) - 1)])
               for edge, (low, high) in zip(edges, found, strict=True)]
     edges = [np.linspace(low, high, FINE_CELLS + 1) for low, high in coarse]
-    found = _significant(_counts(chunks, edges), _charge("bounds, fine", budget, share / 2.0, columns), WIDEST_RUN,
-                         ledger, noise)
+    charge = histogram_charge("bounds, fine", budget, share / 2.0, columns)
+    found = _significant(_counts(chunks, edges), charge, WIDEST_RUN, ledger, noise)
     bounds = {}
-    for name, edge, (low, high), integral in zip(names, edges, found, whole, strict=True):
+    for name, edge, (low, high), integral, above in zip(names, edges, found, whole, positive, strict=True):
         # Cells of thin tails pass no threshold. Clipping a tail costs more than a range that is a little wide.
         margin = WIDENING * float(edge[high + 1] - edge[low])
         lower, upper = np.clip([edge[low] - margin, edge[high + 1] + margin], edge[0], edge[-1]).tolist()
-        bounds[name] = (math.floor(lower), max(math.ceil(upper), math.floor(lower) + 1)) if integral else (lower, upper)
+        if integral:
+            # 0 has no logarithm.
+            lower = max(math.floor(lower), 1) if above else math.floor(lower)
+            upper = max(math.ceil(upper), lower + 1)
+        bounds[name] = lower, upper
     return bounds
 
 
 def rest_of(budget: Budget, share: float) -> Budget:
     """Return the budget that is left when a share of it is spent: of epsilon, or of mu^2 for delta > 0.
 
+    At the same delta; or, where that alone would already pay for what is left, at the same epsilon and a smaller delta.
+
     Raises
     ------
     InputError
         If the share is not between 0 and 1.
+    BudgetError
+        If epsilon, or what is left, is too small for Gaussian noise.
     """
-    if not 0.0 < share < 1.0:
+    if not (isinstance(share, Real) and 0.0 < share < 1.0):
         raise InputError(f"the share for private bounds must be between 0 and 1, not {share!r}")
     if budget.delta == 0:
         return Budget(budget.epsilon * (1.0 - share) / UPWARD)
-    return Budget(gaussian_epsilon(gaussian_mu(budget) * math.sqrt(1.0 - share), budget.delta), budget.delta)
+    mu = gaussian_mu(budget) * math.sqrt(1.0 - share)
+    epsilon = gaussian_epsilon(mu, budget.delta)
+    if epsilon >= SMALLEST_GAUSSIAN_EPSILON:
+        return Budget(epsilon, budget.delta)
+    delta = float(ndtr(mu / 2.0 - budget.epsilon / mu)
+                  - math.exp(budget.epsilon) * ndtr(-mu / 2.0 - budget.epsilon / mu))
+    # The difference of two numbers near 1/2 has lost digits; the search for mu goes by the same formula.
+    while delta > 0.0 and gaussian_mu(Budget(budget.epsilon, delta)) > mu:
+        delta *= 1.0 - 1e-6
+    if not delta > 0.0:
+        raise BudgetError(f"with a share of {share:g} for private bounds too little is left of the budget {budget}")
+    return Budget(budget.epsilon, delta)
 
 
-def _charge(purpose: str, budget: Budget, share: float, columns: int) -> Charge:
+def histogram_charge(purpose: str, budget: Budget, share: float, columns: int) -> Charge:
+    """Return the charge for a histogram of so many columns with a share of a budget; see the module's docstring."""
     if budget.delta > 0:
         moved = math.sqrt(2.0 * columns)
         return Charge(purpose, "gaussian", moved / (gaussian_mu(budget) * math.sqrt(share)) * UPWARD, moved, "L2", 1,
@@ -139,8 +163,6 @@ def _charge(purpose: str, budget: Budget, share: float, columns: int) -> Charge:
 
 def _threshold(charge: Charge, runs: int, width: int = 1) -> float:
     """Return what the noise of one of so many runs of ``width`` cells exceeds with a probability of at most 1 %."""
-    from scipy.special import ndtri
-
     if charge.law == "gaussian":
         return float(-ndtri(FALSE_CELL / runs)) * charge.scale * math.sqrt(width)
     if width == 1:

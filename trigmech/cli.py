@@ -3,26 +3,48 @@
 import json
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
+from typer.core import TyperGroup
 
 import trigmech as tm
 from trigmech import demo as demonstration
+from trigmech.cli_files import STANDARD, check_outputs, errors_of, open_or_make_ledger, table_against, write_sample
 from trigmech.cli_progress import progress_bar
 from trigmech.errors import BudgetError, InputError, SolverError, TrigmechError
-from trigmech.workload import Workload
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown", pretty_exceptions_enable=False, help=(
+
+class Commands(TyperGroup):
+    """The commands, which end alike under every version of Typer when interrupted or when nobody reads on."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that the context names."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            typer.echo("trigmech: interrupted; no file is half written, and what was charged stays spent", err=True)
+            raise typer.Exit(130) from None
+        except BrokenPipeError:
+            # Whoever read our output has had enough; what is still buffered must go nowhere at the end.
+            with suppress(OSError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(0) from None
+
+
+app = typer.Typer(cls=Commands, no_args_is_help=True, rich_markup_mode="markdown", pretty_exceptions_enable=False,
+                  help=(
     "Differentially private synthetic data that answers smooth queries accurately.\n\n"
     "From a CSV to a published table:\n\n"
     "`trigmech schema init data.csv --out schema.toml`, fill in the bounds, `trigmech schema check schema.toml`,\n\n"
     "`trigmech release data.csv --schema schema.toml --epsilon 1 --delta 1e-6 --out clinic.tm --csv synthetic.csv`,\n\n"
     "`trigmech report clinic.tm`.\n\n"
-    "Exit status: 0 done, 2 wrong usage, 3 wrong input, 4 over the budget, 5 the solver failed."))
+    "Exit status: 0 done, 1 a fault of the program, 2 wrong usage, 3 wrong input, 4 over the budget, 5 the solver "
+    "failed, 130 interrupted."))
 schema_app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown",
                          help="Write and check the public description of a table.")
 ledger_app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown",
@@ -43,7 +65,10 @@ VERSIONS = ("numpy", "scipy", "numba", "highspy", "opendp", "dp-accounting", "na
 
 @app.command()
 def info(as_json: Json = False) -> None:
-    """Print the versions of the package and of what it stands on."""
+    """Print the versions of the package and of what it stands on.
+
+    Example: `trigmech info --json`
+    """
     import platform
     from importlib.metadata import version
 
@@ -102,6 +127,9 @@ def schema_init(
     from trigmech.outputs import write_whole
     from trigmech.table_file import TableFile
 
+    if str(out) == STANDARD:
+        out = None
+    check_outputs((out,), (data,))
     if out is not None and out.exists() and not force:
         raise InputError(f"{str(out)!r} exists and may hold your bounds; give --force to replace it")
     text = schema_file.init(TableFile(data, header=not no_header, delimiter=delimiter))
@@ -139,7 +167,7 @@ def release(
     out: Annotated[Path, typer.Option(help="Where the release is saved, such as clinic.tm.")],
     delta: Delta = 0.0,
     csv: Annotated[Path | None, typer.Option(
-        help="Also write a synthetic table (.csv or .parquet, .gz, .zst).")] = None,
+        help="Also write a synthetic table (.csv or .parquet, .gz, .zst), or - for standard output.")] = None,
     rows: Annotated[int | None, typer.Option(min=1, help="Rows of that table; default: as many as the data.")] = None,
     ledger: Annotated[Path | None, typer.Option(
         help="The data set's ledger file; made with this budget as its total if it is not there.")] = None,
@@ -157,31 +185,45 @@ def release(
     import numpy as np
 
     from trigmech import schema_file
-    from trigmech.outputs import check_writable
     from trigmech.table_file import TableFile
 
     budget = _budget(epsilon, delta)
-    # Before anything is charged: what cannot be written would be lost with what it cost.
-    for path in (out, csv):
-        if path is not None:
-            check_writable(path)
+    to_standard = str(csv) == STANDARD
+    if rows is not None and csv is None:
+        raise typer.BadParameter("--rows is of the table that --csv writes; give --csv as well")
+    if to_standard and as_json:
+        raise typer.BadParameter("--csv - and --json both write to standard output; give one of them a file")
+    if not 0.0 < bounds_share < 1.0:
+        raise typer.BadParameter(f"--bounds-share must be above 0 and below 1, not {bounds_share}")
+    check_outputs((out, None if to_standard else csv, ledger), (data, schema))
     loaded = schema_file.load(schema)
-    book = _ledger_file(ledger, budget, out) if ledger is not None else None
+    table = TableFile(data, **loaded.file)
+    if delta * table.n >= 1.0:
+        typer.echo(f"trigmech: warning: --delta {delta:g} is not below 1 / {table.n}, one over the number of rows; a "
+                   "release may then show a whole record", err=True)
+    book = None if ledger is None else open_or_make_ledger(ledger, budget, out.stem)
     with progress_bar(quiet=as_json) as progress:
-        made = tm.synthesize(TableFile(data, **loaded.file), loaded.schema, budget, ledger=book, bounds_share=bounds_share,
-                             rng=None if simulate is None else np.random.default_rng(simulate), progress=progress)
+        try:
+            made = tm.synthesize(table, loaded.schema, budget, ledger=book, bounds_share=bounds_share,
+                                 rng=None if simulate is None else np.random.default_rng(simulate), progress=progress)
+        except BudgetError as error:
+            if book is None:
+                raise
+            raise BudgetError(f"{error}. Nothing was written. Give a smaller --epsilon; what is left tells `trigmech "
+                              f"ledger show {ledger}`") from None
         progress("saving", 0, 0)
         made.save(out)
         if csv is not None:
-            _write_sample(made, csv, rows)
+            write_sample(made, csv, rows)
     if as_json:
         typer.echo(json.dumps({"release": str(out), "table": None if csv is None else str(csv), "n": made.release.n,
                                "simulated": made.ledger.simulated, "ledger": made.ledger.to_dict(),
                                "proved_epsilon": made.ledger.proved_epsilon, "delta": made.ledger.budget.delta}))
         return
-    typer.echo(made.ledger)
-    typer.echo(f"written: {out}" + ("" if csv is None else f" and {csv}"))
-    typer.echo(f"next: trigmech report {out}   (a page to read)   or   trigmech sample {out} --rows 1000")
+    typer.echo(made.ledger, err=to_standard)
+    typer.echo(f"written: {out}" + ("" if csv is None or to_standard else f" and {csv}"), err=to_standard)
+    typer.echo(f"next: trigmech report {out}   (a page to read)   or   trigmech sample {out} --rows 1000",
+               err=to_standard)
 
 
 @app.command()
@@ -197,10 +239,11 @@ def sample(
     """
     import numpy as np
 
+    if out != STANDARD:
+        check_outputs((Path(out),), (saved,))
     made = tm.load(saved)
-    rng = None if seed is None else np.random.default_rng(seed)
-    _write_sample(made, Path(out), rows, rng)
-    if out != "-":
+    write_sample(made, out, rows, None if seed is None else np.random.default_rng(seed))
+    if out != STANDARD:
         typer.echo(f"written: {out}")
 
 
@@ -216,17 +259,19 @@ def evaluate(
     Example: `trigmech evaluate clinic.tm --against data.csv`
     """
     made = tm.load(saved)
-    found = _errors(made, _table_against(made, against, schema))
+    found = errors_of(made, table_against(made, against, schema))
     if as_json:
         typer.echo(json.dumps({"private": True, **found}))
         return
     typer.echo("NOT PRIVATE: these figures were computed from the private table. Do not publish them.", err=True)
+    # A column's name may hold what would be markup.
+    console = Console(markup=False, emoji=False, highlight=False)
     for title, figures in found.items():
         table = Table(title)
         table.add_column(justify="right")
         for name, value in figures.items():
             table.add_row(name, f"{value:.4g}")
-        Console().print(table)
+        console.print(table)
 
 
 @app.command()
@@ -244,10 +289,12 @@ def report(
     """
     from trigmech import report as pages
 
+    page = out or saved.with_suffix(".html")
+    check_outputs((page,), (saved, against, schema))
     made = tm.load(saved)
-    table = None if against is None else _table_against(made, against, schema)
+    table = None if against is None else table_against(made, against, schema)
     with Console(stderr=True).status("drawing"):
-        page = pages.write(made, out or saved.with_suffix(".html"), against=table, figures=figures)
+        page = pages.write(made, page, against=table, figures=figures)
     typer.echo(f"written: {page}" + ("" if figures is None else f" and figures in {figures}"))
     if against is not None:
         typer.echo("NOT PRIVATE: the page shows the private table. Do not publish it.", err=True)
@@ -264,7 +311,9 @@ def ledger_create(
 
     Example: `trigmech ledger create ledger.json --epsilon 3 --delta 1e-6 --data-set clinic`
     """
-    tm.LedgerFile.create(file, _budget(epsilon, delta), data_set=data_set or file.stem)
+    budget = _budget(epsilon, delta)
+    check_outputs((file,))
+    tm.LedgerFile.create(file, budget, data_set=data_set or file.stem)
     typer.echo(f"written: {file}")
 
 
@@ -299,13 +348,16 @@ def main() -> None:
     except TrigmechError as error:
         typer.echo(f"trigmech: {error}", err=True)
         sys.exit(5 if isinstance(error, SolverError) else 4 if isinstance(error, BudgetError) else 3)
-    except BrokenPipeError:
-        # Whoever read our output has had enough; nothing may be written on the way out either.
-        sys.stdout = None
-        sys.exit(0)
+    except MemoryError:
+        typer.echo("trigmech: there is not enough memory", err=True)
+        sys.exit(1)
     except Exception as error:
         if os.environ.get(DEBUG):
             raise
+        if isinstance(error, OSError) and error.errno:
+            # Such as a full disk. The system's words for a number quote nothing.
+            typer.echo(f"trigmech: {os.strerror(error.errno)}", err=True)
+            sys.exit(3)
         # What a library says of its input may quote the table, so it is not shown unasked.
         typer.echo(f"trigmech: an unexpected {type(error).__name__}; its message is withheld, for it might quote the "
                    f"table. This is a fault of the program. {DEBUG}=1 shows the message and its origin.", err=True)
@@ -317,57 +369,3 @@ def _budget(epsilon: float, delta: float) -> tm.Budget:
         return tm.Budget(epsilon, delta)
     except BudgetError as error:
         raise typer.BadParameter(str(error)) from None
-
-
-def _ledger_file(path: Path, budget: tm.Budget, out: Path) -> tm.LedgerFile:
-    if not path.exists():
-        typer.echo(f"{path} was not there: made, with {budget} as the data set's total budget", err=True)
-        return tm.LedgerFile.create(path, budget, data_set=out.stem)
-    return tm.LedgerFile.open(path)
-
-
-def _write_sample(made: tm.Synthesis, path: Path, rows: int | None, rng: Any = None) -> None:
-    from trigmech.table_file import write_table
-
-    write_table(path, made.columns(rows, rng))
-
-
-def _table_against(made: tm.Synthesis, data: str, schema: Path | None) -> Any:
-    """Return the private table, which may be read as the schema file says."""
-    import pyarrow
-
-    from trigmech import schema_file
-    from trigmech.table_file import TableFile
-
-    options = {} if schema is None else schema_file.load(schema).file
-    return pyarrow.concat_tables(TableFile(data, **options).chunks(made.schema))
-
-
-def _errors(made: tm.Synthesis, table: Any) -> dict[str, dict[str, float]]:
-    """Return what a release gets wrong of a table, by kind and name; private."""
-    from trigmech.evaluate import distribution_differences, evaluate, total_variations
-    from trigmech.moment_mechanism import default_workload
-    from trigmech.tables import like
-
-    schema, layout = made.schema, made.schema.layout
-    truth = schema.to_cube(table)
-    found: dict[str, dict[str, float]] = {}
-    numbers = list(layout.numbers)
-    if numbers:
-        points = tm.Distribution(made.distribution.points[:, numbers], made.distribution.weights)
-        found["worst absolute error of queries about numbers"] = {
-            label: float(worst) for family in default_workload(len(numbers)).members
-            for label, worst in zip(family.labels, evaluate(cast(Workload, family), truth[:, numbers],
-                                                            points).worst_absolute, strict=True)}
-    # As a table would hold them: numbers rounded where their kind asks for it.
-    decoded = like("pyarrow", schema.names, list(schema.decode(made.distribution.points).values()))
-    rounded = tm.Distribution(schema.to_cube(decoded), made.distribution.weights)
-    if numbers:
-        differences = distribution_differences(truth, rounded)
-        found["largest difference of distribution functions"] = {schema.coordinates[j]: float(differences[j])
-                                                                 for j in numbers}
-    if layout.groups:
-        single, _ = total_variations(layout, truth, rounded)
-        names = [schema.coordinates[group.coordinates[0]].split("=")[0] for group in layout.groups]
-        found["total variation of frequencies"] = dict(zip(names, single.tolist(), strict=True))
-    return found

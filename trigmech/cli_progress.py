@@ -16,12 +16,12 @@ def progress_bar(quiet: bool = False) -> Iterator[Report]:
     Parameters
     ----------
     quiet : bool
-        Show nothing.
+        Show nothing. Nothing is shown either where standard error is no terminal.
     """
-    console = Console(stderr=True, quiet=quiet)
+    console = Console(stderr=True)
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(),
                TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True) as bar:
+    with Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal) as bar:
         task = bar.add_task("starting", total=None)
 
         def report(step: str, done: int, total: int) -> None:

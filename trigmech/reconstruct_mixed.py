@@ -1,6 +1,7 @@
 """From released moments of rows with indicators to such rows: numbers that move, categories that are drawn."""
 
 import time
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +11,7 @@ from trigmech.denoise import independent_means, shrink_interactions
 from trigmech.distribution import systematic
 from trigmech.layout import Layout
 from trigmech.marginals import Marginals, copula_correlation
-from trigmech.particles import descend, reweight
+from trigmech.particles import Descent, descend, reweight
 from trigmech.reconstruct import CLOUD, FIRST_POINTS, JITTER, START_ITERATIONS, TEMPER, Reconstruction
 from trigmech.relaxed import GroupedChart, draw_groups, nearest_frequencies, rake, rake_probabilities, round_groups
 from trigmech.release import MomentRelease
@@ -79,15 +80,23 @@ def _reconstruct(release: MomentRelease, layout: Layout, count: int, rng: np.ran
         weights = reweight(features.evaluate(cloud), target, TEMPER * scales, START_ITERATIONS)
     weights = rake(cloud, weights, frequencies, layout)
     start = _shaken(cloud[systematic(weights, min(count, FIRST_POINTS), rng)], layout, rng)
-    moved = descend(features, start, target, scales, 2 * iterations, chart=GroupedChart(start, layout, relax=True))
+    # A group without products has nothing to gain by moving: its frequencies are met by raking.
+    tied = (index[(index > 0).sum(axis=1) > 1] > 0).any(axis=0)
+    moved = _moved(release, start, target, 2 * iterations, GroupedChart(start, layout, relax=True, moving=tied))
     settled_groups = rake_probabilities(moved.points, frequencies, layout)
     copies = round_groups(np.repeat(settled_groups, -(-count // len(start)), axis=0), layout, rng)
     kept = _shaken(copies[np.sort(rng.permutation(len(copies))[:count])], layout, rng)
-    settled = descend(features, kept, target, scales, max(1, iterations // 20),
-                      chart=GroupedChart(kept, layout, relax=False))
+    settled = _moved(release, kept, target, max(1, iterations // 20), GroupedChart(kept, layout, relax=False))
     return Reconstruction(settled.points, np.full(count, 1.0 / count), target, settled.misfit, denoise, dependent,
                           settled.status, moved.iterations + settled.iterations,
                           time.perf_counter() - started)
+
+
+def _moved(release: MomentRelease, points: Array, target: Array, iterations: int, chart: GroupedChart) -> Descent:
+    # The solver wants something to solve for; categories alone, without products, leave nothing.
+    free = chart.start.size > 0
+    made = descend(release.features, points, target, release.scales, iterations if free else 0, chart=chart)
+    return made if free else replace(made, status="converged")
 
 
 def _of_indicators(index: NDArray[np.int64], coordinates: tuple[int, ...]) -> NDArray[np.int64]:

@@ -22,8 +22,9 @@ SMALLEST_PROBABILITY = 1e-6
 class GroupedChart:
     """A chart (:class:`trigmech.particles.Chart`) that keeps to a layout.
 
-    Numbers move in the angles arccos x, the indicators of complete groups, if ``relax`` is True, in logits. Other
-    indicators stay, and so do numbers whose column holds one of its special values.
+    Numbers move in the angles arccos x. If ``relax`` is True, indicators of complete groups become probabilities, which
+    move in logits. Other indicators stay, and so do numbers whose column holds one of its special values. Only what
+    moves is among the parameters: categories can be many, and points as well.
 
     Parameters
     ----------
@@ -31,39 +32,55 @@ class GroupedChart:
         The start.
     layout : Layout
     relax : bool
+    moving : ndarray (d,) of bool, optional
+        Groups without any of these coordinates keep the probabilities that they start with. Default: all move.
     """
 
-    def __init__(self, points: Array, layout: Layout, relax: bool) -> None:
-        numbers = list(layout.numbers)
-        self._groups = [list(group.coordinates) for group in layout.groups if group.complete] if relax else []
-        self._free = np.zeros(points.shape)
-        self._free[:, numbers] = 1.0
+    def __init__(self, points: Array, layout: Layout, relax: bool, moving: NDArray[np.bool_] | None = None) -> None:
+        self._numbers = numbers = list(layout.numbers)
+        self._fixed = points.copy()
+        self._free = np.ones((len(points), len(numbers)))
         for group in layout.groups:
             if group.value is not None:
-                self._free[points[:, list(group.coordinates)].any(axis=1), group.value] = 0.0
-        self._fixed = points
-        self.start = np.zeros(points.shape)
-        self.start[:, numbers] = np.arccos(np.clip(points[:, numbers], -1.0, 1.0))
-        for coordinates in self._groups:
+                held = points[:, list(group.coordinates)].any(axis=1)
+                self._free[held, numbers.index(group.value)] = 0.0
+        parameters = [np.arccos(np.clip(points[:, numbers], -1.0, 1.0)) * self._free]
+        # Of each group that moves its coordinates, and their places among the parameters.
+        self._groups: list[tuple[list[int], slice]] = []
+        used = len(numbers)
+        for group in layout.groups:
+            if not (relax and group.complete):
+                continue
+            coordinates = list(group.coordinates)
             u = points[:, coordinates]
-            mixed = OWN_CATEGORY * u + (1.0 - OWN_CATEGORY) * u.mean(axis=0)
-            self.start[:, coordinates] = np.log(np.maximum(mixed, SMALLEST_PROBABILITY))
+            mixed = np.maximum(OWN_CATEGORY * u + (1.0 - OWN_CATEGORY) * u.mean(axis=0), SMALLEST_PROBABILITY)
+            if moving is None or moving[coordinates].any():
+                self._groups.append((coordinates, slice(used, used + len(coordinates))))
+                used += len(coordinates)
+                parameters.append(np.log(mixed))
+            else:
+                self._fixed[:, coordinates] = mixed / mixed.sum(axis=1, keepdims=True)
+        self.start = np.hstack(parameters)
 
     def points(self, parameters: Array) -> Array:
         """Return the points (m, d)."""
-        x = np.where(self._free > 0.0, np.cos(parameters), self._fixed)
-        for coordinates in self._groups:
-            logits = parameters[:, coordinates]
+        x = self._fixed.copy()
+        angles = parameters[:, : len(self._numbers)]
+        x[:, self._numbers] = np.where(self._free > 0.0, np.cos(angles), x[:, self._numbers])
+        for coordinates, place in self._groups:
+            logits = parameters[:, place]
             u = np.exp(logits - logits.max(axis=1, keepdims=True))
             x[:, coordinates] = u / u.sum(axis=1, keepdims=True)
-        return np.clip(x, -1.0, 1.0)
+        return np.clip(x, -1.0, 1.0, out=x)
 
     def pull(self, parameters: Array, points: Array, gradient: Array) -> Array:
         """Return the gradient by the parameters."""
-        pulled = -gradient * np.sin(parameters) * self._free
-        for coordinates in self._groups:
+        pulled = np.empty(parameters.shape)
+        count = len(self._numbers)
+        pulled[:, :count] = -gradient[:, self._numbers] * np.sin(parameters[:, :count]) * self._free
+        for coordinates, place in self._groups:
             u, g = points[:, coordinates], gradient[:, coordinates]
-            pulled[:, coordinates] = u * (g - (u * g).sum(axis=1, keepdims=True))
+            pulled[:, place] = u * (g - (u * g).sum(axis=1, keepdims=True))
         return pulled
 
 

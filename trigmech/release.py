@@ -94,7 +94,8 @@ def release(moments: PrivateMoments, basis: ChebyshevBasis, plan: Plan, calibrat
     calibration : {"published", "rigorous"}
         Decides which matrix the subspace iteration multiplies by; see :func:`subspace_iteration`.
     ledger : Ledger
-        Every step is charged before its first draw.
+        All steps are charged, together, before the first draw; but at the published scales, where that of the axes
+        depends on the released mean, each step before its own.
     noise : Noise
     rng : numpy.random.Generator
         For the public random start of the subspace iteration.
@@ -108,8 +109,9 @@ def release(moments: PrivateMoments, basis: ChebyshevBasis, plan: Plan, calibrat
     Raises
     ------
     BudgetError
-        If a charge would exceed the ledger's budget: what was charged and drawn before stays spent. If the noise's own
-        proof says that a step costs more than its charge: for all steps before anything is charged.
+        If the charges would exceed the ledger's budget: nothing is charged or drawn then, but for earlier steps at the
+        published scales, which stay spent. If the noise's own proof says that a step costs more than its charge: for
+        all steps before anything is charged.
 
     Notes
     -----
@@ -123,13 +125,22 @@ def release(moments: PrivateMoments, basis: ChebyshevBasis, plan: Plan, calibrat
     exact = moments.basis_sum / moments.n
     moving = basis.index.any(axis=1)
     means = np.ones(basis.K)
-    # The constant's mean is 1 whatever the table, so it needs no noise and costs nothing.
-    means[moving] = _noisy(exact[moving], plan.means, ledger, noise)
     if plan.mean is None or plan.axes is None:
+        # The constant's mean is 1 whatever the table, so it needs no noise and costs nothing.
+        means[moving] = _noisy(exact[moving], plan.means, ledger, noise)
         return Release(moments.n, basis, means, plan.means.scale)
-    mean = _noisy(moments.first / moments.n, plan.mean, ledger, noise)
-    charge = plan.axes(float(np.linalg.norm(mean)))
-    axes = subspace_iteration(moments, mean, charge, calibration, ledger, noise, rng, rank, iterations)
+    if calibration == "rigorous":
+        # A data set's ledger file could have room for the first step alone, which would then be spent in vain.
+        charge = plan.axes(0.0)
+        ledger.charge(plan.means, plan.mean, charge)
+        means[moving] = _draw(exact[moving], plan.means, noise)
+        mean = _draw(moments.first / moments.n, plan.mean, noise)
+        axes = subspace_iteration(moments, mean, charge, calibration, None, noise, rng, rank, iterations)
+    else:
+        means[moving] = _noisy(exact[moving], plan.means, ledger, noise)
+        mean = _noisy(moments.first / moments.n, plan.mean, ledger, noise)
+        charge = plan.axes(float(np.linalg.norm(mean)))
+        axes = subspace_iteration(moments, mean, charge, calibration, ledger, noise, rng, rank, iterations)
     return Release(moments.n, basis, means, plan.means.scale, mean, axes)
 
 
@@ -221,8 +232,9 @@ def release_counts(counts: Array, charge: Charge, ledger: Ledger, noise: Noise) 
     return _noisy(counts, charge, ledger, noise)
 
 
-def subspace_iteration(moments: PrivateMoments, mean: Array, charge: Charge, calibration: Calibration, ledger: Ledger,
-                       noise: Noise, rng: np.random.Generator, rank: int, iterations: int) -> Axes:
+def subspace_iteration(moments: PrivateMoments, mean: Array, charge: Charge, calibration: Calibration,
+                       ledger: Ledger | None, noise: Noise, rng: np.random.Generator, rank: int,
+                       iterations: int) -> Axes:
     """Return noisy principal axes: algorithm 6 (Gaussian) or 7 (Laplace), whichever the charge's law is.
 
     "published" multiplies by the covariance A about the exact mean. "rigorous" multiplies by the second moment M about
@@ -236,6 +248,8 @@ def subspace_iteration(moments: PrivateMoments, mean: Array, charge: Charge, cal
         The released mean.
     charge : Charge
         With ``count`` equal to ``iterations``; recorded as a whole before the first draw.
+    ledger : Ledger or None
+        None if the charge is recorded already.
     rank, iterations : int
         k and L of the thesis, at least 1; rank at most d.
 
@@ -249,7 +263,8 @@ def subspace_iteration(moments: PrivateMoments, mean: Array, charge: Charge, cal
     Huang 2014, algorithms 6 and 7; Hardt 2013.
     """
     _certify(charge, noise)
-    ledger.charge(charge)
+    if ledger is not None:
+        ledger.charge(charge)
     matrix = moments.second / moments.n
     if calibration == "published":
         exact_mean = moments.first / moments.n

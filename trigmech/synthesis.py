@@ -1,6 +1,7 @@
 """`synthesize`, which walks the path from a table to a release, and what it returns."""
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trigmech import saved
+from trigmech.accounting import filtered_epsilon, gaussian_mu
 from trigmech.bounds import rest_of, with_private_bounds
-from trigmech.budget import Budget
+from trigmech.budget import Budget, Charge
 from trigmech.distribution import Distribution
 from trigmech.error_bars import PredictedError, of_numbers, predicted_error
 from trigmech.errors import BudgetError, InputError
@@ -197,7 +199,8 @@ def synthesize(table: Any, schema: Schema, budget: Budget, mechanism: Mechanism 
     Parameters
     ----------
     table : dataframe, array_like (n, d), path or TableFile, private
-        At least 2 rows. A file is read in chunks, twice or more, and may be larger than memory.
+        At least 2 rows. A file is read in chunks, twice or, for private bounds, five times, and may be larger than
+        memory.
     schema : Schema
         Public names, kinds, bounds and categories. Values outside the bounds are clipped.
     budget : Budget
@@ -229,6 +232,9 @@ def synthesize(table: Any, schema: Schema, budget: Budget, mechanism: Mechanism 
     SolverError
         If the linear program fails; what was charged stays spent.
 
+    All that can be checked of the table, the options and the ledger file is checked before anything is charged, also
+    if a part of the budget goes to private bounds first.
+
     Notes
     -----
     Privacy: (epsilon, delta) under replace-one adjacency with n public, if the mechanism's calibration is rigorous;
@@ -246,6 +252,8 @@ def synthesize(table: Any, schema: Schema, budget: Budget, mechanism: Mechanism 
         raise InputError(f"mechanism must be a mechanism such as MomentMechanism(), not {mechanism!r}")
     if isinstance(ledger, str | Path):
         ledger = LedgerFile.open(Path(ledger))
+    if ledger is not None and not isinstance(ledger, LedgerFile):
+        raise InputError(f"ledger must be the path of a ledger file, or a LedgerFile, not {type(ledger).__name__}")
     if isinstance(table, str | Path):
         table = TableFile(table)
     say: Progress = progress or (lambda step, done, total: None)
@@ -258,17 +266,54 @@ def synthesize(table: Any, schema: Schema, budget: Budget, mechanism: Mechanism 
     account = Ledger(budget, enforced=not mechanism.published, simulated=noise.simulated, file=ledger)
     spendable = budget
     if schema.private_bounds:
+        say("checking the table and the options", 0, 0)
+        # Noise of a pure mechanism and Gaussian noise for bounds would together cost more than their shares.
+        shared = budget if getattr(mechanism, "approximate", True) else Budget(budget.epsilon)
+        spendable = rest_of(shared, bounds_share)
+        _check_before_charging(table, schema, budget, spendable, mechanism, account)
         say("finding bounds", 0, 0)
         incomplete = schema
-        spendable = rest_of(budget, bounds_share)
         schema = with_private_bounds(lambda: table.chunks(incomplete) if isinstance(table, TableFile) else (table,),
-                                     incomplete, budget, bounds_share, account, noise)
+                                     incomplete, shared, bounds_share, account, noise)
     rows = encoded(table, schema, say)
     if rows.n < 2:
         raise InputError(f"a release needs at least 2 rows; the table has {rows.n}")
     outcome = mechanism.run(rows, spendable, account, noise, public_rng)
     return Synthesis(outcome.distribution, account, schema, outcome.release, outcome.fit, outcome.rows,
                      library_of(table))
+
+
+class _RowsAskedForError(Exception):
+    """All that does not need the rows is checked."""
+
+
+def _check_before_charging(table: Any, schema: Schema, budget: Budget, spendable: Budget, mechanism: Mechanism,
+                           account: Ledger) -> None:
+    """Raise what a run with private bounds would raise after these are paid for: of table, options and ledger file."""
+    # Whatever the bounds are, as long as any kind and transform allows them.
+    complete = schema.with_bounds(dict.fromkeys(schema.private_bounds, (1.0, 2.0)))
+    rows = encoded(table, complete)
+    for _ in rows.chunks():
+        pass
+
+    def none() -> Iterator[NDArray[np.float64]]:
+        raise _RowsAskedForError
+
+    # A mechanism asks for rows when it has planned, and charges when it has measured.
+    with suppress(_RowsAskedForError):
+        mechanism.run(PrivateRows(rows.n, rows.layout, none), spendable, Ledger(budget, enforced=account.enforced),
+                      SimulatedNoise(np.random.default_rng()), np.random.default_rng())
+    if account.file is None or account.simulated or not account.enforced:
+        return
+    # The whole budget as one charge. What a run at published scales costs is not known from its budget.
+    law: tuple[Any, float, Any] = (("gaussian", 1.0 / gaussian_mu(budget), "L2") if spendable.delta > 0
+                                   else ("laplace", 1.0 / budget.epsilon, "L1"))
+    whole = Charge("the whole release", law[0], law[1], 1.0, law[2], 1, "trigmech.synthesis")
+    counted = [entry.charge for entry in account.file.entries if not entry.simulated]
+    total, limit = filtered_epsilon([*counted, whole], account.file.budget.delta), account.file.budget
+    if not total <= limit.epsilon:
+        raise BudgetError(f"the release would bring the data set's total to {total:.6g} at delta={limit.delta:g}, over "
+                          f"the budget {limit} of the ledger file {str(account.file.path)!r}")
 
 
 def encoded(table: Any, schema: Schema, say: Progress = lambda step, done, total: None) -> PrivateRows:

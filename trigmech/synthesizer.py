@@ -4,6 +4,8 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
+import sklearn
+from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, check_random_state
 
@@ -34,7 +36,7 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         Of the data set; every ``fit`` is charged there and refused when the total would be exceeded. Without it
         nothing adds up the budgets of several fits: a search over options by repeated fits of one table spends each
         time.
-    random_state : int, RandomState or None
+    random_state : int, RandomState, Generator or None
         None, the default, for a private release. Anything else makes a repeatable *simulation*, which is not private.
 
     Attributes
@@ -44,12 +46,17 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
     ledger_ : Ledger
         What was spent.
     n_features_in_ : int
+        Columns of the table; it can have more than the schema names.
     feature_names_in_ : ndarray of str
-        Only if the table had column names.
+        Of the table's columns, only if it had names.
 
     Notes
     -----
-    Privacy: that of :func:`trigmech.synthesize`. Cost: likewise.
+    Privacy: that of :func:`trigmech.synthesize`. It covers what this estimator does alone: steps before it in a
+    pipeline that learn from the table, such as scalers, and searches that fit again and again without a shared ledger,
+    are not covered. Cost: likewise.
+
+    A dataframe whose names are not text, such as pandas's default numbers, counts as an array.
 
     Examples
     --------
@@ -88,27 +95,30 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         InputError, BudgetError
             As :func:`trigmech.synthesize`.
         """
+        if sparse.issparse(X):
+            raise InputError("the table is sparse; sparse data is not supported, give a dense array or a dataframe")
         names = column_names(X)
+        if names is not None and not all(isinstance(name, str) for name in names):
+            if any(isinstance(name, str) for name in names):
+                raise InputError("the names of the table's columns must all be text, or none of them")
+            X, names = np.asarray(X), None
         if isinstance(self.schema, Schema):
             schema = self.schema
-        elif isinstance(self.schema, str) and self.schema == "cube":
-            if names is None:
-                X = numbers("the table", X, "n", "d")
-                schema = Schema.cube(X.shape[1])
-            else:
-                schema = Schema(Column(name, -1.0, 1.0) for name in names)
-        else:
+        elif not (isinstance(self.schema, str) and self.schema == "cube"):
             raise InputError(f"schema must be a Schema or 'cube', not {self.schema!r}")
-        rng = None
-        if self.random_state is not None:
-            rng = np.random.default_rng(check_random_state(self.random_state).randint(2**32, size=4, dtype=np.uint64))
-        self.synthesis_: Synthesis = synthesize(X, schema, Budget(self.epsilon, self.delta), self.mechanism, rng,
-                                                ledger=self.ledger)
-        self.ledger_: Ledger = self.synthesis_.ledger
-        self.n_features_in_ = len(schema.columns)
+        elif names is None:
+            X = _array(X)
+            schema = Schema.cube(X.shape[1])
+        else:
+            schema = Schema(Column(name, -1.0, 1.0) for name in names)
+        made = synthesize(X, schema, Budget(self.epsilon, self.delta), self.mechanism, _generator(self.random_state),
+                          ledger=self.ledger)
+        self.synthesis_: Synthesis = made
+        self.ledger_: Ledger = made.ledger
+        self.n_features_in_ = schema.d if names is None else len(names)
         self.__dict__.pop("feature_names_in_", None)
         if names is not None:
-            self.feature_names_in_ = np.array(schema.names, dtype=object)
+            self.feature_names_in_ = np.array(names, dtype=object)
         return self
 
     def sample(self, n_samples: int | None = None, random_state: Any = None) -> Any:
@@ -118,20 +128,25 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         ----------
         n_samples : int, optional
             Default: as many as the table had.
-        random_state : int, RandomState or None
+        random_state : int, RandomState, Generator or None
             Of the draw; any seed is fine here.
 
         Returns
         -------
         dataframe or ndarray (n_samples, d)
-            Of the type that was fitted, unless ``set_output`` chose one.
+            Of the type that was fitted, unless ``set_output`` or scikit-learn's ``transform_output`` chose one.
+
+        Raises
+        ------
+        NotFittedError
+            Before ``fit``.
+        InputError
+            If an argument is no such number.
         """
         check_is_fitted(self)
-        rng = None
-        if random_state is not None:
-            rng = np.random.default_rng(check_random_state(random_state).randint(2**32, size=4, dtype=np.uint64))
-        made = self.synthesis_
-        container = getattr(self, "_container", "default")
+        made, rng = self.synthesis_, _generator(random_state)
+        chosen = getattr(self, "_sklearn_output_config", {"transform": sklearn.get_config()["transform_output"]})
+        container = chosen["transform"]
         if container == "default":
             return made.sample(n_samples, rng)
         return like(container, made.schema.names, list(made.columns(n_samples, rng).values()))
@@ -146,5 +161,42 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         if transform is not None and transform not in CONTAINERS:
             raise InputError(f"transform must be one of {', '.join(CONTAINERS)} or None, not {transform!r}")
         if transform is not None:
-            self._container = transform
+            # The name that scikit-learn's clone takes over.
+            self._sklearn_output_config = {"transform": transform}
         return self
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = self.random_state is None
+        if isinstance(self.schema, Schema):
+            columns = self.schema.columns
+            tags.input_tags.allow_nan = any(column.missing != "refuse" for column in columns)
+            tags.input_tags.categorical = any(column.categories is not None for column in columns)
+            tags.input_tags.string = any(column.is_text for column in columns)
+        return tags
+
+
+def _array(table: Any) -> Any:
+    """Return a table without names as an array (n, d) of numbers, or of objects that may be numbers."""
+    if not (isinstance(table, np.ndarray) and table.dtype.kind == "O" and table.ndim == 2):
+        if getattr(getattr(table, "dtype", None), "kind", "") == "c":
+            raise InputError("Complex data not supported: the table must be of real numbers")
+        table = numbers("the table", table, "n", "d")
+    # In scikit-learn's words, which its users and tools look for.
+    if table.shape[1] == 0:
+        raise InputError(f"0 feature(s) (shape={table.shape}) while a minimum of 1 is required.")
+    if table.shape[0] == 1:
+        raise InputError("the table has one row, n_samples = 1; a release needs at least 2")
+    return table
+
+
+def _generator(random_state: Any) -> np.random.Generator | None:
+    """Return a generator for a seed in any of scikit-learn's forms, or None for None."""
+    if random_state is None or isinstance(random_state, np.random.Generator):
+        return random_state
+    try:
+        state = check_random_state(random_state)
+    except ValueError:
+        raise InputError("random_state must be None, an integer from 0 to 2^32 - 1, a RandomState or a Generator, not "
+                         f"{random_state!r}") from None
+    return np.random.default_rng(state.randint(2**32, size=4, dtype=np.uint64))

@@ -1,0 +1,242 @@
+"""The estimator keeps to scikit-learn's conventions, and to this package's where the two differ."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import sklearn
+from joblib import Parallel, delayed
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MinMaxScaler
+from sklearn.utils import get_tags
+from sklearn.utils.estimator_checks import check_n_features_in, estimator_checks_generator
+
+import trigmech as tm
+from trigmech.errors import BudgetError, InputError
+
+SMALL = tm.MomentMechanism(points=64, iterations=2)
+MODEL = tm.Synthesizer(schema="cube", delta=1e-3, mechanism=SMALL, random_state=0)
+
+EXPECTED_TO_FAIL = {
+    "check_dtype_object": "an entry that is no number is an InputError, a ValueError, and not a TypeError",
+    "check_estimators_nan_inf": "infinite values are clipped to the bounds; NaN is refused, as is tested here",
+}
+
+
+def rows(n=200, d=3, seed=5):
+    return np.random.default_rng(seed).uniform(-1.0, 1.0, (n, d))
+
+
+def frame(n=200):
+    rng = np.random.default_rng(7)
+    return pd.DataFrame({"colour": rng.choice(["red", "blue"], n), "unused": np.arange(n),
+                         "size": np.where(rng.uniform(size=n) < 0.3, np.nan, rng.uniform(0.0, 10.0, n))})
+
+
+MIXED = tm.Schema([tm.Column("size", 0.0, 10.0, missing="keep"),
+                   tm.Column("colour", kind="categorical", categories=("red", "blue"))])
+
+
+def name_of(check):
+    return check.func.__name__
+
+
+@pytest.mark.parametrize("check", [check for _, check in estimator_checks_generator(MODEL)], ids=name_of)
+def test_scikit_learns_checks_pass_but_for_those_with_a_reason(check):
+    if name_of(check) in EXPECTED_TO_FAIL:
+        with pytest.raises((AssertionError, InputError)):
+            check(clone(MODEL))
+    else:
+        check(clone(MODEL))
+
+
+def test_the_checks_that_are_expected_to_fail_exist():
+    assert set(EXPECTED_TO_FAIL) <= {name_of(check) for _, check in estimator_checks_generator(MODEL)}
+
+
+def test_a_planted_fault_fails_the_checks():
+    class Forgetful(tm.Synthesizer):
+        def fit(self, X, y=None):
+            super().fit(X)
+            del self.n_features_in_
+            return self
+
+    faulty = Forgetful(mechanism=SMALL, random_state=0)
+    with pytest.raises((AssertionError, AttributeError)):
+        check_n_features_in("Forgetful", faulty)
+
+
+def test_parameters_are_kept_as_given_set_again_and_cloned():
+    model = tm.Synthesizer(MIXED, epsilon=2.0, mechanism=SMALL, ledger="ledger.json", random_state=3)
+    assert model.get_params() == {"schema": MIXED, "epsilon": 2.0, "delta": 0.0, "mechanism": SMALL,
+                                  "ledger": "ledger.json", "random_state": 3}
+    assert model.set_params(epsilon=0.5, ledger=None) is model
+    again = clone(model.set_output(transform="polars").fit(frame()))
+    assert (again.epsilon, again.ledger, repr(again.schema)) == (0.5, None, repr(MIXED))
+    assert not hasattr(again, "synthesis_")
+    assert isinstance(again.fit(frame()).sample(3), pl.DataFrame)
+    with pytest.raises(ValueError, match="Invalid parameter"):
+        model.set_params(epsilom=1.0)
+
+
+def test_the_last_step_of_a_pipeline():
+    X = rows() * 40.0 + 7.0
+    pipeline = make_pipeline(MinMaxScaler((-1.0, 1.0)), clone(MODEL)).fit(X, np.arange(len(X)))
+    alone = clone(MODEL).fit(MinMaxScaler((-1.0, 1.0)).fit_transform(X))
+    np.testing.assert_array_equal(pipeline[-1].sample(9, random_state=1), alone.sample(9, random_state=1))
+    assert pipeline[-1].ledger_.guarantee == alone.ledger_.guarantee
+    assert list(pipeline.get_feature_names_out()) == ["x1", "x2", "x3"]
+    pipeline.set_params(synthesizer__epsilon=0.25).fit(X)
+    assert pipeline[-1].ledger_.budget.epsilon == 0.25
+
+
+def test_fits_in_other_processes_are_those_of_this_one():
+    X = rows()
+    models = [clone(MODEL).set_params(epsilon=epsilon) for epsilon in (0.5, 1.0)]
+    elsewhere = Parallel(n_jobs=2, backend="loky")(delayed(model.fit)(X) for model in models)
+    for model, fitted in zip(models, elsewhere, strict=True):
+        np.testing.assert_array_equal(model.fit(X).sample(20, random_state=4), fitted.sample(20, random_state=4))
+
+
+@pytest.mark.parametrize(("table", "kind"), [
+    (rows(), np.ndarray), (rows().tolist(), np.ndarray), (pd.DataFrame(rows()), np.ndarray),
+    (pd.DataFrame(rows(), columns=list("abc")), pd.DataFrame),
+    (pl.DataFrame(rows(), schema=list("abc")), pl.DataFrame),
+], ids=["array", "lists", "pandas without names", "pandas", "polars"])
+def test_a_sample_is_of_the_type_that_came_in_or_that_was_chosen(table, kind):
+    model = clone(MODEL).fit(table)
+    assert model.n_features_in_ == 3
+    assert hasattr(model, "feature_names_in_") == (kind is not np.ndarray)
+    sample = model.sample(5, random_state=2)
+    assert type(sample) is kind
+    assert sample.shape == (5, 3)
+    assert len(model.sample()) == 200
+    values = np.asarray(sample)
+    for container, chosen in (("pandas", pd.DataFrame), ("polars", pl.DataFrame), (None, pl.DataFrame)):
+        other = model.set_output(transform=container).sample(5, random_state=2)
+        assert type(other) is chosen
+        assert list(other.columns) == list(model.get_feature_names_out())
+        np.testing.assert_array_equal(np.asarray(other), values)
+    assert type(model.set_output(transform="default").sample(5)) is kind
+
+
+def test_the_output_that_scikit_learn_is_set_to_is_kept_to_unless_the_model_has_its_own():
+    model = clone(MODEL).fit(rows())
+    with sklearn.config_context(transform_output="pandas"):
+        assert isinstance(model.sample(5), pd.DataFrame)
+        assert isinstance(model.set_output(transform="default").sample(5), np.ndarray)
+
+
+def test_attributes_are_of_the_table_and_samples_of_the_schema():
+    model = tm.Synthesizer(MIXED, epsilon=4.0, delta=1e-3, mechanism=SMALL, random_state=1).fit(frame())
+    assert model.n_features_in_ == 3
+    assert model.feature_names_in_.tolist() == ["colour", "unused", "size"]
+    assert model.get_feature_names_out().tolist() == ["size", "colour"]
+    assert model.ledger_ is model.synthesis_.ledger
+    sample = model.sample(100)
+    assert list(sample.columns) == ["size", "colour"]
+    assert set(sample["colour"]) == {"red", "blue"}
+    assert 0 < sample["size"].isna().sum() < 100
+    model.fit(frame()[["size", "colour"]].to_numpy(dtype=object))
+    assert model.n_features_in_ == 2
+    assert not hasattr(model, "feature_names_in_")
+
+
+def test_tags_follow_the_schema_and_the_seed():
+    tags = get_tags(tm.Synthesizer(MIXED))
+    assert (tags.non_deterministic, tags.target_tags.required) == (True, False)
+    assert (tags.input_tags.allow_nan, tags.input_tags.string, tags.input_tags.categorical) == (True, True, True)
+    tags = get_tags(MODEL)
+    assert tags.non_deterministic is False
+    assert (tags.input_tags.allow_nan, tags.input_tags.string, tags.input_tags.categorical) == (False, False, False)
+
+
+def test_nothing_is_sampled_or_named_before_fit():
+    for ask in (MODEL.sample, MODEL.get_feature_names_out):
+        with pytest.raises(NotFittedError):
+            ask()
+
+
+SECRET = 0.7372737372
+
+
+def with_entry(entry):
+    X = rows().astype(object)
+    X[3, 1] = entry
+    return X
+
+
+@pytest.mark.parametrize(("table", "words"), [
+    (sparse.csr_array(rows()), "sparse"), (rows() + 1j, "Complex data not supported"),
+    (rows()[:, :0], r"0 feature\(s\)"), (rows(1), "n_samples = 1"), (rows()[0], "shape"), (rows()[None], "shape"),
+    (np.where(rows() > 0.9, np.nan, SECRET), "NaN"), (with_entry({SECRET: 1}), "column 'x2' must be numeric"),
+    (with_entry(str(SECRET) + "!"), "column 'x2' must be numeric"), ([[SECRET], [SECRET, 1.0]], "differ in length"),
+    (pd.DataFrame({"a": [SECRET, 0.1], 1: [0.2, 0.3]}), "must all be text"), (None, "numeric"), ("a table", "numeric"),
+    (pd.DataFrame({"a": ["no", "numbers"]}), "column 'a'"), (pd.DataFrame({"a": [], "b": []}, dtype=float), "row"),
+])
+def test_wrong_tables_are_refused_by_a_value_error_that_quotes_no_entry(table, words):
+    model = clone(MODEL)
+    with pytest.raises(InputError, match=words) as caught:
+        model.fit(table)
+    assert isinstance(caught.value, ValueError)
+    assert str(SECRET) not in str(caught.value)
+    assert not hasattr(model, "synthesis_")
+
+
+@pytest.mark.parametrize(("options", "error"), [
+    ({"schema": "square"}, InputError), ({"schema": None}, InputError), ({"epsilon": 0.0}, BudgetError),
+    ({"delta": 1.0}, BudgetError), ({"mechanism": "best"}, InputError), ({"random_state": "seed"}, InputError),
+    ({"random_state": -1}, InputError), ({"ledger": "absent.json"}, InputError), ({"schema": MIXED}, InputError),
+])
+def test_wrong_options_are_refused_when_fitting(options, error):
+    model = clone(MODEL).set_params(**options)
+    with pytest.raises(error):
+        model.fit(rows())
+
+
+def test_wrong_arguments_of_a_sample_are_refused():
+    model = clone(MODEL).fit(rows())
+    for wrong in ({"n_samples": -1}, {"n_samples": 2.5}, {"random_state": "seed"}):
+        with pytest.raises(InputError):
+            model.sample(**wrong)
+    with pytest.raises(InputError, match="transform must be one of"):
+        model.set_output(transform="numpy")
+
+
+def test_seeds_of_every_form_repeat_a_simulation_and_without_one_a_release_is_private():
+    X = rows()
+    for seed in (lambda: 7, lambda: np.random.RandomState(7), lambda: np.random.default_rng(7)):
+        first, second = (clone(MODEL).set_params(random_state=seed()).fit(X) for _ in range(2))
+        assert first.ledger_.simulated
+        np.testing.assert_array_equal(first.sample(9, random_state=seed()), second.sample(9, random_state=seed()))
+    first, second = (clone(MODEL).set_params(random_state=None).fit(X) for _ in range(2))
+    assert not first.ledger_.simulated
+    assert first.ledger_.guarantee.epsilon <= 1.0
+    assert not np.array_equal(first.synthesis_.distribution.points, second.synthesis_.distribution.points)
+
+
+def test_every_fit_is_charged_to_the_ledger_file_and_refused_when_it_is_used_up(tmp_path):
+    book = tm.LedgerFile.create(tmp_path / "ledger.json", tm.Budget(1.5, 1e-3))
+    model = clone(MODEL).set_params(random_state=None, delta=0.0, ledger=tmp_path / "ledger.json").fit(rows())
+    kept = book.path.read_bytes()
+    assert book.total == pytest.approx(1.0)
+    released = model.synthesis_
+    with pytest.raises(BudgetError, match="total"):
+        clone(model).fit(rows())
+    assert book.path.read_bytes() == kept
+    assert model.synthesis_ is released
+
+
+def test_what_is_kept_of_a_fit_holds_no_entry_of_the_table():
+    X = rows()
+    X[3, 1] = SECRET
+    kept = pickle.dumps(clone(MODEL).fit(X))
+    assert np.float64(SECRET).tobytes() in pickle.dumps(X)
+    assert not any(value.tobytes() in kept for value in X.ravel())
+    again = pickle.loads(kept)
+    assert again.sample(4).shape == (4, 3)

@@ -1,0 +1,108 @@
+"""The files that the command line is given: looked at before budget is spent, and read and written."""
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import typer
+
+from trigmech.budget import Budget
+from trigmech.distribution import Distribution
+from trigmech.errors import InputError
+from trigmech.ledger_file import LedgerFile
+from trigmech.outputs import check_writable
+from trigmech.synthesis import Synthesis
+from trigmech.workload import Workload
+
+STANDARD = "-"
+
+
+def check_outputs(outputs: Iterable[Path | None], inputs: Iterable[str | Path | None] = ()) -> None:
+    """Raise an error if a file cannot be written, or would replace an input or another output.
+
+    To be called before anything is charged: what cannot be written is lost with what it cost.
+
+    Raises
+    ------
+    typer.BadParameter
+        If a file is given twice, or an output is "-".
+    InputError
+        If it cannot be written.
+    """
+    given = [Path(path) for path in inputs if path is not None and str(path) != STANDARD]
+    for path in outputs:
+        if path is None:
+            continue
+        if str(path) == STANDARD:
+            raise typer.BadParameter("'-' (standard output) is not possible here; name a file")
+        if any(_same(path, other) for other in given):
+            raise typer.BadParameter(f"{str(path)!r} is given twice, and what it holds would be replaced; give the "
+                                     "output a name of its own")
+        given.append(path)
+        if not path.parent.exists():
+            raise InputError(f"cannot write {str(path)!r}: there is no folder {str(path.parent)!r}; make it first")
+        check_writable(path)
+
+
+def _same(first: Path, second: Path) -> bool:
+    if first.exists() and second.exists():
+        return first.samefile(second)
+    return os.path.realpath(first) == os.path.realpath(second)
+
+
+def open_or_make_ledger(path: Path, budget: Budget, data_set: str) -> LedgerFile:
+    """Return the ledger file, made with a run's budget as the total if it is not there, which is said."""
+    if path.exists():
+        return LedgerFile.open(path)
+    made = LedgerFile.create(path, budget, data_set=data_set)
+    typer.echo(f"{path} was not there: made, with {budget} as the data set's total budget", err=True)
+    return made
+
+
+def write_sample(made: Synthesis, path: str | Path, rows: int | None, rng: np.random.Generator | None = None) -> None:
+    """Write synthetic rows to a file, or to standard output for "-"."""
+    from trigmech.table_file import write_table
+
+    write_table(path, made.columns(rows, rng))
+
+
+def table_against(made: Synthesis, data: str, schema: Path | None) -> Any:
+    """Return the private table with the release's columns, read as the schema file says; private."""
+    import pyarrow
+
+    from trigmech import schema_file
+    from trigmech.table_file import TableFile
+
+    options = {} if schema is None else schema_file.load(schema).file
+    return pyarrow.concat_tables(TableFile(data, **options).chunks(made.schema))
+
+
+def errors_of(made: Synthesis, table: Any) -> dict[str, dict[str, float]]:
+    """Return what a release gets wrong of a table, by kind and name; private."""
+    from trigmech.evaluate import distribution_differences, evaluate, total_variations
+    from trigmech.moment_mechanism import default_workload
+    from trigmech.tables import like
+
+    schema, layout = made.schema, made.schema.layout
+    truth = schema.to_cube(table)
+    names = [column.name for column in schema.columns for _ in column.coordinates]
+    found: dict[str, dict[str, float]] = {}
+    numbers = list(layout.numbers)
+    # As a table would hold them: numbers rounded where their kind asks for it.
+    decoded = like("pyarrow", schema.names, list(schema.decode(made.distribution.points).values()))
+    rounded = Distribution(schema.to_cube(decoded), made.distribution.weights)
+    if numbers:
+        points = Distribution(made.distribution.points[:, numbers], made.distribution.weights)
+        found["worst absolute error of queries about numbers"] = {
+            label: float(worst) for family in default_workload(len(numbers)).members
+            for label, worst in zip(family.labels, evaluate(cast(Workload, family), truth[:, numbers],
+                                                            points).worst_absolute, strict=True)}
+        differences = distribution_differences(truth, rounded)
+        found["largest difference of distribution functions"] = {names[j]: float(differences[j]) for j in numbers}
+    if layout.groups:
+        single, _ = total_variations(layout, truth, rounded)
+        groups = [names[group.coordinates[0]] for group in layout.groups]
+        found["total variation of frequencies"] = dict(zip(groups, single.tolist(), strict=True))
+    return found
