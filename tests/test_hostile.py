@@ -311,7 +311,8 @@ OPTIONS = {
     "an output in no folder": (("--out", "no/o.tm"), 3, "no/o.tm"),
     "an output that is a folder": (("--out", "."), 3, "folder"),
     "a table in no folder": (("--csv", "no/s.csv"), 3, "no/s.csv"),
-    "a ledger that is none": (("--ledger", "s.toml"), 3, "s.toml"),
+    "a ledger that is none": (("--ledger", "words.txt"), 3, "words.txt"),
+    "a ledger that is the schema": (("--ledger", "s.toml"), 2, "s.toml"),
 }
 
 
@@ -362,6 +363,7 @@ def test_broken_schemas_are_refused(run, tmp_path, name):
 @pytest.mark.parametrize("name", OPTIONS)
 def test_wrong_options_are_refused(run, tmp_path, name):
     (tmp_path / "t.csv").write_text(CSV)
+    (tmp_path / "words.txt").write_text(WORD)
     options, expected, words = OPTIONS[name]
     status, said = run("t.csv", *options)
     assert status == expected, said

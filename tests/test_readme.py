@@ -8,7 +8,8 @@ import pandas as pd
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
 
 
-def test_the_example_runs_and_prints_a_table_an_answer_and_a_ledger(capsys):
+def test_the_example_runs_and_prints_a_table_an_answer_and_a_ledger(capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
     (example,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
     assert len(example.splitlines()) <= 11
     names = {}
