@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from trigmech import bounds
-from trigmech.accounting import epsilon_of
+from trigmech.accounting import epsilon_of, gaussian_mu
 from trigmech.bounds import rest_of, with_private_bounds
 from trigmech.budget import Budget
 from trigmech.errors import BudgetError, InputError
@@ -122,3 +122,25 @@ def test_absent_and_textual_columns_are_refused_by_name():
         found(frame.drop(columns="year"), Budget(1.0))
     with pytest.raises(InputError, match="'size'"):
         found(frame.assign(size="secret"), Budget(1.0))
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
+@pytest.mark.parametrize(("epsilon", "delta"), [(1e-6, 1e-3), (1e-4, 1e-3), (1e-4, 0.3), (1e-3, 1e-9), (0.3, 1e-6)])
+def test_what_is_left_has_its_share_of_any_gaussian_budget(epsilon, delta, share):
+    # Where epsilon is next to nothing, delta alone pays for what is left, and what is left is told by a smaller delta.
+    budget = Budget(epsilon, delta)
+    ratio = gaussian_mu(rest_of(budget, share)) / (gaussian_mu(budget) * np.sqrt(1.0 - share))
+    assert 1.0 - 1e-4 < ratio <= 1.0
+
+
+def test_too_little_to_be_a_budget_is_refused():
+    with pytest.raises(BudgetError, match="too little is left"):
+        rest_of(Budget(1e-6, 1e-15), 0.99)
+    with pytest.raises(InputError, match="between 0 and 1"):
+        rest_of(Budget(1.0), "half")
+
+
+def test_an_array_gives_the_bounds_of_its_dataframe():
+    frame = table(500, np.random.default_rng(7)).astype(float)
+    (expected, _), (schema, _) = found(frame, Budget(2.0)), found(frame.to_numpy(), Budget(2.0))
+    assert schema == expected

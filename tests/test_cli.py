@@ -1,41 +1,537 @@
 """The command line as a user meets it: what it writes, what it says to wrong input, and what it leaves behind."""
 
 import csv
+import functools
+import gzip
+import io
+import json
 import re
+import shlex
+import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
+import typer
+from rich.console import Console
 
-from trigmech import demo
+import trigmech as tm
+from trigmech import cli_progress, demo, report, schema_file, synthesis
 from trigmech.budget import Budget
-from trigmech.cli import main
+from trigmech.cli import app, main
+from trigmech.errors import SolverError
+from trigmech.workload import GaussianKernels
+
+ROWS = 150
+SCHEMA = """\
+[columns.age]
+kind = "integer"
+lower = 18
+upper = 100
+missing = "keep"
+
+[columns.income]
+kind = "continuous"
+lower = 0
+upper = 100000
+
+[columns.colour]
+kind = "categorical"
+categories = ["red", "green", "blue"]
+
+[columns.joined]
+kind = "datetime"
+lower = 2010-01-01
+upper = 2020-12-31
+"""
+NAMES = ["age", "income", "colour", "joined"]
+# A value of the table that no output may show.
+SECRET = "54321.987"
+
+
+def table_text(header=True):
+    rng = np.random.default_rng(1)
+    lines = [",".join(NAMES)] if header else []
+    for i in range(ROWS):
+        age = "" if rng.uniform() < 0.1 else rng.integers(18, 90)
+        day = np.datetime64("2010-01-01") + rng.integers(0, 4000)
+        income = SECRET if i == 3 else f"{rng.uniform(1e3, 9e4):.2f}"
+        lines.append(f"{age},{income},{rng.choice(['red', 'green', 'blue'])},{day}")
+    return "\n".join(lines) + "\n"
+
+
+@pytest.fixture(autouse=True)
+def few_points(monkeypatch):
+    """A release with few points is as good an output as any other, and quicker."""
+    monkeypatch.setattr(synthesis, "MomentMechanism", functools.partial(tm.MomentMechanism, points=256, iterations=2))
 
 
 @pytest.fixture
 def run(tmp_path, monkeypatch, capsys):
     """Run the command line in this process, below a temporary folder; return its status and what it printed."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
 
-    def call(*arguments):
+    def call(*arguments, stdin=None):
         monkeypatch.setattr(sys, "argv", ["trigmech", *arguments])
+        if stdin is not None:
+            monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
         with pytest.raises(SystemExit) as ending:
             main()
         printed = capsys.readouterr()
-        return ending.value.code, printed.out, " ".join(printed.err.split())
+        return ending.value.code or 0, printed.out, " ".join(printed.err.split())
 
     return call
 
 
-def test_the_demo_writes_its_table_and_picture_and_says_what_is_proved(tmp_path):
-    # As installed, in a process of its own, with hardened noise.
-    command = [str(Path(sys.executable).with_name("trigmech")), "demo", "--folder", "out", "--rows", "50"]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "proved: (" in done.stdout
-    assert "NOT PRIVATE" not in done.stdout
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A folder with a table, its schema, a release of it (simulated), and a ledger file with some budget left."""
+    folder = tmp_path_factory.mktemp("made")
+    (folder / "data.csv").write_text(table_text())
+    (folder / "schema.toml").write_text(SCHEMA)
+    release = tm.synthesize(folder / "data.csv", schema_file.load(folder / "schema.toml").schema, Budget(1.0, 1e-4),
+                            tm.MomentMechanism(points=256, iterations=2), np.random.default_rng(1))
+    release.save(folder / "clinic.tm")
+    tm.LedgerFile.create(folder / "ledger.json", Budget(1.5, 1e-4))
+    return folder
+
+
+@pytest.fixture
+def clinic(made, tmp_path):
+    """A copy of that folder, which ``run`` runs in."""
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
+    return tmp_path
+
+
+def content(folder):
+    """All files but locks, which hold nothing."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*"))
+            if path.is_file() and path.suffix != ".lock"}
+
+
+RELEASE = ("release", "data.csv", "--schema", "schema.toml", "--epsilon", "1", "--delta", "1e-4", "--out", "new.tm")
+
+
+# From a CSV to a published table
+
+
+def test_a_schema_is_begun_completed_and_checked(run, tmp_path):
+    (tmp_path / "data.csv").write_text(table_text())
+    status, said, _ = run("schema", "init", "data.csv")
+    assert status == 0
+    assert "[columns.joined]" in said
+    assert SECRET not in said
+    status, told, _ = run("schema", "init", "data.csv", "--out", "schema.toml")
+    assert (status, Path("schema.toml").read_text()) == (0, said)
+    assert "trigmech schema check schema.toml" in told
+    status, problems, _ = run("schema", "check", "schema.toml")
+    assert status == 3
+    assert len(problems.splitlines()) == 7
+    status, problems, _ = run("schema", "check", "schema.toml", "--json")
+    assert status == 3
+    assert len(json.loads(problems)["problems"]) == 7
+    Path("schema.toml").write_text(SCHEMA)
+    assert run("schema", "check", "schema.toml")[:2] == (0, "schema.toml is complete\n")
+    status, said, _ = run("schema", "init", "-", "--no-header", "--out", "-", stdin=table_text(header=False))
+    assert status == 0
+    assert "header = false" in said
+
+
+def test_a_release_with_its_ledger_and_tables(run, clinic):
+    status, said, told = run(*RELEASE, "--ledger", "book.json", "--csv", "synth.csv.gz", "--rows", "40")
+    assert (status, told) == (0, "book.json was not there: made, with (1, 0.0001) as the data set's total budget")
+    assert "proved: (" in said
+    assert "NOT PRIVATE" not in said
+    assert said.splitlines()[-2] == "written: new.tm and synth.csv.gz"
+    assert tm.load("new.tm").release.n == ROWS
+    with gzip.open("synth.csv.gz", "rt") as file:
+        rows = list(csv.DictReader(file))
+    assert (len(rows), list(rows[0])) == (40, NAMES)
+    assert {row["colour"] for row in rows} <= {"red", "green", "blue"}
+    assert all(0.0 <= float(row["income"]) <= 1e5 for row in rows)
+    assert all("2010-01-01" <= row["joined"] <= "2020-12-31" for row in rows)
+    book = tm.LedgerFile.open("book.json")
+    assert 0.9 < book.total <= 1.0
+    # All of it is spent: nothing more is released, and nothing written.
+    before = content(clinic)
+    status, _, told = run(*RELEASE[:-1], "second.tm", "--ledger", "book.json", "--csv", "second.csv")
+    assert status == 4
+    assert "over the budget (1, 0.0001)" in told
+    assert "trigmech ledger show book.json" in told
+    assert content(clinic) == before
+    assert sorted(path.name for path in clinic.iterdir() if path.name.startswith((".", "second"))) == []
+
+
+def test_a_release_from_standard_input_to_standard_output_and_for_machines(run, clinic):
+    status, said, told = run(*RELEASE[:1], "-", *RELEASE[2:], "--simulate", "1", "--csv", "-", "--rows", "5",
+                             stdin=table_text())
+    assert status == 0
+    rows = list(csv.reader(io.StringIO(said)))
+    assert (len(rows), rows[0]) == (6, NAMES)
+    assert "NOT PRIVATE" in told
+    points = tm.load("new.tm").distribution.points
+    status, said, told = run(*RELEASE, "--simulate", "1", "--json", "--csv", "synth.parquet")
+    assert (status, told) == (0, "")
+    facts = json.loads(said)
+    assert (facts["release"], facts["table"], facts["n"], facts["simulated"]) == ("new.tm", "synth.parquet", ROWS, True)
+    assert 0.9 < facts["proved_epsilon"] <= 1.0
+    assert facts["ledger"]["simulated"] is True
+    assert pq.read_table("synth.parquet").shape == (ROWS, 4)
+    np.testing.assert_array_equal(tm.load("new.tm").distribution.points, points)
+
+
+def test_samples_repeat_with_a_seed_and_go_where_they_are_told(run, clinic):
+    status, said, told = run("sample", "clinic.tm", "--rows", "7", "--seed", "3")
+    assert (status, told) == (0, "")
+    assert len(said.splitlines()) == 8
+    assert run("sample", "clinic.tm", "--rows", "7", "--seed", "3", "--out", "synth.csv") == (
+        0, "written: synth.csv\n", "")
+    assert Path("synth.csv").read_text() == said
+    assert run("sample", "clinic.tm", "--rows", "7", "--seed", "4")[1] != said
+    status, _, _ = run("sample", "clinic.tm", "--out", "synth.parquet")
+    assert pq.read_table("synth.parquet").shape == (ROWS, 4)
+
+
+def test_what_is_compared_with_the_table_says_that_it_is_not_private(run, clinic, monkeypatch):
+    (clinic / "bare.csv").write_text(table_text(header=False))
+    (clinic / "bare.toml").write_text("[file]\nheader = false\n\n" + SCHEMA)
+    status, said, told = run("evaluate", "clinic.tm", "--against", "data.csv")
+    assert status == 0
+    assert told.startswith("NOT PRIVATE")
+    assert all(name in said for name in NAMES)
+    status, said, _ = run("evaluate", "clinic.tm", "--against", "bare.csv", "--schema", "bare.toml", "--json")
+    found = json.loads(said)
+    assert found.pop("private") is True
+    assert list(found["total variation of frequencies"]) == ["age", "colour"]
+    assert list(found["largest difference of distribution functions"]) == ["age", "income", "joined"]
+    assert all(0.0 <= value < 0.6 for figures in found.values() for value in figures.values())
+    given = {}
+
+    def write(made, path, against, figures):
+        given.update(against=against, figures=figures)
+        return path
+
+    monkeypatch.setattr(report, "write", write)
+    bare = ("--against", "bare.csv", "--schema", "bare.toml")
+    status, said, told = run("report", "clinic.tm", *bare, "--figures", "figures")
+    assert (status, said) == (0, "written: clinic.html and figures in figures\n")
+    assert "NOT PRIVATE: the page shows the private table" in told
+    assert (given["against"].shape, given["figures"]) == ((ROWS, 4), Path("figures"))
+
+
+def test_a_report_is_a_page(run, clinic):
+    assert run("report", "clinic.tm") == (0, "written: clinic.html\n", "")
+    page = Path("clinic.html").read_text()
+    assert page.rstrip().endswith("</html>")
+    assert all(name in page for name in NAMES)
+    assert SECRET not in page
+
+
+def test_names_of_columns_are_shown_as_they_are(run, tmp_path):
+    schema = tm.Schema([tm.Column("share [/m]", 0.0, 1.0), tm.Column("a=b", kind="categorical", categories=("u", "v"))])
+    table = {"share [/m]": np.linspace(0.0, 1.0, 40), "a=b": np.array(["u", "v"] * 20)}
+    rows = "\n".join(f"{number},{text}" for number, text in zip(*table.values(), strict=True))
+    (tmp_path / "data.csv").write_text(f"{','.join(table)}\n{rows}\n")
+    tm.synthesize(tmp_path / "data.csv", schema, Budget(1.0, 1e-4), tm.MomentMechanism(points=64, iterations=1),
+                  np.random.default_rng(1)).save(tmp_path / "odd.tm")
+    status, said, _ = run("evaluate", "odd.tm", "--against", "data.csv")
+    assert status == 0
+    assert all(f"│ {name} " in said for name in table)
+
+
+def test_a_ledger_file_is_made_shown_and_verified(run, clinic):
+    status, said, _ = run("ledger", "create", "book.json", "--epsilon", "3", "--delta", "1e-6", "--data-set", "clinic")
+    assert (status, said) == (0, "written: book.json\n")
+    assert run(*RELEASE[:-3], "0", *RELEASE[-2:], "--ledger", "book.json")[0] == 0
+    status, said, _ = run("ledger", "show", "book.json")
+    assert status == 0
+    assert "data set: clinic" in said
+    assert "remaining: " in said
+    facts = json.loads(run("ledger", "show", "book.json", "--json")[1])
+    assert facts["budget"] == {"epsilon": 3.0, "delta": 1e-6}
+    assert len(facts["entries"]) >= 2
+    assert run("ledger", "verify", "book.json")[0] == 0
+    assert json.loads(run("ledger", "verify", "book.json", "--json")[1])["problems"] == []
+    changed = re.sub(r'"scale": [0-9.e-]+', '"scale": 99.5', Path("book.json").read_text(), count=1)
+    Path("book.json").write_text(changed)
+    status, said, _ = run("ledger", "verify", "book.json")
+    assert status == 3
+    assert "entry 1 was changed" in said
+
+
+def test_a_delta_that_one_record_outweighs_is_warned_of(run, clinic):
+    given = (*RELEASE[:6], "--delta", "0.01", *RELEASE[-2:], "--simulate", "1")
+    assert f"--delta 0.01 is not below 1 / {ROWS}" in run(*given)[2]
+
+
+# Mistakes
+
+
+WRONG = [
+    # Usage
+    (2, ("demo", "--epsilon", "0"), "epsilon must be positive and finite, not 0.0"),
+    (2, ("demo", "--epsilon", "nan"), "epsilon must be positive"),
+    (2, ("demo", "--epsilon", "many"), "Invalid value for '--epsilon'"),
+    (2, ("demo", "--delta", "-1"), "delta must be at least 0"),
+    (2, ("demo", "--rows", "0"), "Invalid value for '--rows'"),
+    (2, ("demo", "--seed", "-1"), "Invalid value for '--seed'"),
+    (2, ("dmeo",), "No such command"),
+    (2, (*RELEASE, "--epsilon", "0"), "epsilon must be positive and finite, not 0.0"),
+    (2, (*RELEASE, "--delta", "1"), "delta must be at least 0 and below 1"),
+    (2, (*RELEASE, "--epsilom", "1"), "--epsilon"),
+    (2, (*RELEASE, "--rows", "5"), "give --csv as well"),
+    (2, (*RELEASE, "--bounds-share", "1"), "--bounds-share must be above 0 and below 1, not 1.0"),
+    (2, (*RELEASE, "--simulate", "-1"), "Invalid value for '--simulate'"),
+    (2, RELEASE[:-2], "Missing option '--out'"),
+    (2, (*RELEASE[:4], *RELEASE[6:]), "Missing option '--epsilon'"),
+    (2, RELEASE[:1], "Missing argument"),
+    (2, (*RELEASE, "--csv", "-", "--json"), "give one of them a file"),
+    (2, (*RELEASE[:-1], "-"), "name a file"),
+    (2, (*RELEASE[:-1], "data.csv"), "'data.csv' is given twice"),
+    (2, (*RELEASE[:-1], "schema.toml"), "'schema.toml' is given twice"),
+    (2, (*RELEASE[:-1], "ledger.json", "--ledger", "./ledger.json"), "'ledger.json' is given twice"),
+    (2, (*RELEASE, "--csv", "data.csv"), "'data.csv' is given twice"),
+    (2, (*RELEASE, "--csv", "./new.tm"), "'new.tm' is given twice"),
+    (2, ("sample", "clinic.tm", "--out", "clinic.tm"), "'clinic.tm' is given twice"),
+    (2, ("report", "clinic.tm", "--out", "clinic.tm"), "'clinic.tm' is given twice"),
+    (2, ("schema", "init", "data.csv", "--out", "data.csv", "--force"), "'data.csv' is given twice"),
+    (2, ("ledger", "create", "new.json", "--epsilon", "inf"), "epsilon must be positive and finite"),
+    # Input
+    (3, ("demo", "--folder", "data.csv/below"), "cannot make the folder"),
+    (3, ("schema", "init", "absent.csv"), "there is no such file"),
+    (3, ("schema", "init", "empty.csv"), "it is empty"),
+    (3, ("schema", "init", "bare.csv"), "--no-header"),
+    (3, ("schema", "init", "data.csv", "--out", "schema.toml"), "give --force to replace it"),
+    (3, ("schema", "init", "data.csv", "--out", "nowhere/schema.toml"), "there is no folder 'nowhere'; make it first"),
+    (3, ("schema", "check", "absent.toml"), "cannot read 'absent.toml'"),
+    (3, ("schema", "check", "data.csv"), "is no TOML"),
+    (3, ("release", "absent.csv", *RELEASE[2:], "--ledger", "new.json"), "there is no such file"),
+    (3, ("release", "empty.csv", *RELEASE[2:], "--ledger", "new.json"), "it is empty"),
+    (3, ("release", "broken.csv", *RELEASE[2:], "--ledger", "new.json"), "different numbers of cells"),
+    (3, ("release", "bare.csv", *RELEASE[2:]), "lacks the column(s) 'age', 'income', 'colour', 'joined'"),
+    (3, ("release", "other.parquet", *RELEASE[2:]), "it is no Parquet file"),
+    (3, (*RELEASE, "--schema", "absent.toml"), "cannot read 'absent.toml'"),
+    (3, (*RELEASE, "--schema", "empty.toml"), "column 'age': lower is missing; write the smallest value"),
+    (3, (*RELEASE, "--schema", "swapped.toml"), "lower < upper"),
+    (3, (*RELEASE, "--schema", "forgotten.toml"), "column(s) 'colour' hold a value that is not among the categories"),
+    (3, (*RELEASE, "--schema", "refused.toml"), "values are missing (NaN) in column(s) 'age'"),
+    (3, (*RELEASE, "--schema", "clinic.tm"), "its text is not UTF-8"),
+    (3, (*RELEASE[:-1], "nowhere/new.tm"), "there is no folder 'nowhere'; make it first"),
+    (3, (*RELEASE[:-1], "folder"), "it is a folder"),
+    (3, (*RELEASE, "--csv", "nowhere/new.csv"), "there is no folder 'nowhere'; make it first"),
+    (3, (*RELEASE, "--csv", "data.csv/new.csv"), "cannot write 'data.csv/new.csv'"),
+    (3, (*RELEASE, "--ledger", "nowhere/new.json"), "there is no folder 'nowhere'; make it first"),
+    (3, (*RELEASE, "--ledger", "broken.csv"), "is not JSON"),
+    (3, ("sample", "data.csv"), "it is not a \"trigmech release\""),
+    (3, ("sample", "cut.tm"), "cut.tm"),
+    (3, ("sample", "clinic.tm", "--out", "nowhere/new.csv"), "there is no folder 'nowhere'; make it first"),
+    (3, ("evaluate", "clinic.tm", "--against", "absent.csv"), "there is no such file"),
+    (3, ("evaluate", "clinic.tm", "--against", "bare.csv"), "lacks the column(s)"),
+    (3, ("report", "absent.tm"), "absent.tm"),
+    (3, ("report", "clinic.tm", "--out", "nowhere/new.html"), "there is no folder 'nowhere'; make it first"),
+    (3, ("report", "clinic.tm", "--figures", "data.csv/figures"), "cannot make the folder"),
+    (3, ("ledger", "create", "ledger.json", "--epsilon", "1"), "exists"),
+    (3, ("ledger", "create", "nowhere/new.json", "--epsilon", "1"), "there is no folder 'nowhere'; make it first"),
+    (3, ("ledger", "show", "absent.json"), "cannot be read"),
+    (3, ("ledger", "verify", "data.csv"), "is not JSON"),
+    # Budget
+    (4, (*RELEASE, "--epsilon", "9"), "over the budget (1.5, 0.0001)"),
+]
+
+
+@pytest.fixture
+def mistaken(clinic):
+    """A folder with all that can be wrong."""
+    (clinic / "folder").mkdir()
+    for name, text in {
+        "empty.csv": "", "bare.csv": table_text(header=False), "broken.csv": table_text() + f"red,{SECRET}\n",
+        "other.parquet": table_text(), "swapped.toml": SCHEMA.replace("lower = 18", "lower = 180"),
+        "empty.toml": SCHEMA.replace("18", '""'), "forgotten.toml": SCHEMA.replace('"red", ', ""),
+        "refused.toml": SCHEMA.replace('missing = "keep"', ""),
+    }.items():
+        (clinic / name).write_text(text)
+    (clinic / "cut.tm").write_bytes((clinic / "clinic.tm").read_bytes()[:-200])
+    return clinic
+
+
+@pytest.mark.parametrize(("status", "arguments", "words"), WRONG, ids=[" ".join(wrong[1]) for wrong in WRONG])
+def test_a_mistake_is_named_costs_nothing_and_changes_no_file(run, mistaken, status, arguments, words):
+    before = content(mistaken)
+    if arguments[0] == "release" and "--ledger" not in arguments:
+        # Whatever is refused is refused before its charge, which this file would show.
+        arguments = (*arguments, "--ledger", "ledger.json")
+    ended, said, told = run(*arguments)
+    assert ended == status
+    assert words in told
+    assert SECRET not in said + told
+    if status != 2:
+        assert told.startswith("trigmech: ")
+        assert "unexpected" not in told
+    after = content(mistaken)
+    # Read before any of its rows: a ledger file that was asked for may be there, without a charge.
+    if "broken.csv" in arguments and "new.json" in arguments and "new.json" in after:
+        assert tm.LedgerFile.open("new.json").entries == ()
+        del after["new.json"]
+    assert after == before
+
+
+@pytest.mark.parametrize(("error", "status", "words"), [
+    (SolverError("the solver stopped"), 5, "trigmech: the solver stopped"),
+    (OSError(28, SECRET), 3, "trigmech: No space left on device"),
+    (OSError(SECRET), 1, "an unexpected OSError; its message is withheld"),
+    (KeyError(SECRET), 1, "an unexpected KeyError; its message is withheld"),
+    (MemoryError(SECRET), 1, "not enough memory"),
+    (KeyboardInterrupt(), 130, "trigmech: interrupted"),
+])
+def test_what_fails_within_ends_with_a_line_that_quotes_nothing(run, clinic, monkeypatch, error, status, words):
+    def fails(*arguments, **options):
+        raise error
+
+    monkeypatch.setattr(tm, "synthesize", fails)
+    ended, said, told = run(*RELEASE)
+    assert (ended, said) == (status, "")
+    assert words in told
+    assert SECRET not in told
+    assert not Path("new.tm").exists()
+
+
+def test_an_unexpected_error_is_shown_when_asked_for(run, clinic, monkeypatch):
+    def fails(*arguments, **options):
+        raise KeyError(SECRET)
+
+    monkeypatch.setattr(tm, "synthesize", fails)
+    monkeypatch.setenv("TRIGMECH_DEBUG", "1")
+    monkeypatch.setattr(sys, "argv", ["trigmech", *RELEASE])
+    with pytest.raises(KeyError, match=re.escape(SECRET)):
+        main()
+
+
+# Help
+
+
+def commands(command=None, words=()):
+    command = typer.main.get_command(app) if command is None else command
+    if hasattr(command, "commands"):
+        return [found for name, below in command.commands.items() for found in commands(below, (*words, name))]
+    return [(words, command)]
+
+
+@pytest.mark.parametrize(("words", "command"), commands(), ids=[" ".join(words) for words, _ in commands()])
+def test_the_help_of_each_command_has_an_example_that_can_be_given(run, words, command):
+    status, said, _ = run(*words, "--help")
+    assert status == 0
+    assert "Example: trigmech " + " ".join(words) in said
+    example = shlex.split(re.search(r"Example: `trigmech ([^`]*)`", command.help)[1])
+    assert tuple(example[:len(words)]) == words
+    command.make_context(words[-1], example[len(words):])
+
+
+def test_help_info_and_completion_are_printed(run, monkeypatch):
+    status, said, _ = run("--help")
+    assert status == 0
+    assert all(words[0] in said for words, _ in commands())
+    assert "Exit status" in said
+    status, said, _ = run("info")
+    assert status == 0
+    assert "opendp" in said
+    assert json.loads(run("info", "--json")[1])["trigmech"] == tm.__version__
+    for shell in ("bash", "zsh", "fish"):
+        monkeypatch.setenv("_TRIGMECH_COMPLETE", f"source_{shell}")
+        status, said, _ = run()
+        assert status == 0
+        assert "complete_" in said
+        assert "trigmech" in said
+
+
+def test_progress_is_shown_on_terminals_alone(monkeypatch):
+    for terminal, quiet, words in ((True, False, "measuring"), (True, True, ""), (False, False, "")):
+        shown = io.StringIO()
+        console = Console(file=shown, force_terminal=terminal)
+        monkeypatch.setattr(cli_progress, "Console", lambda console=console, **options: console)
+        with cli_progress.progress_bar(quiet) as progress:
+            progress("measuring", 1, 2)
+        assert (words in shown.getvalue()) if words else shown.getvalue() == ""
+
+
+# Processes
+
+
+def started(command, folder):
+    return subprocess.Popen([str(part) for part in command], cwd=folder, stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, text=True)
+
+
+def test_the_installed_command_ends_quietly_when_nobody_reads_on(made):
+    process = started([Path(sys.executable).with_name("trigmech"), "sample", "clinic.tm", "--rows", "20000"], made)
+    assert process.stdout.readline() == ",".join(NAMES) + "\n"
+    process.stdout.close()
+    assert process.stderr.read() == ""
+    process.stderr.close()
+    assert process.wait() == 0
+
+
+# Halts when the release is written beside its place; the charge has been made then.
+HALTING = """
+import functools, sys, time
+from trigmech import cli, outputs, synthesis
+
+def halt(path, durable=outputs._make_durable):
+    if path.name.startswith(".clinic.tm"):
+        print("halted", flush=True)
+        time.sleep(60)
+    durable(path)
+
+outputs._make_durable = halt
+synthesis.MomentMechanism = functools.partial(synthesis.MomentMechanism, points=64, iterations=1)
+cli.main()
+"""
+
+
+def test_a_release_that_is_stopped_leaves_whole_files_and_its_charge(made, tmp_path):
+    stopped = {}
+    for number in (signal.SIGINT, signal.SIGKILL):  # side by side, for they mostly start
+        folder = tmp_path / number.name
+        shutil.copytree(made, folder)
+        stopped[number] = folder, started([sys.executable, "-c", HALTING, *RELEASE[:-1], "clinic.tm", "--ledger",
+                                           "ledger.json", "--simulate", "1"], folder)
+    before = content(made)
+    del before["ledger.json"]
+    for number, (folder, process) in stopped.items():
+        assert process.stdout.readline() == "halted\n"
+        process.send_signal(number)
+        _, told = process.communicate(timeout=30)
+        after = content(folder)
+        del after["ledger.json"]
+        assert len(tm.LedgerFile.open(folder / "ledger.json").entries) == 2
+        beside = [name for name in after if name.endswith(".part")]
+        if number == signal.SIGINT:
+            assert process.returncode == 130
+            assert told == "trigmech: interrupted; no file is half written, and what was charged stays spent\n"
+            assert beside == []
+        else:
+            assert process.returncode == -number
+            assert len(beside) == 1
+        assert {name: data for name, data in after.items() if name not in beside} == before
+
+
+# The demonstration
+
+
+@pytest.fixture
+def few_queries(monkeypatch):
+    monkeypatch.setattr(demo, "GaussianKernels", functools.partial(GaussianKernels, n_queries=200))
+
+
+def test_the_demo_writes_its_table_and_picture_and_says_what_is_proved(run, few_queries, tmp_path):
+    status, said, _ = run("demo", "--folder", "out", "--rows", "50")
+    assert status == 0
+    assert "proved: (" in said
+    assert "NOT PRIVATE" not in said
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["demo.png", "synthetic.csv"]
     with (tmp_path / "out" / "synthetic.csv").open() as file:
         rows = list(csv.DictReader(file))
@@ -44,33 +540,14 @@ def test_the_demo_writes_its_table_and_picture_and_says_what_is_proved(tmp_path)
     assert (tmp_path / "out" / "demo.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_seeded_demo_repeats_and_says_that_it_is_not_private(tmp_path):
+def test_a_seeded_demo_repeats_and_says_that_it_is_not_private(tmp_path, monkeypatch, few_queries):
+    monkeypatch.setattr(demo, "_draw", lambda *arguments: None)
     budget = Budget(1.0, 1e-3)
     first = demo.run(tmp_path / "a", budget, 20, 7, lambda step: None)
     second = demo.run(tmp_path / "b", budget, 20, 7, lambda step: None)
     assert first.table.read_bytes() == second.table.read_bytes()
     assert "NOT PRIVATE" in str(first.synthesis.ledger)
     np.testing.assert_array_equal(first.evaluation.worst_absolute, second.evaluation.worst_absolute)
-
-
-@pytest.mark.parametrize(("arguments", "words"), [
-    (("demo", "--epsilon", "0"), "epsilon must be positive and finite, not 0.0"),
-    (("demo", "--epsilon", "nan"), "epsilon must be positive"),
-    (("demo", "--epsilon", "many"), "Invalid value for '--epsilon'"),
-    (("demo", "--delta", "-1"), "delta must be at least 0"),
-    (("demo", "--delta", "1"), "delta must be at least 0 and below 1"),
-    (("demo", "--rows", "0"), "Invalid value for '--rows'"),
-    (("demo", "--seed", "-1"), "Invalid value for '--seed'"),
-    (("demo", "--folder", "file/below"), "cannot make the folder"),
-    (("dmeo",), "No such command"),
-])
-def test_wrong_input_ends_with_status_2_one_reason_and_no_file(run, tmp_path, arguments, words):
-    (tmp_path / "file").write_text("in the way")
-    status, _, said = run(*arguments)
-    assert status == 2
-    assert words in said
-    left = [path for path in tmp_path.rglob("*") if path.suffix in (".csv", ".png")]
-    assert left == []
 
 
 def test_a_failed_write_leaves_the_old_file_whole(tmp_path, monkeypatch):
@@ -85,12 +562,3 @@ def test_a_failed_write_leaves_the_old_file_whole(tmp_path, monkeypatch):
         demo._replace(path, b"new")
     assert path.read_text() == "old"
     assert [each.name for each in tmp_path.iterdir()] == ["synthetic.csv"]
-
-
-def test_help_and_info_end_well(run):
-    status, said, _ = run("--help")
-    assert status == 0
-    assert re.search(r"\bdemo\b.*\binfo\b|\binfo\b.*\bdemo\b", said, re.DOTALL)
-    status, said, _ = run("info")
-    assert status == 0
-    assert "opendp" in said

@@ -632,3 +632,22 @@ def test_a_thousand_columns_take_no_longer_than_their_number():
     points = schema.to_cube(table)
     schema.layout.check(points)
     assert (tables.like(None, schema.names, list(schema.decode(points).values())) == table).all()
+
+
+@pytest.mark.parametrize(("lower", "upper", "special", "below", "above"), [
+    (0, 100, (40,), 39, 41), (0, 100, (40, 41, 39), 38, 42), (40, 100, (40,), 41, 41), (0, 40, (40,), 39, 39),
+    (40, 40.5, (40,), 40, 40)])
+def test_numbers_that_are_only_rounded_to_a_special_value_go_beside_it(lower, upper, special, below, above):
+    column = Column("hours", lower, upper, "integer", special=special)
+    schema = Schema([column])
+    near = np.linspace(-1.0, 1.0, 4_001)
+    points = np.column_stack([near, np.zeros((len(near), len(special)))])
+    decoded = schema.decode(points)["hours"]
+    exact = lower + (near + 1.0) * (upper - lower) / 2.0
+    assert below == above == 40 or not np.isin(decoded, special).any()
+    around = np.rint(exact) == 40
+    assert set(decoded[around & (exact < 40)]) <= {below}
+    assert set(decoded[around & (exact > 40)]) <= {above}
+    # What has an indicator is the special value all the same.
+    points[:, 1] = 1.0
+    assert set(schema.decode(points)["hours"]) == {special[0]}

@@ -344,7 +344,7 @@ def ledger_verify(file: Annotated[Path, typer.Argument(help="A ledger file.")], 
 def main() -> None:
     """Run the command line; errors of this package end it with one line and a status that tells their kind."""
     try:
-        app()
+        app(prog_name="trigmech")
     except TrigmechError as error:
         typer.echo(f"trigmech: {error}", err=True)
         sys.exit(5 if isinstance(error, SolverError) else 4 if isinstance(error, BudgetError) else 3)

@@ -114,7 +114,7 @@ def decode(column: Column, points: Matrix) -> Values:
     column : Column
     points : ndarray (m, width)
         Usually as :func:`encode` makes them; of other points the largest indicator counts, and beside a number one
-        above 1/2.
+        above 1/2. A number beside indicators that are all 0 is not decoded to a special value.
 
     Returns
     -------
@@ -135,11 +135,13 @@ def decode(column: Column, points: Matrix) -> Values:
     else:
         plain = _backward(column, from_unit(number, *_transformed_bounds(column)))
         plain = np.where(number >= 1.0, upper, np.where(number <= -1.0, lower, np.clip(plain, lower, upper)))
-    plain = rounded(column, number, plain)
+    exact, plain = plain, rounded(column, number, plain)
     indicators = points[:, 1:]
     chosen = np.full(len(points), -1)
     if indicators.shape[1]:
         chosen = np.where(indicators.max(axis=1) > 0.5, indicators.argmax(axis=1), -1)
+    if column.special and column.kind != "continuous":
+        plain = _beside_special(column, exact, plain)
     for k, special in enumerate(column.special):
         plain[chosen == k] = column.number(special)
     if column.unit:
@@ -149,6 +151,29 @@ def decode(column: Column, points: Matrix) -> Values:
     else:
         values = plain.astype(np.int64) if column.kind != "continuous" and column.fits_int64 else plain
     return np.ma.MaskedArray(values, chosen == len(column.special)) if column.missing == "keep" else values
+
+
+def _beside_special(column: Column, exact: Matrix, whole: Matrix) -> Matrix:
+    """Return rounded numbers, those at a special value moved to the next whole number that is none.
+
+    A special value has its own indicator, so a number that is only rounded to it would make it too frequent.
+    """
+    lower, upper = column.bounds
+    special = {column.number(value) for value in column.special}
+    moved = whole.copy()
+    for value in special:
+        here = whole == value
+        sides = []
+        for step in (-1.0, 1.0):
+            other = value + step
+            while other in special:
+                other += step
+            if math.ceil(lower) <= other <= math.floor(upper):
+                sides.append(other)
+        # Where there is no other whole number between the bounds the special value is all that is left.
+        if sides:
+            moved[here] = np.where(exact[here] < value, sides[0], sides[-1])
+    return moved
 
 
 def _forward(column: Column, values: Matrix) -> Matrix:

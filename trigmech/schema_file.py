@@ -222,6 +222,10 @@ def _parts(plain: dict[str, Any]) -> tuple[list[Column], dict[str, Any], list[st
     for name, options in tables.items():
         lacking = _lacking(name, options)
         faults += lacking
+        if lacking and isinstance(options, dict):
+            # What is missing may be there by a misspelt name.
+            faults += [f"column {name!r}: there is no option {option!r}; correct or remove it" for option in options
+                       if option != "name" and option not in Column.__dataclass_fields__]
         if not lacking:
             try:
                 columns.append(Column.from_dict({"name": name} | options))

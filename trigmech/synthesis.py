@@ -46,7 +46,8 @@ class Answers:
     values : ndarray (queries, parts)
         The answers.
     error : PredictedError or None
-        Error bars; None for releases by the thesis's mechanisms, which have none.
+        Error bars; None for releases by the thesis's mechanisms, which have none, and for queries that are about
+        indicators as well.
     """
 
     values: NDArray[np.float64]
@@ -94,7 +95,7 @@ class Synthesis:
         Parameters
         ----------
         workload : Workload
-            Of all coordinates, or, for tables that have categories too, of the coordinates that are numbers.
+            Of the coordinates that are numbers: all of them, for a table without indicators.
         level : float
             Probability, between 0 and 1, with which each bound holds.
 
@@ -120,19 +121,26 @@ class Synthesis:
         Parameters
         ----------
         workload : Workload
-            As for :meth:`predicted_error`; queries are of points of the cube, not of the columns' units.
+            Of all coordinates of the cube, or of those that are numbers alone; not of the columns' units.
         level : float
+            As for :meth:`predicted_error`.
 
         Returns
         -------
         Answers
+
+        Raises
+        ------
+        InputError
+            If the workload has another number of columns.
         """
         points, numbers = self.distribution.points, list(self.schema.layout.numbers)
         if workload.d != points.shape[1]:
             points = points[:, numbers]
         if workload.d != points.shape[1]:
             raise InputError(f"the workload is of {workload.d} columns; the release has {len(numbers)} with numbers")
-        error = self.predicted_error(workload, level) if isinstance(self.release, MomentRelease) else None
+        known = isinstance(self.release, MomentRelease) and workload.d == len(numbers)
+        error = self.predicted_error(workload, level) if known else None
         return Answers(workload.answers(points, self.distribution.weights), error)
 
     def expect(self, f: Callable[[NDArray[np.float64]], Any]) -> Any:

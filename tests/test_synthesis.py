@@ -1,0 +1,378 @@
+"""`synthesize` from end to end: mixed tables of every library, private bounds, the ledger file, files, refusals."""
+
+import hashlib
+import os
+import subprocess
+import sys
+import traceback
+from datetime import date
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import trigmech as tm
+from trigmech import synthesis as module
+from trigmech import table_file
+from trigmech.accounting import epsilon_of
+from trigmech.errors import BudgetError, InputError, TrigmechError
+from trigmech.ledger import Ledger
+from trigmech.noise import SystemNoise
+from trigmech.table_file import TableFile, write_table
+
+SCHEMA = tm.Schema([
+    tm.Column("age", 0, 120, kind="integer", special=(0, 120)),
+    tm.Column("income", 0, 1e5, missing="keep", transform="log1p"),
+    tm.Column("sex", kind="categorical", categories=("f", "m", "other"), missing="keep"),
+    tm.Column("grade", kind="ordinal", categories=(1, 2, 3), missing="keep"),
+    tm.Column("born", date(1900, 1, 1), date(2020, 12, 31), kind="datetime"),
+    tm.Column("smoker", kind="categorical", categories=(False, True)),
+])
+BUDGET = tm.Budget(4.0, 1e-6)
+FAST = tm.MomentMechanism(points=200, iterations=3, degree=2, pair_degree=1, triples=False, whole_row=False)
+NUMBERS = tm.Schema([tm.Column("a", 0, 1), tm.Column("b", private_bounds=True)])
+
+
+def frame(n=600, seed=1):
+    """A pandas dataframe; "other" never occurs."""
+    rng = np.random.default_rng(seed)
+    income = rng.lognormal(9.0, 1.0, n)
+    income[rng.random(n) < 0.3] = np.nan
+    return pd.DataFrame({
+        "age": np.where(rng.random(n) < 0.2, 0, rng.integers(18, 100, n)), "income": income,
+        "sex": rng.choice(np.array(["f", "m", None], dtype=object), n, p=[0.4, 0.4, 0.2]),
+        "grade": pd.array(rng.integers(1, 4, n), dtype="Int64"),
+        "born": np.datetime64("1950-01-01", "s") + rng.integers(0, 20_000, n) * np.timedelta64(86_400, "s"),
+        "smoker": rng.random(n) < 0.3}).assign(grade=lambda t: t["grade"].mask(rng.random(n) < 0.25))
+
+
+def numbers(n=400, seed=2):
+    rng = np.random.default_rng(seed)
+    return pd.DataFrame({"a": rng.random(n), "b": rng.normal(5.0, 2.0, n)})
+
+
+def as_objects(table):
+    plain = table.astype(object)
+    return plain.where(plain.notna(), None).to_numpy()
+
+
+LIBRARIES = {"pandas": lambda t: t, "polars": pl.from_pandas, "pyarrow": pa.Table.from_pandas, "array": as_objects,
+             "list": lambda t: as_objects(t).tolist()}
+
+
+def simulate(table, schema=SCHEMA, mechanism=FAST, seed=3, **options):
+    return tm.synthesize(table, schema, BUDGET, mechanism, rng=np.random.default_rng(seed), **options)
+
+
+def fingerprint(made):
+    return hashlib.sha256(made.distribution.points.tobytes() + made.release.means.tobytes()).hexdigest()
+
+
+@pytest.fixture
+def book(tmp_path):
+    return tm.LedgerFile.create(tmp_path / "ledger.json", BUDGET)
+
+
+@pytest.fixture
+def draws(monkeypatch):
+    """What real noise is asked for; it is then 0."""
+    asked = []
+    for law in ("laplace", "gaussian", "linf"):
+        monkeypatch.setattr(SystemNoise, law, lambda self, values, scale, law=law: asked.append(law) or values)
+    return asked
+
+
+# Types and kinds
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_a_mixed_table_comes_back_in_its_own_type_and_kinds_and_with_missing_values(library):
+    table = LIBRARIES[library](frame())
+    made = simulate(table)
+    sample = made.sample(500, np.random.default_rng(4))
+    assert isinstance(sample, np.ndarray if library == "list" else type(table))
+    made.schema.layout.check(made.distribution.points)
+    columns = made.columns(500, np.random.default_rng(4))
+    assert columns["age"].dtype == np.int64
+    assert set(columns["sex"][~columns["sex"].mask]) <= {"f", "m", "other"}
+    assert set(columns["grade"].compressed()) <= {1, 2, 3}
+    assert columns["born"].dtype == "datetime64[D]"
+    assert columns["smoker"].dtype == bool
+    for name, share in (("income", 0.3), ("sex", 0.2), ("grade", 0.25)):
+        assert np.ma.getmaskarray(columns[name]).mean() == pytest.approx(share, abs=0.15)
+    assert (columns["age"] == 0).mean() == pytest.approx(0.2, abs=0.15)
+    assert (columns["sex"].filled("") == "other").mean() < 0.1
+    # Points are the same whatever library the table came from, and may be released again.
+    assert fingerprint(made) == fingerprint(simulate(frame()))
+    simulate(sample)
+
+
+@pytest.mark.parametrize("budget", [BUDGET, tm.Budget(0.5), tm.Budget(1e-9), tm.Budget(1e-5, 1e-9)])
+@pytest.mark.parametrize("column", [
+    tm.Column("v", kind="categorical", categories=("x", "y", "never")), tm.Column("v", 0, 1, missing="keep"),
+    tm.Column("v", kind="ordinal", categories=("x", "y"), missing="keep"),
+    tm.Column("v", 0, 3, kind="integer", special=(0, 3, -7))], ids=["categories", "kept", "ordinal", "special"])
+def test_two_rows_of_one_column_are_enough_for_any_budget(column, budget):
+    values = ["x", "y"] if column.categories else [0.0, 3.0]
+    made = tm.synthesize(pd.DataFrame({"v": values}), tm.Schema([column]), budget, FAST)
+    made.schema.layout.check(made.distribution.points)
+    assert len(made.sample()) == 2
+    assert made.ledger.proved_epsilon <= budget.epsilon
+
+
+def test_many_categories_take_time_by_their_number_and_no_longer():
+    categories = tuple(f"c{i}" for i in range(400))
+    values = np.random.default_rng(5).choice(categories[:300], 2_000)
+    made = simulate(pd.DataFrame({"v": values}), tm.Schema([tm.Column("v", kind="categorical", categories=categories)]),
+                    tm.MomentMechanism())
+    # Without products there is nothing to move: the frequencies are met by raking and rounding alone.
+    assert made.fit.iterations == 0
+    assert made.fit.status == "converged"
+    assert made.fit.misfit < 1.0
+
+
+# Private bounds
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_private_bounds_are_found_in_tables_of_every_library(library):
+    made = simulate(LIBRARIES[library](numbers(2_000)), NUMBERS)
+    assert made.schema.private_bounds == ()
+    assert -20.0 < made.schema.columns[1].lower < 5.0 < made.schema.columns[1].upper < 30.0
+    assert [charge.purpose for charge in made.ledger.charges][:2] == ["bounds, coarse", "bounds, fine"]
+    assert 0.999 * BUDGET.epsilon < epsilon_of(made.ledger.charges, BUDGET.delta) <= BUDGET.epsilon
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("budget", [tm.Budget(1e-4, 1e-3), tm.Budget(1e-3)])
+def test_bounds_of_noise_alone_still_make_a_schema(budget, seed):
+    schema = tm.Schema([tm.Column(f"{kind} {transform}", kind=kind, transform=transform, private_bounds=True)
+                        for kind in ("continuous", "integer") for transform in (None, "log", "log1p")])
+    made = tm.synthesize(np.full((2, 6), 1.0), schema, budget, FAST, rng=np.random.default_rng(seed))
+    assert made.schema.private_bounds == ()
+
+
+def test_whole_numbers_near_0_have_bounds_with_a_logarithm():
+    schema = tm.Schema([tm.Column("v", kind="integer", transform="log", private_bounds=True)])
+    made = simulate(np.random.default_rng(6).integers(1, 6, (4_000, 1)), schema)
+    assert made.schema.columns[0].lower == 1.0
+
+
+@pytest.mark.parametrize("mechanism", [tm.TrigI(degree=3, grid=8, rows=10), tm.TrigII(degree=3, grid=8, rows=10), FAST])
+def test_bounds_and_any_mechanism_share_the_budget(mechanism):
+    made = simulate(numbers(), NUMBERS, mechanism)
+    assert len(made.ledger.charges) == 3
+    assert made.ledger.proved_epsilon <= BUDGET.epsilon
+
+
+# The ledger file
+
+
+def test_the_file_is_charged_before_noise_is_drawn_and_refuses_the_next_run(book, draws, monkeypatch):
+    charged_at_draw = []
+    monkeypatch.setattr(SystemNoise, "gaussian", lambda self, values, scale: (
+        draws.append("gaussian") or charged_at_draw.append(len(book.entries)) or values))
+    made = tm.synthesize(frame(), SCHEMA, BUDGET, FAST, ledger=book.path)
+    assert [entry.charge for entry in book.entries] == made.ledger.charges
+    assert charged_at_draw == [len(made.ledger.charges)] * len(made.ledger.charges)
+    before = len(draws)
+    for again in (frame(), frame(seed=9)):
+        with pytest.raises(BudgetError, match="ledger file"):
+            tm.synthesize(again, SCHEMA, tm.Budget(0.5, 1e-6), FAST, ledger=book)
+    assert len(draws) == before
+    assert len(book.entries) == len(made.ledger.charges)
+    assert book.verify() == []
+
+
+def test_simulations_are_in_the_file_but_do_not_count(book):
+    for _ in range(3):
+        simulate(frame(), ledger=book.path)
+    assert all(entry.simulated for entry in book.entries)
+    assert book.total == 0.0
+
+
+def faulty(**cells):
+    table = numbers().astype(object)
+    for name, value in cells.items():
+        table.loc[7, name] = value
+    return table
+
+
+SECRET = 918273645.5
+CATEGORIES = tm.Schema([*NUMBERS.columns, tm.Column("c", kind="categorical", categories=("x", "y"))])
+# Of a table, a schema and options; each was found to be refused after bounds had been paid for, or may be.
+REFUSED = {
+    "a missing value": (lambda: faulty(a=None), NUMBERS, {}),
+    "an unknown category": (lambda: numbers().assign(c=str(SECRET)), CATEGORIES, {}),
+    "text among numbers": (lambda: faulty(a=str(SECRET)), NUMBERS, {}),
+    "a column that is not there": (lambda: numbers()[["b"]], NUMBERS, {}),
+    "one row": (lambda: numbers(1), NUMBERS, {}),
+    "no row": (lambda: numbers(1)[:0], NUMBERS, {}),
+    "a workload of other columns": (numbers, NUMBERS, {"mechanism": tm.MomentMechanism(
+        workload=tm.workload.SecondMoments(3))}),
+    "too many functions": (numbers, NUMBERS, {"mechanism": tm.MomentMechanism(degree=9, max_functions=4)}),
+    "a mechanism that needs delta": (numbers, NUMBERS, {"mechanism": tm.TrigII(), "budget": tm.Budget(1.0)}),
+    "a grid that is too large": (numbers, NUMBERS, {"mechanism": tm.TrigI(grid=10**6)}),
+    "no share for bounds": (numbers, NUMBERS, {"bounds_share": 0.0}),
+    "a share in words": (numbers, NUMBERS, {"bounds_share": "half"}),
+    "more than is left of the file": (numbers, NUMBERS, {"budget": tm.Budget(4.1, 1e-6)}),
+    "more pure noise than is left of the file": (numbers, NUMBERS, {"budget": tm.Budget(9.0)}),
+    "several steps of which the file has room for one": (numbers, tm.Schema.cube(2), {
+        "mechanism": tm.ImprovedTrigII(n_candidates=100), "budget": tm.Budget(5.0, 1e-6)}),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_can_be_refused_is_refused_before_anything_is_charged_or_drawn(case, book, draws):
+    make, schema, options = REFUSED[case]
+    table = make()
+    if schema.names == ("x1", "x2"):
+        table = table.set_axis(["x1", "x2"], axis=1).clip(-1.0, 1.0)
+    with pytest.raises(TrigmechError) as refusal:
+        tm.synthesize(table, schema, **{"budget": BUDGET, "mechanism": FAST, **options}, ledger=book.path)
+    assert book.entries == ()
+    assert draws == []
+    assert str(SECRET) not in "".join(traceback.format_exception(refusal.value))
+
+
+def test_without_the_check_a_missing_value_would_cost_the_bounds(book, draws, monkeypatch):
+    # The planted fault of the test above.
+    monkeypatch.setattr(module, "_check_before_charging", lambda *arguments: None)
+    with pytest.raises(InputError, match="missing"):
+        tm.synthesize(faulty(a=None), NUMBERS, BUDGET, FAST, ledger=book)
+    assert len(book.entries) == 2
+
+
+@pytest.mark.parametrize("ledger", [Ledger(BUDGET), 3, {"budget": 1}])
+def test_what_is_no_ledger_file_is_refused(ledger):
+    with pytest.raises(InputError, match="ledger must be the path"):
+        simulate(frame(), ledger=ledger)
+
+
+# Files
+
+
+@pytest.mark.parametrize(("suffix", "schema"), [(".csv", "public bounds"), (".csv.gz", "private bounds"),
+                                                (".parquet", "private bounds")])
+def test_a_file_gives_the_bits_of_its_dataframe_however_it_is_cut(suffix, schema, tmp_path, monkeypatch):
+    columns = SCHEMA if schema == "public bounds" else tm.Schema(
+        [*SCHEMA.columns[:1], tm.Column("income", private_bounds=True, missing="keep"), *SCHEMA.columns[2:]])
+    path = tmp_path / f"table{suffix}"
+    write_table(path, SCHEMA.decode(SCHEMA.to_cube(frame())))
+    expected = fingerprint(simulate(like_written(frame()), columns))
+    assert fingerprint(simulate(str(path), columns)) == expected
+    monkeypatch.setattr(table_file, "MAX_NUMBERS", 23 * columns.layout.d)
+    assert fingerprint(simulate(TableFile(path), columns)) == expected
+
+
+def like_written(table):
+    """The table as its file holds it: decoding a coordinate rounds."""
+    return pa.table({name: pa.array(np.ma.getdata(values), mask=np.ma.getmaskarray(values))
+                     for name, values in SCHEMA.decode(SCHEMA.to_cube(table)).items()})
+
+
+@pytest.mark.parametrize(("rows", "schema"), [(10, tm.Schema([tm.Column("a", 0, 1), tm.Column("b", 0, 9)])),
+                                              (700, NUMBERS)])
+def test_a_file_that_changes_after_it_was_counted_is_refused_before_anything_is_charged(rows, schema, book, tmp_path):
+    path = tmp_path / "table.csv"
+    numbers().to_csv(path, index=False)
+    table = TableFile(path)
+    assert table.n == 400
+    numbers(rows).to_csv(path, index=False)
+    with pytest.raises(InputError, match="changed"):
+        tm.synthesize(table, schema, BUDGET, FAST, ledger=book)
+    assert book.entries == ()
+
+
+def test_progress_names_steps_and_public_numbers_alone(tmp_path, monkeypatch):
+    path = tmp_path / "table.csv"
+    numbers().to_csv(path, index=False)
+    monkeypatch.setattr(table_file, "MAX_NUMBERS", 2 * 150)
+    said = []
+    simulate(path, NUMBERS, progress=lambda *step: said.append(step))
+    assert said == [("checking the table and the options", 0, 0), ("finding bounds", 0, 0),
+                    ("counting rows and planning", 0, 0), ("measuring", 150, 400), ("measuring", 300, 400),
+                    ("measuring", 400, 400), ("releasing and fitting", 0, 0)]
+    said.clear()
+    simulate(numbers(), tm.Schema([tm.Column("a", 0, 1), tm.Column("b", 0, 9)]),
+             progress=lambda *step: said.append(step))
+    assert said == [("planning, measuring and fitting", 0, 0)]
+
+
+def test_progress_that_fails_costs_nothing(book, tmp_path):
+    def fails(step, done, total):
+        if step.startswith("releasing"):
+            raise RuntimeError("no terminal")
+
+    path = tmp_path / "table.csv"
+    numbers().to_csv(path, index=False)
+    with pytest.raises(RuntimeError, match="no terminal"):
+        tm.synthesize(path, tm.Schema([tm.Column("a", 0, 1), tm.Column("b", 0, 9)]), BUDGET, FAST, ledger=book,
+                      progress=fails)
+    assert book.entries == ()
+
+
+# What comes of it
+
+
+def test_a_saved_release_samples_and_answers_as_the_first_one(tmp_path):
+    made = simulate(frame(), tm.Schema([*SCHEMA.columns[:1], tm.Column("income", private_bounds=True, missing="keep"),
+                                        *SCHEMA.columns[2:]]))
+    made.save(tmp_path / "release.tm")
+    again = tm.load(tmp_path / "release.tm")
+    assert again.schema == made.schema
+    assert again.ledger.simulated
+    assert "NOT PRIVATE" in str(again.ledger)
+    assert "SIMULATED" in repr(again)
+    pd.testing.assert_frame_equal(made.sample(50, np.random.default_rng(1)), again.sample(50, np.random.default_rng(1)))
+    workload = tm.workload.SecondMoments(len(made.schema.layout.numbers))
+    first, second = made.query(workload), again.query(workload)
+    np.testing.assert_array_equal(first.values, second.values)
+    np.testing.assert_array_equal(first.error.bound, second.error.bound)
+
+
+def test_queries_about_numbers_have_error_bars_and_those_about_all_coordinates_none():
+    made = simulate(frame())
+    layout = made.schema.layout
+    assert made.query(tm.workload.SecondMoments(len(layout.numbers))).error is not None
+    everything = made.query(tm.workload.SecondMoments(layout.d))
+    assert everything.error is None
+    np.testing.assert_allclose(everything.values, tm.workload.SecondMoments(layout.d).answers(
+        made.distribution.points, made.distribution.weights))
+    with pytest.raises(InputError, match="2 columns"):
+        made.query(tm.workload.SecondMoments(2))
+
+
+def test_thesis_mechanisms_take_mixed_tables():
+    made = simulate(frame(), mechanism=tm.ImprovedTrigII(n_candidates=300))
+    assert list(made.sample(20).columns) == list(SCHEMA.names)
+    assert made.ledger.proved_epsilon <= BUDGET.epsilon
+    assert made.query(tm.workload.SecondMoments(SCHEMA.layout.d)).error is None
+
+
+# The same bits
+
+MANY = """
+import hashlib, numpy as np, trigmech as tm
+rng = np.random.default_rng(1)
+n = 20_000
+table = np.column_stack([rng.random((n, 2)), rng.integers(0, 3, n)])
+schema = tm.Schema([tm.Column("a", 0, 1), tm.Column("b", 0, 1, special=(0.5,)),
+                    tm.Column("c", kind="categorical", categories=(0, 1, 2))])
+made = tm.synthesize(table, schema, tm.Budget(1.0, 1e-6), tm.MomentMechanism(points=2_500, iterations=3, degree=4),
+                     rng=np.random.default_rng(2))
+found = hashlib.sha256(made.distribution.points.tobytes() + made.release.means.tobytes()).hexdigest()
+"""
+
+
+def test_a_seed_gives_the_same_bits_on_one_thread_and_on_two(monkeypatch):
+    alone = subprocess.Popen([sys.executable, "-c", MANY + "print(found)"], stdout=subprocess.PIPE, text=True,
+                             env={**os.environ, "TRIGMECH_NUM_THREADS": "1"})
+    monkeypatch.setenv("TRIGMECH_NUM_THREADS", "2")
+    here = {}
+    exec(MANY, here)
+    output, _ = alone.communicate(timeout=60)
+    assert alone.returncode == 0
+    assert output.strip() == here["found"]
