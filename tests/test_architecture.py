@@ -27,7 +27,7 @@ LEVELS = {
     "error_bars": 7, "mechanisms": 7, "reconstruct_mixed": 7, "saved": 7,
     "moment_mechanism": 8,
     "synthesis": 9,
-    "demo": 10, "report_statement": 10, "synthesizer": 10,
+    "cli_files": 10, "demo": 10, "report_statement": 10, "synthesizer": 10,
     "report_sections": 11, "__init__": 11,
     "report": 12,
     "cli": 13,

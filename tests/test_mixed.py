@@ -10,6 +10,7 @@ from trigmech.budget import Budget
 from trigmech.errors import InputError
 from trigmech.layout import Group, Layout
 from trigmech.mixed import _Item, l2_spread, plan_mixed
+from trigmech.moment_mechanism import MomentMechanism
 from trigmech.workload import GaussianKernels, Mixture, SecondMoments
 
 # Two numbers, of which one has two special values, and two columns of categories.
@@ -107,3 +108,15 @@ def test_what_cannot_be_planned_is_refused():
         plan_mixed(100, LAYOUT, Budget(1.0), NUMBERS, max_functions=4)
     with pytest.raises(InputError, match="workload"):
         plan_mixed(100, LAYOUT, Budget(1.0), None)
+
+
+@pytest.mark.parametrize("options", [{"fit": "cloud"}, {"fit": "atoms"}, {"whole_row": True}, {"smoothness": 2.0}])
+def test_options_for_tables_of_numbers_alone_are_refused_and_not_ignored(options):
+    with pytest.raises(InputError, match=r"indicators|numbers alone"):
+        MomentMechanism(**options).design(1_000, LAYOUT, Budget(1.0))
+
+
+def test_more_categories_than_points_could_hold_are_refused():
+    layout = Layout(5_000, [Group(tuple(range(5_000)), True)])
+    with pytest.raises(InputError, match="5000 categories"):
+        plan_mixed(10_000, layout, Budget(1.0), None)

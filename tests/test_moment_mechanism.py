@@ -38,7 +38,7 @@ BAD = {
     "workload": ["kernels", GaussianKernels, 3], "degree": [0, -1, 1.5, "all", True], "pair_degree": [-1, 0.5, "x"],
     "triples": ["yes", 2, 0.5], "whole_row": ["no", 2], "weighted": ["no", None, 2], "smoothness": [0, -1.0, np.nan,
                                                                                                   np.inf, "1", True],
-    "max_functions": [0, None, 2.5], "fit": ["best", None], "points": [0, 1.5, "n"], "iterations": [0, None, 1.0],
+    "max_functions": [0, -1, 2.5], "fit": ["best", None], "points": [0, 1.5, "n"], "iterations": [0, None, 1.0],
     "denoise": ["no", None], "copula": [3], "weigh": ["no"],
 }  # fmt: skip
 

@@ -351,7 +351,9 @@ def main() -> None:
     except MemoryError:
         typer.echo("trigmech: there is not enough memory", err=True)
         sys.exit(1)
-    except Exception as error:
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # A panic of polars is not an Exception.
         if os.environ.get(DEBUG):
             raise
         if isinstance(error, OSError) and error.errno:

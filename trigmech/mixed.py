@@ -56,6 +56,8 @@ SINGLE_SHARE = 0.5
 WORTH_MEASURING = 1.0
 NUMBER_DEGREES = (1, 2)
 MAX_MIXED_FUNCTIONS = 16_384
+# Every point holds all indicators: 50,000 points of so many are some gigabytes.
+MOST_INDICATORS = 4_096
 # Supposed total variation between a column of categories and the uniform distribution.
 NOTHING_KNOWN = 0.5
 
@@ -100,7 +102,7 @@ def plan_mixed(n: int, layout: Layout, budget: Budget, workload: Family | None, 
     Raises
     ------
     InputError
-        If the indicators alone are more than ``max_functions``, or a fixed part for the numbers breaks a rule.
+        If the indicators are more than ``max_functions`` or 4096, or a fixed part for the numbers breaks a rule.
 
     Notes
     -----
@@ -109,9 +111,11 @@ def plan_mixed(n: int, layout: Layout, budget: Budget, workload: Family | None, 
     numbers = layout.numbers
     columns = len(numbers) + sum(group.value is None for group in layout.groups)
     items = _items(layout, columns)
-    if sum(item.size for item in items if item.number is None and len(item.groups) == 1) > max_functions:
-        raise InputError(f"the indicators of {len(layout.groups)} columns are more than max_functions = "
-                         f"{max_functions}")
+    indicators, most = sum(len(group.coordinates) for group in layout.groups), min(max_functions, MOST_INDICATORS)
+    if indicators > most:
+        raise InputError(f"the columns have {indicators} categories, special and missing values together, more than the "
+                         f"{most} that can be measured (max_functions = {max_functions}); name fewer, and other = ... "
+                         "for the rest")
     unit = _unit(n, budget)
     own = _number_share(len(numbers), columns)
     while True:

@@ -51,8 +51,8 @@ class MomentMechanism:
         False: equal noise in all moments.
     smoothness : float, optional
         k: the minimax design for k times differentiable queries instead of a planned one; see :func:`minimax`.
-    max_functions : int
-        Limit of the number of moments.
+    max_functions : int, optional
+        Limit of the number of moments. Default: 4096, or 16,384 for tables with categories.
     fit : {"particles", "cloud", "atoms"}
         How a distribution is made of the moments; see :func:`trigmech.reconstruct.reconstruct`.
     points : int, optional
@@ -90,7 +90,7 @@ class MomentMechanism:
     whole_row: bool | None = None
     weighted: bool = True
     smoothness: float | None = None
-    max_functions: int = MAX_FUNCTIONS
+    max_functions: int | None = None
     fit: Method = "particles"
     points: int | None = None
     iterations: int = 80
@@ -99,8 +99,8 @@ class MomentMechanism:
     weigh: bool = True
 
     def __post_init__(self) -> None:
-        check_counts(self, (), "max_functions", "iterations")
-        check_counts(self, (None,), "degree", "points")
+        check_counts(self, (), "iterations")
+        check_counts(self, (None,), "degree", "points", "max_functions")
         check_counts(self, (None, 0), "pair_degree")
         check_choice("fit", self.fit, Method)
         for name, words in (("triples", " or None"), ("whole_row", " or None"), ("weighted", ""), ("denoise", ""),
@@ -140,17 +140,20 @@ class MomentMechanism:
         if self.smoothness is not None:
             if layout.groups:
                 raise InputError("the minimax design is for tables of numbers alone")
-            return plan_smooth(n, d, budget, self.smoothness, self.max_functions)
+            return plan_smooth(n, d, budget, self.smoothness, self.max_functions or MAX_FUNCTIONS)
         workload = self.workload or (default_workload(d) if d else None)
         if workload is not None and workload.d != d:
             raise InputError(f"the workload is of {workload.d} columns, the table of {d} with numbers")
         if layout.groups or workload is None:
+            if self.fit != "particles" or self.whole_row:
+                raise InputError("for tables with indicators fit must be 'particles', and whole_row cannot be True; "
+                                 f"given fit={self.fit!r} and whole_row={self.whole_row!r}")
             return plan_mixed(n, layout, budget, workload, degree=self.degree, pair_degree=self.pair_degree,
                               triples=self.triples, weighted=self.weighted,
-                              max_functions=max(self.max_functions, MAX_MIXED_FUNCTIONS))
+                              max_functions=self.max_functions or MAX_MIXED_FUNCTIONS)
         return plan_moments(n, d, budget, workload, degree=self.degree, pair_degree=self.pair_degree,
                             triples=self.triples, whole_row=self.whole_row, weighted=self.weighted,
-                            max_functions=self.max_functions)
+                            max_functions=self.max_functions or MAX_FUNCTIONS)
 
     def run(self, rows: PrivateRows, budget: Budget, ledger: Ledger, noise: Noise,
             rng: np.random.Generator) -> Outcome:

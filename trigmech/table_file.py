@@ -268,8 +268,8 @@ class TableFile:
             place = {name: j for j, name in enumerate(self.names)}
             absent = [name for name in names if name not in place]
             if absent:
-                more = "" if self._is_parquet else ("; if its first row holds no names, write header = false below [file] "
-                                                    "in the schema file, or give header=False")
+                more = "" if self._is_parquet else ("; if its first row holds no names, write header = false below "
+                                                    "[file] in the schema file, or give header=False")
                 raise self._error(f"it lacks the column(s) {', '.join(map(repr, absent))} that the schema names{more}")
             places = [place[name] for name in names]
         with self._row_free():

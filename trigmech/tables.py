@@ -324,9 +324,9 @@ def _no_quotes(name: str, dtype: Any) -> Iterator[None]:
     """Turn any error of a library, which could quote an entry, into one that names the column and its type alone."""
     try:
         yield
-    except (InputError, MemoryError):
+    except (InputError, MemoryError, KeyboardInterrupt, SystemExit, GeneratorExit):
         raise
-    except Exception:
+    except BaseException:  # A panic of polars is not an Exception.
         kind = "object" if dtype is None else type(dtype).__name__
         raise InputError(f"column {name!r} cannot be read; its type is {kind}") from None
 
