@@ -244,3 +244,13 @@ def test_the_schema_of_the_tests_comes_back_from_a_file(tmp_path):
     schema_file.save(tmp_path / "s.toml", mixed(), {"missing": ["-"]})
     assert schema_file.load(tmp_path / "s.toml") == (mixed(), {"missing": ["-"]})
     assert [path.name for path in tmp_path.iterdir()] == ["s.toml"]
+
+
+def test_private_bounds_may_be_written_in_either_way(tmp_path):
+    path = tmp_path / "s.toml"
+    for text in ('bounds = "private"', "private_bounds = true"):
+        path.write_text(f"[columns.income]\n{text}\n")
+        assert schema_file.check(path) == []
+        assert schema_file.load(path).schema.private_bounds == ("income",)
+    path.write_text('[columns.income]\nbounds = "secret"\n')
+    assert any("bounds" in fault for fault in schema_file.check(path))

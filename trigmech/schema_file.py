@@ -30,6 +30,8 @@ from trigmech.values import is_missing, numbers_of_objects, seconds_of
 LOOKED_AT = 100
 SHOWN = 10
 
+# What `bounds` may say, which is short for private_bounds = true.
+PRIVATE = "private"
 BOUND = {"lower": "smallest", "upper": "largest"}
 
 NEW_FILE = """\
@@ -52,7 +54,7 @@ NEW_FILE = """\
 #   special = [0]         numbers that many records hold exactly
 #   transform = "log"     or "log1p": numbers over several orders of magnitude
 #   other = "else"        the category that any other value counts as
-#   private_bounds = true instead of lower and upper: a part of the budget is spent to find them
+#   bounds = "private"    instead of lower and upper: a part of the budget is spent to find them
 """
 
 
@@ -220,6 +222,8 @@ def _parts(plain: dict[str, Any]) -> tuple[list[Column], dict[str, Any], list[st
         tables = {}
     columns = []
     for name, options in tables.items():
+        if isinstance(options, dict) and options.get("bounds") == PRIVATE:
+            options = {key: value for key, value in options.items() if key != "bounds"} | {"private_bounds": True}
         lacking = _lacking(name, options)
         faults += lacking
         if lacking and isinstance(options, dict):
