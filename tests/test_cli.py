@@ -5,12 +5,14 @@ import functools
 import gzip
 import io
 import json
+import os
 import re
 import shlex
 import shutil
 import signal
 import subprocess
 import sys
+import types
 from pathlib import Path
 
 import numpy as np
@@ -195,6 +197,24 @@ def test_samples_repeat_with_a_seed_and_go_where_they_are_told(run, clinic):
     assert run("sample", "clinic.tm", "--rows", "7", "--seed", "4")[1] != said
     status, _, _ = run("sample", "clinic.tm", "--out", "synth.parquet")
     assert pq.read_table("synth.parquet").shape == (ROWS, 4)
+
+
+def test_a_sample_is_whole_where_standard_output_takes_parts(run, clinic, monkeypatch):
+    class Parts(io.RawIOBase):
+        taken = b""
+
+        def writable(self):
+            return True
+
+        def write(self, data):
+            self.taken += bytes(data[:1000])
+            return min(len(data), 1000)
+
+    parts = Parts()
+    monkeypatch.setattr(sys, "stdout", types.SimpleNamespace(buffer=parts))
+    assert run("sample", "clinic.tm", "--rows", "100")[0] == 0
+    assert parts.taken.count(b"\n") == 101
+    assert not parts.closed
 
 
 def test_what_is_compared_with_the_table_says_that_it_is_not_private(run, clinic, monkeypatch):
@@ -462,8 +482,9 @@ def test_progress_is_shown_on_terminals_alone(monkeypatch):
 
 
 def started(command, folder):
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     return subprocess.Popen([str(part) for part in command], cwd=folder, stdout=subprocess.PIPE,
-                            stderr=subprocess.PIPE, text=True)
+                            stderr=subprocess.PIPE, text=True, env=buffered)
 
 
 def test_the_installed_command_ends_quietly_when_nobody_reads_on(made):

@@ -62,8 +62,7 @@ def write_table(path: str | os.PathLike[str], columns: Mapping[str, NDArray] | I
     check_options({"delimiter": delimiter})
     pieces = _checked([columns] if isinstance(columns, Mapping) else columns)
     if str(path) == "-":
-        _write_csv(sys.stdout.buffer, pieces, delimiter)
-        sys.stdout.buffer.flush()
+        _write_to_standard_output(pieces, delimiter)
         return
     import pyarrow as pa
 
@@ -75,6 +74,19 @@ def write_table(path: str | os.PathLike[str], columns: Mapping[str, NDArray] | I
         else:
             with pa.output_stream(str(beside), compression=COMPRESSIONS.get(suffix)) as sink:
                 _write_csv(sink, pieces, delimiter)
+
+
+def _write_to_standard_output(pieces: Iterator[Mapping[str, NDArray]], delimiter: str) -> None:
+    sink: Any = sys.stdout.buffer
+    if not isinstance(sink, io.RawIOBase):
+        _write_csv(sink, pieces, delimiter)
+        return
+    # Python runs without buffers then, and what a raw stream is given it may write in part.
+    whole = io.BufferedWriter(sink)
+    try:
+        _write_csv(whole, pieces, delimiter)
+    finally:
+        whole.detach()
 
 
 def _checked(pieces: Iterable[Mapping[str, NDArray]]) -> Iterator[Mapping[str, NDArray]]:

@@ -114,8 +114,8 @@ def plan_mixed(n: int, layout: Layout, budget: Budget, workload: Family | None, 
     indicators, most = sum(len(group.coordinates) for group in layout.groups), min(max_functions, MOST_INDICATORS)
     if indicators > most:
         raise InputError(f"the columns have {indicators} categories, special and missing values together, more than "
-                         f"the {most} that can be measured (max_functions = {max_functions}); name fewer, and other = ... "
-                         "for the rest")
+                         f"the {most} that can be measured (max_functions = {max_functions}); name fewer, and "
+                         "other = ... for the rest")
     unit = _unit(n, budget)
     own = _number_share(len(numbers), columns)
     while True:
