@@ -11,6 +11,7 @@ after the door and is left out.
 import csv
 import math
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from itertools import product
@@ -57,7 +58,7 @@ class Step(NamedTuple):
     output: Array
 
 
-class _Calls:
+class _Calls(ABC):
     """The calls of a noise as one."""
 
     simulated = True
@@ -74,8 +75,9 @@ class _Calls:
     def loss(self, law: str, scale: float, sensitivity: float) -> float:
         return math.inf
 
+    @abstractmethod
     def call(self, law: str, values: Array, scale: float) -> Array:
-        raise NotImplementedError
+        """Return values with noise."""
 
 
 class Same(_Calls):

@@ -198,6 +198,7 @@ def release(
     check_outputs((out, None if to_standard else csv, ledger), (data, schema))
     loaded = schema_file.load(schema)
     table = TableFile(data, **loaded.file)
+    # Counting finds what cannot be read before a ledger file is made.
     if delta * table.n >= 1.0:
         typer.echo(f"trigmech: warning: --delta {delta:g} is not below 1 / {table.n}, one over the number of rows; a "
                    "release may then show a whole record", err=True)
@@ -209,8 +210,8 @@ def release(
         except BudgetError as error:
             if book is None:
                 raise
-            raise BudgetError(f"{error}. Nothing was written. Give a smaller --epsilon; what is left tells `trigmech "
-                              f"ledger show {ledger}`") from None
+            raise BudgetError(f"{error}. Nothing was written. Give a smaller --epsilon: `trigmech ledger show "
+                              f"{ledger}` says what is left") from None
         progress("saving", 0, 0)
         made.save(out)
         if csv is not None:
