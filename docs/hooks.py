@@ -1,4 +1,4 @@
-"""What the site needs beyond its plugins: files from the top as pages, formulas without scripts, no network."""
+"""What the site needs beyond its plugins: files from the top of the repository as pages, formulas without scripts."""
 
 import re
 from html import unescape
@@ -38,16 +38,6 @@ def on_page_content(html: str, **_: Any) -> str:
     """Turn formulas into MathML, which browsers show by themselves, and roles of docstrings into names."""
     html = ROLE.sub(lambda role: f"<code>{role[2].rpartition('.')[2] if role[1] else role[2]}</code>", html)
     return FORMULA.sub(_mathml, html)
-
-
-def on_post_page(output: str, **_: Any) -> str:
-    """Load the one script that the theme takes from a server, for the search in pages from a folder, from the site."""
-    return output.replace("https://unpkg.com/iframe-worker/shim", "javascripts/iframe-worker.js")
-
-
-def on_post_template(output_content: str, **_: Any) -> str:
-    """The same for pages that are no documents, such as that of a wrong address."""
-    return on_post_page(output_content)
 
 
 def _link(found: re.Match[str]) -> str:
