@@ -7,8 +7,6 @@ import json
 import subprocess
 import sys
 import tempfile
-import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.core import Row, Settings, Subject
-from benchmarks.subjects.memory import status
+from benchmarks.subjects.memory import watched
 from trigmech import Budget, Column, MomentMechanism, Schema, synthesize
 from trigmech.table_file import TableFile, write_table
 
@@ -69,29 +67,15 @@ def _child(file: str) -> None:
         small = Path(directory) / Path(file).name
         write_table(small, _pieces(1_000))
         run(small)  # compiles, and starts as many threads as there will be
-    anonymous = status("RssAnon")
-    peak, done = anonymous, threading.Event()
-
-    def watch() -> None:
-        nonlocal peak
-        while not done.wait(0.005):
-            peak = max(peak, status("RssAnon"))
-
-    watcher = threading.Thread(target=watch)
-    watcher.start()
-    started = time.perf_counter()
-    made = run(TableFile(file))
-    seconds = time.perf_counter() - started
-    done.set()
-    watcher.join()
-    print(json.dumps({"seconds": seconds, "peak_mb": peak - anonymous, "fit": f"fit {made.fit.seconds:.1f} s"}))
+    made, seconds, peak = watched(lambda: run(TableFile(file)))
+    print(json.dumps({"seconds": seconds, "peak_mb": peak, "fit": f"fit {made.fit.seconds:.1f} s"}))
 
 
 SUBJECT = Subject(
     "A release of a file",
     "`synthesize` of a Parquet and of a CSV file with 2 numbers, a date, 2 columns of categories, and a number with a "
     "special value, each in a fresh process: counting, planning, measuring, fitting. Peak: growth of the process's "
-    "anonymous memory (RssAnon, sampled every 5 ms) after a first small run. **Ratio: peak relative to that at the "
+    "anonymous memory (RssAnon, sampled every 2 ms) after a first small run. **Ratio: peak relative to that at the "
     "smallest n** (flat is about 1 once a chunk is full; a chunk has at most 2^18 rows). Rate: rows per second of the "
     "whole.",
     "rows/s", rows)

@@ -9,8 +9,9 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,8 @@ from numpy.typing import NDArray
 from benchmarks.core import Row, Settings, Subject, difference, traced_peak
 from benchmarks.subjects.means import from_table
 from trigmech import ChebyshevBasis
+
+T = TypeVar("T")
 
 COLUMNS, FUNCTIONS = 20, 61
 ROWS_WRITTEN_AT_ONCE = 100_000
@@ -90,7 +93,15 @@ def _child(file: str, rows: int, name: str, measure: str) -> None:
         means = run(X)
         print(json.dumps({"peak_mb": traced_peak(lambda: run(X)), "means": means.tolist()}))
         return
-    anonymous, high_water = status("RssAnon"), status("VmHWM")
+    high_water = status("VmHWM")
+    means, seconds, peak = watched(lambda: run(X))
+    print(json.dumps({"seconds": seconds, "peak_mb": peak, "high_water_mb": status("VmHWM") - high_water,
+                      "means": means.tolist()}))
+
+
+def watched(run: Callable[[], T]) -> tuple[T, float, float]:
+    """Return the result, the seconds, and the peak growth in MB of this process's anonymous memory."""
+    anonymous = status("RssAnon")
     peak, done = anonymous, threading.Event()
 
     def watch() -> None:
@@ -101,12 +112,11 @@ def _child(file: str, rows: int, name: str, measure: str) -> None:
     watcher = threading.Thread(target=watch)
     watcher.start()
     started = time.perf_counter()
-    means = run(X)
+    result = run()
     seconds = time.perf_counter() - started
     done.set()
     watcher.join()
-    print(json.dumps({"seconds": seconds, "peak_mb": max(peak, status("RssAnon")) - anonymous,
-                      "high_water_mb": status("VmHWM") - high_water, "means": means.tolist()}))
+    return result, seconds, max(peak, status("RssAnon")) - anonymous
 
 
 SUBJECT = Subject(
