@@ -2,6 +2,7 @@
 
 import csv
 import math
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -285,27 +286,28 @@ def shown(value: float) -> str:
     return np.format_float_positional(value, precision=3, fractional=False, trim="-") if value else "0"
 
 
-def readme_rows(results: Path, setting: str = "B") -> list[str]:
-    """Return the rows of the README's table, from results/w1.csv, w2.csv and w3.csv: worst absolute errors."""
-    def row(label: str, errors: list[float]) -> str:
-        return f"| {label} | {' | '.join('' if math.isnan(error) else shown(error) for error in errors)} |"
+def readme_rows(results: Path, setting: str = "B") -> tuple[list[str], list[str]]:
+    """Return the rows of the README's tables of W1, and of W2 and W3, from results/: worst absolute errors."""
+    def row(label: str, errors: Iterable[float]) -> str:
+        return f"| {label} | {' | '.join(map(shown, errors))} |"
 
     found = {}
     for workload in SIGMAS:
         with (results / f"{workload}.csv").open(encoding="utf-8") as file:
             found[workload] = rows_of(list(csv.DictReader(file)))
     printed = expected(SETTINGS[setting][2])
-    text = []
+    first: list[str] = []
+    others: list[str] = []
     for dataset in dict.fromkeys(name for name, where, _ in found["w1"] if where == setting):
-        def errors(method: str, dataset: str = dataset) -> list[float]:
+        def errors(method: str, *workloads: str, dataset: str = dataset) -> list[float]:
             return [found[workload][dataset, setting, method].errors["absolute"][sigma]
-                    for workload in SIGMAS for sigma in SIGMAS[workload]]
+                    for workload in workloads for sigma in SIGMAS[workload]]
 
-        trivial = np.min([errors(name) for name in ("uniform", HISTOGRAMS, "diagonal", "Gaussian")], axis=0)
-        thesis = [printed[dataset, "absolute", float(sigma)] for sigma in SIGMAS["w1"]]
-        text += [row(f"{dataset} | MomentMechanism", errors(BEST)), row("| best trivial method", trivial.tolist()),
-                 row("| thesis", [*thesis, *[math.nan] * 4])]
-    return text
+        for rows, workloads in ((first, ("w1",)), (others, ("w2", "w3"))):
+            trivial = [errors(name, *workloads) for name in ("uniform", HISTOGRAMS, "diagonal", "Gaussian")]
+            rows += [row(f"{dataset} | ours", errors(BEST, *workloads)), row("| trivial", np.min(trivial, axis=0))]
+        first.append(row("| thesis", [printed[dataset, "absolute", float(sigma)] for sigma in SIGMAS["w1"]]))
+    return first, others
 
 
 def check(results: Path) -> list[str]:

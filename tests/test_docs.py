@@ -1,4 +1,4 @@
-"""What the pages show runs, parses, exists and is found, and the pages need nothing from the network."""
+"""What the pages show parses, exists and is found, and the pages need nothing from the network."""
 
 import importlib
 import importlib.util
@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import typer
+from page_runner import BLOCK, SHELL
 
 import trigmech as tm
 from paper_figures import ideas
@@ -23,9 +24,6 @@ PAGES = {page.name: page for page in [*sorted(DOCS.glob("*.md")), *(TOP / f"{nam
     "README", "SECURITY", "CONTRIBUTING", "CHANGELOG"))]}
 each_page = pytest.mark.parametrize("page", PAGES)
 
-BLOCK = re.compile(r"(?:^<!-- not run: (?P<reason>[^>]+) -->\n)?"
-                   r"^(?P<indent> *)```(?P<kind>\w+)(?: title=\"(?P<title>[^\"]+)\")?\n(?P<text>.*?)^(?P=indent)```$",
-                   re.MULTILINE | re.DOTALL)
 COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#{1,6} +(.+?)(?: *\{ *#([\w-]+) *\})? *#*$", re.MULTILINE)
@@ -70,7 +68,7 @@ def broken_links(text, place):
 
 def shell_lines(text):
     """The single commands of a page's shell blocks."""
-    lines = "\n".join(block["text"] for block in BLOCK.finditer(text) if block["kind"] in ("sh", "bash", "console"))
+    lines = "\n".join(block["text"] for block in BLOCK.finditer(text) if block["kind"] in SHELL)
     lines = lines.replace("\\\n", " ")
     return [part.strip() for line in lines.splitlines() for part in re.split(r"&&|\|", re.sub(r"\s#.*", "", line))]
 
@@ -141,46 +139,6 @@ def unknown_names(text):
         elif span.startswith("trigmech "):
             found += unknown_in_span(span)
     return found
-
-
-def run(block, page, names):
-    # Compiled with the page's lines, so that an error names the line of the page.
-    before = text_of(page)[: block.start("text")].count("\n")
-    exec(compile("\n" * before + block["text"], str(page), "exec"), names)
-
-
-@each_page
-def test_python_blocks_run_in_one_namespace(page, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    names = {"__name__": "a_page"}
-    # Classes of a page need a module in which their annotations are looked up.
-    monkeypatch.setitem(sys.modules, "a_page", importlib.util.module_from_spec(
-        importlib.util.spec_from_loader("a_page", loader=None)))
-    for block in BLOCK.finditer(text_of(PAGES[page])):
-        if block["kind"] == "python" and not block["reason"]:
-            run(block, PAGES[page], names)
-
-
-def test_the_five_minutes_run_from_the_table_to_the_release(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    page = PAGES["start.md"]
-    ran = []
-    for block in BLOCK.finditer(text_of(page)):
-        if block["kind"] == "python":
-            run(block, page, {})
-        elif block["title"]:
-            Path(block["title"]).write_text(block["text"], encoding="utf-8")
-        for arguments in trigmech_commands(block[0]):
-            monkeypatch.setattr(sys, "argv", ["trigmech", *arguments])
-            with pytest.raises(SystemExit) as ended:
-                cli.main()
-            out = capsys.readouterr()
-            assert ended.value.code in (0, None), (arguments, out.err)
-            ran.append(arguments[0])
-    assert {"schema", "ledger", "release", "report", "sample", "evaluate"} <= set(ran)
-    assert tm.load("clinic.tm").ledger.simulated is False
-    assert len(Path("synth.csv").read_text(encoding="utf-8").splitlines()) == 10_001
-    assert Path("clinic.html").stat().st_size > 10_000
 
 
 @each_page
@@ -262,17 +220,6 @@ def test_planted_command_lines_do_not_parse(fault):
     (arguments,) = trigmech_commands(f"```sh\n{fault}\n```\n")
     with pytest.raises((KeyError, typer.BadParameter.__base__)):
         parse(arguments)
-
-
-def test_planted_faults_in_blocks_are_found(tmp_path):
-    page = tmp_path / "page.md"
-    page.write_text("# A page\n\n```python\nx = 1\n```\n\n```python\nassert x == 2\n```\n", encoding="utf-8")
-    names = {}
-    first, second = BLOCK.finditer(text_of(page))
-    run(first, page, names)
-    with pytest.raises(AssertionError) as error:
-        run(second, page, names)
-    assert error.traceback[-1].lineno + 1 == 8
 
 
 @pytest.mark.skipif(any(importlib.util.find_spec(name) is None for name in ("mkdocs", "material", "mkdocstrings",

@@ -1,0 +1,98 @@
+"""Every block of README and docs runs, in its order, in an environment that has only what its page installs."""
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import page_runner
+import plain_environment
+import pytest
+
+import trigmech as tm
+
+TOP = Path(__file__).parent.parent
+PAGES = {page.name: page for page in [TOP / "README.md", *sorted((TOP / "docs").glob("*.md"))]}
+WITH_BLOCKS = [name for name, page in PAGES.items()
+               if any(not block["reason"] for block in page_runner.BLOCK.finditer(page.read_text(encoding="utf-8")))]
+
+
+@pytest.fixture(scope="session")
+def environment(tmp_path_factory):
+    """What `pip install .` brings, and nothing else."""
+    folder = tmp_path_factory.mktemp("plain") / "environment"
+    plain_environment.make(folder, ["trigmech"])
+    return folder
+
+
+def run(page, environment, folder):
+    """Run a page in a folder where `.venv` is the environment and `data.csv` the reader's own table."""
+    (folder / ".venv").symlink_to(environment)
+    reader = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(TOP), "MPLBACKEND": "Agg", "HOME": str(folder),
+              "LC_ALL": "C.UTF-8",
+              **{name: value for name, value in os.environ.items() if name.startswith(("NUMBA_", "TRIGMECH_NUM"))}}
+    done = subprocess.run([environment / "bin" / "python", TOP / "tests" / "page_runner.py", page], cwd=folder,
+                          env=reader, capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.fixture(scope="session")
+def own_table(tmp_path_factory):
+    """The table that the five-minute page makes for readers who have none."""
+    folder = tmp_path_factory.mktemp("own")
+    text = PAGES["start.md"].read_text(encoding="utf-8")
+    (block,) = [block for block in page_runner.BLOCK.finditer(text) if block["kind"] == "python"]
+    subprocess.run(["python3", "-c", block["text"]], cwd=folder, check=True)
+    return folder / "data.csv"
+
+
+@pytest.mark.parametrize("name", WITH_BLOCKS)
+def test_the_blocks_of_a_page_run_where_only_the_page_s_install_was_made(name, environment, own_table, tmp_path):
+    if name != "start.md":
+        shutil.copy(own_table, tmp_path)
+    status, out, err = run(PAGES[name], environment, tmp_path)
+    assert status == 0, err
+    if name == "README.md":
+        (proved,) = re.findall(r"proved: \((\S+), 1e-06\)", out.split("region")[-1])[-1:]
+        assert 0.99 < float(proved) <= 1.0
+        assert tm.load(tmp_path / "release.tm").schema.names == ("age", "income")
+    if name in ("README.md", "start.md"):
+        assert tm.load(tmp_path / "clinic.tm").ledger.simulated is False
+        assert len((tmp_path / "synth.csv").read_text(encoding="utf-8").splitlines()) == 10_001
+        assert (tmp_path / "clinic.html").stat().st_size > 10_000
+
+
+def test_every_command_of_the_package_is_on_a_page_that_runs():
+    text = "".join(PAGES[name].read_text(encoding="utf-8") for name in ("README.md", "start.md"))
+    for command in ("schema init", "schema check", "ledger create", "ledger show", "ledger verify", "release", "report",
+                    "sample", "evaluate", "demo", "info"):
+        assert f"trigmech {command}" in text
+
+
+@pytest.mark.parametrize(("fault", "said"), [
+    ("```python\nimport pandas\n```\n", "No module named 'pandas'"),
+    ("```sh\npython3 -m venv .venv && .venv/bin/pip install .\n```\n```sh\ntrigmech info\n```\n", "not found"),
+    ("```sh\ntrigmech ledger show absent.json\n```\n", "absent.json"),
+    ("```sh\nfalse | cat\n```\n", "non-zero exit status"),
+    ("```python\nx = 1\n```\n\n```python\nassert x == 2\n```\n", "page.md\", line 6"),
+    ("```python\nimport warnings\nwarnings.warn('old')\n```\n", "UserWarning"),
+])
+def test_planted_faults_of_pages_are_found(fault, said, environment, tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(fault, encoding="utf-8")
+    status, _, err = run(page, environment, tmp_path)
+    assert status != 0
+    assert said in err
+
+
+def test_the_tables_of_the_readme_fit_a_screen_of_80_columns():
+    lines = PAGES["README.md"].read_text(encoding="utf-8").splitlines()
+    assert [line for line in lines if line.startswith("|") and len(line) > 80] == []
+
+
+def test_the_folders_and_modules_that_the_readme_names_exist():
+    named = re.findall(r"`((?:trigmech|experiments|paper_figures|benchmarks|tests)/[\w./]*)`",
+                       PAGES["README.md"].read_text(encoding="utf-8"))
+    assert len(named) >= 6
+    assert [name for name in named if not (TOP / name).exists()] == []
