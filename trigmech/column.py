@@ -361,9 +361,10 @@ def _plain_number(value: Any) -> Any:
 def plain_category(value: Any) -> Any:
     """Return a value as Python's own string, boolean, integer or float, or as it is if it is none of these."""
     if isinstance(value, str):
-        return str(value)
+        return str.__str__(value)  # what it holds, also if its class writes itself otherwise
     if isinstance(value, bool | np.bool_):
         return bool(value)
-    if isinstance(value, Integral):
-        return int(value)
-    return float(value) + 0.0 if isinstance(value, Real) else value
+    # A span of time is no number, though NumPy counts it among the integers.
+    if not isinstance(value, Real) or isinstance(value, np.timedelta64):
+        return value
+    return int(value) if isinstance(value, Integral) else float(value) + 0.0

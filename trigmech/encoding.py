@@ -12,7 +12,6 @@ sensitivities of the moments rest on, and :meth:`trigmech.layout.Layout.check` v
 import math
 from contextlib import suppress
 from decimal import Decimal
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,6 @@ from numpy.typing import NDArray
 
 from trigmech.column import Category, Column, plain_category, text_of
 from trigmech.tables import Columns, Matrix
-from trigmech.values import is_missing
 
 # The codes of a value that is missing, and of one that is no category.
 ABSENT, UNKNOWN = -2, -1
@@ -209,9 +207,7 @@ def _of_categories(column: Column) -> NDArray:
 def _codes(column: Column, table: Columns, j: int) -> NDArray[np.int64]:
     """Return the number of each value's category, ABSENT or UNKNOWN."""
     places = _places(column)
-    values, codes = table.distinct(j)
-    found = [ABSENT if is_missing(value) else _place(column, places, value) for value in values]
-    return np.array([*found, ABSENT], dtype=np.int64)[codes]
+    return table.of_each(j, lambda value: _place(column, places, value), ABSENT)
 
 
 def _places(column: Column) -> dict[Category, int]:
@@ -222,25 +218,28 @@ def _places(column: Column) -> dict[Category, int]:
 
 
 def _place(column: Column, places: dict[Category, int], value: Any) -> int:
-    """Return the number of the category that a value of a table is, or else that of ``other``, or UNKNOWN.
+    """Return the number of the category that a value of a table is, or else that of ``other``, or UNKNOWN."""
+    found: int | None = None
+    with suppress(OverflowError, ValueError):  # of numbers that no float holds, or that are too long to be written
+        found = _found(column, places, float(value) if isinstance(value, Decimal) else plain_category(value))
+    if found is None:
+        return UNKNOWN if column.other is None else places[column.other]
+    return found
+
+
+def _found(column: Column, places: dict[Category, int], value: Any) -> int | None:
+    """Return the number of the category that a plain value is, if there is one.
 
     Where categories are text, numbers are looked up as they are written (1.0 as 1); where they are numbers or
     booleans, text is looked up as what it says.
     """
-    value = float(value) if isinstance(value, Decimal) else plain_category(value)
-    found: int | None = None
+    if not isinstance(value, str | bool | int | float):
+        return None
     if column.is_text and not isinstance(value, str):
         if isinstance(value, bool):
-            found = places.get(str(value), places.get(str(value).lower()))
-        elif isinstance(value, Real):
-            found = places.get(text_of(value))
-    elif not column.is_text and isinstance(value, str):
+            return places.get(str(value), places.get(str(value).lower()))
+        return places.get(text_of(value))
+    if not column.is_text and isinstance(value, str):
         found = places.get(value.lower())
-        if found is None and "_" not in value:
-            with suppress(ValueError):
-                found = places.get(float(value))
-    else:
-        found = places.get(value)
-    if found is None:
-        return UNKNOWN if column.other is None else places[column.other]
-    return found
+        return places.get(float(value)) if found is None and "_" not in value else found
+    return places.get(value)

@@ -1,8 +1,12 @@
-"""Tables as they come: any dataframe that narwhals knows, or a plain array, to plain columns and back."""
+"""Tables as they come: any dataframe that narwhals knows, or a plain array, to plain columns and back.
+
+What a cell means follows from the cell and the type of its column alone, which is public. Libraries look at other cells
+where a column's type is "object", so its cells are read here one by one; nothing is inferred from them.
+"""
 
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import narwhals as nw
@@ -20,6 +24,9 @@ from trigmech.values import (
 )
 
 Matrix = NDArray[np.float64]
+
+ACCEPTED = ("a dataframe, also a lazy one, of pandas, polars, pyarrow or another library that narwhals knows; a record "
+            "batch, stream, dataset or scanner of Arrow; or an array of shape (n, d)")
 
 
 def numbers(name: str, values: Any, *shape: int | str) -> NDArray:
@@ -76,6 +83,7 @@ def to_matrix(table: Any, names: tuple[str, ...]) -> Matrix:
         If a column is absent or not numeric, or the array has another width, has no rows, or is not
         two-dimensional.
     """
+    table = collected(table)
     if isinstance(_frame(table), nw.DataFrame):
         columns = Columns(table, names)
         matrix = np.empty((columns.n, len(names)))
@@ -106,14 +114,18 @@ class Columns:
 
     def __init__(self, table: Any, names: tuple[str, ...]) -> None:
         self._names = names
+        table = collected(table)
         frame = _frame(table)
         self._frame: nw.DataFrame | None = frame if isinstance(frame, nw.DataFrame) else None
         if self._frame is not None:
             # Once: each look at it makes it anew, for all columns.
-            self._schema = dict(self._frame.schema)
-            absent = [name for name in names if name not in self._schema]
+            schema = dict(self._frame.schema)
+            absent = [name for name in names if name not in schema]
             if absent:
                 raise InputError(f"the table lacks the column(s) {', '.join(map(repr, absent))} that the schema names")
+            # What narwhals says of objects is a guess from the first cells.
+            self._schema = {name: nw.Object() if _native_type(self._frame[name]) == "object" else schema[name]
+                            for name in names}
             self.n = len(self._frame)
         else:
             self._array = _plain_array(table, len(names))
@@ -123,52 +135,59 @@ class Columns:
     def __repr__(self) -> str:
         return f"Columns(n={self.n}, d={len(self._names)}, values hidden)"
 
+    def _reading(self, j: int) -> AbstractContextManager[None]:
+        # The name alone: a categorical type's description lists its categories.
+        kind = "object" if self._frame is None else type(self._schema[self._names[j]]).__name__
+        return _no_quotes(f"column {self._names[j]!r} cannot be read; its type is {kind}")
+
     def numbers(self, j: int) -> Matrix:
         """Return column j as floats (n,), NaN where missing, or raise an InputError if it is not numeric."""
         name = self._names[j]
-        if self._frame is None:
-            values = self._array[:, j]
-            kind = values.dtype.kind
-            if kind in "biuf":
-                return values.astype(np.float64)
-            with _no_quotes(name, None):
-                found = numbers_of_objects(values) if kind == "O" else None
-            if found is None:
-                raise InputError(f"column {name!r} must be numeric; its type is {values.dtype.name}")
-            return found
-        dtype = self._schema[name]
         found = None
-        with _no_quotes(name, dtype):
-            if dtype.is_decimal():
-                found = self._frame[name].cast(nw.Float64).to_numpy()
-            elif dtype.is_numeric() or dtype == nw.Boolean:
-                found = _to_floats(self._frame[name])
-            elif dtype == nw.Object:
-                found = numbers_of_objects(self._frame[name].to_numpy())
+        with self._reading(j):
+            if self._frame is None:
+                values = self._array[:, j]
+                kind = values.dtype.name
+                if values.dtype.kind in "biuf":
+                    found = values.astype(np.float64)
+                elif values.dtype.kind == "O":
+                    found = numbers_of_objects(values)
+            else:
+                series, dtype = self._frame[name], self._schema[name]
+                kind = type(dtype).__name__
+                if dtype == nw.Object:
+                    found = numbers_of_objects(series.to_numpy())
+                elif _native_type(series).startswith("null"):
+                    found = np.full(self.n, np.nan)
+                elif dtype.is_numeric() or dtype == nw.Boolean:
+                    found = _to_floats(series)
         if found is None:
-            # The name alone: a categorical type's description lists its categories.
-            raise InputError(f"column {name!r} must be numeric; its type is {type(dtype).__name__}")
-        return found.astype(np.float64, copy=False)
+            raise InputError(f"column {name!r} must be numeric; its type is {kind}")
+        return found
 
     def distinct(self, j: int) -> tuple[list[Any], NDArray[np.int64]]:
         """Return different values of column j, and for each row which of them it has, or -1 where missing.
 
         A value among the different ones may be missing as well (:func:`trigmech.values.is_missing`), or occur twice.
         """
-        name = self._names[j]
-        if self._frame is None:
-            with _no_quotes(name, None):
+        with self._reading(j):
+            if self._frame is None:
                 return distinct_objects(self._array[:, j])
-        dtype = self._schema[name]
-        with _no_quotes(name, dtype):
-            series = self._frame[name]
-            if dtype == nw.Object:
+            series, dtype = self._frame[self._names[j]], self._schema[self._names[j]]
+            if _native_type(series) == "category":
+                held = series.to_native().cat
+                return held.categories.tolist(), held.codes.to_numpy().astype(np.int64)
+            # Types of pandas that narwhals does not know are types that Arrow may not know.
+            if dtype == nw.Object or (dtype == nw.Unknown and series.implementation.is_pandas_like()):
                 return distinct_objects(series.to_numpy())
-            native = series.to_native()
-            if hasattr(native, "factorize"):  # pandas and what is like it
-                codes, values = native.factorize()
-                return values.tolist(), np.asarray(codes, dtype=np.int64)
             return distinct_arrow(series.to_arrow())
+
+    def of_each(self, j: int, read: Callable[[Any], Any], missing: Any) -> NDArray:
+        """Return what a function makes of each row's value in column j (n,), and ``missing`` where there is none."""
+        values, codes = self.distinct(j)
+        with self._reading(j):
+            found = [missing if is_missing(value) else read(value) for value in values]
+        return np.array([*found, missing])[codes]
 
     def times(self, j: int) -> Matrix:
         """Return the times of column j as whole seconds (n,) since 1970 in UTC, NaN where missing.
@@ -179,20 +198,21 @@ class Columns:
         if self._frame is None and self._array.dtype.kind == "M":
             return seconds_of_array(self._array[:, j])
         if self._frame is not None:
-            dtype = self._schema[name]
-            with _no_quotes(name, dtype):
-                series = self._frame[name]
-                if dtype == nw.Unknown and str(getattr(series.to_native(), "type", "")).startswith("date64"):
-                    series = series.cast(nw.Date)
-                    dtype = nw.Date()
+            with self._reading(j):
+                series, dtype = self._frame[name], self._schema[name]
+                if _native_type(series).startswith("date64"):
+                    series, dtype = series.cast(nw.Date), nw.Date()
                 if dtype in (nw.Datetime, nw.Date):
                     milliseconds = series.dt.timestamp("ms").cast(nw.Float64).to_numpy()
                     return np.floor(milliseconds.astype(np.float64, copy=False) / 1000.0)
-        values, codes = self.distinct(j)
-        seconds = [math.nan if is_missing(value) else seconds_of(value) for value in values]
-        if None in seconds:
-            raise InputError(f"column {name!r} must hold dates or times, or text in ISO form such as 2020-12-31")
-        return np.array([*seconds, math.nan], dtype=np.float64)[codes]
+
+        def seconds(value: Any) -> float:
+            found = seconds_of(value)
+            if found is None:
+                raise InputError(f"column {name!r} must hold dates or times, or text in ISO form such as 2020-12-31")
+            return found
+
+        return self.of_each(j, seconds, math.nan)
 
 
 def library_of(table: Any) -> str | None:
@@ -290,15 +310,57 @@ def _check_rows(n: int) -> None:
         raise InputError("the table must have at least one row; it has none")
 
 
+def collected(table: Any) -> Any:
+    """Return a table that can be read again and again: what is lazy, or a stream of Arrow, is read into memory.
+
+    Parameters
+    ----------
+    table : any type of table that :meth:`trigmech.Schema.to_cube` takes, private
+
+    Returns
+    -------
+    dataframe or array_like
+        Of polars for its lazy frames; for others mostly of pyarrow. A dataframe or an array as it is.
+
+    Raises
+    ------
+    InputError
+        If it is none of these, or cannot be read.
+    """
+    frame = _frame(table)
+    if isinstance(frame, nw.DataFrame | np.ndarray):
+        return table
+    # A single column is a stream of Arrow as well, but none of tables.
+    with _no_quotes(f"the table cannot be read from its {type(table).__name__}; it must be {ACCEPTED}"):
+        if isinstance(frame, nw.LazyFrame):
+            return frame.collect().to_native()
+        if hasattr(table, "to_table"):  # datasets and scanners
+            return table.to_table()
+        if hasattr(table, "__arrow_c_stream__") or hasattr(table, "__arrow_c_array__"):
+            import pyarrow
+
+            return pyarrow.table(table)
+    if isinstance(table, Mapping | set | frozenset):
+        raise InputError(f"the table must be {ACCEPTED}; it is a {type(table).__name__}")
+    return table
+
+
 def _frame(table: Any) -> Any:
-    """Return the table as a narwhals dataframe, or as it is if it is none."""
+    """Return the table as a dataframe of narwhals, maybe a lazy one, or as it is if it is none."""
     try:
-        frame = nw.from_native(table, eager_only=True, pass_through=True)
+        frame = nw.from_native(table, pass_through=True)
         if isinstance(frame, nw.DataFrame):
             len(frame.schema)
         return frame
     except nw.exceptions.DuplicateError:
         raise InputError("the table's column names must be distinct") from None
+
+
+def _native_type(series: nw.Series) -> str:
+    """Return the name of a column's type in its own library."""
+    native = series.to_native()
+    # Not the other way round: a row of pandas may have the label "type".
+    return str(native.dtype if hasattr(native, "dtype") else native.type).lower()
 
 
 def _plain_array(table: Any, d: int) -> NDArray:
@@ -320,15 +382,14 @@ def _plain_array(table: Any, d: int) -> NDArray:
 
 
 @contextmanager
-def _no_quotes(name: str, dtype: Any) -> Iterator[None]:
-    """Turn any error of a library, which could quote an entry, into one that names the column and its type alone."""
+def _no_quotes(rule: str) -> Iterator[None]:
+    """Turn any error of a library, which could quote an entry, into one that states a rule alone."""
     try:
         yield
     except (InputError, MemoryError, KeyboardInterrupt, SystemExit, GeneratorExit):
         raise
     except BaseException:  # A panic of polars is not an Exception.
-        kind = "object" if dtype is None else type(dtype).__name__
-        raise InputError(f"column {name!r} cannot be read; its type is {kind}") from None
+        raise InputError(rule) from None
 
 
 def _to_floats(series: nw.Series) -> NDArray:

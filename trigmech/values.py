@@ -10,12 +10,16 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+# Python's own types, of which equal values mean the same wherever they stand. Of all others equality says little: times
+# that differ in `fold` are equal within a zone and hours apart, and a class may call anything equal.
+PLAIN = frozenset({str, int, float, bool})
+
 
 def is_missing(value: Any) -> bool:
     """Return whether a value of a table is a missing one: None, NaN, NaT or a library's own sign."""
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return True
-    if isinstance(value, np.datetime64):
+    if isinstance(value, np.datetime64 | np.timedelta64):
         return bool(np.isnat(value))
     if isinstance(value, Decimal):
         return value.is_nan()  # a signaling one cannot be compared
@@ -28,7 +32,7 @@ def numbers_of_objects(values: Iterable[Any]) -> NDArray[np.float64] | None:
     for value in values:
         if is_missing(value):
             found.append(math.nan)
-        elif isinstance(value, Real | Decimal | np.bool_):
+        elif isinstance(value, Real | Decimal | np.bool_) and not isinstance(value, np.timedelta64):
             try:
                 found.append(float(value))
             except OverflowError:
@@ -45,21 +49,20 @@ def seconds_of_array(values: NDArray) -> NDArray[np.float64]:
 
 
 def distinct_objects(values: NDArray) -> tuple[list[Any], NDArray[np.int64]]:
-    """Return the different entries of an array, and for each entry which it is, or -1 where missing.
+    """Return different entries of an array, and for each entry which it is, or -1 where missing.
 
-    Raises
-    ------
-    TypeError
-        If an entry cannot be compared by its hash.
+    Entries share a place only if they are of one of Python's plain types and equal, so that what an entry counts as
+    never depends on the entries before it. All others have places of their own.
     """
     if values.dtype.kind in "biufU":
         found, codes = np.unique(values, return_inverse=True)
         return found.tolist(), codes.astype(np.int64, copy=False)
-    places: dict[Any, int] = {}
+    places: dict[tuple[type, Any], int] = {}
     # Python takes True and 1 for the same key; their types are not.
-    codes = np.array([-1 if is_missing(value) else places.setdefault((type(value), value), len(places))
-                      for value in values], dtype=np.int64)
-    return [value for _, value in places], codes
+    keys = ((type(value), value) if type(value) in PLAIN else (object, i) for i, value in enumerate(values))
+    codes = np.array([-1 if is_missing(value) else places.setdefault(key, len(places))
+                      for value, key in zip(values, keys, strict=True)], dtype=np.int64)
+    return [values[key] if kind is object else key for kind, key in places], codes
 
 
 def distinct_arrow(values: Any) -> tuple[list[Any], NDArray[np.int64]]:
