@@ -133,6 +133,60 @@ def test_many_categories_take_time_by_their_number_and_no_longer():
     assert made.fit.misfit < 1.0
 
 
+TYPED = {
+    "pandas": lambda: frame().astype({"sex": "category", "grade": "category"}),
+    "polars": lambda: pl.from_pandas(frame()).with_columns(pl.col("sex").cast(pl.Categorical)),
+    "polars enumeration": lambda: pl.from_pandas(frame()).with_columns(pl.col("sex").cast(pl.Enum(["m", "f"]))),
+    "pyarrow": lambda: pa.table({name: column.dictionary_encode() if name in ("sex", "grade") else column
+                                 for name, column in zip(frame(), pa.Table.from_pandas(frame()).columns, strict=True)}),
+}
+
+
+def types_of(table):
+    return {"sex": table["sex"].type, "grade": table["grade"].type} if isinstance(table, pa.Table) else {
+        "sex": table["sex"].dtype, "grade": table["grade"].dtype}
+
+
+@pytest.mark.parametrize("library", TYPED)
+def test_columns_of_categories_come_back_in_such_a_type_with_the_categories_of_the_schema(library, tmp_path):
+    table = TYPED[library]()
+    made = simulate(table)
+    made.save(tmp_path / "release.tm")
+    for release in (made, tm.load(tmp_path / "release.tm")):
+        found = types_of(release.sample(50, np.random.default_rng(1)))
+        assert found == {
+            "pandas": {"sex": pd.CategoricalDtype(["f", "m", "other"]),
+                       "grade": pd.CategoricalDtype([1, 2, 3], ordered=True)},
+            "pyarrow": {"sex": pa.dictionary(pa.int32(), pa.string()),
+                        "grade": pa.dictionary(pa.int32(), pa.int64(), ordered=True)},
+        }.get(library, {"sex": pl.Categorical, "grade": pl.Int64})
+    assert "category" not in map(str, simulate(frame()).sample(50).dtypes)
+    assert made.categorical == (("sex", "grade") if library in ("pandas", "pyarrow") else ("sex",))
+
+
+def test_of_a_type_of_categories_nothing_but_that_it_was_one_is_kept():
+    tables = [frame().assign(sex=pd.Categorical(frame()["sex"], categories=categories, ordered=ordered))
+              for categories, ordered in ((["f", "m"], False), (["never", "m", "secret", "f"], True))]
+    first, second = (simulate(table) for table in tables)
+    pd.testing.assert_frame_equal(*(made.sample(50, np.random.default_rng(1)) for made in (first, second)))
+    assert first.categorical == second.categorical == ("sex",)
+
+
+def test_categories_that_are_the_same_as_floats_come_back_as_numbers():
+    schema = tm.Schema([tm.Column("c", kind="categorical", categories=(2**64, 2**64 + 1))])
+    made = simulate(pd.DataFrame({"c": pd.Categorical([2**64, 2**64 + 1] * 50)}), schema)
+    assert made.sample(5)["c"].dtype == np.float64
+
+
+def test_a_stream_is_read_once_whatever_is_asked_for():
+    made = simulate(pa.Table.from_pandas(numbers(2_000)).to_reader(), NUMBERS)
+    assert fingerprint(made) == fingerprint(simulate(numbers(2_000), NUMBERS))
+    assert isinstance(made.sample(5), pa.Table)
+    lazy = simulate(pl.from_pandas(frame()).lazy())
+    assert fingerprint(lazy) == fingerprint(simulate(frame()))
+    assert isinstance(lazy.sample(5), pl.DataFrame)
+
+
 # Private bounds
 
 
@@ -284,6 +338,19 @@ def test_a_file_that_changes_after_it_was_counted_is_refused_before_anything_is_
     with pytest.raises(InputError, match="changed"):
         tm.synthesize(table, schema, BUDGET, FAST, ledger=book)
     assert book.entries == ()
+
+
+@pytest.mark.parametrize("open_it", [str, lambda path: path, TableFile], ids=["text", "path", "file"])
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_a_release_of_a_file_samples_a_table_with_its_names_and_types(suffix, open_it, tmp_path):
+    path = tmp_path / f"table{suffix}"
+    write_table(path, SCHEMA.decode(SCHEMA.to_cube(frame())))
+    made = simulate(open_it(path))
+    made.save(tmp_path / "release.tm")
+    for release in (made, tm.load(tmp_path / "release.tm")):
+        sample = release.sample(5)
+        assert sample.schema == like_written(frame()).schema
+        simulate(sample)
 
 
 def test_progress_names_steps_and_public_numbers_alone(tmp_path, monkeypatch):

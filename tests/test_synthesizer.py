@@ -1,5 +1,6 @@
 """The estimator keeps to scikit-learn's conventions, and to this package's where the two differ."""
 
+import math
 import pickle
 
 import numpy as np
@@ -18,6 +19,7 @@ from sklearn.utils.estimator_checks import check_n_features_in, estimator_checks
 
 import trigmech as tm
 from trigmech.errors import BudgetError, InputError
+from trigmech.tables import without_names
 
 SMALL = tm.MomentMechanism(points=64, iterations=2)
 MODEL = tm.Synthesizer(schema="cube", delta=1e-3, mechanism=SMALL, random_state=0)
@@ -240,3 +242,12 @@ def test_what_is_kept_of_a_fit_holds_no_entry_of_the_table():
     assert not any(value.tobytes() in kept for value in X.ravel())
     again = pickle.loads(kept)
     assert again.sample(4).shape == (4, 3)
+
+
+def test_cells_of_a_dataframe_whose_names_are_no_text_are_kept_as_they_are():
+    # pandas makes the least integer of what is missing from categories, where it chooses the array's type itself.
+    table = pd.DataFrame({0: pd.Categorical([1, None] * 50), 1: np.arange(100)})
+    array = without_names(table)
+    assert array[0, 0] == 1
+    assert math.isnan(array[1, 0])
+    assert without_names(pd.DataFrame(np.zeros((2, 2)))).dtype == np.float64

@@ -7,6 +7,7 @@ import oracles
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.dataset
 import pytest
 
 from trigmech import tables
@@ -217,3 +218,68 @@ def test_what_cannot_be_read_is_named_by_column_and_type_alone(frame):
             read()
         assert oracles.SECRET_DIGITS not in oracles.whole_message(caught.value)
     assert oracles.SECRET_DIGITS not in repr(columns)
+
+
+# Tables that are not in memory yet
+
+ROWS = {"b": [0.25, 7.0], "a": [1, 2]}
+
+
+class Stream:
+    """A stream of Arrow that can be read once."""
+
+    def __init__(self):
+        self.reader, self.reads = pa.table(ROWS).to_reader(), 0
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        self.reads += 1
+        assert self.reads == 1
+        return self.reader.__arrow_c_stream__(requested_schema)
+
+
+def in_duckdb():
+    return pytest.importorskip("duckdb").from_arrow(pa.table(ROWS))
+
+
+UNREAD = {
+    "polars lazy frame": lambda: pl.LazyFrame(ROWS), "reader": lambda: pa.table(ROWS).to_reader(), "stream": Stream,
+    "record batch": lambda: pa.record_batch(ROWS), "dataset": lambda: pyarrow.dataset.dataset(pa.table(ROWS)),
+    "scanner": lambda: pyarrow.dataset.dataset(pa.table(ROWS)).scanner(), "DuckDB": in_duckdb,
+}
+
+
+@pytest.mark.parametrize("table", UNREAD)
+def test_what_is_lazy_or_a_stream_is_read_as_a_dataframe(table):
+    np.testing.assert_array_equal(tables.to_matrix(UNREAD[table](), ("a", "b")), [[1, 0.25], [2, 7]])
+    collected = tables.collected(UNREAD[table]())
+    assert isinstance(collected, pl.DataFrame if table.startswith("polars") else pa.Table)
+    assert tables.collected(collected) is collected
+
+
+@pytest.mark.parametrize("table", [
+    ROWS, {7.7131}, pd.Series([7.7131]), pl.Series([7.7131]), pa.chunked_array([[7.7131]]),
+    pl.LazyFrame({"a": ["7.7131"]}).with_columns(pl.col("a").cast(pl.Int64)),
+], ids=["dict", "set", "series", "polars series", "chunked array", "lazy frame that fails"])
+def test_what_is_no_table_is_refused_with_a_list_of_what_is(table):
+    assert "scanner of Arrow; or an array of shape (n, d)" in refused(table)
+
+
+# Types of categories
+
+CATEGORIES = {"text": ["x", "y", "z"], "integers": [1, 2, 3], "booleans": [True, False], "floats": [0.5, 1.0]}
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+@pytest.mark.parametrize("kind", CATEGORIES)
+def test_columns_of_categories_have_all_of_them_in_order_and_keep_what_is_missing(kind, ordered):
+    values = np.array(CATEGORIES[kind], dtype=object if kind == "text" else None)
+    column, held = np.ma.MaskedArray(values[[1, 0, 1]], [0, 0, 1]), {"c": tables.Categories(values, ordered)}
+    given = [CATEGORIES[kind][1], CATEGORIES[kind][0], None]
+    frame = tables.like("pandas", ("c",), [column], held)["c"]
+    assert frame.dtype == pd.CategoricalDtype(CATEGORIES[kind], ordered=ordered)
+    assert [None if value != value else value for value in frame] == given
+    arrow = tables.like("pyarrow", ("c",), [column], held)["c"]
+    assert arrow.chunk(0).dictionary.to_pylist() == CATEGORIES[kind]
+    assert (arrow.type.ordered, arrow.to_pylist()) == (ordered, given)
+    assert tables.like("polars", ("c",), [column], held)["c"].to_list() == given
+    assert (tables.like("polars", ("c",), [column], held)["c"].dtype == pl.Categorical) == (kind == "text")

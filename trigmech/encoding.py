@@ -124,7 +124,7 @@ def decode(column: Column, points: Matrix) -> Values:
         index = points.argmax(axis=1)
         size = len(column.categories or ())
         # A missing value holds some category under its mask.
-        values = _of_categories(column)[np.where(index < size, index, 0)]
+        values = categories_of(column)[np.where(index < size, index, 0)]
         return np.ma.MaskedArray(values, index == size) if column.missing == "keep" else values
     lower, upper = column.bounds
     number = points[:, 0]
@@ -145,7 +145,7 @@ def decode(column: Column, points: Matrix) -> Values:
     if column.unit:
         values = plain.astype(np.int64).astype(f"datetime64[{column.unit}]")
     elif column.categories is not None:
-        values = _of_categories(column)[plain.astype(np.int64)]
+        values = categories_of(column)[plain.astype(np.int64)]
     else:
         values = plain.astype(np.int64) if column.kind != "continuous" and column.fits_int64 else plain
     return np.ma.MaskedArray(values, chosen == len(column.special)) if column.missing == "keep" else values
@@ -189,8 +189,8 @@ def _transformed_bounds(column: Column) -> tuple[float, float]:
     return float(lower), float(upper)
 
 
-def _of_categories(column: Column) -> NDArray:
-    """Return the categories as an array of the type that they come back in."""
+def categories_of(column: Column) -> NDArray:
+    """Return a column's categories as an array of the type that they come back in."""
     categories = column.categories or ()
     types = {type(category) for category in categories}
     if types == {bool}:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from trigmech.errors import InputError
 from trigmech.outputs import replacing
-from trigmech.tables import to_arrow
+from trigmech.typed_columns import to_arrow
 
 MISSING = ("", "NA", "NaN", "null", "?")
 COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}

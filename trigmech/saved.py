@@ -49,6 +49,7 @@ class Saved:
     fit : Fit or Reconstruction
     rows : int
     library : str, optional
+    categorical : tuple of str
     versions : dict of str to str
         Of trigmech, numpy, opendp and python at the time of writing.
     """
@@ -60,18 +61,20 @@ class Saved:
     fit: Fit | Reconstruction
     rows: int
     library: str | None
+    categorical: tuple[str, ...]
     versions: dict[str, str]
 
 
 def write(path: str | os.PathLike[str], *, distribution: Distribution, ledger: Ledger, schema: Schema,
-          release: Release | MomentRelease, fit: Fit | Reconstruction, rows: int, library: str | None) -> None:
+          release: Release | MomentRelease, fit: Fit | Reconstruction, rows: int, library: str | None,
+          categorical: tuple[str, ...] = ()) -> None:
     """Save the parts of a release in the format of :mod:`trigmech.archive`, whole or not at all.
 
     Parameters
     ----------
     path : path, public
         An older file of this name is replaced.
-    distribution, ledger, schema, release, fit, rows, library
+    distribution, ledger, schema, release, fit, rows, library, categorical
         See :class:`Saved`; all public. A release by the thesis's mechanisms comes with a Fit, a MomentRelease with
         a Reconstruction.
 
@@ -90,6 +93,9 @@ def write(path: str | os.PathLike[str], *, distribution: Distribution, ledger: L
     arrays |= more | {"distribution.points": distribution.points, "distribution.weights": distribution.weights}
     content = {"privacy": PRIVACY[ledger.simulated], "versions": _versions(), "schema": schema.to_dict(),
                "ledger": ledger.to_dict(), "release": released, "fit": fitted, "rows": int(rows), "library": library}
+    if categorical:
+        # Only then: a version that does not know of them reads all other files.
+        content["categorical"] = list(categorical)
     # Whether a file can be read must be known before the only other copy of its parts is gone.
     _together(content, dict(arrays))
     archive.write(path, content, arrays)
@@ -128,8 +134,8 @@ def read(path: str | os.PathLike[str]) -> Saved:
 
 def _together(content: dict[str, Any], arrays: dict[str, NDArray]) -> Saved:
     """Make the parts of what a file holds; ``arrays`` is emptied."""
-    fields = _fields(content, "the manifest", "privacy", "versions", "schema", "ledger", "release", "fit", "rows",
-                     "library")
+    keys = ("privacy", "versions", "schema", "ledger", "release", "fit", "rows", "library")
+    fields = {"categorical": []} | _fields(content, "the manifest", *keys, *{"categorical"}.intersection(content))
     versions = _fields(fields["versions"], "versions", "trigmech", "numpy", "opendp", "python")
     schema = Schema.from_dict(fields["schema"])
     ledger = Ledger.from_dict(fields["ledger"])
@@ -137,6 +143,10 @@ def _together(content: dict[str, Any], arrays: dict[str, NDArray]) -> Saved:
         raise InputError(f"privacy must be {PRIVACY[ledger.simulated]!r}, as the ledger says")
     if fields["library"] is not None and fields["library"] not in LIBRARIES:
         raise InputError(f"library must be null or one of {', '.join(LIBRARIES)}")
+    categorical = fields["categorical"]
+    names = [column.name for column in schema.columns if column.categories is not None]
+    if not isinstance(categorical, list) or categorical != [name for name in names if name in categorical]:
+        raise InputError("categorical must be names of columns of categories, in the schema's order")
     if schema.private_bounds:
         raise InputError("the schema's bounds must be complete, as they are when a release is made")
     d = schema.layout.d
@@ -147,7 +157,7 @@ def _together(content: dict[str, Any], arrays: dict[str, NDArray]) -> Saved:
     if arrays:
         raise InputError(f"the array {min(arrays)!r} is no part of such a release")
     return Saved(distribution, ledger, schema, release, fit, _integer(fields, "rows", 1), fields["library"],
-                 {name: _text(versions, name) for name in versions})
+                 tuple(categorical), {name: _text(versions, name) for name in versions})
 
 
 def _versions() -> dict[str, str]:

@@ -14,6 +14,7 @@ from trigmech.accounting import filtered_epsilon, gaussian_mu
 from trigmech.bounds import rest_of, with_private_bounds
 from trigmech.budget import Budget, Charge
 from trigmech.distribution import Distribution
+from trigmech.encoding import categories_of
 from trigmech.error_bars import PredictedError, of_numbers, predicted_error
 from trigmech.errors import BudgetError, InputError
 from trigmech.fit import Fit
@@ -27,7 +28,8 @@ from trigmech.release import MomentRelease, Release
 from trigmech.rows import PrivateRows
 from trigmech.schema import Schema
 from trigmech.table_file import TableFile
-from trigmech.tables import library_of, like
+from trigmech.tables import categorical_names, collected, library_of, like
+from trigmech.typed_columns import Categories
 from trigmech.workload import Workload
 
 MAX_ROWS = 100_000_000
@@ -74,7 +76,11 @@ class Synthesis:
     rows : int
         Default size of a sample.
     library : str, optional
-        Name of the library of the dataframe that came in; None for an array. Nothing of the table itself is kept.
+        Name of the library of the dataframe that came in, "pyarrow" for a file; None for an array. Nothing of the table
+        itself is kept.
+    categorical : tuple of str
+        Names of the columns of categories that came in a type of categories: of pandas, of polars, or a dictionary of
+        Arrow. The types are all that is known of; which categories there are is taken from the schema.
     """
 
     distribution: Distribution
@@ -84,6 +90,7 @@ class Synthesis:
     fit: Fit | Reconstruction
     rows: int
     library: str | None
+    categorical: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         what = "SIMULATED, not private" if self.ledger.simulated else f"proved {self.ledger.guarantee}-DP"
@@ -154,7 +161,7 @@ class Synthesis:
         return self.schema.decode(self.distribution.sample(self.rows if size is None else size, rng))
 
     def sample(self, size: int | None = None, rng: np.random.Generator | None = None) -> Any:
-        """Return a synthetic table of the type that came in.
+        """Return a synthetic table of the type that came in: for a file, a pyarrow table; for an array, an array.
 
         Parameters
         ----------
@@ -166,13 +173,20 @@ class Synthesis:
         Returns
         -------
         dataframe or ndarray (size, d), in the columns' units
+            What was collected comes back as what it was collected to: polars's lazy frames as dataframes, streams of
+            Arrow and most others as pyarrow tables. Columns in ``categorical`` have a type of categories again, with
+            all categories of the schema, in order if the kind is "ordinal"; of polars only those of text.
 
         Raises
         ------
         InputError
             If no size is given and the thesis's formula asks for more than 10^8 rows.
         """
-        return like(self.library, self.schema.names, list(self.columns(size, rng).values()))
+        categories = {column.name: Categories(categories_of(column), column.kind == "ordinal")
+                      for column in self.schema.columns if column.name in self.categorical}
+        # Integers beyond 64 bits come back as floats, of which two may be the same.
+        categories = {name: held for name, held in categories.items() if len(set(held.values)) == len(held.values)}
+        return like(self.library, self.schema.names, list(self.columns(size, rng).values()), categories)
 
     def save(self, path: str | Path) -> None:
         """Save the release, which is public, for :func:`trigmech.load`; see :mod:`trigmech.saved` for the format.
@@ -183,7 +197,8 @@ class Synthesis:
             If the file cannot be written; what was there before is then still there.
         """
         saved.write(Path(path), distribution=self.distribution, ledger=self.ledger, schema=self.schema,
-                    release=self.release, fit=self.fit, rows=self.rows, library=self.library)
+                    release=self.release, fit=self.fit, rows=self.rows, library=self.library,
+                    categorical=self.categorical)
 
 
 def load(path: str | Path) -> Synthesis:
@@ -196,7 +211,7 @@ def load(path: str | Path) -> Synthesis:
     """
     parts = saved.read(Path(path))
     return Synthesis(parts.distribution, parts.ledger, parts.schema, parts.release, parts.fit, parts.rows,
-                     parts.library)
+                     parts.library, parts.categorical)
 
 
 def synthesize(table: Any, schema: Schema, budget: Budget, mechanism: Mechanism | None = None,
@@ -207,8 +222,9 @@ def synthesize(table: Any, schema: Schema, budget: Budget, mechanism: Mechanism 
     Parameters
     ----------
     table : dataframe, array_like (n, d), path or TableFile, private
-        At least 2 rows. A file is read in chunks, twice or, for private bounds, five times, and may be larger than
-        memory.
+        At least 2 rows; all that :meth:`trigmech.Schema.to_cube` takes. What is lazy, or can be read only once, is read
+        into memory, once. A file, CSV or Parquet, is read in chunks, twice or, for private bounds, five times, and may
+        be larger than memory.
     schema : Schema
         Public names, kinds, bounds and categories. Values outside the bounds are clipped.
     budget : Budget
@@ -262,8 +278,9 @@ def synthesize(table: Any, schema: Schema, budget: Budget, mechanism: Mechanism 
         ledger = LedgerFile.open(Path(ledger))
     if ledger is not None and not isinstance(ledger, LedgerFile):
         raise InputError(f"ledger must be the path of a ledger file, or a LedgerFile, not {type(ledger).__name__}")
-    if isinstance(table, str | Path):
-        table = TableFile(table)
+    table = TableFile(table) if isinstance(table, str | Path) else collected(table)
+    library = "pyarrow" if isinstance(table, TableFile) else library_of(table)
+    categorical = categorical_names(table, [column.name for column in schema.columns if column.categories is not None])
     say: Progress = progress or (lambda step, done, total: None)
     noise: Noise
     if rng is None:
@@ -287,8 +304,8 @@ def synthesize(table: Any, schema: Schema, budget: Budget, mechanism: Mechanism 
     if rows.n < 2:
         raise InputError(f"a release needs at least 2 rows; the table has {rows.n}")
     outcome = mechanism.run(rows, spendable, account, noise, public_rng)
-    return Synthesis(outcome.distribution, account, schema, outcome.release, outcome.fit, outcome.rows,
-                     library_of(table))
+    return Synthesis(outcome.distribution, account, schema, outcome.release, outcome.fit, outcome.rows, library,
+                     categorical)
 
 
 class _RowsAskedForError(Exception):

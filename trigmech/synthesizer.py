@@ -16,7 +16,7 @@ from trigmech.ledger_file import LedgerFile
 from trigmech.mechanisms import Mechanism
 from trigmech.schema import Column, Schema
 from trigmech.synthesis import Synthesis, synthesize
-from trigmech.tables import column_names, like, numbers
+from trigmech.tables import collected, column_names, like, numbers, without_names
 
 CONTAINERS = ("default", "pandas", "polars")
 
@@ -97,11 +97,12 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         """
         if sparse.issparse(X):
             raise InputError("the table is sparse; sparse data is not supported, give a dense array or a dataframe")
+        X = collected(X)
         names = column_names(X)
         if names is not None and not all(isinstance(name, str) for name in names):
             if any(isinstance(name, str) for name in names):
                 raise InputError("the names of the table's columns must all be text, or none of them")
-            X, names = np.asarray(X), None
+            X, names = without_names(X), None
         if isinstance(self.schema, Schema):
             schema = self.schema
         elif not (isinstance(self.schema, str) and self.schema == "cube"):

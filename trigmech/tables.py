@@ -5,8 +5,9 @@ where a column's type is "object", so its cells are read here one by one; nothin
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from itertools import chain
 from typing import Any
 
 import narwhals as nw
@@ -14,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trigmech.errors import InputError
+from trigmech.typed_columns import Categories, filled, to_arrow, to_pandas
 from trigmech.values import (
     distinct_arrow,
     distinct_objects,
@@ -227,7 +229,22 @@ def column_names(table: Any) -> tuple[str, ...] | None:
     return tuple(frame.columns) if isinstance(frame, nw.DataFrame) else None
 
 
-def like(library: Any, names: tuple[str, ...], columns: Matrix | Sequence[NDArray]) -> Any:
+def without_names(table: Any) -> NDArray:
+    """Return a dataframe of pandas or what is like it as an array (n, d), of objects unless all columns are numbers."""
+    plain = all(isinstance(dtype, np.dtype) and dtype.kind in "biuf" for dtype in table.dtypes)
+    # With other types pandas chooses one by what the cells hold, and loses what is missing from categories.
+    return np.asarray(table if plain else table.astype(object))
+
+
+def categorical_names(table: Any, names: Iterable[str]) -> tuple[str, ...]:
+    """Return those names whose columns have a type of categories: pandas's, polars's, or Arrow's dictionaries."""
+    frame = _frame(table)
+    types = dict(frame.schema) if isinstance(frame, nw.DataFrame) else {}
+    return tuple(name for name in names if types.get(name) in (nw.Categorical, nw.Enum))
+
+
+def like(library: Any, names: tuple[str, ...], columns: Matrix | Sequence[NDArray],
+         categories: Mapping[str, Categories] | None = None) -> Any:
     """Return columns as a dataframe of the library with the given name, or as an array for None.
 
     Parameters
@@ -237,6 +254,8 @@ def like(library: Any, names: tuple[str, ...], columns: Matrix | Sequence[NDArra
     names : tuple of str
     columns : ndarray (n, d) or sequence of d arrays (n,), which may be masked
         Masked entries become missing: integers and booleans of pandas get its nullable types.
+    categories : mapping of str to Categories, optional
+        Of the columns that pandas, polars and pyarrow get in their types of categories, by name.
 
     Returns
     -------
@@ -247,62 +266,25 @@ def like(library: Any, names: tuple[str, ...], columns: Matrix | Sequence[NDArra
         if isinstance(columns, np.ndarray):
             return columns
         if all(column.dtype.kind in "iuf" for column in columns):
-            return np.column_stack([_filled(column.astype(np.float64)) for column in columns])
+            return np.column_stack([filled(column.astype(np.float64)) for column in columns])
         objects = np.empty((len(columns[0]), len(columns)), dtype=object)
         for j, column in enumerate(columns):
             # Of times of seconds and days the objects are Python's times and dates.
             objects[:, j] = column.astype(object)
             objects[np.ma.getmaskarray(column), j] = None
         return objects
-    if isinstance(columns, np.ndarray):
-        columns = list(columns.T)
+    named = dict(zip(names, columns.T if isinstance(columns, np.ndarray) else columns, strict=True))
+    held = categories or {}
     if library == "pandas":
         import pandas
 
-        return pandas.DataFrame({name: _for_pandas(column) for name, column in zip(names, columns, strict=True)})
+        return pandas.DataFrame({name: to_pandas(column, held.get(name)) for name, column in named.items()})
     if library in ("polars", "pyarrow"):
         import pyarrow
 
-        arrow = pyarrow.table([to_arrow(column) for column in columns], names=list(names))
+        arrow = pyarrow.table({name: to_arrow(column, held.get(name)) for name, column in named.items()})
         return arrow if library == "pyarrow" else nw.from_arrow(arrow, backend=library).to_native()
-    return nw.from_dict({name: _filled(column) for name, column in zip(names, columns, strict=True)},
-                        backend=library).to_native()
-
-
-def to_arrow(column: NDArray) -> Any:
-    """Return an array, which may be masked, as a pyarrow array; objects are strings."""
-    import pyarrow
-
-    mask = np.ma.getmaskarray(column) if isinstance(column, np.ma.MaskedArray) else None
-    kind = {"type": pyarrow.string()} if column.dtype.kind == "O" else {}
-    return pyarrow.array(np.ascontiguousarray(np.ma.getdata(column)), mask=mask, **kind)
-
-
-def _for_pandas(column: NDArray) -> Any:
-    import pandas
-
-    if isinstance(column, np.ma.MaskedArray) and column.dtype.kind in "ib":
-        kind = pandas.arrays.IntegerArray if column.dtype.kind == "i" else pandas.arrays.BooleanArray
-        return kind(np.array(column.data), np.array(np.ma.getmaskarray(column)))
-    values = _filled(column)
-    if values.dtype.kind == "O":
-        # The type that this version of pandas has for text, even if all of it is missing.
-        return pandas.Series(values, dtype=pandas.Series(["text"]).dtype)
-    # pandas has no days; of its units seconds are nearest.
-    return values.astype("datetime64[s]") if values.dtype.kind == "M" else values
-
-
-def _filled(column: NDArray) -> NDArray:
-    """Return a column with NaN, NaT or None where it is masked; integers and booleans become objects then."""
-    if not isinstance(column, np.ma.MaskedArray):
-        return column
-    if column.dtype.kind == "f":
-        return column.filled(np.nan)
-    if column.dtype.kind == "M":
-        return column.filled(np.datetime64("NaT"))
-    values = np.array(column.data, dtype=object)
-    values[np.ma.getmaskarray(column)] = None
-    return values
+    return nw.from_dict({name: filled(column) for name, column in named.items()}, backend=library).to_native()
 
 
 def _check_rows(n: int) -> None:
@@ -365,9 +347,14 @@ def _native_type(series: nw.Series) -> str:
 
 def _plain_array(table: Any, d: int) -> NDArray:
     """Return an array_like as an array (n, d) whose entries keep their types."""
+    if isinstance(table, list | tuple) and all(
+            isinstance(row, list | tuple) or (isinstance(row, np.ndarray) and row.ndim == 1) for row in table):
+        if any(len(row) != d for row in table):
+            raise InputError(f"the table must be an array of shape (n, {d}); a list must hold rows of {d} entries")
+        # Cell by cell: numpy would write the numbers of a mixed list as text, and look into cells that are lists.
+        table = np.fromiter(chain.from_iterable(table), dtype=object, count=len(table) * d).reshape(len(table), d)
     if not isinstance(table, np.ndarray):
         try:
-            # Without the type, numpy would write the numbers of a mixed list as text.
             table = np.array(table, dtype=object)
         except (TypeError, ValueError):
             raise InputError(f"the table must be an array of shape (n, {d}); its rows differ in length") from None

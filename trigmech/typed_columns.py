@@ -1,0 +1,58 @@
+"""Arrays, which may be masked, as columns of the libraries that have types for what is missing and for categories."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Categories(NamedTuple):
+    """The values that a column of categories can hold, in their order, and whether that order means something."""
+
+    values: NDArray
+    ordered: bool
+
+
+def to_arrow(column: NDArray, categories: Categories | None = None) -> Any:
+    """Return an array, which may be masked, as a pyarrow array: a dictionary with categories; objects are strings."""
+    import pyarrow
+    import pyarrow.compute
+
+    mask = np.ma.getmaskarray(column) if isinstance(column, np.ma.MaskedArray) else None
+    kind = {"type": pyarrow.string()} if column.dtype.kind == "O" else {}
+    array = pyarrow.array(np.ascontiguousarray(np.ma.getdata(column)), mask=mask, **kind)
+    if categories is None:
+        return array
+    values = to_arrow(categories.values)
+    return pyarrow.DictionaryArray.from_arrays(pyarrow.compute.index_in(array, value_set=values), values,
+                                               ordered=categories.ordered)
+
+
+def to_pandas(column: NDArray, categories: Categories | None = None) -> Any:
+    """Return an array, which may be masked, as what pandas makes a column of: its own type of them with categories."""
+    import pandas
+
+    if categories is not None:
+        return pandas.Categorical(filled(column), categories=to_pandas(categories.values), ordered=categories.ordered)
+    if isinstance(column, np.ma.MaskedArray) and column.dtype.kind in "ib":
+        kind = pandas.arrays.IntegerArray if column.dtype.kind == "i" else pandas.arrays.BooleanArray
+        return kind(np.array(column.data), np.array(np.ma.getmaskarray(column)))
+    values = filled(column)
+    if values.dtype.kind == "O":
+        # The type that this version of pandas has for text, even if all of it is missing.
+        return pandas.Series(values, dtype=pandas.Series(["text"]).dtype)
+    # pandas has no days; of its units seconds are nearest.
+    return values.astype("datetime64[s]") if values.dtype.kind == "M" else values
+
+
+def filled(column: NDArray) -> NDArray:
+    """Return a column with NaN, NaT or None where it is masked; integers and booleans become objects then."""
+    if not isinstance(column, np.ma.MaskedArray):
+        return column
+    if column.dtype.kind == "f":
+        return column.filled(np.nan)
+    if column.dtype.kind == "M":
+        return column.filled(np.datetime64("NaT"))
+    values = np.array(column.data, dtype=object)
+    values[np.ma.getmaskarray(column)] = None
+    return values
