@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 # Python's own types, of which equal values mean the same wherever they stand. Of all others equality says little: times
-# that differ in `fold` are equal within a zone and hours apart, and a class may call anything equal.
-PLAIN = frozenset({str, int, float, bool})
+# that differ in `fold` are equal within a zone and an hour apart, and a class may call anything equal.
+PLAIN = frozenset({str, int, float, bool, datetime.date, type(None)})
 
 
 def is_missing(value: Any) -> bool:
@@ -49,7 +49,7 @@ def seconds_of_array(values: NDArray) -> NDArray[np.float64]:
 
 
 def distinct_objects(values: NDArray) -> tuple[list[Any], NDArray[np.int64]]:
-    """Return different entries of an array, and for each entry which it is, or -1 where missing.
+    """Return different entries of an array, which may be missing, and for each entry which of them it is.
 
     Entries share a place only if they are of one of Python's plain types and equal, so that what an entry counts as
     never depends on the entries before it. All others have places of their own.
@@ -57,11 +57,10 @@ def distinct_objects(values: NDArray) -> tuple[list[Any], NDArray[np.int64]]:
     if values.dtype.kind in "biufU":
         found, codes = np.unique(values, return_inverse=True)
         return found.tolist(), codes.astype(np.int64, copy=False)
-    places: dict[tuple[type, Any], int] = {}
     # Python takes True and 1 for the same key; their types are not.
-    keys = ((type(value), value) if type(value) in PLAIN else (object, i) for i, value in enumerate(values))
-    codes = np.array([-1 if is_missing(value) else places.setdefault(key, len(places))
-                      for value, key in zip(values, keys, strict=True)], dtype=np.int64)
+    keys = [(type(value), value) if type(value) in PLAIN else (object, i) for i, value in enumerate(values)]
+    places = {key: place for place, key in enumerate(dict.fromkeys(keys))}
+    codes = np.fromiter(map(places.__getitem__, keys), dtype=np.int64, count=len(keys))
     return [values[key] if kind is object else key for kind, key in places], codes
 
 
