@@ -1,6 +1,7 @@
 """Tables in files: what is read is what was written, in flat memory, and no message holds a cell."""
 
 import bz2
+import csv
 import datetime
 import gc
 import gzip
@@ -11,13 +12,17 @@ import sys
 
 import numpy as np
 import oracles
+import pandas as pd
+import polars as pl
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from test_schema import filled_tables
 
+from trigmech import table_file
 from trigmech.errors import InputError
 from trigmech.schema import Column, Schema
 from trigmech.table_file import TableFile, write_table
@@ -114,7 +119,7 @@ def written(tmp_path, content, name="t.csv"):
 
 
 def test_cells_are_stripped_and_typed_by_the_schema(tmp_path):
-    path = written(tmp_path, '\ufeff age , work ,flag\r\n  5 ,\ta ,TRUE\r\n\r\n? ," 7 ",0\r\n1e1,a,false\r\n')
+    path = written(tmp_path, '\ufeff age , work ,flag\r\n  5 ,\ta ,TRUE\r\n? ," 7 ",0\r\n1e1,a,false\r\n')
     mixed = Schema([Column("flag", 0, 1, "binary"), Column("work", kind="categorical", categories=["a", "7"]),
                     Column("age", 0, 10, missing="keep")])
     file = TableFile(path)
@@ -125,7 +130,7 @@ def test_cells_are_stripped_and_typed_by_the_schema(tmp_path):
 
 
 def test_without_a_header_columns_are_the_schemas_in_its_order(tmp_path):
-    path = written(tmp_path, "\n5;a\n?;b\n")
+    path = written(tmp_path, "5;a\n?;b\n")
     two = Schema([Column("age", 0, 10, missing="keep"), Column("work", kind="categorical", categories=["a", "b"])])
     file = TableFile(path, delimiter=";", header=False)
     assert (file.n, file.names) == (2, ("column1", "column2"))
@@ -148,6 +153,90 @@ def test_quoted_line_breaks_are_no_rows(tmp_path):
     file = TableFile(path)
     assert (file.names, file.n) == (("a\nb", "c"), 2)
     np.testing.assert_array_equal(read(file, Schema([Column("c", 1, 2)])), [[-1], [1]])
+
+
+# Rows that are empty: the number of rows is public and must not depend on the cells
+
+
+def as_csv(writer, columns, path):
+    """Write text cells, None where missing, by one of the libraries that people use."""
+    if writer == "pandas":
+        pd.DataFrame(columns, dtype=object).to_csv(path, index=False)
+    elif writer == "polars":
+        pl.DataFrame(columns, schema=dict.fromkeys(columns, pl.String)).write_csv(path)
+    elif writer == "pyarrow":
+        pyarrow.csv.write_csv(pa.table({name: pa.array(cells, pa.string()) for name, cells in columns.items()}), path)
+    elif writer == "trigmech":
+        masked = ([cell is None for cell in cells] for cells in columns.values())
+        write_table(path, {name: np.ma.MaskedArray(np.array(cells, dtype=object), mask)
+                           for (name, cells), mask in zip(columns.items(), masked, strict=True)})
+    else:
+        with path.open("w", newline="") as file:
+            rows = csv.writer(file, lineterminator=writer)
+            rows.writerow(columns)
+            rows.writerows(zip(*columns.values(), strict=True))
+
+
+@settings(max_examples=60, derandomize=True, deadline=None, database=None,
+          suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.sampled_from(["pandas", "polars", "pyarrow", "trigmech", "\n", "\r\n", "\r"]), st.data())
+def test_as_many_rows_as_any_library_wrote_come_back_in_their_order(tmp_path, monkeypatch, writer, data):
+    # Some blocks end between rows, some within.
+    monkeypatch.setattr(table_file, "BLOCK", 48)
+    monkeypatch.setattr(table_file, "BLOCK_OF_A_COLUMN", 1)
+    count, d = data.draw(st.integers(1, 12)), data.draw(st.integers(1, 3))
+    # With other line ends than its own the csv module does not quote a cell with line feeds.
+    texts = ["1", "x, y", "#", "-", 'a "b" c', "ä"] + ([] if writer == "\r" else ["a\n\nb"])
+    cell = st.none() | st.sampled_from(texts)
+    columns = {f"c{j}": data.draw(st.lists(cell, min_size=count, max_size=count)) for j in range(d)}
+    path = tmp_path / "t.csv"
+    as_csv(writer, columns, path)
+    schema = Schema(Column(name, kind="categorical", missing="keep", categories=texts) for name in columns)
+    file = TableFile(path)
+    assert file.n == count
+    found = schema.decode(read(file, schema))
+    assert {name: found[name].tolist() for name in columns} == columns
+
+
+ONE = Schema([Column("a", 0, 9, missing="keep")])
+TWO = Schema([Column("a", 0, 9, missing="keep"), Column("b", 0, 9, missing="keep")])
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize(("text", "rows"), [
+    ("a\n\n5\n", 2), ("a\n5\n\n6\n", 3), ("a\n5\n\n", 2), ("a\n5\n\n\n", 3), ("a\n\n", 1), ("a\n5", 1), ("a\n5\n", 1),
+    ("a\n \n5\n", 2), ('a\n""\n5\n', 2), ('a\n5\n""', 2), ("\n\na\n\n5\n", 2),
+])
+def test_every_line_of_one_column_is_a_row(tmp_path, end, text, rows):
+    file = TableFile(written(tmp_path, text.replace("\n", end)))
+    assert file.n == len(read(file, ONE)) == rows
+
+
+@pytest.mark.parametrize(("text", "rows"), [("\n5\n", 2), ("5\n\n", 2), ("5", 1), ("\n\n5\n\n6", 5), ('""\n5', 2)])
+def test_every_line_of_one_column_without_a_header_is_a_row(tmp_path, text, rows):
+    file = TableFile(written(tmp_path, text), header=False)
+    assert file.n == len(read(file, ONE)) == rows
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize(("text", "rows"), [
+    ("a,b\n1,\n,2\n", 2), ("a,b\n1,2\n,\n3,4", 3), ("a,b\n1,2\n\n\n", 1), ("a,b\n1,2\n,\n\n", 2), ("a,b\n,\n,\n", 2),
+    ("\n\na,b\n,\n1,2\n", 2), ('a,b\n"","1"\n"",""\n\n', 2), ("a,b\n1,2\n\n3,4\n", None),
+    ("a,b\n\n1,2\n", None), ("a,b\n1,2\n\n,\n", None), ("a,b\n1,2\n\n3,4\n\n\n", None), ('a,b\n1,2\n\n"",""', None),
+])
+def test_an_empty_line_between_rows_of_several_columns_is_refused(tmp_path, end, text, rows):
+    file = TableFile(written(tmp_path, text.replace("\n", end)))
+    if rows is None:
+        with pytest.raises(InputError, match="there is an empty line between its rows"):
+            read(file, TWO)
+    else:
+        assert file.n == len(read(file, TWO)) == rows
+
+
+@pytest.mark.parametrize("text", ["\n1,2\n3,4\n", "a,b\n1,2\n \n3,4\n", 'a,b\n1,2\n""\n3,4\n', "a,b\n1,2\n3,4\n \n"])
+def test_lines_that_could_be_rows_are_not_passed_over(tmp_path, text):
+    with pytest.raises(InputError, match=r"empty line|different numbers of cells"):
+        read(TableFile(written(tmp_path, text), header=text.startswith("a")), TWO)
 
 
 def test_a_last_cell_with_line_breaks_must_end_in_a_quote(tmp_path):

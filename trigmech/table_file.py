@@ -8,6 +8,7 @@ import csv
 import io
 import mmap
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -31,6 +32,8 @@ MAX_NUMBERS = 2**23
 # blocks at once.
 BLOCK = 2**20
 BLOCK_OF_A_COLUMN = 2**7
+# How many characters at the end of a text are looked at.
+END = 2**16
 WHITE_SPACE = " \t\n\v\f\r"
 
 
@@ -49,7 +52,7 @@ class TableFile:
         Whether the first row of CSV holds the names. If not, the columns are the schema's, in its order.
     missing : collection of str
         Cells of CSV that count as missing, in quotes or not. One that is among a column's categories counts as that
-        category. White space around cells is taken off, and empty lines are passed over.
+        category. White space around cells is taken off.
 
     Attributes
     ----------
@@ -60,6 +63,14 @@ class TableFile:
     ------
     InputError
         If an option breaks a rule, or the file cannot be opened, is empty, not UTF-8, damaged, or has a name twice.
+
+    Notes
+    -----
+    Privacy: n is public, so it must not depend on what is in the cells. Therefore no row is passed over. In a CSV file
+    of one column an empty line is a row whose cell is missing, as most programs write it; the end of the last line
+    begins no further row. In one of several columns a row has its delimiters, and an empty line is none: before the
+    header and after the last row, where editors leave it, it says nothing, and between rows it is refused, because
+    nobody can tell whether it stands for a person of whom nothing is known.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, delimiter: str = ",", header: bool = True,
@@ -94,7 +105,7 @@ class TableFile:
         Raises
         ------
         InputError
-            If there are none, or rows of CSV have different numbers of cells.
+            If there are none, or rows of CSV have different numbers of cells or empty lines between them.
         """
         with self._row_free():
             n = int(self._parquet().metadata.num_rows) if self._is_parquet else self._csv_rows()
@@ -222,35 +233,57 @@ class TableFile:
         return max(BLOCK, BLOCK_OF_A_COLUMN * len(self.names))
 
     def _csv_rows(self) -> int:
-        n, last, cell = 0, len(self.names) - 1, ""
-        for batch in self._csv([last]):
+        import pyarrow.compute as pc
+
+        n, cell, gaps = 0, "", False
+        for batch in self._csv(sorted({0, len(self.names) - 1}), empty_lines=True):
             if batch.num_rows:
                 n += batch.num_rows
-                cell = batch.column(0)[-1].as_py()
+                first, last = batch.column(0), batch.column(batch.num_columns - 1)
+                cell = last[-1].as_py()
+                gaps = gaps or pc.any(pc.and_(pc.equal(first, ""), pc.equal(last, ""))).as_py()
         # An open quote makes one cell of all rows after it, and the end of the file passes for its end.
-        if ("\n" in cell or "\r" in cell) and not self._ends_with_a_quote():
+        if ("\n" in cell or "\r" in cell) and not self._end().rstrip().endswith('"'):
             raise self._error("a quote is not closed")
-        return n
+        return n - self._empty_lines(n) if gaps and len(self.names) > 1 else n
 
-    def _ends_with_a_quote(self) -> bool:
-        stream, end = self._stream(), b""
-        while block := stream.read(2**20):
-            end = (end + block)[-1000:]
-        return end.rstrip().endswith(b'"')
+    def _empty_lines(self, lines: int) -> int:
+        """Return how many of the lines of several columns are empty, if all of them follow the last row."""
+        found = lines - sum(batch.num_rows for batch in self._csv([0], empty_lines=False))
+        end = self._end()
+        line_ends = re.findall(r"\r\n|\r|\n", end[len(end.rstrip("\r\n")):])
+        if found > max(0, len(line_ends) - 1):
+            raise self._error("there is an empty line between its rows (or before them, without a header); it could "
+                              "stand for a row of which everything is missing: remove it, or write its delimiters")
+        return found
+
+    def _end(self) -> str:
+        """Return the last characters of the text; private."""
+        end = ""
+        with io.TextIOWrapper(io.BufferedReader(self._stream()), encoding="utf-8", newline="") as text:
+            while block := text.read(2**20):
+                end = (end + block)[-END:]
+        return end
 
     # Reading
 
-    def _csv(self, places: Iterable[int]) -> Any:
-        """Open the CSV file; the columns at these places come as text, as it stands."""
+    def _csv(self, places: Iterable[int], empty_lines: bool | None = None) -> Any:
+        """Open the CSV file; the columns at these places come as text, as it stands.
+
+        An empty line is a row of empty cells, or passed over; by default it is a row in files of one column.
+        """
         import pyarrow as pa
         import pyarrow.csv
 
         wanted, names = [str(j) for j in places], [str(j) for j in range(len(self.names))]
+        if empty_lines is None:
+            empty_lines = len(names) == 1
         return pa.csv.open_csv(
             self._stream(),
             read_options=pa.csv.ReadOptions(block_size=self._block, column_names=names,
                                             skip_rows_after_names=self._skip),
-            parse_options=pa.csv.ParseOptions(delimiter=self._delimiter, newlines_in_values=True),
+            parse_options=pa.csv.ParseOptions(delimiter=self._delimiter, newlines_in_values=True,
+                                              ignore_empty_lines=not empty_lines),
             convert_options=pa.csv.ConvertOptions(include_columns=wanted, strings_can_be_null=False,
                                                   column_types=dict.fromkeys(wanted, pa.string())))
 
