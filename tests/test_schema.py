@@ -237,7 +237,8 @@ def columns(draw, name="a"):
     if kind in ("ordinal", "categorical"):
         values = draw(st.sampled_from([TEXT, st.integers(-10**6, 10**6), st.booleans()]
                                       + [st.floats(-1e6, 1e6)] * (kind == "ordinal")))
-        options["categories"] = draw(st.lists(values, min_size=2, max_size=5, unique=True))
+        options["categories"] = draw(st.lists(values, min_size=2, max_size=5, unique_by=(
+            lambda value: value.strip() if isinstance(value, str) else value)))
         options["other"] = draw(st.none() | st.sampled_from(options["categories"]))
         cells = st.sampled_from(options["categories"])
     elif kind == "datetime":
@@ -533,6 +534,7 @@ def vars_of(column):
     ({"kind": "categorical", "categories": "xy"}, "a list"),
     ({"kind": "ordinal", "categories": {"x", "y"}}, "a list"),
     ({"kind": "categorical", "categories": ["x", "y", "x"]}, "distinct; given twice: 'x'"),
+    ({"kind": "categorical", "categories": ["x", "y", "\u00a0x "]}, "white space around them does not count"),
     ({"kind": "categorical", "categories": ["x", 1]}, "all strings, all integers"),
     ({"kind": "categorical", "categories": [True, 0]}, "all strings, all integers"),
     ({"kind": "categorical", "categories": [1.5, 2.5]}, "all strings, all integers"),

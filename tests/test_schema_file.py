@@ -22,7 +22,8 @@ laws = settings(max_examples=20, derandomize=True, deadline=None, database=None,
                 suppress_health_check=[HealthCheck.function_scoped_fixture])
 NAMES = st.text(st.characters(codec="utf-8"), min_size=1, max_size=6)
 FILES = st.fixed_dictionaries({}, optional={
-    "delimiter": st.sampled_from([";", "\t", "|"]), "header": st.booleans(),
+    "delimiter": st.sampled_from([";", "\t", "|"]), "header": st.booleans(), "decimal": st.sampled_from([".", ","]),
+    "encoding": st.sampled_from(["utf-16", "cp1252"]), "date_format": st.sampled_from(["%d.%m.%Y", "%Y \"%m\" %d"]),
     "missing": st.lists(st.text(st.characters(codec="utf-8"), max_size=3), max_size=3)})
 
 
@@ -136,8 +137,9 @@ special = [1900-01-01T00:00:00]
      ["column 'a': there is no option 'lowest'; the options are lower, upper, kind, categories, missing, special, "
       "transform, other, private_bounds"]),
     ("[file]\nheader = 1\n[columns.a]\nlower = 0\nupper = 1", ["[file]: header must be true or false, not 1"]),
-    ("[file]\nencoding = 'x'\n[columns.a]\nlower = 0\nupper = 1",
-     ["[file]: there is no option 'encoding' of a file; the options are delimiter, header, missing"]),
+    ("[file]\nquote = 'x'\n[columns.a]\nlower = 0\nupper = 1",
+     ["[file]: there is no option 'quote' of a file; the options are delimiter, decimal, encoding, date_format, "
+      "header, missing"]),
     ("file = 5\n[columns.a]\nlower = 0\nupper = 1", ["write [file] as a table of options"]),
     ("[columns.a]\nlower = 1\nupper = 0\n[columns.b]\nkind = 'colour'\nlower = 0\nupper = 1",
      ["column 'a': bounds must be finite with lower < upper; given lower=1.0 and upper=0.0",
@@ -225,6 +227,37 @@ def test_options_of_the_table_file_are_noted(tmp_path):
     with pytest.raises(InputError, match="header=False") as caught:
         schema_file.init(TableFile(file_of(tmp_path, "7.7131,x\n1,y\n", "n.csv")))
     assert oracles.SECRET_DIGITS not in oracles.whole_message(caught.value)
+
+
+NORTHERN = """Zahl;Gewicht;Besuch;Ort;ISO
+7131;7,7131;03.04.2020;Köln7131;2020-01-01
+1;1e5;?;x;2020-01-02
+"""
+
+
+def test_kinds_are_guessed_under_the_options_and_never_which_number_is_the_day(tmp_path):
+    path = file_of(tmp_path, NORTHERN.encode("cp1252"), "t.csv")
+    options = {"delimiter": ";", "encoding": "cp1252"}
+    text = schema_file.init(TableFile(path, **options))
+    assert tomllib.loads(text)["file"] == options
+    assert kinds_of(text) == {"Zahl": "integer", "Gewicht": "categorical", "Besuch": "categorical",
+                              "Ort": "categorical", "ISO": "datetime"}
+    assert "# or numbers? then begin anew and give --decimal ','" in text
+    assert "# or dates? then begin anew and say their form: give --date-format '%d.%m.%Y'" in text
+    options |= {"decimal": ",", "date_format": "%d.%m.%Y"}
+    text = schema_file.init(TableFile(path, **options))
+    assert tomllib.loads(text)["file"] == options
+    assert kinds_of(text) == {"Zahl": "integer", "Gewicht": "continuous", "Besuch": "datetime",
+                              "Ort": "categorical", "ISO": "categorical"}
+    assert "# or" not in text
+    assert oracles.SECRET_DIGITS not in text
+    assert kinds_of(schema_file.init(TableFile(path, **options | {"date_format": "%Y-%m-%d"})))["ISO"] == "datetime"
+
+
+def test_one_column_whose_name_holds_semicolons_is_told_of(tmp_path):
+    text = schema_file.init(TableFile(file_of(tmp_path, "a;b\n7131;1\n", "t.csv")))
+    assert "# There is one column, and its first row holds semicolons; if they separate the cells, give" in text
+    assert "holds" not in schema_file.init(TableFile(file_of(tmp_path, "a\n7131;1\n", "t.csv")))
 
 
 @pytest.mark.parametrize("table", [np.zeros((2, 2)), None, pd.DataFrame({0: [1]}), pd.DataFrame({"a": []})],

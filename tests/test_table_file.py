@@ -22,7 +22,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from test_schema import filled_tables
 
-from trigmech import table_file
+from trigmech import csv_text
 from trigmech.errors import InputError
 from trigmech.schema import Column, Schema
 from trigmech.table_file import TableFile, write_table
@@ -98,8 +98,8 @@ def test_any_decoded_table_is_read_as_it_was_written(tmp_path, table, suffix):
     file = tmp_path / f"t.{suffix}"
     write_table(file, decoded)
     texts = [category for column in schema.columns if column.is_text for category in column.categories]
-    # CSV has one empty cell, for text without characters and for what is missing, and no white space around cells.
-    if suffix == "csv" and any(text.strip(" \t\n\v\f\r") != text or not text or "\0" in text for text in texts):
+    # CSV has one empty cell, for text without characters and for what is missing.
+    if suffix == "csv" and any(not text.strip() or "\0" in text for text in texts):
         return
     again = [schema.decode(schema.to_cube(chunk)) for chunk in TableFile(file).chunks(schema)]
     for column in schema.columns:
@@ -109,7 +109,7 @@ def test_any_decoded_table_is_read_as_it_was_written(tmp_path, table, suffix):
             if column.kind == "continuous":
                 np.testing.assert_allclose(found, decoded[column.name], rtol=1e-6, atol=1e-6)
             else:
-                assert (found == decoded[column.name]).all()
+                assert np.ma.filled(found == decoded[column.name], True).all()
 
 
 def written(tmp_path, content, name="t.csv"):
@@ -182,8 +182,8 @@ def as_csv(writer, columns, path):
 @given(st.sampled_from(["pandas", "polars", "pyarrow", "trigmech", "\n", "\r\n", "\r"]), st.data())
 def test_as_many_rows_as_any_library_wrote_come_back_in_their_order(tmp_path, monkeypatch, writer, data):
     # Some blocks end between rows, some within.
-    monkeypatch.setattr(table_file, "BLOCK", 48)
-    monkeypatch.setattr(table_file, "BLOCK_OF_A_COLUMN", 1)
+    monkeypatch.setattr(csv_text, "BLOCK", 48)
+    monkeypatch.setattr(csv_text, "BLOCK_OF_A_COLUMN", 1)
     count, d = data.draw(st.integers(1, 12)), data.draw(st.integers(1, 3))
     # With other line ends than its own the csv module does not quote a cell with line feeds.
     texts = ["1", "x, y", "#", "-", 'a "b" c', "ä"] + ([] if writer == "\r" else ["a\n\nb"])
@@ -285,6 +285,101 @@ def test_the_same_table_gives_the_same_bytes(tmp_path):
         assert (tmp_path / f"one.{suffix}").read_bytes() == (tmp_path / f"two.{suffix}").read_bytes()
 
 
+# Other shapes of CSV
+
+NORTHERN = """\
+sep=;
+Größe;Gewicht;Region;Besuch
+1,75;70;Süd;03.04.2020
+1,60;62,5;Nord;31.12.2019
+;1e1; Süd ;?
+"""
+NORTHERN_OPTIONS = {"delimiter": ";", "decimal": ",", "encoding": "cp1252", "date_format": "%d.%m.%Y"}
+
+
+def northern():
+    return Schema([Column("Größe", 1, 2, missing="keep"), Column("Gewicht", 0, 100),
+                   Column("Region", kind="categorical", categories=["Nord", "Süd"]),
+                   Column("Besuch", "2019-01-01", "2020-12-31", "datetime", missing="keep")])
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-32"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("suffix", ["csv", "csv.gz"])
+def test_a_file_of_a_northern_spreadsheet_is_read_with_its_options(tmp_path, encoding, end, suffix):
+    content = NORTHERN.replace("\n", end).encode(encoding)
+    path = written(tmp_path, gzip.compress(content) if suffix == "csv.gz" else content, f"t.{suffix}")
+    file = TableFile(path, **NORTHERN_OPTIONS | {"encoding": encoding})
+    schema = northern()
+    assert (file.n, file.names) == (3, schema.names)
+    found = schema.decode(read(file, schema))
+    np.testing.assert_allclose(found["Größe"][:2].astype(float), [1.75, 1.6])
+    assert found["Größe"].mask.tolist() == [False, False, True]
+    np.testing.assert_allclose(found["Gewicht"], [70, 62.5, 10])
+    assert found["Region"].tolist() == ["Süd", "Nord", "Süd"]
+    assert found["Besuch"].tolist() == [datetime.date(2020, 4, 3), datetime.date(2019, 12, 31), None]
+
+
+@settings(max_examples=40, derandomize=True, deadline=None, database=None,
+          suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_what_is_written_in_any_shape_is_read_by_its_options(tmp_path, data):
+    delimiter, decimal = data.draw(st.sampled_from([(",", "."), (";", ","), ("\t", ","), ("\t", "."), ("|", ".")]))
+    encoding = data.draw(st.sampled_from(["utf-8", "utf-8-sig", "cp1252", "utf-16", "utf-16-be"]))
+    date_format = data.draw(st.sampled_from([None, "%d.%m.%Y", "%m/%d/%Y", "%Y%m%d", "%d-%b-%y"]))
+    rows = data.draw(st.lists(st.tuples(st.floats(-1e6, 1e6), st.dates(datetime.date(2000, 1, 1),
+                                                                       datetime.date(2050, 1, 1)),
+                                        st.sampled_from(["é", "a;b", "c,d", "e|f", "g\th", 'i"j'])), min_size=1,
+                              max_size=5))
+    path = tmp_path / "t.txt"
+    with path.open("w", newline="", encoding=encoding) as file:
+        lines = csv.writer(file, delimiter=delimiter)
+        lines.writerow(["x", "day", "text"])
+        lines.writerows([repr(x).replace(".", decimal), day.strftime(date_format) if date_format else day.isoformat(),
+                         text] for x, day, text in rows)
+    schema = Schema([Column("x", -1e6, 1e6), Column("day", "2000-01-01", "2050-01-01", "datetime"),
+                     Column("text", kind="categorical", categories=["é", "a;b", "c,d", "e|f", "g\th", 'i"j'])])
+    file = TableFile(path, delimiter=delimiter, decimal=decimal, encoding=encoding, date_format=date_format)
+    found = schema.decode(read(file, schema))
+    np.testing.assert_allclose(found["x"], [x for x, _, _ in rows], atol=1e-8)
+    assert found["day"].tolist() == [day for _, day, _ in rows]
+    assert found["text"].tolist() == [text for _, _, text in rows]
+
+
+def test_times_of_a_format_are_read_in_utc(tmp_path):
+    path = written(tmp_path, "t\n01/06/2020 12:00 +0900\n01/06/2020 03:00 +0000\n")
+    times = Schema([Column("t", "2020-01-01T00:00", "2021-01-01", "datetime")])
+    found = times.decode(read(TableFile(path, date_format="%d/%m/%Y %H:%M %z"), times))["t"]
+    assert set(found.tolist()) == {datetime.datetime(2020, 6, 1, 3)}
+
+
+def test_files_called_tsv_are_read_and_written_with_tabs(tmp_path):
+    for name in ("t.tsv", "t.tsv.gz", "T.TAB"):
+        write_table(tmp_path / name, {"a": np.array([1, 2]), "b": np.array(["x", "y,z"], dtype=object)})
+        file = TableFile(tmp_path / name)
+        assert (file.names, file.n, file.options) == (("a", "b"), 2, {"delimiter": "\t"})
+    assert (tmp_path / "t.tsv").read_text() == "a\tb\n1\tx\n2\ty,z\n"
+    assert TableFile(written(tmp_path, "a,b\n1,x\n", "u.tsv"), delimiter=",").options == {"delimiter": ","}
+
+
+BLANK = [" a", "\ta ", "a\u00a0", "\u2003a", " a\n"]
+
+
+@pytest.mark.parametrize("category", ["a", " a", "a\u00a0"])
+def test_white_space_around_text_does_not_count_in_files_and_tables(tmp_path, category):
+    schema = Schema([Column("a", kind="categorical", categories=[category, "b c"])])
+    tables = [pd.DataFrame({"a": BLANK}), pl.DataFrame({"a": BLANK}), pa.table({"a": BLANK}),
+              np.array(BLANK, dtype=object)[:, None]]
+    with (tmp_path / "t.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([["a"], *([cell] for cell in BLANK)])
+    for points in [*map(schema.to_cube, tables), read(TableFile(tmp_path / "t.csv"), schema)]:
+        np.testing.assert_array_equal(points, [[1, 0]] * len(BLANK))
+    # It is kept in what is made; within text it counts.
+    assert schema.decode(np.eye(2))["a"].tolist() == [category, "b c"]
+    with pytest.raises(InputError, match="not among the categories"):
+        schema.to_cube(pd.DataFrame({"a": ["b  c"]}))
+
+
 # What is refused
 
 
@@ -339,7 +434,7 @@ def test_a_file_that_is_not_right_is_refused_by_name_and_rule_without_its_cells(
 
 
 def test_a_row_longer_than_a_block_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr("trigmech.table_file.BLOCK", 1000)
+    monkeypatch.setattr("trigmech.csv_text.BLOCK", 1000)
     path = written(tmp_path, "a,b\n" + "1,x\n" * 1000 + '1,"' + "7.7131,y\n" * 1000)
     with pytest.raises(InputError, match="longer than 1000 bytes, or a quote") as caught:
         read(TableFile(path), AB)
@@ -378,10 +473,87 @@ def test_a_file_that_changes_between_counting_and_reading_is_refused(tmp_path):
 @pytest.mark.parametrize(("options", "message"), [
     ({"delimiter": ",,"}, "one ASCII character"), ({"delimiter": '"'}, "one ASCII character"),
     ({"delimiter": 5}, "one ASCII character"), ({"header": 1}, "true or false"), ({"missing": [1]}, "list of strings"),
+    ({"decimal": ";"}, "must be '.' or ','"), ({"decimal": 5}, "must be '.' or ','"),
+    ({"decimal": ","}, "delimiter and decimal must differ"), ({"delimiter": "."}, "delimiter and decimal must differ"),
+    ({"encoding": "utf-9"}, "one that Python knows"), ({"encoding": "zlib"}, "one that Python knows"),
+    ({"encoding": "undefined"}, "one that Python knows"), ({"encoding": 8}, "one that Python knows"),
+    ({"encoding": "a\0"}, "one that Python knows"), ({"date_format": "%d.%m."}, "with the year"),
+    ({"date_format": ""}, "with the year"), ({"date_format": "%d.%m.%Y %"}, "with the year"),
+    ({"date_format": "%Q %Y"}, "with the year"), ({"date_format": 5}, "with the year"),
+    ({"date_format": "\ud800 %Y"}, "with the year"), ({"date_format": "%d %d %Y"}, "with the year"),
 ])
 def test_options_that_break_a_rule_are_refused(tmp_path, options, message):
     with pytest.raises(InputError, match=message):
         TableFile(written(tmp_path, b"a\n1\n"), **options)
+
+
+DAYS = Schema([Column("a", 0, 10), Column("b", "2020-01-01", "2030-01-01", "datetime")])
+# Content, options, and what the message says to do.
+ADVICE = {
+    "semicolons": (b"a;b\n1;7.7131\n", {}, "its first row holds semicolons; if they separate the cells, give "
+                                           "--delimiter ';' (in Python delimiter=';')"),
+    "semicolons and decimal commas": (b"a;b\n7,7131;x\n", {}, "holds semicolons; if"),
+    "tabs": (b"a\tb\n7.7131\t1\n", {}, "give --delimiter tab (in Python delimiter='\\t')"),
+    "commas": (b"a,b\n7.7131,1\n", {"delimiter": ";"}, "give --delimiter ','"),
+    "no header and one column": (b"7.7131;1\n", {"header": False}, "--delimiter"),
+    "a line that states another": (b"sep=;\na,b\n7.7131,1\n", {}, "its first line says that semicolons separate its "
+                                                                 "cells: give --delimiter ';'"),
+    "a decimal comma": (b"a;b\n7,7131;x\n", {"delimiter": ";"}, "a decimal comma (give --decimal ','"),
+    "thousands": (b'a,b\n"7,771,371",x\n', {}, "a sign between thousands"),
+    "a currency": ("a,b\n€ 77131,x\n".encode(), {}, "currency or percent sign"),
+    "a point among commas": (b"a;b\n7.7131;x\n", {"delimiter": ";", "decimal": ","}, "causes are a decimal point"),
+    "both signs": (b"a;b\n1.777,7131;x\n", {"delimiter": ";", "decimal": ","}, "a sign between thousands"),
+    "a mark of missing values": (b"a,b\n7.7131n,x\n", {}, "missing = [...] below [file]"),
+    "days first": (b"a,b\n1,03.04.7131\n", {}, "give --date-format '%d.%m.%Y'"),
+    "a day that there is not": (b"a,b\n1,31.02.7131\n", {"date_format": "%d.%m.%Y"}, "of the format '%d.%m.%Y'"),
+    "ISO in another format": (b"a,b\n1,7131-01-01\n", {"date_format": "%d.%m.%Y"}, "of the format '%d.%m.%Y'"),
+    "two digits of the year": (b"a,b\n77131,03.04.20\n", {"date_format": "%d.%m.%Y"}, "of the format '%d.%m.%Y'"),
+    "Latin-1": ("a,b\n7.7131,\xe4\n".encode("latin-1"), {}, "give --encoding 'cp1252'"),
+    "UTF-16": ("a,b\n7.7131,x\n".encode("utf-16"), {}, "'utf-16'"),
+    "UTF-16 as Latin-1": ("a,b\n7.7131,x\n".encode("utf-16"), {"encoding": "latin-1"}, "not in the encoding 'latin-1'"),
+    "Latin-1 as UTF-16": ("a,b\n7.7131,\xe4\n".encode("latin-1"), {"encoding": "utf-16"}, "the encoding 'utf-16'"),
+    "no character of cp1252": (b"a,b\n7.7131,\x81\n", {"encoding": "cp1252"}, "not in the encoding 'cp1252'"),
+    "a workbook called CSV": (b"PK\x03\x047.7131", {}, "it is a workbook; save the table's sheet as CSV"),
+    "an old workbook": (b"\xd0\xcf\x11\xe07.7131", {}, "it is a workbook"),
+    "a byte order mark alone": (b"\xef\xbb\xbf\n", {}, "it is empty"),
+}
+
+
+@pytest.mark.parametrize("case", ADVICE)
+def test_messages_say_which_option_reads_the_file_and_quote_no_cell(tmp_path, case):
+    content, options, message = ADVICE[case]
+    with pytest.raises(InputError) as caught:
+        read(TableFile(written(tmp_path, content), **options), DAYS)
+    text = oracles.whole_message(caught.value)
+    assert message in text
+    assert oracles.SECRET_DIGITS not in text.replace(str(tmp_path), "")
+
+
+@pytest.mark.parametrize("name", ["t.xlsx", "T.XLS", "t.ods", "t.xlsm"])
+def test_a_workbook_is_refused_by_its_name(tmp_path, name):
+    with pytest.raises(InputError, match="it is a workbook; save the table's sheet as CSV"):
+        TableFile(written(tmp_path, b"a\n1\n", name))
+
+
+@pytest.mark.parametrize("name", ["t.xlsx", "t.json", "t.feather", "t.parquet.gz", "t.xlsx.gz", "t.csv.zip", "t.2024"])
+def test_a_table_is_not_written_under_a_name_that_says_something_else(tmp_path, name):
+    with pytest.raises(InputError, match=r"tables are written as \.csv, \.tsv"):
+        write_table(tmp_path / name, {"a": np.array([1])})
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.csv.gz", "t.parquet"])
+def test_a_file_that_is_deleted_is_named_as_such(tmp_path, name):
+    write_table(tmp_path / name, {"a": np.array([1.0, 2.0])})
+    counted, uncounted = TableFile(tmp_path / name), TableFile(tmp_path / name)
+    assert counted.n == 2
+    (tmp_path / name).unlink()
+    for file in (counted, uncounted):
+        with pytest.raises(InputError, match="it is no longer there"):
+            read(file, Schema([Column("a", 0, 10)]))
+    (tmp_path / name).symlink_to(tmp_path / "none")
+    with pytest.raises(InputError, match="a link to a file that is not there"):
+        TableFile(tmp_path / name)
 
 
 def test_pieces_must_agree_and_nothing_is_left_after_an_error(tmp_path):
@@ -410,7 +582,7 @@ def most_held(tables, work=lambda table: None):
 
 @pytest.mark.parametrize("suffix", ["parquet", "csv"])
 def test_four_times_the_rows_are_read_in_the_same_memory(tmp_path, monkeypatch, suffix):
-    monkeypatch.setattr("trigmech.table_file.BLOCK", 2**15)
+    monkeypatch.setattr("trigmech.csv_text.BLOCK", 2**15)
     rng = np.random.default_rng(1)
     piece = {f"x{j}": rng.uniform(-1, 1, 12_000) for j in range(3)} | {
         "c": np.array(["u", "v"], dtype=object)[rng.integers(0, 2, 12_000)]}

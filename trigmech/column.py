@@ -48,7 +48,9 @@ class Column:
         categorical column has one indicator coordinate for each category. A datetime column comes back in whole days
         if both bounds are dates, else in whole seconds, without a time zone: values with one are converted to UTC.
     categories : sequence of str, or of int, or of bool, or (ordinal only) of float, optional
-        At least two, distinct; an ordinal column's in their order.
+        At least two, distinct; an ordinal column's in their order. White space around text (that of Unicode, no-break
+        spaces too) does not count: neither here, nor in the tables that are read, files or not. It is kept in what is
+        made.
     missing : {"refuse", "centre", "keep"}
         What a missing value is: an error; the centre 0 of the cube (not for kind "categorical"), never restored; or
         an indicator coordinate of its own, which comes back as missing.
@@ -180,9 +182,11 @@ class Column:
             raise self._error(f"categories must be all strings, all integers or all booleans{more}")
         if types == {str} and not all(map(_is_unicode, cast(tuple[str, ...], values))):
             raise self._error("categories must be valid Unicode")
-        if len(set(values)) < len(values):
-            twice = [value for value, count in Counter(values).items() if count > 1]
-            raise self._error(f"categories must be distinct; given twice: {', '.join(map(repr, twice[:10]))}")
+        counts = Counter(value.strip() if isinstance(value, str) else value for value in values)
+        twice = [value for value, count in counts.items() if count > 1]
+        if twice:
+            raise self._error(f"categories must be distinct; given twice: {', '.join(map(repr, twice[:10]))} (white "
+                              "space around them does not count)")
         self._set("categories", values)
         if self.other is not None:
             other = plain_category(self.other)

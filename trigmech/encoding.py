@@ -211,7 +211,7 @@ def _codes(column: Column, table: Columns, j: int) -> NDArray[np.int64]:
 
 
 def _places(column: Column) -> dict[Category, int]:
-    places: dict[Category, int] = {value: i for i, value in enumerate(column.categories or ())}
+    places: dict[Category, int] = {_trimmed(value): i for i, value in enumerate(column.categories or ())}
     if not column.is_text and False in places and isinstance((column.categories or ())[0], bool):
         places |= {"false": places[False], "true": places[True]}
     return places
@@ -223,16 +223,17 @@ def _place(column: Column, places: dict[Category, int], value: Any) -> int:
     with suppress(OverflowError, ValueError):  # of numbers that no float holds, or that are too long to be written
         found = _found(column, places, float(value) if isinstance(value, Decimal) else plain_category(value))
     if found is None:
-        return UNKNOWN if column.other is None else places[column.other]
+        return UNKNOWN if column.other is None else places[_trimmed(column.other)]
     return found
 
 
 def _found(column: Column, places: dict[Category, int], value: Any) -> int | None:
     """Return the number of the category that a plain value is, if there is one.
 
-    Where categories are text, numbers are looked up as they are written (1.0 as 1); where they are numbers or
-    booleans, text is looked up as what it says.
+    White space around text does not count. Where categories are text, numbers are looked up as they are written (1.0 as
+    1); where they are numbers or booleans, text is looked up as what it says.
     """
+    value = _trimmed(value)
     if not isinstance(value, str | bool | int | float):
         return None
     if column.is_text and not isinstance(value, str):
@@ -243,3 +244,7 @@ def _found(column: Column, places: dict[Category, int], value: Any) -> int | Non
         found = places.get(value.lower())
         return places.get(float(value)) if found is None and "_" not in value else found
     return places.get(value)
+
+
+def _trimmed(value: Any) -> Any:
+    return value.strip() if isinstance(value, str) else value

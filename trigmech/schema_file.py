@@ -1,8 +1,9 @@
 """Schemas in files that people write: TOML, with a table of options for each column.
 
 A table ``[columns."capital-gain"]`` has the options of :class:`trigmech.Column` under their names, without its name;
-the order of the tables is the order of the columns. A table ``[file]`` may say how CSV files are read: ``delimiter``,
-``header``, ``missing`` (:class:`trigmech.table_file.TableFile`). Dates are TOML's own or text.
+the order of the tables is the order of the columns. A table ``[file]`` may say how CSV files are read, by the options
+of :class:`trigmech.table_file.TableFile`: ``delimiter``, ``decimal``, ``encoding``, ``date_format``, ``header`` and
+``missing``. Dates are TOML's own or text.
 """
 
 import datetime
@@ -18,13 +19,14 @@ import narwhals as nw
 import numpy as np
 
 from trigmech.column import CATEGORIES, Column, Kind
+from trigmech.csv_cells import is_number, is_whole_number, seconds_of_text
 from trigmech.errors import InputError
-from trigmech.file_formats import check_options
+from trigmech.file_formats import USUAL, check_options, give
 from trigmech.outputs import write_whole
 from trigmech.schema import Schema
 from trigmech.table_file import TableFile
 from trigmech.tables import Columns
-from trigmech.values import is_missing, numbers_of_objects, seconds_of
+from trigmech.values import is_missing, numbers_of_objects
 
 # How many rows a kind is guessed from.
 LOOKED_AT = 100
@@ -137,9 +139,12 @@ def init(table: Any) -> str:
             text.append("# Without a header columns are found by their position: keep them all, in this order, under "
                         "any names.")
         text.append(_table("[file]", options))
+    if len(names) == 1 and isinstance(table, TableFile) and table.separators:
+        text.append(f"# There is one column, and {table.separators}; then begin this file anew.\n")
     for j, name in enumerate(names):
-        kind = _guess(columns, j, dtypes[name])
-        lines = [f"[columns.{_key(name)}]", f"kind = {_value(kind)}"]
+        values = [value for value in columns.distinct(j)[0] if not is_missing(value)]
+        kind, doubt = _guess(values, dtypes[name], USUAL | options)
+        lines = [f"[columns.{_key(name)}]", f"kind = {_value(kind)}{doubt}"]
         if kind == "categorical":
             lines.append("categories = []  # all values that there can be")
         else:
@@ -155,7 +160,7 @@ def to_toml(schema: Schema, file: Mapping[str, Any] | None = None, old: str = ""
     ----------
     schema : Schema
     file : mapping, optional
-        Options of the table file: delimiter, header, missing.
+        Options of the table file: delimiter, decimal, encoding, date_format, header, missing.
     old : str
         The text that it replaces; its comments are kept where the order of the columns allows.
     """
@@ -263,31 +268,42 @@ def _lacking(name: str, options: Any) -> list[str]:
 # Guessing
 
 
-def _guess(columns: Columns, j: int, dtype: Any) -> Kind:
+def _guess(values: list[Any], dtype: Any, options: Mapping[str, Any]) -> tuple[Kind, str]:
+    """Return a kind that suits the different values of a few rows, and a comment if it could well be another."""
     if dtype.is_integer():
-        return "integer"
+        return "integer", ""
     if dtype.is_numeric():
-        return "continuous"
+        return "continuous", ""
     if dtype in (nw.Datetime, nw.Date):
-        return "datetime"
-    if dtype == nw.Boolean:
-        return "categorical"
-    values = [value for value in columns.distinct(j)[0] if not is_missing(value)]
-    if values and all(isinstance(value, str) for value in values):
-        # As a reader of CSV takes them.
-        if all(re.fullmatch(r"[+-]?\d+", value) for value in values):
-            return "integer"
-        if all(re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", value) for value in values):
-            return "continuous"
-        # Digits alone were numbers above.
-        return "datetime" if all(seconds_of(value) is not None for value in values) else "categorical"
-    if values and all(isinstance(value, datetime.date | np.datetime64) for value in values):
-        return "datetime"
-    if values and not any(isinstance(value, bool) for value in values):
-        numbers = numbers_of_objects(values)
-        if numbers is not None:
-            return "integer" if all(isinstance(value, int) for value in values) else "continuous"
-    return "categorical"
+        return "datetime", ""
+    if dtype == nw.Boolean or not values:
+        return "categorical", ""
+    if all(isinstance(value, str) for value in values):
+        return _guess_of_text(values, options)
+    if all(isinstance(value, datetime.date | np.datetime64) for value in values):
+        return "datetime", ""
+    if not any(isinstance(value, bool) for value in values) and numbers_of_objects(values) is not None:
+        return "integer" if all(isinstance(value, int) for value in values) else "continuous", ""
+    return "categorical", ""
+
+
+def _guess_of_text(values: list[str], options: Mapping[str, Any]) -> tuple[Kind, str]:
+    date_format, decimal = options["date_format"], options["decimal"]
+    dates = all(seconds_of_text(value, date_format) is not None for value in values)
+    # A format that is given may be of digits alone; in ISO form digits alone are rather numbers.
+    if dates and date_format is not None:
+        return "datetime", ""
+    if all(map(is_whole_number, values)):
+        return "integer", ""
+    if all(is_number(value, decimal) for value in values):
+        return "continuous", ""
+    if dates:
+        return "datetime", ""
+    if decimal == "." and all(is_number(value, ",") for value in values):
+        return "categorical", f"  # or numbers? then begin anew and {give('decimal', ',')}"
+    if all(re.fullmatch(r"\d{1,2}([./-])\d{1,2}\1\d{2,4}( .*)?", value) for value in values):
+        return "categorical", f"  # or dates? then begin anew and say their form: {give('date_format', '%d.%m.%Y')}"
+    return "categorical", ""
 
 
 # Writing

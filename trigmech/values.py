@@ -88,7 +88,7 @@ def seconds_of(value: Any) -> float | None:
         if isinstance(value, np.datetime64):
             return float(value.astype("datetime64[s]").astype(np.int64))
         if isinstance(value, str):
-            value = datetime.datetime.fromisoformat(value)
+            value = datetime.datetime.fromisoformat(value.strip())
         elif isinstance(value, datetime.date) and not isinstance(value, datetime.datetime):
             value = datetime.datetime.combine(value, datetime.time())
         if not isinstance(value, datetime.datetime):
