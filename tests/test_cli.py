@@ -22,7 +22,7 @@ import typer
 from rich.console import Console
 
 import trigmech as tm
-from trigmech import cli_progress, demo, report, schema_file, synthesis
+from trigmech import cli_progress, demo, report, schema_file, synthesis, table_file
 from trigmech.budget import Budget
 from trigmech.cli import app, main
 from trigmech.errors import SolverError
@@ -64,6 +64,16 @@ def table_text(header=True):
         income = SECRET if i == 3 else f"{rng.uniform(1e3, 9e4):.2f}"
         lines.append(f"{age},{income},{rng.choice(['red', 'green', 'blue'])},{day}")
     return "\n".join(lines) + "\n"
+
+
+def northern_text():
+    """The same table as a spreadsheet of another country saves it."""
+    rows = [line.split(",") for line in table_text().splitlines()]
+    lines = [";".join(rows[0])]
+    for age, income, colour, joined in rows[1:]:
+        lines.append(";".join([age, income.replace(".", ","), colour.replace("red", "röt"),
+                               ".".join(reversed(joined.split("-")))]))
+    return "\r\n".join(lines) + "\r\n"
 
 
 @pytest.fixture(autouse=True)
@@ -116,6 +126,8 @@ def content(folder):
             if path.is_file() and path.suffix != ".lock"}
 
 
+NORTHERN = ("release", "northern.csv", "--schema", "schema.toml", "--epsilon", "1", "--delta", "1e-4", "--out",
+            "new.tm", "--delimiter", ";", "--encoding", "cp1252", "--decimal", ",", "--date-format", "%d.%m.%Y")
 RELEASE = ("release", "data.csv", "--schema", "schema.toml", "--epsilon", "1", "--delta", "1e-4", "--out", "new.tm")
 
 
@@ -289,6 +301,61 @@ def test_a_delta_that_one_record_outweighs_is_warned_of(run, clinic):
     assert f"--delta 0.01 is not below 1 / {ROWS}" in run(*given)[2]
 
 
+def test_a_table_of_another_country_goes_from_its_file_to_a_page(run, clinic):
+    (clinic / "data.csv").write_text(northern_text(), encoding="cp1252")
+    options = NORTHERN[-8:]
+    assert run("schema", "init", "data.csv", *options, "--out", "new.toml")[0] == 0
+    begun = Path("new.toml").read_text()
+    file = begun[begun.index("[file]"):begun.index("[columns")]
+    assert file == ('[file]\ndelimiter = ";"\ndecimal = ","\nencoding = "cp1252"\ndate_format = "%d.%m.%Y"\n\n')
+    assert re.findall(r'kind = "(\w+)"$', begun, re.MULTILINE) == ["integer", "continuous", "categorical", "datetime"]
+    schema = SCHEMA.replace('"red"', '"röt"')
+    Path("new.toml").write_text(file + schema, encoding="utf-8")
+    Path("bare.toml").write_text('[file]\ndelimiter = "|"\n' + schema, encoding="utf-8")
+    assert run("schema", "check", "new.toml")[0] == 0
+    release = ("release", "data.csv", *RELEASE[4:], "--simulate", "1", "--json")
+    assert run(*release, "--schema", "new.toml")[0] == 0
+    points = tm.load("new.tm").distribution.points
+    # Options that are given come before those of the schema file.
+    assert run(*release, "--schema", "bare.toml", *options, "--csv", "new.tsv")[0] == 0
+    np.testing.assert_array_equal(tm.load("new.tm").distribution.points, points)
+    assert Path("new.tsv").read_text().startswith("\t".join(NAMES))
+    figures = run("evaluate", "new.tm", "--against", "data.csv", *options, "--json")
+    assert figures[0] == 0
+    assert run("evaluate", "new.tm", "--against", "data.csv", "--schema", "new.toml", "--json") == figures
+    assert run("evaluate", "new.tm", "--against", "new.tsv", "--json")[0] == 0
+    assert run("report", "new.tm", "--against", "data.csv", "--schema", "new.toml")[0] == 0
+    for name in ("tab", r"\t"):
+        (clinic / "tabs.csv").write_text(table_text().replace(",", "\t"))
+        assert r'delimiter = "\t"' in run("schema", "init", "tabs.csv", "--delimiter", name)[1]
+
+
+def test_a_file_that_is_deleted_while_it_is_read_costs_nothing(run, clinic, monkeypatch):
+    def counted(table):
+        found = count(table)
+        Path("data.csv").unlink()
+        return found
+
+    count = table_file.TableFile.n.func
+    monkeypatch.setattr(table_file.TableFile, "n", functools.cached_property(counted))
+    table_file.TableFile.n.__set_name__(table_file.TableFile, "n")
+    before = Path("ledger.json").read_bytes()
+    status, _, told = run(*RELEASE, "--ledger", "ledger.json")
+    assert (status, Path("ledger.json").read_bytes()) == (3, before)
+    assert "it is no longer there; it was deleted or renamed while it was read" in told
+
+
+def test_a_ledger_file_made_for_a_run_stays_if_it_was_charged_alone(run, clinic, monkeypatch):
+    def fails(self, path):
+        raise OSError(28, SECRET)
+
+    monkeypatch.setattr(synthesis.Synthesis, "save", fails)
+    status, _, told = run(*RELEASE, "--ledger", "new.json")
+    assert status == 3
+    assert "new.json was not there: made" in told
+    assert tm.LedgerFile.open("new.json").entries != ()
+
+
 # Mistakes
 
 
@@ -347,6 +414,25 @@ WRONG = [
     (3, (*RELEASE, "--csv", "data.csv/new.csv"), "cannot write 'data.csv/new.csv'"),
     (3, (*RELEASE, "--ledger", "nowhere/new.json"), "there is no folder 'nowhere'; make it first"),
     (3, (*RELEASE, "--ledger", "broken.csv"), "is not JSON"),
+    (3, (*RELEASE, "--csv", "new.xlsx"), "tables are written as .csv, .tsv"),
+    (3, (*RELEASE, "--csv", "new.parquet.gz", "--ledger", "new.json"), "not as .parquet.gz"),
+    (3, ("sample", "clinic.tm", "--out", "new.json"), "tables are written as .csv, .tsv"),
+    (3, ("sample", "clinic.tm", "--out", "new.xlsx"), "not as .xlsx"),
+    (3, ("release", "book.xlsx", *RELEASE[2:]), "it is a workbook; save the table's sheet as CSV"),
+    (3, ("release", "book.csv", *RELEASE[2:]), "it is a workbook; save the table's sheet as CSV"),
+    (3, ("release", "dangling.csv", *RELEASE[2:]), "it is a link to a file that is not there"),
+    (3, ("schema", "init", "northern.csv"), "give --encoding 'cp1252'"),
+    (3, ("schema", "init", "northern.csv", "--encoding", "cp1252"), "give --delimiter ';'"),
+    (3, ("release", "northern.csv", *RELEASE[2:], "--ledger", "new.json"), "give --encoding 'cp1252'"),
+    (3, (*NORTHERN[:-4], "--ledger", "new.json"), "give --decimal ','"),
+    (3, (*NORTHERN[:-2], "--ledger", "new.json"), "give --date-format '%d.%m.%Y'"),
+    (3, (*NORTHERN, "--decimal", "."), "give --decimal ','"),
+    (3, (*NORTHERN, "--decimal", ",", "--delimiter", ","), "delimiter and decimal must differ"),
+    (3, (*NORTHERN, "--encoding", "utf-9"), "one that Python knows"),
+    (3, (*RELEASE, "--schema", "forgotten.toml", "--ledger", "new.json"), "not among the categories"),
+    (3, ("release", "one.csv", *RELEASE[2:], "--ledger", "new.json"), "at least 2 rows"),
+    (3, ("evaluate", "clinic.tm", "--against", "northern.csv"), "give --encoding 'cp1252'"),
+    (3, ("report", "clinic.tm", "--against", "northern.csv", "--delimiter", "tab"), "give --encoding 'cp1252'"),
     (3, ("sample", "data.csv"), "it is not a \"trigmech release\""),
     (3, ("sample", "cut.tm"), "cut.tm"),
     (3, ("sample", "clinic.tm", "--out", "nowhere/new.csv"), "there is no folder 'nowhere'; make it first"),
@@ -372,9 +458,12 @@ def mistaken(clinic):
         "empty.csv": "", "bare.csv": table_text(header=False), "broken.csv": table_text() + f"red,{SECRET}\n",
         "other.parquet": table_text(), "swapped.toml": SCHEMA.replace("lower = 18", "lower = 180"),
         "empty.toml": SCHEMA.replace("18", '""'), "forgotten.toml": SCHEMA.replace('"red", ', ""),
-        "refused.toml": SCHEMA.replace('missing = "keep"', ""),
+        "refused.toml": SCHEMA.replace('missing = "keep"', ""), "book.xlsx": table_text(), "book.csv": "PK\3\4",
+        "one.csv": "".join(table_text().splitlines(keepends=True)[:2]),
     }.items():
         (clinic / name).write_text(text)
+    (clinic / "northern.csv").write_text(northern_text(), encoding="cp1252")
+    (clinic / "dangling.csv").symlink_to(clinic / "none.csv")
     (clinic / "cut.tm").write_bytes((clinic / "clinic.tm").read_bytes()[:-200])
     return clinic
 

@@ -14,7 +14,20 @@ from typer.core import TyperGroup
 
 import trigmech as tm
 from trigmech import demo as demonstration
-from trigmech.cli_files import STANDARD, check_outputs, errors_of, open_or_make_ledger, table_against, write_sample
+from trigmech.cli_files import (
+    STANDARD,
+    DateFormat,
+    Decimal,
+    Delimiter,
+    Encoding,
+    check_outputs,
+    errors_of,
+    file_options,
+    ledger_of_run,
+    show_errors,
+    table_against,
+    write_sample,
+)
 from trigmech.cli_progress import progress_bar
 from trigmech.errors import BudgetError, InputError, SolverError, TrigmechError
 
@@ -115,7 +128,10 @@ def schema_init(
     out: Annotated[Path | None, typer.Option(help="File to write; default: standard output.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
     no_header: Annotated[bool, typer.Option("--no-header", help="The CSV's first line is a row already.")] = False,
-    delimiter: Annotated[str, typer.Option(help="Between the cells of a CSV.")] = ",",
+    delimiter: Delimiter = None,
+    decimal: Decimal = None,
+    encoding: Encoding = None,
+    date_format: DateFormat = None,
 ) -> None:
     """Write a schema with the names and guessed kinds of a file's columns; bounds are for you to fill in.
 
@@ -132,7 +148,8 @@ def schema_init(
     check_outputs((out,), (data,))
     if out is not None and out.exists() and not force:
         raise InputError(f"{str(out)!r} exists and may hold your bounds; give --force to replace it")
-    text = schema_file.init(TableFile(data, header=not no_header, delimiter=delimiter))
+    text = schema_file.init(TableFile(data, header=not no_header,
+                                      **file_options(delimiter, decimal, encoding, date_format)))
     if out is None:
         typer.echo(text, nl=False)
         return
@@ -167,10 +184,14 @@ def release(
     out: Annotated[Path, typer.Option(help="Where the release is saved, such as clinic.tm.")],
     delta: Delta = 0.0,
     csv: Annotated[Path | None, typer.Option(
-        help="Also write a synthetic table (.csv or .parquet, .gz, .zst), or - for standard output.")] = None,
+        help="Also write a synthetic table (.csv, .tsv, .csv.gz or .parquet), or - for standard output.")] = None,
     rows: Annotated[int | None, typer.Option(min=1, help="Rows of that table; default: as many as the data.")] = None,
     ledger: Annotated[Path | None, typer.Option(
         help="The data set's ledger file; made with this budget as its total if it is not there.")] = None,
+    delimiter: Delimiter = None,
+    decimal: Decimal = None,
+    encoding: Encoding = None,
+    date_format: DateFormat = None,
     bounds_share: Annotated[float, typer.Option(
         help="Part of the budget for columns with private_bounds = true.")] = tm.synthesis.BOUNDS_SHARE,
     simulate: Annotated[int | None, typer.Option(
@@ -195,15 +216,14 @@ def release(
         raise typer.BadParameter("--csv - and --json both write to standard output; give one of them a file")
     if not 0.0 < bounds_share < 1.0:
         raise typer.BadParameter(f"--bounds-share must be above 0 and below 1, not {bounds_share}")
-    check_outputs((out, None if to_standard else csv, ledger), (data, schema))
+    check_outputs((out, ledger), (data, schema), table=csv)
     loaded = schema_file.load(schema)
-    table = TableFile(data, **loaded.file)
+    table = TableFile(data, **loaded.file | file_options(delimiter, decimal, encoding, date_format))
     # Counting finds what cannot be read before a ledger file is made.
     if delta * table.n >= 1.0:
         typer.echo(f"trigmech: warning: --delta {delta:g} is not below 1 / {table.n}, one over the number of rows; a "
                    "release may then show a whole record", err=True)
-    book = None if ledger is None else open_or_make_ledger(ledger, budget, out.stem)
-    with progress_bar(quiet=as_json) as progress:
+    with ledger_of_run(ledger, budget, out.stem) as book, progress_bar(quiet=as_json) as progress:
         try:
             made = tm.synthesize(table, loaded.schema, budget, ledger=book, bounds_share=bounds_share,
                                  rng=None if simulate is None else np.random.default_rng(simulate), progress=progress)
@@ -231,7 +251,7 @@ def release(
 def sample(
     saved: Saved,
     rows: Annotated[int | None, typer.Option(min=1, help="Default: as many as the table had.")] = None,
-    out: Annotated[str, typer.Option(help="CSV or Parquet file, or - for CSV on standard output.")] = "-",
+    out: Annotated[str, typer.Option(help=".csv, .tsv, .csv.gz or .parquet, or - for CSV on standard output.")] = "-",
     seed: Annotated[int | None, typer.Option(min=0, help="For the same rows again; harmless to privacy.")] = None,
 ) -> None:
     """Draw synthetic rows from a saved release; needs no data and costs no budget.
@@ -240,8 +260,7 @@ def sample(
     """
     import numpy as np
 
-    if out != STANDARD:
-        check_outputs((Path(out),), (saved,))
+    check_outputs((), (saved,), table=out)
     made = tm.load(saved)
     write_sample(made, out, rows, None if seed is None else np.random.default_rng(seed))
     if out != STANDARD:
@@ -253,6 +272,10 @@ def evaluate(
     saved: Saved,
     against: Annotated[str, typer.Option(help="The private table.")],
     schema: Annotated[Path | None, typer.Option(help="For how to read that file; its columns are known.")] = None,
+    delimiter: Delimiter = None,
+    decimal: Decimal = None,
+    encoding: Encoding = None,
+    date_format: DateFormat = None,
     as_json: Json = False,
 ) -> None:
     """Compare a release with the table it was made from. NOT PRIVATE: do not publish what this prints.
@@ -260,19 +283,13 @@ def evaluate(
     Example: `trigmech evaluate clinic.tm --against data.csv`
     """
     made = tm.load(saved)
-    found = errors_of(made, table_against(made, against, schema))
+    found = errors_of(made, table_against(made, against, schema, file_options(delimiter, decimal, encoding,
+                                                                              date_format)))
     if as_json:
         typer.echo(json.dumps({"private": True, **found}))
         return
     typer.echo("NOT PRIVATE: these figures were computed from the private table. Do not publish them.", err=True)
-    # A column's name may hold what would be markup.
-    console = Console(markup=False, emoji=False, highlight=False)
-    for title, figures in found.items():
-        table = Table(title)
-        table.add_column(justify="right")
-        for name, value in figures.items():
-            table.add_row(name, f"{value:.4g}")
-        console.print(table)
+    show_errors(found)
 
 
 @app.command()
@@ -281,6 +298,10 @@ def report(
     against: Annotated[str | None, typer.Option(help="The private table: the page then shows it, and is not to be "
                                                      "published.")] = None,
     schema: Annotated[Path | None, typer.Option(help="For how to read that file; its columns are known.")] = None,
+    delimiter: Delimiter = None,
+    decimal: Decimal = None,
+    encoding: Encoding = None,
+    date_format: DateFormat = None,
     out: Annotated[Path | None, typer.Option(help="Default: beside the release, with the suffix .html.")] = None,
     figures: Annotated[Path | None, typer.Option(help="A folder for the figures as PNG and PDF files.")] = None,
 ) -> None:
@@ -293,7 +314,8 @@ def report(
     page = out or saved.with_suffix(".html")
     check_outputs((page,), (saved, against, schema))
     made = tm.load(saved)
-    table = None if against is None else table_against(made, against, schema)
+    options = file_options(delimiter, decimal, encoding, date_format)
+    table = None if against is None else table_against(made, against, schema, options)
     with Console(stderr=True).status("drawing"):
         page = pages.write(made, page, against=table, figures=figures)
     typer.echo(f"written: {page}" + ("" if figures is None else f" and figures in {figures}"))

@@ -1,16 +1,20 @@
 """The files that the command line is given: looked at before budget is spent, and read and written."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
 import numpy as np
 import typer
+from rich.console import Console
+from rich.table import Table
 
 from trigmech.budget import Budget
 from trigmech.distribution import Distribution
 from trigmech.errors import InputError
+from trigmech.file_formats import check_table_name
 from trigmech.ledger_file import LedgerFile
 from trigmech.outputs import check_writable
 from trigmech.synthesis import Synthesis
@@ -18,21 +22,45 @@ from trigmech.workload import Workload
 
 STANDARD = "-"
 
+# How a CSV file is read, for every command that reads one.
+Delimiter = Annotated[str | None, typer.Option(
+    help="Between the cells of a CSV: a character such as ';', or 'tab'. Default: as the schema file says, or a comma "
+         "(a tab for .tsv).", show_default=False)]
+Decimal = Annotated[str | None, typer.Option(
+    help="The decimal sign of a CSV's numbers: . or ,", show_default=False)]
+Encoding = Annotated[str | None, typer.Option(
+    help="Of a CSV's text, such as cp1252 or utf-16. Default: as the schema file says, or utf-8.", show_default=False)]
+DateFormat = Annotated[str | None, typer.Option(
+    help="How a CSV writes dates, such as %d.%m.%Y (Python's strptime). Default: as the schema file says, or ISO form.",
+    show_default=False)]
 
-def check_outputs(outputs: Iterable[Path | None], inputs: Iterable[str | Path | None] = ()) -> None:
+
+def file_options(delimiter: str | None, decimal: str | None, encoding: str | None,
+                 date_format: str | None) -> dict[str, Any]:
+    """Return the options that were given, as :class:`trigmech.table_file.TableFile` takes them."""
+    if delimiter in ("tab", r"\t"):
+        delimiter = "\t"
+    given = {"delimiter": delimiter, "decimal": decimal, "encoding": encoding, "date_format": date_format}
+    return {option: value for option, value in given.items() if value is not None}
+
+
+def check_outputs(outputs: Iterable[Path | None], inputs: Iterable[str | Path | None] = (), *,
+                  table: str | Path | None = None) -> None:
     """Raise an error if a file cannot be written, or would replace an input or another output.
 
-    To be called before anything is charged: what cannot be written is lost with what it cost.
+    To be called before anything is charged: what cannot be written is lost with what it cost. ``table`` is the output
+    that a synthetic table is written to, which may be "-".
 
     Raises
     ------
     typer.BadParameter
         If a file is given twice, or an output is "-".
     InputError
-        If it cannot be written.
+        If it cannot be written, or its name is not that of a table though a table is to be written.
     """
+    to_file = None if table is None or str(table) == STANDARD else Path(table)
     given = [Path(path) for path in inputs if path is not None and str(path) != STANDARD]
-    for path in outputs:
+    for path in (*outputs, to_file):
         if path is None:
             continue
         if str(path) == STANDARD:
@@ -44,6 +72,8 @@ def check_outputs(outputs: Iterable[Path | None], inputs: Iterable[str | Path | 
         if not path.parent.exists():
             raise InputError(f"cannot write {str(path)!r}: there is no folder {str(path.parent)!r}; make it first")
         check_writable(path)
+    if to_file is not None:
+        check_table_name(to_file)
 
 
 def _same(first: Path, second: Path) -> bool:
@@ -52,13 +82,26 @@ def _same(first: Path, second: Path) -> bool:
     return os.path.realpath(first) == os.path.realpath(second)
 
 
-def open_or_make_ledger(path: Path, budget: Budget, data_set: str) -> LedgerFile:
-    """Return the ledger file, made with a run's budget as the total if it is not there, which is said."""
-    if path.exists():
-        return LedgerFile.open(path)
+@contextmanager
+def ledger_of_run(path: Path | None, budget: Budget, data_set: str) -> Iterator[LedgerFile | None]:
+    """Yield the ledger file, made with a run's budget as the total if it is not there, which is said.
+
+    If the run fails before anything is charged, a file that was made for it goes again: the next run, of another budget
+    perhaps, would find its total fixed.
+    """
+    if path is None or path.exists():
+        yield None if path is None else LedgerFile.open(path)
+        return
     made = LedgerFile.create(path, budget, data_set=data_set)
-    typer.echo(f"{path} was not there: made, with {budget} as the data set's total budget", err=True)
-    return made
+    kept = True
+    try:
+        yield made
+    except BaseException:
+        kept = not made.removed_if_unused()
+        raise
+    finally:
+        if kept:
+            typer.echo(f"{path} was not there: made, with {budget} as the data set's total budget", err=True)
 
 
 def write_sample(made: Synthesis, path: str | Path, rows: int | None, rng: np.random.Generator | None = None) -> None:
@@ -68,15 +111,27 @@ def write_sample(made: Synthesis, path: str | Path, rows: int | None, rng: np.ra
     write_table(path, made.columns(rows, rng))
 
 
-def table_against(made: Synthesis, data: str, schema: Path | None) -> Any:
-    """Return the private table with the release's columns, read as the schema file says; private."""
+def table_against(made: Synthesis, data: str, schema: Path | None, given: dict[str, Any]) -> Any:
+    """Return the private table with the release's columns, read as the options or the schema file say; private."""
     import pyarrow
 
     from trigmech import schema_file
     from trigmech.table_file import TableFile
 
     options = {} if schema is None else schema_file.load(schema).file
-    return pyarrow.concat_tables(TableFile(data, **options).chunks(made.schema))
+    return pyarrow.concat_tables(TableFile(data, **options | given).chunks(made.schema))
+
+
+def show_errors(found: dict[str, dict[str, float]]) -> None:
+    """Print what :func:`errors_of` returns."""
+    # A column's name may hold what would be markup.
+    console = Console(markup=False, emoji=False, highlight=False)
+    for title, figures in found.items():
+        table = Table(title)
+        table.add_column(justify="right")
+        for name, value in figures.items():
+            table.add_row(name, f"{value:.4g}")
+        console.print(table)
 
 
 def errors_of(made: Synthesis, table: Any) -> dict[str, dict[str, float]]:

@@ -164,6 +164,15 @@ class LedgerFile:
             write(self.path, state)
             self._seen = (state.genesis, len(entries), state.head)
 
+    def removed_if_unused(self) -> bool:
+        """Remove the file if nothing was ever charged to it, by anyone; return whether it was removed."""
+        with _locked(self.path, self.timeout):
+            # Whoever has opened it meanwhile will not find it, and draw nothing.
+            if self._state().entries:
+                return False
+            self.path.unlink()
+            return True
+
     def verify(self) -> list[str]:
         """Return what is wrong with the file, one line each: hashes, order, each charge's own epsilon, the totals.
 
