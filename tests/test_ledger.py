@@ -219,6 +219,21 @@ def test_a_lock_that_is_held_too_long_is_an_error(book):
     assert book.total == 0.1
 
 
+def test_a_file_is_removed_if_nobody_has_charged_it_and_its_other_readers_charge_nothing(tmp_path):
+    made = LedgerFile.create(tmp_path / "l.json", Budget(1.0))
+    other = LedgerFile.open(tmp_path / "l.json")
+    other.charge("run", [laplace(0.5)], simulated=True)
+    before = made.path.read_bytes()
+    assert not made.removed_if_unused()
+    assert made.path.read_bytes() == before
+    made = LedgerFile.create(tmp_path / "m.json", Budget(1.0))
+    other = LedgerFile.open(tmp_path / "m.json")
+    assert made.removed_if_unused()
+    with pytest.raises(InputError, match="cannot be read"):
+        other.charge("run", [laplace(0.5)], simulated=False)
+    assert not made.path.exists()
+
+
 def test_what_could_not_be_read_again_is_not_written(book, monkeypatch):
     before = book.path.read_bytes()
     with pytest.raises(InputError, match="purpose"):
