@@ -499,7 +499,7 @@ ADVICE = {
     "no header and one column": (b"7.7131;1\n", {"header": False}, "--delimiter"),
     "a line that states another": (b"sep=;\na,b\n7.7131,1\n", {}, "its first line says that semicolons separate its "
                                                                  "cells: give --delimiter ';'"),
-    "a decimal comma": (b"a;b\n7,7131;x\n", {"delimiter": ";"}, "a decimal comma (give --decimal ','"),
+    "a decimal comma": (b"a;b\n7,7131;x\n", {"delimiter": ";"}, "a decimal comma (then give --decimal ','"),
     "thousands": (b'a,b\n"7,771,371",x\n', {}, "a sign between thousands"),
     "a currency": ("a,b\n€ 77131,x\n".encode(), {}, "currency or percent sign"),
     "a point among commas": (b"a;b\n7.7131;x\n", {"delimiter": ";", "decimal": ","}, "causes are a decimal point"),
