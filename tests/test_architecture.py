@@ -21,12 +21,11 @@ LEVELS = {
     "ledger_format": 2, "marginals": 2, "rows": 2,
     "calibration": 3, "csv_text": 3, "features": 3, "grid": 3, "ledger_file": 3, "pricing": 3, "query_family": 3,
     "relaxed": 3, "schema": 3,
-    "fit": 4, "kernel_queries": 4, "ledger": 4, "moments": 4, "particles": 4, "polynomial_queries": 4,
+    "fit": 4, "importance": 4, "kernel_queries": 4, "ledger": 4, "moments": 4, "particles": 4, "polynomial_queries": 4,
     "report_columns": 4, "table_file": 4,
     "release": 5, "schema_file": 5, "workload": 5,
     "bounds": 6, "evaluate": 6, "planner": 6, "reconstruct": 6, "support": 6,
-    "error_bars": 7, "mechanisms": 7, "mixed": 7, "reconstruct_mixed": 7, "report_against": 7, "saved": 7,
-    "smooth": 7,
+    "error_bars": 7, "mechanisms": 7, "mixed": 7, "reconstruct_mixed": 7, "report_against": 7, "saved": 7, "smooth": 7,
     "moment_mechanism": 8,
     "synthesis": 9,
     "cli_files": 10, "demo": 10, "report_statement": 10, "synthesizer": 10,
@@ -46,7 +45,7 @@ USE_THE_DOOR = {"mechanisms", "moment_mechanism", "bounds"}
 # moments through another module.
 BEHIND_THE_DOOR = {"ellipsoid", "fit", "distribution", "workload", "evaluate", "features", "marginals", "particles",
                    "denoise", "pricing", "planner", "smooth", "calibration", "sensitivity", "layout", "relaxed",
-                   "mixed", "query_family", "kernel_numbers", "kernel_queries", "polynomial_queries"}
+                   "mixed", "query_family", "importance", "kernel_numbers", "kernel_queries", "polynomial_queries"}
 # What works on a release and may know its type, but not the functions that make one.
 KNOW_THE_TYPE_OF_A_RELEASE = {"support", "reconstruct", "reconstruct_mixed", "error_bars", "synthesis", "saved",
                               "report_sections", "report_statement"}

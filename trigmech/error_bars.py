@@ -5,8 +5,15 @@ mean is taken as normal about the fitted target, with the variance s^2 t^2 / (s^
 deviation t measured with noise s; what the fit did not reach of the target is known and added. What was not measured
 adds the variance that the planner supposes (`planner.prior_single`, `prior_pair`, and so on). The normal law is exact
 for Gaussian noise and t large; elsewhere it is a model, and experiments/coverage holds it against the truth.
+
+Of a family that treats all columns alike the planner knows the products that were not measured. Of any other, what was
+not measured is looked for in each query f itself: g = f - sum over the measured r of c_r phi_r at points of the cube,
+whatever products it is made of. If the columns are independent with the density 1 / (pi sqrt(1 - x^2)), the products
+are orthogonal, with mean squares 1/2 for one column, 1/4 for two, and so on; the variance of g times the largest ratio
+of a supposed variance to such a mean square is then at least what the planner would suppose.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,15 +23,18 @@ from trigmech.basis import ChebyshevBasis
 from trigmech.errors import InputError
 from trigmech.features import Features
 from trigmech.layout import Layout
-from trigmech.planner import prior_deviations, unmeasured_variances
+from trigmech.planner import PRIOR_TRIPLE, prior_deviations, prior_pair, prior_single, unmeasured_variances
+from trigmech.query_family import answerable, is_symmetric
 from trigmech.reconstruct import Reconstruction
 from trigmech.release import MomentRelease
-from trigmech.workload import Workload
+from trigmech.workload import Mixture, Workload
 
 Array = NDArray[np.float64]
 
 QUERIES_AT_A_TIME = 128
 POINTS_AT_A_TIME = 4_096
+# At which a query that may be about any product is looked at: its variance is then right to a quarter or so.
+RESIDUAL_POINTS = 256
 # What was not measured is supposed to be this much larger than the planner's priors, which are meant to be middling.
 CAUTION = 1.5
 
@@ -42,7 +52,8 @@ class PredictedError:
     bound : ndarray (queries, parts)
         Each query's absolute error is at most this, with probability ``level``.
     worst : ndarray (parts,)
-        The largest absolute error of a part's queries is at most this, with probability ``level``.
+        The largest absolute error of a part's queries is at most this, with probability ``level``. Of a mixture the
+        parts are those of all members, though its answers are one column.
     """
 
     level: float
@@ -87,10 +98,15 @@ def predicted_error(workload: Workload, release: MomentRelease, fit: Reconstruct
     -------
     PredictedError
 
+    Raises
+    ------
+    InputError
+        If the level is no probability, or the workload has another number of columns or no answers.
+
     Notes
     -----
     Privacy: post-processing. The bound of the worst is by Bonferroni over the queries, hence cautious. Cost: the
-    coefficients, queries times K for each part.
+    coefficients, queries times K for each part; of families that are not symmetric the answers at 256 points as well.
     """
     from scipy.special import ndtri
 
@@ -98,6 +114,12 @@ def predicted_error(workload: Workload, release: MomentRelease, fit: Reconstruct
         raise InputError(f"level must be between 0 and 1, not {level!r}")
     if workload.d != release.features.d:
         raise InputError(f"the workload is of {workload.d} columns, the release of {release.features.d}")
+    workload = answerable(workload)
+    if isinstance(workload, Mixture):
+        bars = [predicted_error(member, release, fit, level) for member in workload.workloads]
+        return PredictedError(level, np.concatenate([bar.deviation.reshape(-1, 1) for bar in bars]),
+                              np.concatenate([bar.bound.reshape(-1, 1) for bar in bars]),
+                              np.concatenate([bar.worst for bar in bars]))
     index = release.features.basis.index
     K = len(index)
     scales, prior = release.scales[:K], prior_deviations(index)
@@ -107,14 +129,32 @@ def predicted_error(workload: Workload, release: MomentRelease, fit: Reconstruct
     reached = sum(fit.weights[rows] @ basis.evaluate(fit.points[rows])
                   for rows in (slice(at, at + POINTS_AT_A_TIME) for at in range(0, len(fit.points), POINTS_AT_A_TIME)))
     missed = fit.target[:K] - reached
-    rest = CAUTION**2 * unmeasured_variances(release.features, release.scales, workload)
+    rest = _unmeasured(workload, release)
     deviations, offsets = [], []
     queries = len(workload.answers(np.zeros((1, workload.d))))
     for start in range(0, queries, QUERIES_AT_A_TIME):
         part = workload.coefficients(index, start, min(start + QUERIES_AT_A_TIME, queries))
-        deviations.append(np.sqrt(np.square(part) @ variances + rest))
+        deviations.append(np.sqrt(np.square(part) @ variances + CAUTION**2 * rest(part, start)))
         offsets.append(np.abs(part @ missed))
     deviation, offset = np.concatenate(deviations), np.concatenate(offsets)
     single = float(ndtri((1.0 + level) / 2.0))
     all_queries = float(ndtri(1.0 - (1.0 - level) / (2.0 * len(deviation))))
     return PredictedError(level, deviation, offset + single * deviation, (offset + all_queries * deviation).max(axis=0))
+
+
+def _unmeasured(workload: Workload, release: MomentRelease) -> Callable[[Array, int], Array]:
+    """Return a function of the coefficients (queries, parts, K) of some queries and the number of the first: the
+    supposed variance, (parts,) or (queries, parts), of what was not measured of them."""
+    if is_symmetric(workload):
+        alike = unmeasured_variances(release.features, release.scales, workload)
+        return lambda part, start: alike
+    basis = release.features.basis
+    # Public points, the same for equal plans.
+    angles = np.random.default_rng([basis.d, basis.K]).uniform(0.0, np.pi, (RESIDUAL_POINTS, basis.d))
+    points = np.cos(angles)
+    values = np.stack([workload.answers(point[None]) for point in points], axis=-1)
+    products, single = basis.evaluate(points), basis.index[(basis.index > 0).sum(axis=1) == 1]
+    measured = {(int(r.argmax()), int(r.max())) for r in single}
+    lowest = min(next(a for a in range(1, len(measured) + 2) if (j, a) not in measured) for j in range(basis.d))
+    ratio = max(2.0 * prior_single(lowest) ** 2, 4.0 * prior_pair(1, 1) ** 2, 8.0 * PRIOR_TRIPLE**2)
+    return lambda part, start: ratio * np.var(values[start : start + len(part)] - part @ products.T, axis=-1)

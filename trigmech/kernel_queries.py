@@ -66,6 +66,7 @@ class GaussianKernels(Workload):
     n_centers: int = 10
     variant: Variant = "fresh"
 
+    symmetric = True
     POOL_SIZE = 10_000
 
     def __post_init__(self) -> None:
@@ -274,6 +275,8 @@ class PairKernels(Workload):
     seed: int | np.random.SeedSequence
     n_queries: int = 1_000
     widths: tuple[float, ...] = (0.25, 0.5, 1.0)
+
+    symmetric = True
 
     def __post_init__(self) -> None:
         check_family(self.d, self.n_queries, self.widths)

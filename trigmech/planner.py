@@ -1,12 +1,13 @@
 """Which moments to measure and how exactly: a choice made from public numbers alone, by predicted error.
 
 A design measures T_1, ..., T_p of every column, T_a T_b (a, b <= q) of every pair of columns, perhaps x_i x_j x_k of
-every three, and perhaps the whole-row functions of :class:`trigmech.features.Features`. All columns are treated alike,
-for nothing distinguishes them before the release. Noise of variance s_r^2 in moment r makes an error of variance
-sum_r a_r^2 s_r^2 in a query with coefficients a_r, whose mean squares over the workload the workload tells
-(`importance`). A moment that is not measured, or badly, is guessed when the table is made: from the other moments of
-its column, or by independence. How wrong such guesses are on a table never seen is a matter of opinion, stated here
-as the standard deviations `prior_*`; the variance of a measured moment is then t^2 s^2 / (t^2 + s^2).
+every three, and perhaps the whole-row functions of :class:`trigmech.features.Features`. All columns are treated alike;
+what a workload asks for of some columns alone is measured of all, with the weight of its mean use. Noise of variance
+s_r^2 in moment r makes an error of variance sum_r a_r^2 s_r^2 in a query with coefficients a_r, whose mean squares over
+the workload the workload tells (`importance`). A moment that is not measured, or badly, is guessed when the table is
+made: from the other moments of its column, or by independence. How wrong such guesses are on a table never seen is a
+matter of opinion, stated here as the standard deviations `prior_*`; the variance of a measured moment is then t^2 s^2 /
+(t^2 + s^2).
 
 The planner minimises the mean logarithm of the predicted error over the parts of the workload (every width of every
 member of a mixture counting alike): a greedy search over p, q, the triples and the whole-row functions, with weights
@@ -39,9 +40,11 @@ from trigmech.budget import Budget, Charge
 from trigmech.calibration import UPWARD, Block, rounding
 from trigmech.errors import BudgetError, InputError
 from trigmech.features import Features
+from trigmech.importance import summed_importance
 from trigmech.noise import lattice_step
+from trigmech.query_family import distinct, is_symmetric
 from trigmech.sensitivity import pair_l1_spread, pair_spread
-from trigmech.workload import Family, GaussianKernels, Mixture
+from trigmech.workload import Family, GaussianKernels, members_of
 
 Array = NDArray[np.float64]
 
@@ -110,7 +113,9 @@ class Design:
     blocks : tuple of Block
         In the order of the functions.
     predicted : dict of str to float
-        Root mean square error over each part of the workload.
+        Root mean square error over each part of the workload, as far as it comes from T_a of a column (a up to 32, or
+        to 64 if a part's columns do not matter alike), T_a T_b of two (a and b up to 8) and x_i x_j x_k. The
+        error bars of a release count all products of such families.
     baseline : dict of str to float
         The same if nothing were measured.
     """
@@ -182,26 +187,26 @@ class _Problem:
         self.n, self.d, self.weighted = n, d, weighted
         self.mu = gaussian_mu(budget) * math.sqrt(share) if budget.delta > 0 else math.inf
         self.epsilon = budget.epsilon * share
-        self.labels = workload.labels
+        self.labels = distinct(workload.labels)
         self.pairs, self.threes = math.comb(d, 2), math.comb(d, 3)
-        p, q = max(DEGREES[-1], degree or 0), max(PAIR_DEGREES[-1], pair_degree or 0) if d > 1 else 0
-        single = np.zeros((p, d), dtype=np.int64)
-        single[:, 0] = np.arange(1, p + 1)
-        self.single = d * workload.importance(single)
-        pair = np.zeros((q * q, d), dtype=np.int64)
-        if q:
-            pair[:, 0], pair[:, 1] = np.repeat(np.arange(1, q + 1), q), np.tile(np.arange(1, q + 1), q)
-            values = workload.importance(pair).reshape(-1, q, q)
-            self.pair = self.pairs * (values + values.transpose(0, 2, 1)) / 2.0
-        else:
-            self.pair = np.zeros((len(self.labels), 0, 0))
-        triple = np.zeros((1, d), dtype=np.int64)
-        triple[0, :3] = 1
-        self.triple = self.threes * workload.importance(triple)[:, 0] if d > 2 else np.zeros(len(self.labels))
-        members = workload.members if isinstance(workload, Mixture) else (workload,)
+        members = members_of(workload)
+        self.symmetric = all(map(is_symmetric, members))
+        # What is beyond the degrees that are planned counts too, as not measured.
+        p = max(DEGREES[-1] if self.symmetric else MOST_DEGREE, degree or 0)
+        q = max(PAIR_DEGREES[-1], pair_degree or 0) if d > 1 else 0
+        self.single, self.pair, self.triple = map(np.concatenate, zip(
+            *(summed_importance(member, p, q) for member in members), strict=True))
         self.prior_single = np.array([prior_single(a + 1) for a in range(p)])
         self.prior_pair = np.array([[prior_pair(a + 1, b + 1) for b in range(q)] for a in range(q)]).reshape(q, q)
         self._coherent(members)
+
+    def needed(self, width: int, above: int, most: int) -> bool:
+        """Return whether products of one or two columns with a highest degree in (above, most] matter to any part."""
+        if width == 1:
+            return bool((self.single[:, above:most] > 0.0).any())
+        inside = self.pair[:, :most, :most] > 0.0
+        inside[:, :above, :above] = False
+        return bool(inside.any())
 
     def _coherent(self, members: Sequence[Family]) -> None:
         """What all Gaussian queries of a width have in common: their mean's profile h = c_0 + c_2 T_2 + ...
@@ -344,7 +349,7 @@ def plan_moments(n: int, d: int, budget: Budget, workload: Family, *, degree: in
                          f"max_functions = {max_functions}; lower the degrees or raise it")
     best = law(problem, start)
     while True:
-        trials = [law(problem, shape) for shape in _neighbours(best.shape, wholes) if allowed(shape)]
+        trials = [law(problem, shape) for shape in _neighbours(problem, best.shape, wholes) if allowed(shape)]
         better = min(trials, key=lambda trial: trial.score, default=best)
         if not better.score < best.score - 1e-3:
             break
@@ -372,14 +377,18 @@ def _check(n: int, d: int, workload: Family, degree: int | None, pair_degree: in
         raise InputError(f"the workload is of {workload.d} columns, the table of {d}")
 
 
-def _neighbours(shape: _Shape, wholes: Sequence[tuple[int, ...]]) -> list[_Shape]:
-    """Return the designs one step away; two degrees up as well, since an odd one alone may not pay."""
-    def near(options: tuple[int, ...], value: int) -> list[int]:
-        at = options.index(value) if value in options else len(options) + 2
-        return [options[i] for i in (at - 1, at + 1, at + 2) if 0 <= i < len(options)]
+def _neighbours(problem: _Problem, shape: _Shape, wholes: Sequence[tuple[int, ...]]) -> list[_Shape]:
+    """Return the designs one step away; two degrees up as well, since an odd one alone may not pay, and up to the next
+    degree that matters, if those between do not."""
+    def near(options: tuple[int, ...], value: int, width: int) -> list[int]:
+        if value not in options:
+            return []
+        at = options.index(value)
+        above = [i for i in range(at + 1, len(options)) if problem.needed(width, options[at], options[i])]
+        return [options[i] for i in sorted({at - 1, at + 1, at + 2, *above[:1]}) if 0 <= i < len(options)]
 
-    found = [replace(shape, p=p) for p in near(DEGREES, shape.p)]
-    found += [replace(shape, q=q) for q in near(PAIR_DEGREES, shape.q)]
+    found = [replace(shape, p=p) for p in near(DEGREES, shape.p, 1)]
+    found += [replace(shape, q=q) for q in near(PAIR_DEGREES, shape.q, 2)]
     found.append(replace(shape, triples=not shape.triples))
     return found + [replace(shape, whole=f) for f in wholes if f != shape.whole]
 
@@ -487,8 +496,10 @@ def _weighted(problem: _Problem, shape: _Shape, power: float, deviation: Callabl
             # What is of no use is measured a little nonetheless: without a weight it could not be divided by it.
             return np.maximum(values / top, LEAST_USE) ** (1.0 / power)
 
-        # Pairs' weights are products of one factor a degree, as the sensitivity's proof needs them.
-        factor = np.sqrt(root(np.diag(use.pair)))
+        # Pairs' weights are products of one factor a degree, as the sensitivity's proof needs them. Of a pair's T_1 T_2
+        # alone the diagonal would say nothing.
+        most = np.diag(use.pair) if problem.symmetric else np.maximum(use.pair, use.pair.T).max(axis=1, initial=0.0)
+        factor = np.sqrt(root(most))
         return _Levels(root(use.single), np.outer(factor, factor), float(root(use.triple)) if shape.triples else 0.0,
                        float(root(use.whole)) if shape.whole else 0.0)
 

@@ -33,6 +33,8 @@ class SecondMoments(Workload):
 
     d: int
 
+    symmetric = True
+
     def __post_init__(self) -> None:
         check_family(self.d, 1, (1.0,))
 
@@ -113,6 +115,7 @@ class Polynomials(Workload):
     n_queries: int = 1_000
     seed: int | np.random.SeedSequence = field(kw_only=True)
 
+    symmetric = True
     MOST_PRODUCTS = 20_000
 
     def __post_init__(self) -> None:
@@ -227,6 +230,7 @@ class Smooth(Workload):
     smoothness: float
     degree: int
 
+    symmetric = True
     MOST_FUNCTIONS = 10**6
 
     def __post_init__(self) -> None:

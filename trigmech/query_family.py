@@ -3,7 +3,8 @@
 A family is public: it is made from a seed and never looks at data. Its answers on a private table are private.
 """
 
-from typing import Protocol, runtime_checkable
+from collections.abc import Iterable
+from typing import Protocol, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,7 +21,9 @@ Array = NDArray[np.float64]
 class Family(Protocol):
     """What a choice of functions to measure needs to know of queries; all of it is public.
 
-    A family has one or more *parts*, such as the widths of its kernels.
+    A family has one or more *parts*, such as the widths of its kernels. Of a class whose body says ``symmetric = True``
+    the importance is taken to stay the same if columns are exchanged, and is asked of the first columns alone; see
+    :func:`is_symmetric`.
     """
 
     d: int
@@ -55,6 +58,41 @@ class Family(Protocol):
         Cost: O(K d) for each part.
         """
         ...
+
+
+def is_symmetric(family: Family) -> bool:
+    """Return whether a family's class declares ``symmetric = True``: that it treats all columns alike.
+
+    What a class inherits does not count, because its own ``importance`` may differ from the inherited one.
+    """
+    return vars(type(family)).get("symmetric") is True
+
+
+def distinct(labels: Iterable[str]) -> tuple[str, ...]:
+    """Return the labels, those that occurred before with the first number from 2 that makes them new: "a (2)"."""
+    given = list(labels)
+    found: list[str] = []
+    for label in given:
+        name, count = label, 1
+        while name in found or (count > 1 and name in given):
+            count += 1
+            name = f"{label} ({count})"
+        found.append(name)
+    return tuple(found)
+
+
+def answerable(family: Family) -> "Workload":
+    """Return a family that has answers and coefficients.
+
+    Raises
+    ------
+    InputError
+        If it lacks one.
+    """
+    for name in ("answers", "coefficients"):
+        if not callable(getattr(family, name, None)):
+            raise InputError(f"{type(family).__name__} has no {name}(): it can be planned for, but not asked")
+    return cast("Workload", family)
 
 
 class Workload(Family, Protocol):

@@ -23,6 +23,7 @@ from trigmech.ledger_file import LedgerFile
 from trigmech.mechanisms import Mechanism
 from trigmech.moment_mechanism import MomentMechanism
 from trigmech.noise import Noise, SimulatedNoise, SystemNoise
+from trigmech.query_family import answerable
 from trigmech.reconstruct import Reconstruction
 from trigmech.release import MomentRelease, Release
 from trigmech.rows import PrivateRows
@@ -128,7 +129,8 @@ class Synthesis:
         Parameters
         ----------
         workload : Workload
-            Of all coordinates of the cube, or of those that are numbers alone; not of the columns' units.
+            Of all coordinates of the cube, or of those that are numbers alone; not of the columns' units. The answers
+            to a :class:`trigmech.workload.Mixture` are one column, member after member.
         level : float
             As for :meth:`predicted_error`.
 
@@ -139,8 +141,9 @@ class Synthesis:
         Raises
         ------
         InputError
-            If the workload has another number of columns.
+            If the workload has another number of columns, or a family in it has no answers.
         """
+        workload = answerable(workload)
         points, numbers = self.distribution.points, list(self.schema.layout.numbers)
         if workload.d != points.shape[1]:
             points = points[:, numbers]
