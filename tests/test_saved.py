@@ -28,6 +28,7 @@ from trigmech.moment_mechanism import MomentMechanism, minimax
 from trigmech.release import MomentRelease
 from trigmech.schema import Column, Schema
 from trigmech.synthesis import Synthesis, synthesize
+from trigmech.synthesis import load as load_release
 from trigmech.workload import GaussianKernels, SecondMoments
 
 FAST = MomentMechanism(points=64, iterations=10, degree=3, pair_degree=1, triples=False, whole_row=False)
@@ -205,6 +206,29 @@ def test_the_same_release_gives_the_same_bytes_also_when_saved_again(tmp_path, c
     assert save(tmp_path / "b.tm", load(tmp_path / "a.tm")).read_bytes() == first
 
 
+def test_a_release_keeps_the_versions_that_made_it_however_often_it_is_saved(tmp_path):
+    old = {"trigmech": "0.0.7", "numpy": "1.0", "opendp": "0.1", "python": "3.11.0"}
+    path = save(tmp_path / "a.tm", dataclasses.replace(made("moments"), versions=old))
+    again = load_release(path)
+    assert again.versions == old != made("moments").versions
+    again.save(tmp_path / "b.tm")
+    assert archive.read(tmp_path / "b.tm")[0]["versions"] == old
+    assert (tmp_path / "b.tm").read_bytes() == path.read_bytes()
+
+
+@each_case
+def test_loading_and_saving_by_the_public_functions_loses_nothing(tmp_path, case):
+    made(case).save(tmp_path / "a.tm")
+    again = load_release(tmp_path / "a.tm")
+    assert differences(made(case), again) == []
+    again.save(tmp_path / "b.tm")
+    assert (tmp_path / "b.tm").read_bytes() == (tmp_path / "a.tm").read_bytes()
+    # What is computed of the fields is public too.
+    for name in dir(Synthesis):
+        if isinstance(getattr(Synthesis, name, None), property):
+            assert differences(getattr(made(case), name), getattr(again, name)) == []
+
+
 def test_the_manifest_says_what_is_private_and_who_wrote_it(tmp_path):
     for case, words in (("moments", "simulated, not private"), ("not simulated", "as the ledger proves")):
         content, _ = archive.read(save(tmp_path / "a.tm", made(case)))
@@ -319,7 +343,7 @@ def taken_apart(case):
     fitted, more = saved._fit_out(synthesis.fit, synthesis.distribution)
     arrays |= more | {"distribution.points": synthesis.distribution.points,
                       "distribution.weights": synthesis.distribution.weights}
-    content = {"privacy": saved.PRIVACY[synthesis.ledger.simulated], "versions": saved._versions(),
+    content = {"privacy": saved.PRIVACY[synthesis.ledger.simulated], "versions": synthesis.versions,
                "schema": synthesis.schema.to_dict(), "ledger": synthesis.ledger.to_dict(), "release": released,
                "fit": fitted, "rows": synthesis.rows, "library": synthesis.library}
     return copy.deepcopy(content), {name: array.copy() for name, array in arrays.items()}

@@ -37,7 +37,7 @@ MAX_PROFILE, MAX_COEFFICIENTS = 2**10, 2**17
 
 @dataclass(frozen=True, eq=False)
 class Saved:
-    """The parts of a release, as :class:`trigmech.Synthesis` has them, and the versions that it was written with.
+    """The parts of a release, as :class:`trigmech.Synthesis` has them.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class Saved:
     library : str, optional
     categorical : tuple of str
     versions : dict of str to str
-        Of trigmech, numpy, opendp and python at the time of writing.
+        Of trigmech, numpy, opendp and python when the release was made; files keep them however often they are saved.
     """
 
     distribution: Distribution
@@ -67,14 +67,14 @@ class Saved:
 
 def write(path: str | os.PathLike[str], *, distribution: Distribution, ledger: Ledger, schema: Schema,
           release: Release | MomentRelease, fit: Fit | Reconstruction, rows: int, library: str | None,
-          categorical: tuple[str, ...] = ()) -> None:
+          versions: dict[str, str], categorical: tuple[str, ...] = ()) -> None:
     """Save the parts of a release in the format of :mod:`trigmech.archive`, whole or not at all.
 
     Parameters
     ----------
     path : path, public
         An older file of this name is replaced.
-    distribution, ledger, schema, release, fit, rows, library, categorical
+    distribution, ledger, schema, release, fit, rows, library, versions, categorical
         See :class:`Saved`; all public. A release by the thesis's mechanisms comes with a Fit, a MomentRelease with
         a Reconstruction.
 
@@ -91,7 +91,7 @@ def write(path: str | os.PathLike[str], *, distribution: Distribution, ledger: L
     released, arrays = _release_out(release)
     fitted, more = _fit_out(fit, distribution)
     arrays |= more | {"distribution.points": distribution.points, "distribution.weights": distribution.weights}
-    content = {"privacy": PRIVACY[ledger.simulated], "versions": _versions(), "schema": schema.to_dict(),
+    content = {"privacy": PRIVACY[ledger.simulated], "versions": dict(versions), "schema": schema.to_dict(),
                "ledger": ledger.to_dict(), "release": released, "fit": fitted, "rows": int(rows), "library": library}
     if categorical:
         # Only then: a version that does not know of them reads all other files.
@@ -160,7 +160,8 @@ def _together(content: dict[str, Any], arrays: dict[str, NDArray]) -> Saved:
                  tuple(categorical), {name: _text(versions, name) for name in versions})
 
 
-def _versions() -> dict[str, str]:
+def versions_now() -> dict[str, str]:
+    """Return the versions of trigmech, numpy, opendp and python that run."""
     found = {"python": platform.python_version()}
     for name in ("trigmech", "numpy", "opendp"):
         try:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +82,8 @@ class Synthesis:
     categorical : tuple of str
         Names of the columns of categories that came in a type of categories: of pandas, of polars, or a dictionary of
         Arrow. The types are all that is known of; which categories there are is taken from the schema.
+    versions : dict of str to str
+        Of trigmech, numpy, opendp and python when the release was made.
     """
 
     distribution: Distribution
@@ -92,6 +94,7 @@ class Synthesis:
     rows: int
     library: str | None
     categorical: tuple[str, ...] = ()
+    versions: dict[str, str] = field(default_factory=saved.versions_now)
 
     def __repr__(self) -> str:
         what = "SIMULATED, not private" if self.ledger.simulated else f"proved {self.ledger.guarantee}-DP"
@@ -201,7 +204,7 @@ class Synthesis:
         """
         saved.write(Path(path), distribution=self.distribution, ledger=self.ledger, schema=self.schema,
                     release=self.release, fit=self.fit, rows=self.rows, library=self.library,
-                    categorical=self.categorical)
+                    categorical=self.categorical, versions=self.versions)
 
 
 def load(path: str | Path) -> Synthesis:
@@ -214,7 +217,7 @@ def load(path: str | Path) -> Synthesis:
     """
     parts = saved.read(Path(path))
     return Synthesis(parts.distribution, parts.ledger, parts.schema, parts.release, parts.fit, parts.rows,
-                     parts.library, parts.categorical)
+                     parts.library, parts.categorical, parts.versions)
 
 
 def synthesize(table: Any, schema: Schema, budget: Budget, mechanism: Mechanism | None = None,
