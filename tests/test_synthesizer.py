@@ -12,6 +12,7 @@ from joblib import Parallel, delayed
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 from sklearn.utils import get_tags
@@ -68,7 +69,7 @@ def test_a_planted_fault_fails_the_checks():
             del self.n_features_in_
             return self
 
-    faulty = Forgetful(mechanism=SMALL, random_state=0)
+    faulty = Forgetful("cube", mechanism=SMALL, random_state=0)
     with pytest.raises((AssertionError, AttributeError)):
         check_n_features_in("Forgetful", faulty)
 
@@ -191,14 +192,66 @@ def test_wrong_tables_are_refused_by_a_value_error_that_quotes_no_entry(table, w
 
 
 @pytest.mark.parametrize(("options", "error"), [
-    ({"schema": "square"}, InputError), ({"schema": None}, InputError), ({"epsilon": 0.0}, BudgetError),
-    ({"delta": 1.0}, BudgetError), ({"mechanism": "best"}, InputError), ({"random_state": "seed"}, InputError),
+    ({"schema": "square"}, InputError), ({"schema": None}, InputError), ({"schema": 3}, InputError),
+    ({"epsilon": 0.0}, BudgetError), ({"delta": 1.0}, BudgetError), ({"mechanism": "best"}, InputError),
+    ({"random_state": "seed"}, InputError),
     ({"random_state": -1}, InputError), ({"ledger": "absent.json"}, InputError), ({"schema": MIXED}, InputError),
 ])
 def test_wrong_options_are_refused_when_fitting(options, error):
     model = clone(MODEL).set_params(**options)
     with pytest.raises(error):
         model.fit(rows())
+
+
+def test_without_a_schema_nothing_is_released_nor_charged(tmp_path):
+    # Ages would all be clipped to 1. The data cannot be looked at, for bounds must be public.
+    book = tm.LedgerFile.create(tmp_path / "ledger.json", tm.Budget(1.0))
+    people = pd.DataFrame({"age": [34.0, 71.0] * 100, "income": [31e3, 18e3] * 100})
+    for table in (people, people.to_numpy(), rows()):
+        model = tm.Synthesizer(mechanism=SMALL, ledger=book.path)
+        with pytest.raises(InputError, match="needs a schema with public bounds"):
+            model.fit(table)
+        assert not hasattr(model, "synthesis_")
+    assert book.total == 0.0
+    assert not book.entries
+
+
+def test_a_score_is_higher_for_rows_that_are_alike():
+    rng = np.random.default_rng(2)
+    z = rng.normal(size=(1200, 1))
+    X = np.clip(0.3 * z + 0.1 * rng.normal(size=(1200, 3)), -1.0, 1.0)
+    model = tm.Synthesizer("cube", delta=1e-3, random_state=0, mechanism=tm.MomentMechanism(points=256)).fit(X[:800])
+    alike, mirrored = model.score(X[800:]), model.score(X[800:] * [1.0, -1.0, 1.0])
+    assert mirrored < 2.0 * alike < alike < 0.0
+    assert model.score(pd.DataFrame(X[800:])) == alike
+
+
+def test_categories_are_scored_too():
+    model = tm.Synthesizer(MIXED, epsilon=4.0, delta=1e-3, mechanism=SMALL, random_state=1).fit(frame())
+    other = frame().assign(colour="red")
+    assert model.score(other) < model.score(frame()) - 0.05
+    only = tm.Synthesizer(tm.Schema(MIXED.columns[1:]), delta=1e-3, mechanism=SMALL, random_state=1).fit(frame())
+    assert only.score(other) < only.score(frame()) - 0.1
+    with pytest.raises(InputError, match="colour"):
+        model.score(frame()[["size"]])
+    with pytest.raises(NotFittedError):
+        MODEL.score(rows())
+
+
+def test_a_grid_search_over_epsilon_runs_and_every_fit_is_charged(tmp_path):
+    book = tm.LedgerFile.create(tmp_path / "ledger.json", tm.Budget(100.0, 1e-3))
+    model = tm.Synthesizer("cube", mechanism=tm.MomentMechanism(points=64, iterations=5, degree=2, pair_degree=1),
+                           ledger=book.path)
+    X = np.tile([0.7, -0.6], (120, 1)) + np.random.default_rng(3).uniform(-0.1, 0.1, (120, 2))
+    search = GridSearchCV(model, {"epsilon": [0.01, 10.0]}, cv=2).fit(X)
+    scores = dict(zip([p["epsilon"] for p in search.cv_results_["params"]], search.cv_results_["mean_test_score"],
+                      strict=True))
+    assert scores[0.01] < scores[10.0] < 0.0
+    assert search.best_params_ == {"epsilon": 10.0}
+    assert search.score(X) == search.best_estimator_.score(X)
+    # Two folds at each epsilon, and the last fit of all rows.
+    assert len({entry.run for entry in book.entries}) == 5
+    assert book.total > 30.0
 
 
 def test_wrong_arguments_of_a_sample_are_refused():

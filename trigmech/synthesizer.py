@@ -5,20 +5,28 @@ from typing import Any, Literal, Self
 
 import numpy as np
 import sklearn
+from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, check_random_state
 
 from trigmech.budget import Budget
+from trigmech.distribution import Distribution
 from trigmech.errors import InputError
+from trigmech.evaluate import evaluate, total_variations
+from trigmech.layout import Layout
 from trigmech.ledger import Ledger
 from trigmech.ledger_file import LedgerFile
 from trigmech.mechanisms import Mechanism
+from trigmech.moment_mechanism import default_workload
+from trigmech.query_family import answerable
 from trigmech.schema import Column, Schema
 from trigmech.synthesis import Synthesis, synthesize
 from trigmech.tables import collected, column_names, like, numbers, without_names
+from trigmech.workload import GaussianKernels
 
 CONTAINERS = ("default", "pandas", "polars")
+SCORE_QUERIES = 1_000
 
 
 class Synthesizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -27,7 +35,8 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
     Parameters
     ----------
     schema : Schema or "cube"
-        The public description of the table. "cube": every column is a number with the public bounds -1 and 1.
+        The public description of the table, which ``fit`` needs. "cube": every column is a number with the public
+        bounds -1 and 1, to which all values are clipped.
     epsilon, delta : float
         The privacy budget of one call of ``fit``.
     mechanism : Mechanism, optional
@@ -67,7 +76,7 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
     (4, 3)
     """
 
-    def __init__(self, schema: Schema | Literal["cube"] = "cube", *, epsilon: float = 1.0, delta: float = 0.0,
+    def __init__(self, schema: Schema | Literal["cube"] | None = None, *, epsilon: float = 1.0, delta: float = 0.0,
                  mechanism: Mechanism | None = None, ledger: str | Path | LedgerFile | None = None,
                  random_state: Any = None) -> None:
         self.schema = schema
@@ -93,16 +102,13 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         Raises
         ------
         InputError, BudgetError
-            As :func:`trigmech.synthesize`.
+            If there is no schema, and as :func:`trigmech.synthesize`.
         """
-        if sparse.issparse(X):
-            raise InputError("the table is sparse; sparse data is not supported, give a dense array or a dataframe")
-        X = collected(X)
-        names = column_names(X)
-        if names is not None and not all(isinstance(name, str) for name in names):
-            if any(isinstance(name, str) for name in names):
-                raise InputError("the names of the table's columns must all be text, or none of them")
-            X, names = without_names(X), None
+        X, names = _table(X)
+        if self.schema is None:
+            raise InputError("a Synthesizer needs a schema with public bounds, as in Synthesizer(Schema([Column('age', "
+                             "0, 120)])): bounds that are read off the table are not private. If all values lie in "
+                             "[-1, 1] whatever the table, schema='cube' says so")
         if isinstance(self.schema, Schema):
             schema = self.schema
         elif not (isinstance(self.schema, str) and self.schema == "cube"):
@@ -152,6 +158,50 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
             return made.sample(n_samples, rng)
         return like(container, made.schema.names, list(made.columns(n_samples, rng).values()))
 
+    def score(self, X: Any, y: Any = None) -> float:
+        """Return how near the synthetic distribution's answers are to a table's: NOT PRIVATE, for public or test data.
+
+        The score is computed from the rows of X as they are and no budget covers it: of a private table it must not be
+        published, nor may anything that was chosen by it, such as the best option of a ``GridSearchCV``. Each ``fit``
+        of such a search spends its own budget, and the guarantee of the refitted estimator is of its last fit alone.
+
+        Parameters
+        ----------
+        X : dataframe or array_like (n, d), private
+            Rows that were best not fitted.
+        y : ignored
+            There for searches.
+
+        Returns
+        -------
+        float, private
+            Minus the mean of the largest absolute errors: of each part of the default workload of kernels and second
+            moments of the columns that are numbers, and of each other column the total variation of its frequencies.
+            At most 0, and higher is better.
+
+        Raises
+        ------
+        NotFittedError
+            Before ``fit``.
+        InputError
+            If X does not fit the schema.
+
+        Notes
+        -----
+        Privacy: not private, see above. Cost: 1000 queries of each kind at all rows and all synthetic points.
+        """
+        check_is_fitted(self)
+        X, names = _table(X)
+        made = self.synthesis_
+        if names is None and not made.schema.layout.groups:
+            X = _array(X)
+            if X.shape[1] != made.schema.d:
+                # In scikit-learn's words.
+                raise InputError(f"X has {X.shape[1]} features, but {type(self).__name__} is expecting {made.schema.d} "
+                                 "features as input")
+        rows = made.schema.to_cube(X)
+        return -float(np.mean(_errors(made.schema.layout, rows, made.distribution)))
+
     def get_feature_names_out(self, input_features: Any = None) -> Any:
         """Return the names of the synthetic table's columns."""
         check_is_fitted(self)
@@ -177,6 +227,19 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         return tags
 
 
+def _table(table: Any) -> tuple[Any, tuple[str, ...] | None]:
+    """Return a table and the names of its columns, or None if they are not text, as pandas's default numbers."""
+    if sparse.issparse(table):
+        raise InputError("the table is sparse; sparse data is not supported, give a dense array or a dataframe")
+    table = collected(table)
+    names = column_names(table)
+    if names is None or all(isinstance(name, str) for name in names):
+        return table, names
+    if any(isinstance(name, str) for name in names):
+        raise InputError("the names of the table's columns must all be text, or none of them")
+    return without_names(table), None
+
+
 def _array(table: Any) -> Any:
     """Return a table without names as an array (n, d) of numbers, or of objects that may be numbers."""
     if not (isinstance(table, np.ndarray) and table.dtype.kind == "O" and table.ndim == 2):
@@ -189,6 +252,20 @@ def _array(table: Any) -> Any:
     if table.shape[0] == 1:
         raise InputError("the table has one row, n_samples = 1; a release needs at least 2")
     return table
+
+
+def _errors(layout: Layout, rows: NDArray[np.float64], distribution: Distribution) -> list[float]:
+    """Return the largest error of each part of the default workload, and each group's total variation; private."""
+    found: list[float] = []
+    numbers = list(layout.numbers)
+    if numbers:
+        points = Distribution(distribution.points[:, numbers], distribution.weights)
+        _, *others = default_workload(len(numbers)).members
+        for family in (GaussianKernels(len(numbers), seed=0, n_queries=SCORE_QUERIES), *others):
+            found += evaluate(answerable(family), rows[:, numbers], points).worst_absolute.tolist()
+    if layout.groups:
+        found += total_variations(layout, rows, distribution)[0].tolist()
+    return found
 
 
 def _generator(random_state: Any) -> np.random.Generator | None:
