@@ -184,14 +184,15 @@ def goals_of(workload: str, setting: str, dataset: str, rows: dict[tuple[str, st
 def ratio_to_thesis(setting: str, name: str, rows: dict[tuple[str, str, str], Row], large: bool = False) -> float:
     """Return the geometric mean of thesis / ours over the cells of W1's absolute errors; nan if there are none.
 
-    Cells printed as 0.000 are left out; `large` keeps only the sets that have 5000 rows in the thesis.
+    Cells printed as 0.000 and data sets that are not in the thesis are left out; `large` keeps only the sets that have
+    5000 rows there.
     """
     printed = expected(SETTINGS[setting][2])
     with (HERE / "expected" / "table_3_1.csv").open(encoding="utf-8") as file:
         sizes = {row["dataset"]: int(row["n"]) for row in csv.DictReader(file)}
     logs = [math.log(printed[dataset, "absolute", float(sigma)] / error)
             for (dataset, where, row), values in rows.items()
-            if (where, row) == (setting, name) and (not large or sizes[dataset] >= LARGE)
+            if (where, row) == (setting, name) and sizes.get(dataset, 0) >= (LARGE if large else 1)
             for sigma, error in values.errors["absolute"].items() if printed[dataset, "absolute", float(sigma)] > 0]
     return math.exp(float(np.mean(logs))) if logs else math.nan
 
@@ -231,8 +232,9 @@ def _block(workload: str, setting: str, kind: str, dataset: str, rows: dict[tupl
     block = []
     if workload == "w1" and kind != "typical":
         printed = expected(SETTINGS[setting][2])
-        block.append(_line("thesis", {sigma: printed[dataset, kind, float(sigma)] for sigma in SIGMAS[workload]},
-                           workload, f"{printed[dataset, 'seconds', None]:g}"))
+        if (dataset, "seconds", None) in printed:
+            block.append(_line("thesis", {sigma: printed[dataset, kind, float(sigma)] for sigma in SIGMAS[workload]},
+                               workload, f"{printed[dataset, 'seconds', None]:g}"))
     goal = goals_of(workload, setting, dataset, rows) if kind == "absolute" else {}
     if goal:
         block.append(_line("goal", goal, workload))
@@ -260,10 +262,11 @@ def _verdict(workload: str, setting: str, names: list[str], rows: dict[tuple[str
     lines = []
     for name in run:
         over, cells = missed(workload, setting, name, rows)
-        lines.append(f"- {name} misses the goal in {over} of {cells} cells.")
-        if workload == "w1":
+        if cells:
+            lines.append(f"- {name} misses the goal in {over} of {cells} cells.")
+        if workload == "w1" and not math.isnan(ratio := ratio_to_thesis(setting, name, rows)):
             large = ratio_to_thesis(setting, name, rows, large=True)
-            lines.append(f"- Geometric mean of thesis / {name}: {ratio_to_thesis(setting, name, rows):.1f}"
+            lines.append(f"- Geometric mean of thesis / {name}: {ratio:.1f}"
                          + ("" if math.isnan(large) else f"; over sets of at least {LARGE} rows: {large:.1f}") + ".")
     return lines
 
@@ -306,7 +309,8 @@ def readme_rows(results: Path, setting: str = "B") -> tuple[list[str], list[str]
         for rows, workloads in ((first, ("w1",)), (others, ("w2", "w3"))):
             trivial = [errors(name, *workloads) for name in ("uniform", HISTOGRAMS, "diagonal", "Gaussian")]
             rows += [row(f"{dataset} | ours", errors(BEST, *workloads)), row("| trivial", np.min(trivial, axis=0))]
-        first.append(row("| thesis", [printed[dataset, "absolute", float(sigma)] for sigma in SIGMAS["w1"]]))
+        if (dataset, "seconds", None) in printed:
+            first.append(row("| thesis", [printed[dataset, "absolute", float(sigma)] for sigma in SIGMAS["w1"]]))
     return first, others
 
 

@@ -39,9 +39,10 @@ def partial(names: list[str]) -> str:
 
 
 def distance(ours: dict[tuple[str, float], float], printed: dict[tuple[str, str, float | None], float]) -> float:
-    """Return the mean over cells of |log(ours / printed)|; those printed as below 0.005 say too little to count."""
+    """Return the mean over cells of |log(ours / printed)|; those printed as below 0.005 say too little to count, and
+    there must be others."""
     logs = [abs(math.log(value / printed[name, "absolute", sigma])) for (name, sigma), value in ours.items()
-            if printed[name, "absolute", sigma] >= 0.005]
+            if printed.get((name, "absolute", sigma), 0.0) >= 0.005]
     return float(np.mean(logs))
 
 

@@ -11,7 +11,21 @@ from typer.testing import CliRunner
 
 import trigmech as tm
 from experiments import __main__ as program
-from experiments import ablations, adult, audit, baselines, cells, comparison, coverage, curves, rates, search, tables
+from experiments import (
+    ablations,
+    adult,
+    audit,
+    baselines,
+    cells,
+    comparison,
+    coverage,
+    curves,
+    datasets,
+    figures,
+    rates,
+    search,
+    tables,
+)
 from experiments.cells import Cell
 from paper_figures.draw import draw_curves, draw_rates
 from trigmech.accounting import gaussian_mu
@@ -549,6 +563,75 @@ def test_every_listed_experiment_can_be_run_and_is_in_the_readme(monkeypatch, tm
         assert f"{name} " in listed
         assert name in readme
     assert set(names) < set(program.EXPERIMENTS)
+
+
+@pytest.fixture
+def newcomer(folders, monkeypatch):
+    """A data set that neither the thesis nor goals.csv knows, and results of all cells that are made up."""
+    def made_up_result(cell):
+        if isinstance(cell, coverage.Bars):
+            return bars_of(0.9)
+        errors = {workload: {kind: [0.1 + 0.01 * cell.repetition] * len(sigmas) for kind in comparison.KINDS}
+                  for workload, sigmas in comparison.SIGMAS.items()}
+        return {**errors, "seconds": 1.0, "rows": 80, "atoms": 9, "distinct": 9, "largest": 1.0, "table": 9,
+                "proved_epsilon": 1.0}
+
+    rng = np.random.default_rng(8)
+    monkeypatch.setitem(datasets.DATASETS, "NEW", datasets.Dataset("NEW", "Newcomer", None, "", "", (), "All of it."))
+    monkeypatch.setitem(datasets._RECIPES, "NEW", lambda: (("a", "b", "c"), rng.normal(size=(80, 3))))
+    for module in (tables, figures, comparison, curves, ablations, coverage, search):
+        monkeypatch.setattr(module, "run_cells", lambda todo, jobs, title: (
+            (cell, made_up_result(cell)) for cell in list(todo)))
+    monkeypatch.setattr(search, "RESULTS", folders / "results")
+    return folders / "results"
+
+
+OF_ANY_DATA = ["table_3_1", "table_3_2", "table_3_3", "w1", "w2", "w3", "curves", "ablations", "coverage"]
+
+
+@pytest.mark.parametrize("name", [*OF_ANY_DATA, "search", "figure_3_1"])
+@pytest.mark.parametrize("names", ["NEW", "NEW,WDBC", "WDBC"])
+def test_no_experiment_fails_for_a_data_set_that_the_thesis_does_not_have(newcomer, name, names):
+    result = CliRunner().invoke(program.app, ["run", name, "--quick", "--datasets", names])
+    assert result.exit_code == 0, result.output
+    assert result.exception is None
+    left_out = f"{name} left out" in result.output
+    assert left_out == (name == "figure_3_1" or (name, names) == ("search", "NEW"))
+    written = sorted(newcomer.glob("*")) if newcomer.exists() else []
+    assert bool(written) != left_out
+    assert not any("nan" in path.read_text(encoding="utf-8") for path in written)
+    if name in OF_ANY_DATA:
+        (page,) = [path for path in written if path.suffix == ".md"]
+        assert ("| NEW" in page.read_text() or "NEW W1" in page.read_text()) == ("NEW" in names)
+        # What is said of the thesis is said of its own set.
+        if name == "w1":
+            assert ("Geometric mean of thesis" in page.read_text()) == ("WDBC" in names)
+            assert ("misses the goal" in page.read_text()) == ("WDBC" in names)
+
+
+def test_a_comparison_on_a_new_data_set_is_computed_and_written(quickly, newcomer, monkeypatch):
+    monkeypatch.setattr(comparison, "run_cells", in_this_process)
+    path = comparison.comparison("w1", ["NEW"], 1, quick=True)
+    with path.with_suffix(".csv").open(encoding="utf-8") as file:
+        rows = comparison.rows_of(list(csv.DictReader(file)))
+    assert set(rows) == {("NEW", setting, name) for setting in "AB" for name in ("uniform", "histograms")}
+    assert "thesis |" not in path.read_text(encoding="utf-8")
+
+
+def test_results_of_new_data_sets_break_no_promise_but_that_of_the_budget(newcomer):
+    for name in ("table_3_2", "table_3_3", "w1"):
+        CliRunner().invoke(program.app, ["run", name, "--quick", "--datasets", "NEW"])
+        (newcomer / f"{name}_quick_partial.csv").rename(newcomer / f"{name}.csv")
+    assert tables.check(newcomer) == comparison.check(newcomer) == []
+    text = (newcomer / "table_3_2.csv").read_text(encoding="utf-8")
+    (newcomer / "table_3_2.csv").write_text(text.replace("proved_epsilon,,1,", "proved_epsilon,,1.5,"))
+    assert tables.check(newcomer) == ["table_3_2: NEW: a rigorous run proved more than epsilon = 1"]
+
+
+def test_a_data_set_that_does_not_exist_is_refused_by_name():
+    result = CliRunner().invoke(program.app, ["run", "w1", "--datasets", "NOWHERE"])
+    assert result.exit_code == 2
+    assert "NOWHERE" in result.output
 
 
 def test_the_promises_about_adult_are_checked(tmp_path):
