@@ -1,5 +1,6 @@
 """Families of queries that do not treat all columns alike: their plans, their error bars, and that others' stay."""
 
+import re
 from functools import cache
 from math import comb
 
@@ -9,10 +10,10 @@ import pytest
 from trigmech.budget import Budget
 from trigmech.errors import InputError
 from trigmech.importance import summed_importance
-from trigmech.moment_mechanism import MomentMechanism, default_workload
+from trigmech.moment_mechanism import MomentMechanism, default_workload, minimax
 from trigmech.planner import plan_moments
 from trigmech.query_family import is_symmetric
-from trigmech.schema import Schema
+from trigmech.schema import Column, Schema
 from trigmech.synthesis import synthesize
 from trigmech.workload import GaussianKernels, Mixture, PairKernels, Polynomials, SecondMoments, Smooth
 
@@ -228,10 +229,21 @@ def test_an_importance_that_says_nothing_is_refused(values, words):
         plan_moments(100, 3, Budget(1.0), family)
 
 
-def test_a_design_tells_of_each_kind_how_large_its_noise_is():
-    said = str(plan_moments(ROWS, D, Budget(1.0), Listed({(0, 2, 0, 1): 1.0}), pair_degree=2, degree=1))
-    assert "4 of columns, 24 of pairs" in said
-    assert "listed: 0." in said
+def test_a_design_tells_how_far_noise_differs_among_moments_of_one_kind():
+    # Of T_1 T_2 of a pair one of the two orders matters, and so little else that its noise is more than a table has.
+    design = plan_moments(ROWS, D, Budget(1.0), Listed({(0, 2, 0, 1): 1.0}), pair_degree=2, degree=1)
+    index, scales = design.features.basis.index, design.scales
+    own = scales[((index > 0).sum(axis=1) == 2) & (index.max(axis=1) == 2)]
+    assert own.max() > 100 * own.min()
+    assert "4 of columns, 24 of pairs" in str(design)
+    assert f"pairs    highest degree  2: noise {own.min():.3g} to {own.max():.3g}\n" in str(design)
+
+
+def test_a_design_counts_all_that_it_measures():
+    design = minimax(2.0).design(ROWS, 5, Budget(1.0, 1e-6))
+    counts = [int(words) for words in re.findall(r"(\d+) of (?:columns|pairs|triples|\d columns)", str(design))]
+    assert len(counts) == 5
+    assert sum(counts) == design.features.K
 
 
 # Families that treat columns alike are planned for as ever: (n, d, epsilon, delta), then p, q, whether triples, how
@@ -268,6 +280,13 @@ def test_parts_of_equal_labels_all_count():
     design = plan_moments(5000, 3, Budget(1.0), twice)
     assert tuple(design.predicted) == tuple(design.baseline) == twice.labels
     assert all(label in str(design) for label in twice.labels)
+
+
+def test_a_label_of_the_planners_own_loses_nothing():
+    taken = Listed({(0, 1): 1.0}, label="frequencies of a column, total variation")
+    schema = Schema([Column("a", 0, 1), Column("b", 0, 1), Column("c", kind="categorical", categories=("x", "y"))])
+    design = MomentMechanism(workload=taken).design(1000, schema.layout, Budget(1.0))
+    assert list(design.predicted) == list(design.baseline) == [taken.labels[0], f"{taken.labels[0]} (2)"]
 
 
 def test_a_mixture_is_asked_as_its_members_are():

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from trigmech.basis import ChebyshevBasis
 from trigmech.errors import InputError
 from trigmech.features import Features
+from trigmech.html_tables import html_table
 from trigmech.layout import Layout
 from trigmech.planner import PRIOR_TRIPLE, prior_deviations, prior_pair, prior_single, unmeasured_variances
 from trigmech.query_family import answerable, is_symmetric
@@ -60,6 +61,17 @@ class PredictedError:
     deviation: Array
     bound: Array
     worst: Array
+
+    def _repr_html_(self) -> str:
+        columns = [(f"{median:.3g}", f"{largest:.3g}") for median, largest in zip(
+            np.median(self.bound, axis=0), self.bound.max(axis=0), strict=True)]
+        if len(columns) != len(self.worst):
+            # Those of a mixture are one column.
+            columns = [("", "")] * len(self.worst)
+        rows = [(part, *of_each, f"{worst:.3g}") for part, (of_each, worst) in enumerate(
+            zip(columns, self.worst, strict=True), 1)]
+        return html_table(f"Errors of {self.bound.size} answers, at most these with probability {self.level:g}", rows,
+                          ("part", "an answer's, typically", "an answer's, at most", "all of the part"))
 
 
 def of_numbers(release: MomentRelease, fit: Reconstruction, layout: Layout) -> tuple[MomentRelease, Reconstruction]:

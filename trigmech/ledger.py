@@ -8,6 +8,7 @@ from typing import Any, Self
 from trigmech.accounting import cost, epsilon_interval, epsilon_of
 from trigmech.budget import ADJACENCY, Budget, Charge, fields
 from trigmech.errors import BudgetError, InputError
+from trigmech.html_tables import html_table
 from trigmech.ledger_file import LedgerFile, charge_header, charge_line, new_run
 from trigmech.ledger_format import Entry
 
@@ -151,6 +152,19 @@ class Ledger:
             return cls(**values)
         except BudgetError as error:
             raise InputError(f"{where}: {error}") from None
+
+    def _repr_html_(self) -> str:
+        rows = []
+        for charge in self.charges:
+            epsilon, delta = cost(charge, self.budget.delta)
+            rows.append((charge.purpose, charge.law, f"{charge.scale:.4g}", f"{charge.sensitivity:.4g}", charge.norm,
+                         charge.count, f"({epsilon:.4g}, {delta:.2g})"))
+        proved = (f"proved ({self.proved_epsilon:g}, {self.budget.delta:g})-DP of all charges together"
+                  if math.isfinite(self.proved_epsilon) else "proved no differential privacy at all")
+        title = "SIMULATED, NOT PRIVATE" if self.simulated else proved
+        spent = "budget" if self.enforced else "claimed by the thesis, not a guarantee:"
+        return html_table(f"Ledger: {title}; {spent} {self.budget}", rows,
+                          ("purpose", "law", "scale", "sensitivity", "norm", "count", "own cost"))
 
     def __str__(self) -> str:
         lines = [charge_header()]

@@ -46,6 +46,7 @@ from trigmech.errors import InputError
 from trigmech.features import Features
 from trigmech.layout import Group, Layout
 from trigmech.planner import Design, plan_moments
+from trigmech.query_family import distinct
 from trigmech.workload import Family
 
 Array = NDArray[np.float64]
@@ -224,8 +225,10 @@ def _design(n: int, layout: Layout, budget: Budget, items: list[_Item], own: flo
         index = np.vstack([embedded, index])
         blocks, predicted, baseline = of_numbers.blocks, of_numbers.predicted, of_numbers.baseline
     block = Block(slice(first, len(index)), flat, charge)
-    predicted, baseline = {**predicted, **_variations(layout, items, block.deviation / weights)}, dict(baseline)
-    baseline |= {label: NOTHING_KNOWN for label in predicted if label not in baseline}
+    variations = _variations(layout, items, block.deviation / weights)
+    labels = distinct([*predicted, *variations])
+    predicted = dict(zip(labels, [*predicted.values(), *variations.values()], strict=True))
+    baseline = dict(zip(labels, [*baseline.values(), *[NOTHING_KNOWN] * len(variations)], strict=True))
     features = Features(ChebyshevBasis(index))
     numbers = (of_numbers.degree, of_numbers.pair_degree, of_numbers.triples) if of_numbers else (1, 0, False)
     tables = any(len(item.groups) == 2 or item.number is not None for item in items)

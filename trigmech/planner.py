@@ -40,6 +40,7 @@ from trigmech.budget import Budget, Charge
 from trigmech.calibration import UPWARD, Block, rounding
 from trigmech.errors import BudgetError, InputError
 from trigmech.features import Features
+from trigmech.html_tables import html_table
 from trigmech.importance import summed_importance
 from trigmech.noise import lattice_step
 from trigmech.query_family import distinct, is_symmetric
@@ -134,25 +135,45 @@ class Design:
         """The standard deviation (K,) of each released moment."""
         return np.concatenate([block.deviation / block.weights for block in self.blocks])
 
-    def __str__(self) -> str:
-        kinds = {1: "columns", 2: "pairs", 3: "triples"}
-        width = (self.features.basis.index > 0).sum(axis=1)
-        parts = [f"{int((width == w).sum())} of {kinds[w]}" for w in (1, 2, 3) if (width == w).any()]
+    @property
+    def _groups(self) -> list[tuple[str, int, int, str]]:
+        """The Chebyshev products by the number of their columns and the highest degree: kind, degree, count, noise."""
+        index, scales = self.features.basis.index, self.scales[: self.features.basis.K]
+        width, highest = (index > 0).sum(axis=1), index.max(axis=1)
+        found = []
+        for w, a in np.unique(np.column_stack([width, highest]), axis=0).tolist():
+            own = scales[(width == w) & (highest == a)]
+            least, most = (f"{noise:.3g}" for noise in (own.min(), own.max()))
+            found.append((_kind(w), a, len(own), least if least == most else f"{least} to {most}"))
+        return found
+
+    def _head(self) -> str:
+        counts: dict[str, int] = {}
+        for kind, _, count, _ in self._groups:
+            counts[kind] = counts.get(kind, 0) + count
+        parts = [f"{count} of {kind}" for kind, count in counts.items()]
         if len(self.features.profiles):
             parts.append(f"{len(self.features.profiles)} of whole rows")
         law = self.blocks[0].charge.law
         name = {"gaussian": "Gaussian", "laplace": "Laplace", "linf": "l-infinity K-norm"}[law]
-        lines = [f"{self.features.K} moments ({', '.join(parts)}; degrees up to {self.degree} of a column"
-                 + (f", {self.pair_degree} in a pair" if self.pair_degree else "") + f") with {name} noise"]
-        scales = self.scales
-        for w in (1, 2, 3):
-            for a in np.unique(self.features.basis.index[width == w].max(axis=1)) if (width == w).any() else ():
-                members = (width == w) & (self.features.basis.index.max(axis=1) == a)
-                least = scales[: len(width)][members].min()
-                lines.append(f"  {kinds[w]:<8} highest degree {int(a):>2}: noise {least:.3g}")
+        return (f"{self.features.K} moments ({', '.join(parts)}; degrees up to {self.degree} of a column"
+                + (f", {self.pair_degree} in a pair" if self.pair_degree else "") + f") with {name} noise")
+
+    def __str__(self) -> str:
+        lines = [self._head()]
+        lines += [f"  {kind:<8} highest degree {degree:>2}: noise {noise}" for kind, degree, _, noise in self._groups]
         lines.append("predicted root mean square error (and if nothing were measured):")
         lines += [f"  {label}: {error:.2g} ({self.baseline[label]:.2g})" for label, error in self.predicted.items()]
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        rows = [(label, f"{error:.2g}", f"{self.baseline[label]:.2g}") for label, error in self.predicted.items()]
+        return html_table(self._head(), self._groups, ("moments of", "highest degree", "number", "noise")) + html_table(
+            "Predicted root mean square error", rows, ("queries", "error", "if nothing were measured"))
+
+
+def _kind(width: int) -> str:
+    return {1: "columns", 2: "pairs", 3: "triples"}.get(width, f"{width} columns")
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import numpy as np
 from trigmech.column import Column, Kind
 from trigmech.encoding import Values, decode, encode, from_unit, rounded, to_unit
 from trigmech.errors import InputError
+from trigmech.html_tables import html_table
 from trigmech.layout import Group, Layout
 from trigmech.tables import Columns, Matrix, numbers, to_matrix
 
@@ -213,6 +214,17 @@ class Schema:
         points = numbers("points", points, "m", self.layout.d).astype(np.float64, copy=False)
         return {column.name: decode(column, points[:, start:stop])
                 for column, (start, stop) in zip(self.columns, self._spans, strict=True)}
+
+    def _repr_html_(self) -> str:
+        options = ("missing", "special", "transform", "other")
+        rows = []
+        for column in self.columns:
+            plain = column.to_dict()
+            values = (", ".join(map(str, column.categories)) if column.categories is not None else
+                      "private, not found yet" if column.private_bounds else f"{column.lower} to {column.upper}")
+            rows.append((column.name, column.kind, values, "; ".join(f"{name}: {plain[name]}" for name in options
+                                                                    if name in plain)))
+        return html_table(f"Schema of {self.d} column(s)", rows, ("column", "kind", "bounds or categories", "options"))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the schema as plain data, as JSON and TOML know it; :meth:`from_dict` returns it to a schema."""

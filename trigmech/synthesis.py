@@ -1,5 +1,6 @@
 """`synthesize`, which walks the path from a table to a release, and what it returns."""
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from trigmech.encoding import categories_of
 from trigmech.error_bars import PredictedError, of_numbers, predicted_error
 from trigmech.errors import BudgetError, InputError
 from trigmech.fit import Fit
+from trigmech.html_tables import html_table
 from trigmech.ledger import Ledger
 from trigmech.ledger_file import LedgerFile
 from trigmech.mechanisms import Mechanism
@@ -99,6 +101,18 @@ class Synthesis:
     def __repr__(self) -> str:
         what = "SIMULATED, not private" if self.ledger.simulated else f"proved {self.ledger.guarantee}-DP"
         return f"Synthesis({self.distribution!r}, {what})"
+
+    def _repr_html_(self) -> str:
+        ledger, release = self.ledger, self.release
+        measured = release.features.K if isinstance(release, MomentRelease) else release.basis.K
+        proved = (f"({ledger.proved_epsilon:g}, {ledger.budget.delta:g})-differential privacy"
+                  if math.isfinite(ledger.proved_epsilon) else "no differential privacy at all")
+        return html_table("Synthetic data", [
+            ("guarantee", "SIMULATED, NOT PRIVATE" if ledger.simulated else f"proved {proved}"),
+            ("rows of the table", f"{release.n:,}"), ("columns", ", ".join(self.schema.names)),
+            ("moments measured", f"{measured:,}"), ("points", f"{len(self.distribution.points):,}"),
+            ("rows of a sample, unless told otherwise", f"{self.rows:,}"),
+            ("made by", ", ".join(f"{name} {version}" for name, version in self.versions.items()))])
 
     def predicted_error(self, workload: Workload, level: float = 0.95) -> PredictedError:
         """Return error bars for a workload's answers, from the noise law and the fit alone.
