@@ -8,6 +8,8 @@ import decimal
 import enum
 import fractions
 import math
+import pathlib
+import tempfile
 import zoneinfo
 
 import numpy as np
@@ -20,6 +22,7 @@ from hypothesis import strategies as st
 
 import trigmech as tm
 from trigmech.errors import InputError
+from trigmech.table_file import TableFile
 
 laws = settings(max_examples=100, derandomize=True, deadline=None, database=None)
 
@@ -200,6 +203,29 @@ def test_rows_of_typed_columns_mean_the_same_alone_and_among_others(table):
         check(column, lambda chosen: taken(table, chosen), order)
 
     law()
+
+
+CELLS = ["1", "0", "true", "True", "FALSE", "inf", "nan", "1e3", "-0", " 1 ", "", ".5", "1_0", "Infinity", "NA", "NaN",
+         "a", '"a"', '" a"', "2020-10-25", "2020-10-25T02:30+01:00"]
+
+
+@settings(laws, max_examples=60)
+@given(st.sampled_from(NUMBERS + CATEGORIES + DATES), st.lists(st.sampled_from(CELLS), min_size=2, max_size=3))
+def test_rows_of_a_file_mean_the_same_alone_and_among_others(column, cells):
+    def rows(chosen):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "table.csv")
+            path.write_text("".join(f"{cell},0\n" for cell in ["c", *chosen]))
+            try:
+                return np.vstack([tm.Schema([column]).to_cube(chunk)
+                                  for chunk in TableFile(path).chunks(tm.Schema([column]))])
+            except InputError:
+                return None
+
+    among, alone = rows(cells), [rows([cell]) for cell in cells]
+    # Truths among numbers are refused, though each is read where all are such.
+    if among is not None:
+        np.testing.assert_array_equal(among, np.vstack(alone))
 
 
 # Faults that there were, each with what it must be
