@@ -1,8 +1,9 @@
 """Weighted sensitivities: what a search for the worst two rows finds, a bound must cover, and closely."""
 
 import math
+from fractions import Fraction
 from functools import cache
-from itertools import combinations
+from itertools import combinations, product
 
 import numpy as np
 import pytest
@@ -10,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trigmech import sensitivity
-from trigmech.sensitivity import l2_spread, pair_l1_spread, pair_spread
+from trigmech.basis import ChebyshevBasis
+from trigmech.sensitivity import l1_spread, l2_spread, pair_l1_spread, pair_spread, quotient_up, root_up
 
 # Angles of the search: a multiple of 1..6, 8 and 10, so that corners, zeros and the extremes of these degrees are met.
 ANGLES = 120
@@ -333,3 +335,41 @@ def test_weights_are_finite_and_not_negative(bound, bad):
         bound(3, (1.0, bad), (1.0,))
     with pytest.raises(ValueError, match="weights of pairs must be numbers from 0"):
         bound(3, (1.0,), (bad, 0.0))
+
+
+# What corners attain, in whole numbers
+
+
+def corner_sets():
+    rng = np.random.default_rng(0)
+    for d in range(1, 7):
+        columns = np.eye(d, dtype=np.int64)
+        pairs = np.array([columns[i] + columns[j] for i, j in combinations(range(d), 2)], dtype=np.int64).reshape(-1, d)
+        yield from (columns[:k] for k in range(1, d + 1))
+        yield from (np.vstack([columns, pairs[:k]]) for k in range(len(pairs) + 1))
+        yield from (pairs[:k] for k in range(1, len(pairs) + 1))
+    for _ in range(100):
+        yield np.unique(rng.integers(0, 3, size=(rng.integers(1, 12), rng.integers(1, 5))), axis=0)
+
+
+def test_no_bound_lies_a_rounding_below_what_corners_attain():
+    for index in corner_sets():
+        # A function is 1 or -1 at a corner, by the parity of its odd degrees among the columns that are -1.
+        signs = np.array(list(product((0, 1), repeat=index.shape[1])))
+        moved = int((signs @ (index % 2).T % 2).sum(axis=1).max())
+        assert Fraction(l1_spread(index)) >= 2 * moved
+        assert Fraction(l2_spread(index)) ** 2 >= 4 * moved
+        for n in (3, 7, 569):
+            basis = ChebyshevBasis(index)
+            assert Fraction(basis.l1_sensitivity(n)) >= Fraction(2 * moved, n)
+            assert Fraction(basis.l2_sensitivity(n)) ** 2 >= Fraction(4 * moved, n * n)
+
+
+@settings(derandomize=True, max_examples=300)
+@given(st.floats(1e-100, 1e100), st.integers(1, 10**9))
+def test_roots_and_quotients_are_rounded_up_and_by_no_more_than_one_step(number, n):
+    for rounded, near, back in ((root_up(number), math.sqrt(number), lambda x: Fraction(x) ** 2),
+                                (quotient_up(number, n), number / n, lambda x: Fraction(x) * n)):
+        assert back(rounded) >= Fraction(number)
+        assert near <= rounded <= math.nextafter(near, math.inf)
+        assert rounded == near or back(near) < Fraction(number)

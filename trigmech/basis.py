@@ -353,7 +353,7 @@ class ChebyshevBasis:
         See :func:`trigmech.sensitivity.l1_spread` for the proof and the cases that are exact.
         """
         _check_positive(n=n)
-        return self._spreads[0] / n
+        return sensitivity.quotient_up(self._spreads[0], n)
 
     def l2_sensitivity(self, n: int) -> float:
         """Return a certified bound on how far the means move, in L2, when one of n rows is replaced.
@@ -361,7 +361,7 @@ class ChebyshevBasis:
         See :func:`trigmech.sensitivity.l2_spread` for the proof and the cases that are exact.
         """
         _check_positive(n=n)
-        return self._spreads[1] / n
+        return sensitivity.quotient_up(self._spreads[1], n)
 
     @cached_property
     def _spreads(self) -> tuple[float, float]:

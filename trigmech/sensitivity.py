@@ -36,7 +36,7 @@ its columns and 0 otherwise. With a vertex 0 for the constant, functions are edg
 the sum is 2^p times a cut. For any vector u and z in {-1, 1}^(d+1), the cut (E - z'Mz/2)/2 with M the adjacency
 matrix is at most E/2 + (sum u - (d+1) lambda_min(M + diag u))/4.
 
-Finally S_1 <= sqrt(number of functions) S_2.
+Finally S_1 <= sqrt(number of functions) S_2. Roots and products are rounded up.
 
 **Weighted columns and pairs.** Weight v_a >= 0 on every T_a(x_i), a = 1..p, and w_a w_b on every T_a(x_i) T_b(x_j),
 i < j and a, b = 1..q. Let A_i = sum_a w_a^2 T_a(x_i)^2, B_i the same for y, C_i = sum_a w_a^2 T_a(x_i) T_a(y_i),
@@ -76,6 +76,7 @@ Ehlich and Zeller 1964, Schwankung von Polynomen zwischen Gitterpunkten, Mathema
 
 import math
 from collections.abc import Iterable, Sequence
+from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
@@ -97,12 +98,26 @@ _UNDERFLOW = 1e-290
 def l1_spread(index: Index) -> float:
     """Return a certified upper bound of S_1 of a set of multi-indices (K, d); exact for full sets {0..t-1}^d."""
     moving = int(index.any(axis=1).sum())
-    return min(_spread(index, 1), math.sqrt(moving) * l2_spread(index))
+    return min(_spread(index, 1), root_up(moving * Fraction(_spread(index, 2))))
 
 
 def l2_spread(index: Index) -> float:
     """Return a certified upper bound of S_2 of a set of multi-indices (K, d)."""
-    return math.sqrt(_spread(index, 2))
+    return root_up(_spread(index, 2))
+
+
+def root_up(square: float | Fraction) -> float:
+    """Return the root of a number, rounded up."""
+    root = math.sqrt(square)
+    while Fraction(root) ** 2 < Fraction(square):
+        root = math.nextafter(root, math.inf)
+    return root
+
+
+def quotient_up(number: float, n: float) -> float:
+    """Return number / n, for n > 0, rounded up."""
+    quotient = float(number / n)
+    return quotient if Fraction(quotient) * Fraction(n) >= Fraction(number) else math.nextafter(quotient, math.inf)
 
 
 def pair_spread(d: int, single: Sequence[float], paired: Sequence[float]) -> float:
