@@ -2,6 +2,7 @@
 
 import inspect
 import math
+from fractions import Fraction
 from functools import cache
 
 import numpy as np
@@ -9,13 +10,16 @@ import pytest
 from scipy import stats
 
 from trigmech.accounting import gaussian_mu
+from trigmech.basis import ChebyshevBasis
 from trigmech.budget import Budget
+from trigmech.calibration import rounding
 from trigmech.errors import BudgetError, InputError
+from trigmech.features import Features
 from trigmech.ledger import Ledger
 from trigmech.moment_mechanism import default_workload
 from trigmech.moments import PrivateMoments
 from trigmech.noise import SimulatedNoise
-from trigmech.planner import MAX_FUNCTIONS, plan_moments, unmeasured_variances
+from trigmech.planner import MAX_FUNCTIONS, PROFILE_DEGREE, _movements, plan_moments, unmeasured_variances
 from trigmech.release import release_moments
 from trigmech.workload import GaussianKernels, Mixture, PairKernels, Polynomials, SecondMoments, Smooth
 
@@ -377,3 +381,58 @@ def test_what_is_not_measured_is_what_the_planner_supposes_at_no_noise():
     more = unmeasured_variances(small.features, small.scales, workload)
     assert (more >= rest).all()
     assert (more > rest).any()
+
+
+# The rounding of whole-row functions
+
+UNIT = 2.0**-53
+
+
+def exact_whole_rows(features, rows):
+    """The whole-row function of the stored profile at each row, as Fractions."""
+    coefficients, floor = [Fraction(c) for c in features.profiles[0].tolist()], Fraction(float(features.floors[0]))
+    found = []
+    for row in rows.tolist():
+        whole = Fraction(1)
+        for x in map(Fraction, row):
+            T = [Fraction(1), x]
+            while len(T) < len(coefficients):
+                T.append(2 * x * T[-1] - T[-2])
+            whole *= sum(c * t for c, t in zip(coefficients, T, strict=True))
+        found.append(2 * (whole - floor) / (1 - floor) - 1)
+    return found
+
+
+def whole_rows_only(d, coefficients):
+    return Features(ChebyshevBasis(np.eye(d, dtype=np.int64)), [coefficients])
+
+
+@pytest.mark.parametrize("d", [1, 2, 3, 40])
+def test_the_rounding_that_is_charged_for_whole_rows_covers_the_bound_that_is_derived(d):
+    for low in (0.01, 0.3, 0.9, 0.999):
+        features = whole_rows_only(d, [1.0 + low, 1.0 - low])
+        n = 10**6
+        charged = _movements(features, n)[-1] - rounding(n, 0)
+        share = 1.0 - features.floors[0]
+        derived = 2 * d * (8 * PROFILE_DEGREE**2 + 4) * (1 + PROFILE_DEGREE * 4 / math.pi) / share * UNIT
+        # Two tables err; a mean has an n-th of a row's error.
+        assert 2 * derived / n <= charged
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_no_whole_row_found_errs_by_more_than_is_charged(d):
+    rng = np.random.default_rng(d)
+    worst = 0.0
+    for _ in range(12):
+        coefficients = np.concatenate([[0.0], rng.choice([-1.0, 1.0], PROFILE_DEGREE) * rng.random(PROFILE_DEGREE)])
+        values = np.polynomial.chebyshev.chebval(np.cos(np.linspace(0.0, np.pi, 4001)), coefficients)
+        coefficients[0] = rng.choice([1e-2, 1.0]) * np.ptp(values) - values.min()
+        features = whole_rows_only(d, coefficients)
+        rows = np.concatenate([rng.uniform(-1.0, 1.0, (40, d)), np.cos(rng.uniform(0.0, 0.1, (20, d)))])
+        found = features.evaluate(rows)[:, -1]
+        error = max(abs(Fraction(float(a)) - b) for a, b in zip(found, exact_whole_rows(features, rows), strict=True))
+        charged = (_movements(features, 1)[-1] - rounding(1, 0)) / 2.0
+        assert error <= charged
+        worst = max(worst, float(error) / UNIT)
+    # The search finds errors that a bound of one unit, the planted fault, would not cover.
+    assert worst > 2.0
