@@ -2,13 +2,15 @@
 
 import math
 import warnings
+from decimal import Decimal, localcontext
+from fractions import Fraction
 
 import numpy as np
 import oracles
 import pytest
 from scipy import integrate, stats
 
-from trigmech import accounting
+from trigmech import privacy_loss
 from trigmech.accounting import (
     cost,
     epsilon_interval,
@@ -18,6 +20,7 @@ from trigmech.accounting import (
     gaussian_mu,
     gdp_mu,
     mu_of_pure,
+    next_charge,
     zcdp_rho,
 )
 from trigmech.budget import Budget, Charge
@@ -30,6 +33,10 @@ def gaussian(ratio, count=1):
 
 def pure(ratio, count=1, law="linf"):
     return Charge("values", law, 1.0 / ratio, 1.0, "Linf" if law == "linf" else "L1", count, "given")
+
+
+def claim(epsilon, delta=0.0, count=1):
+    return Charge.claimed("values", Budget(epsilon, delta), "another tool", count)
 
 
 def each(ratio, count=1):
@@ -139,7 +146,7 @@ def test_many_coordinates_agree_with_simulated_losses():
 def test_more_unequal_charges_than_have_distributions_are_still_bounded(monkeypatch):
     charges = [each(0.1 + 0.01 * k, 3) for k in range(6)] + [gaussian(0.3)]
     lower, upper = epsilon_interval(charges, 1e-4)
-    monkeypatch.setattr(accounting, "MOST_DISTRIBUTIONS", 2)
+    monkeypatch.setattr(privacy_loss, "MOST_DISTRIBUTIONS", 2)
     wider = epsilon_interval(charges, 1e-4)
     assert wider[0] < lower <= upper < wider[1] <= filtered_epsilon(charges, 1e-4)
 
@@ -179,6 +186,20 @@ def test_pure_privacy_implies_gaussian_privacy_of_the_given_mu_and_no_less(epsil
     assert stats.norm.sf(stats.norm.ppf(meet) + 0.99 * mu) > meet + 1e-3 * meet * min(mu, 1.0)
 
 
+def test_the_conversion_is_never_below_the_exact_one():
+    # mu is enough where Phi(-mu / 2) <= 1 / (1 + e^epsilon), in a hundred digits.
+    rng = np.random.default_rng(3)
+    grid = [*np.geomspace(1e-12, 50.0, 40), *10.0 ** rng.uniform(-12, -6, 40), 1e-4, 1.0001e-4]
+    with localcontext() as context:
+        context.prec = 100
+        for epsilon in map(float, grid):
+            least = 1 / (1 + Decimal(epsilon).exp())
+            mu = mu_of_pure(epsilon)
+            assert oracles.exact_normal_tail(Fraction(mu) / 2) <= least
+            # Planted fault: one part in a hundred million less.
+            assert oracles.exact_normal_tail(Fraction(mu) / 2 * (1 - Fraction(1, 10**8))) > least or epsilon > 1e-4
+
+
 def test_the_conversion_is_concave_so_its_slope_bounds_it():
     grid = np.linspace(0.0, 40.0, 4001)[1:]
     mus = np.array([mu_of_pure(epsilon) for epsilon in grid])
@@ -216,6 +237,134 @@ def test_who_chooses_the_second_charge_after_seeing_the_first_does_not_pass_the_
         assert spent(mu, second) <= delta
         # Planted fault: each outcome has the whole budget again.
         assert spent(gaussian_mu(Budget(epsilon, delta)), epsilon) > delta
+
+
+# Claims of other tools
+
+
+def told(rest, claims):
+    """The delta of mechanisms that tell all with the claimed probabilities, else behave as the rest."""
+    silent = math.prod((1.0 - one.claimed_delta) ** one.count for one in claims)
+    return lambda epsilon: 1.0 - silent + silent * rest(epsilon)
+
+
+CLAIMS = {
+    "one": ([claim(0.8, 1e-3)], over_response(nothing, 0.8, 1)),
+    "two": ([claim(0.5, 1e-3), claim(0.9, 2e-3)], over_response(over_response(nothing, 0.9, 1), 0.5, 1)),
+    "many": ([claim(0.05, 1e-5, 100)], over_response(nothing, 0.05, 100)),
+    "large deltas": ([claim(0.3, 1e-3, 4), claim(1.0, 1e-4)], over_response(over_response(nothing, 1.0, 1), 0.3, 4)),
+    "beside noise": ([claim(0.4, 1e-3, 2), pure(0.4, 3), gaussian(0.5)], over_response(of_gaussian(0.5), 0.4, 5)),
+    "beside coordinates": ([claim(0.3, 1e-3), each(0.6)], over_laplace(over_response(nothing, 0.3, 1), 0.6)),
+}
+
+
+@pytest.mark.parametrize("name", CLAIMS)
+def test_the_interval_of_claims_holds_the_exact_optimum(name):
+    charges, rest = CLAIMS[name]
+    exact = told(rest, [one for one in charges if one.law == "other"])
+    for delta in (0.01, 0.05):
+        lower, upper = epsilon_interval(charges, delta)
+        assert upper == epsilon_of(charges, delta)
+        assert 0 < lower <= upper <= lower * 1.001
+        assert exact(upper) <= delta * (1.0 + 1e-8) <= exact(lower) * (1.0 + 2e-8)
+        # Planted fault: claims without their deltas.
+        assert exact(epsilon_of([one if one.law != "other" else claim(one.sensitivity, 0.0, one.count)
+                                 for one in charges], delta)) > delta * 1.005
+
+
+def test_pure_claims_add_up_as_the_decimals_that_were_written():
+    for charges, total in (([claim(0.1)] * 3, 0.3), ([claim(0.1, count=3)], 0.3), ([claim(0.7), pure(0.25)], 0.95)):
+        for delta in (0.0, 1e-6):
+            assert epsilon_of(charges, delta) <= total == filtered_epsilon(charges, 0.0)
+    # With all of delta spent on what is told, the rest adds up too: the sum theorem for (epsilon, delta).
+    assert epsilon_of([claim(0.5, 4e-7), claim(0.3, 6e-7)], 1e-6) == 0.8
+    assert epsilon_of([claim(0.5, 1e-6)], 1e-6) == 0.5
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6, 0.1])
+def test_what_is_told_with_more_than_delta_proves_nothing(delta):
+    for charges in ([claim(0.1, 0.2)], [claim(0.1, 0.15), gaussian(0.1)], [claim(1.0, 1e-3, 10**6)]):
+        assert epsilon_interval(charges, delta) == (math.inf, math.inf)
+        assert gdp_mu(charges) == zcdp_rho(charges) == math.inf
+        assert charges[0].pure_epsilon == math.inf
+
+
+def test_a_filter_admits_claims_to_their_reserve_and_the_rest_at_what_it_leaves():
+    charges = [claim(0.2, 1e-7, 3), gaussian(0.2)]
+    assert filtered_epsilon(charges, 1e-6, 2.9e-7) == filtered_epsilon(charges, 1e-6) == math.inf
+    rest = filtered_epsilon([claim(0.2, 0.0, 3), gaussian(0.2)], 7e-7)
+    assert filtered_epsilon(charges, 1e-6, 3e-7) == rest < math.inf
+    assert filtered_epsilon([claim(0.2, 1e-7, 3)], 1e-6, 3e-7) == pytest.approx(0.6)
+    assert filtered_epsilon([gaussian(0.2)], 1e-6, 1e-6) == math.inf
+    assert cost(claim(0.2, 1e-7, 3), 1e-6) == (0.6, 3e-7)
+    assert cost(claim(0.2, 1e-7, 10**7), 1e-6) == (math.inf, 0.0)
+
+
+def test_who_chooses_claims_after_seeing_what_was_told_does_not_pass_the_filter():
+    # A first release tells all with probability first_delta, else is a randomised response. If it tells nothing, as
+    # much Gaussian noise follows as the filter admits after the likely outcome, and a second claim after the other.
+    epsilon, delta, reserve, first, first_delta = 1.0, 0.02, 0.01, 0.2, 0.004
+    mu = math.sqrt(gaussian_mu(Budget(epsilon, delta - reserve)) ** 2 - mu_of_pure(first) ** 2)
+    second = [claim(epsilon - first - 1e-9, reserve - first_delta)]
+    admitted = [claim(first, first_delta), gaussian(mu)], [claim(first, first_delta), *second]
+    assert all(filtered_epsilon(charges, delta, reserve) <= epsilon for charges in admitted)
+    likely = 1.0 / (1.0 + math.exp(-first))
+
+    def spent(mu, second):
+        options = [lambda x: oracles.gaussian_delta(x, mu),
+                   told(over_response(nothing, second[0].sensitivity, 1), second)]
+        rest = max(likely * one(epsilon - first) + (1.0 - likely) * other(epsilon + first)
+                   for one in options for other in options)
+        return first_delta + (1.0 - first_delta) * rest
+
+    assert spent(mu, second) <= delta
+    # Planted fault: the whole of delta for the noise, though a part of it is spent on what is told.
+    assert spent(gaussian_mu(Budget(epsilon, delta)), second) > delta
+
+
+# What may come next
+
+STATES = {
+    "nothing": (Budget(3.0, 1e-6), 0.0, []), "nothing, pure": (Budget(0.7), 0.0, []),
+    "a gaussian": (Budget(3.0, 1e-6), 0.0, [gaussian(0.25)]), "much pure": (Budget(3.0, 1e-6), 0.0, [pure(2.9)]),
+    "little left": (Budget(1.0, 1e-6), 0.0, [gaussian(gaussian_mu(Budget(0.999, 1e-6)))]),
+    "of three tenths": (Budget(0.3), 0.0, [claim(0.1, 0.0, 2)]),
+    "many coordinates": (Budget(2.0, 1e-5), 0.0, [each(0.01, 1000), gaussian(0.1)]),
+    "a reserve": (Budget(2.0, 1e-5), 4e-6, [gaussian(0.2), claim(0.1, 1e-6, 3)]),
+    "all delta reserved": (Budget(2.0, 1e-5), 1e-5, [claim(0.5, 1e-6)]),
+    "used up": (Budget(1.0, 1e-6), 0.0, [pure(1.0)]),
+}
+
+
+@pytest.mark.parametrize("name", STATES)
+def test_the_next_charge_that_is_printed_is_admitted_and_a_thousandth_more_is_not(name):
+    budget, reserve, charges = STATES[name]
+    left = next_charge(charges, budget, reserve)
+
+    def admitted(more):
+        return filtered_epsilon([*charges, more], budget.delta, reserve) <= budget.epsilon
+
+    def run(epsilon):
+        return gaussian(gaussian_mu(Budget(epsilon, budget.delta)) / (1.0 + 1e-12))
+
+    for shown, made, least in ((left.pure, lambda e: pure(e / (1.0 + 1e-12)), 1e-9), (left.pure, claim, 1e-9),
+                               (left.gaussian, run, 1e-6)):
+        if shown > 0:
+            assert float(f"{shown:.6g}") == shown
+            assert admitted(made(shown))
+            assert not admitted(made(shown * 1.001))
+        else:
+            assert budget.delta == reserve or not admitted(made(least))
+    assert (left.gaussian > 0) == (name not in ("nothing, pure", "of three tenths", "all delta reserved", "used up",
+                                                "much pure"))
+    assert (left.pure > 0) == (name != "used up")
+    if left.pure and left.claimed_delta > 0:
+        assert admitted(claim(left.pure, left.claimed_delta))
+        assert not admitted(claim(left.pure / 2, left.claimed_delta * 1.001))
+    assert (str(left) == "nothing") == (left.pure == left.gaussian == 0)
+    if name == "nothing":
+        assert str(left) == ("a Gaussian release of up to (epsilon = 3, delta = 1e-06), or a pure release of up to "
+                             "epsilon = 3")
 
 
 # Other measures, and other libraries

@@ -17,9 +17,9 @@ LEVELS = {
     "chunks": 0, "cli_progress": 0, "errors": 0, "html_tables": 0, "report_figures": 0, "typed_columns": 0, "values": 0,
     "_kernels": 0,
     "budget": 1, "column": 1, "csv_cells": 1, "ellipsoid": 1, "kernel_numbers": 1, "layout": 1, "noise": 1,
-    "outputs": 1, "sensitivity": 1, "tables": 1,
+    "outputs": 1, "privacy_loss": 1, "sensitivity": 1, "tables": 1,
     "accounting": 2, "archive": 2, "basis": 2, "denoise": 2, "distribution": 2, "encoding": 2, "file_formats": 2,
-    "ledger_format": 2, "marginals": 2, "rows": 2,
+    "ledger_format": 2, "ledger_lock": 2, "marginals": 2, "rows": 2,
     "calibration": 3, "csv_text": 3, "features": 3, "grid": 3, "ledger_file": 3, "pricing": 3, "query_family": 3,
     "relaxed": 3, "schema": 3,
     "fit": 4, "importance": 4, "kernel_queries": 4, "ledger": 4, "moments": 4, "particles": 4, "polynomial_queries": 4,
@@ -30,14 +30,14 @@ LEVELS = {
     "moment_mechanism": 8,
     "synthesis": 9,
     "cli_files": 10, "demo": 10, "report_statement": 10, "synthesizer": 10,
-    "report_sections": 11, "__init__": 11,
+    "cli_ledger": 11, "report_sections": 11, "__init__": 11,
     "report": 12,
     "cli": 13,
 }  # fmt: skip
 
 # The only modules that import a library, wherever in their source.
-SOLE_IMPORTERS = {"highspy": {"fit"}, "opendp": {"noise"}, "dp_accounting": {"accounting"}, "numba": {"_kernels"},
-                  "filelock": {"ledger_file"}}
+SOLE_IMPORTERS = {"highspy": {"fit"}, "opendp": {"noise"}, "dp_accounting": {"accounting", "privacy_loss"},
+                  "numba": {"_kernels"}, "filelock": {"ledger_lock"}}
 
 ONLY_THESE_SEE_PRIVATE_MOMENTS = {"release", "mechanisms", "moment_mechanism"}
 # What asks the door to release something; the bounds bring counts instead of moments.

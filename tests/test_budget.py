@@ -1,15 +1,22 @@
+import dataclasses
 import json
 import math
 import tracemalloc
+from decimal import Decimal, localcontext
+from fractions import Fraction
 
 import numpy as np
 import oracles
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from trigmech.accounting import epsilon_of, gaussian_mu
-from trigmech.budget import Budget, Charge
+from trigmech.budget import Budget, Charge, shown_down, shown_up
 from trigmech.errors import BudgetError
 from trigmech.ledger import Ledger
+from trigmech.ledger_file import LedgerFile
+from trigmech.report_statement import guarantee
 
 
 def laplace(scale, sensitivity=1.0, count=1, norm="L1", floor=None):
@@ -27,24 +34,34 @@ def linf(scale, sensitivity=1.0, count=1, floor=None):
 # Budgets and charges
 
 
-@pytest.mark.parametrize("epsilon", [0, -1, math.nan, math.inf, -math.inf, "one", None, [1.0]])
+@pytest.mark.parametrize("epsilon", [0, -1, math.nan, math.inf, -math.inf, "one", "1", "0.5", b"1", True,
+                                     np.bool_(True), np.str_("1"), 1j, 10**400, None, [1.0]])
 def test_epsilon_is_positive_and_finite(epsilon):
     with pytest.raises(BudgetError, match="epsilon"):
         Budget(epsilon)
 
 
-@pytest.mark.parametrize("delta", [-0.1, 1, 1.5, math.nan, math.inf, "small", None])
+@pytest.mark.parametrize("delta", [-0.1, 1, 1.5, math.nan, math.inf, "small", "1e-6", False, None])
 def test_delta_is_at_least_0_and_below_1(delta):
     with pytest.raises(BudgetError, match="delta"):
         Budget(1.0, delta)
 
 
-@pytest.mark.parametrize("number", [2, 2.0, np.float32(2), np.int64(2), "2"])
+@pytest.mark.parametrize("number", [2, 2.0, np.float32(2), np.int64(2), Fraction(2)])
 def test_a_budget_holds_floats_whatever_it_was_given(number):
     budget = Budget(number, np.float64(0.25))
     assert (type(budget.epsilon), type(budget.delta)) == (float, float)
     assert budget == Budget(2.0, 0.25)
     assert str(budget) == "(2, 0.25)"
+
+
+@pytest.mark.parametrize("bad", ["1", True, None, 1j])
+@pytest.mark.parametrize("name", ["scale", "sensitivity", "floor"])
+def test_the_numbers_of_a_charge_are_no_text_and_no_truth_values(name, bad):
+    numbers = {"scale": 1.0, "sensitivity": 1.0, "floor": None} | {name: bad}
+    if (name, bad) != ("floor", None):
+        with pytest.raises(BudgetError, match=f"values: the {name} must be a number, not "):
+            laplace(**numbers)
 
 
 @pytest.mark.parametrize(("law", "norm"), [(law, norm) for law in ("laplace", "gaussian", "linf", "cauchy")
@@ -86,6 +103,87 @@ def test_budgets_and_charges_are_the_same_after_a_round_through_json():
     for one in (Budget(1 / 3, 1e-7), gaussian(np.float64(0.1), 1 / 7, 5), laplace(2.0, norm="each", count=3, floor=1.0),
                 Charge("x", "linf", 2.0, np.float32(0.5), "Linf", 1, "here", claim=Budget(1.0))):
         assert type(one).from_dict(json.loads(json.dumps(one.to_dict(), allow_nan=False))) == one
+
+
+def test_a_claim_is_a_charge_of_its_own_law():
+    one = Charge.claimed("mean age", Budget(0.5, 1e-7), "SmartNoise", 3)
+    assert (one.law, one.norm, one.count, one.claimed_delta) == ("other", "none", 3, 1e-7)
+    assert one.proof == "claimed by SmartNoise, not proved here"
+    assert (one.pure_epsilon, one.mu) == (math.inf, math.inf)
+    assert Charge.claimed("x", Budget(0.5), "tool").pure_epsilon == 0.5
+    assert laplace(1.0).claimed_delta == 0.0
+    assert Charge.from_dict(json.loads(json.dumps(one.to_dict()))) == one
+    for bad in ({"claim": None}, {"scale": 2.0}, {"sensitivity": 0.4}, {"floor": 1.0}):
+        with pytest.raises(BudgetError, match="law 'other' needs a claim"):
+            dataclasses.replace(one, **bad)
+    with pytest.raises(BudgetError, match="count"):
+        dataclasses.replace(one, count=0)
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 0.0), (1.0, 1e-6), (3.0, 1e-3), (1e-9, 0.4), (12.0, 1e-9)])
+def test_a_claim_for_adding_or_removing_a_row_is_paid_for_in_two_steps(epsilon, delta):
+    converted = Budget(epsilon, delta).for_replace_one()
+    assert converted.epsilon == 2.0 * epsilon
+    # Group privacy of two, in exact arithmetic but for the exponential.
+    with localcontext() as context:
+        context.prec = 40
+        exact = (1 + Decimal(epsilon).exp()) * Decimal(delta)
+    assert exact <= Decimal(converted.delta) <= exact * (1 + Decimal("4e-15"))
+
+
+def test_a_claim_that_implies_nothing_for_replacing_a_row_is_refused():
+    assert Budget(1e5).for_replace_one() == Budget(2e5)
+    for bad in (Budget(1.0, 0.3), Budget(1e5, 1e-9)):
+        with pytest.raises(BudgetError, match="implies nothing for replacing one"):
+            bad.for_replace_one()
+
+
+# What is printed
+
+
+@settings(derandomize=True, max_examples=300)
+@given(st.floats(min_value=0.0, max_value=1e300), st.integers(2, 9))
+def test_what_is_shown_as_a_bound_is_one_and_close(value, digits):
+    above, below = float(shown_up(value, digits)), float(shown_down(value, digits))
+    assert below <= value <= above
+    if value > 1e-300:
+        assert above - below <= 10.0 ** (2 - digits) * value
+    # What has few digits is shown as it is, and a shown number is shown again as itself.
+    assert shown_up(above, digits) == shown_down(above, digits) == shown_up(value, digits)
+
+
+def test_what_people_wrote_is_shown_as_they_wrote_it():
+    for text in ("1", "0.1", "0.3", "1e-06", "2.5e-07", "0.0001", "1e+12", "123456", "0"):
+        assert shown_up(float(text)) == shown_down(float(text)) == text
+    assert str(Budget(1, 1e-6)) == "(1, 1e-06)"
+    assert (shown_up(math.inf), shown_up(1.1458333), shown_down(1.1458337)) == ("inf", "1.14584", "1.14583")
+
+
+def numbers_after(word, text):
+    """The two numbers in parentheses after a word."""
+    first, second = text.split(f"{word}(")[1].split(")")[0].split(", ")
+    return float(first), float(second)
+
+
+def test_no_text_states_less_than_what_is_proved(tmp_path):
+    rng = np.random.default_rng(6)
+    for k in range(10):
+        delta = float(10.0 ** rng.uniform(-9, -3)) if k % 2 else 0.0
+        charges = [laplace(float(scale), count=int(rng.integers(1, 4))) for scale in rng.uniform(1.0, 30.0, 2)]
+        ledger = Ledger(Budget(100.0, delta), charges=charges)
+        book = LedgerFile.create(tmp_path / f"{k}.json", Budget(100.0, delta))
+        book.charge("run", charges, False)
+        page = guarantee(ledger, 10**6)
+        proved = ledger.proved_epsilon
+        for text, exact in ((f"proved: {ledger.guarantee}", proved), (str(ledger), proved),
+                            (f"proved: {page['proved']}", proved),
+                            (str(book).replace("total: ", "proved: "), book.total)):
+            shown = numbers_after("proved: ", text.replace("−", "-"))
+            assert exact <= shown[0] <= exact * (1 + 1e-3)
+            assert delta <= shown[1] <= delta * (1 + 1e-5)
+        # An own line's cost too.
+        lines = str(ledger).splitlines()[1:3]
+        assert all(float(line.split()[6]) >= one.pure_epsilon for line, one in zip(lines, charges, strict=True))
 
 
 # Proved epsilons

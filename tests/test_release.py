@@ -15,7 +15,7 @@ from trigmech.features import Features
 from trigmech.ledger import Ledger
 from trigmech.moments import PrivateMoments, measure
 from trigmech.noise import SystemNoise, lattice_step
-from trigmech.release import MomentRelease, release, release_moments
+from trigmech.release import MomentRelease, release, release_counts, release_moments
 
 
 class Silent:
@@ -582,6 +582,20 @@ def test_linf_noise_that_is_not_charged_for_its_lattice_is_refused():
     with pytest.raises(BudgetError, match=r"part 2: the linf noise .* inf by its own proof"):
         release_moments(moments, features, [*blocks[:2], Block(blocks[2].members, blocks[2].weights, charge)], ledger,
                         SystemNoise())
+    assert ledger.charges == []
+
+
+@pytest.mark.parametrize("noise", [SystemNoise(), noise_module.SimulatedNoise(np.random.default_rng(1))])
+def test_nothing_is_drawn_for_what_another_tool_claims(noise):
+    _, moments, features = moments_and_features()
+    ledger, blocks = Ledger(Budget(1.0, 1e-3)), real_blocks(PARTS["blocks"])
+    claim = Charge.claimed("part 2", Budget(1e-3), "another tool")
+    before = moments.basis_sum.copy()
+    with pytest.raises(BudgetError, match="part 2: what another tool claims of its release cannot be drawn here"):
+        release_moments(moments, features, [*blocks[:2], Block(blocks[2].members, blocks[2].weights, claim)], ledger,
+                        noise)
+    with pytest.raises(BudgetError, match="cannot be drawn here"):
+        release_counts(before, claim, ledger, noise)
     assert ledger.charges == []
 
 

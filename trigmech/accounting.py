@@ -1,4 +1,4 @@
-"""What charges cost: epsilons, zCDP and Gaussian DP of lists of charges. The only importer of dp_accounting.
+"""What charges cost: epsilons, zCDP and Gaussian DP of lists of charges.
 
 Two rules of composition, for two situations:
 
@@ -22,6 +22,25 @@ transcripts of the interaction in which B alone is the rule. That is mu-GDP, ful
 Koskela, Tobaben and Honkela 2023), hence (epsilon, delta)-DP, so they contribute at most delta together. The same holds
 with P and Q exchanged.
 
+**Raising the total.** Each condition of the theorem that holds for (epsilon, delta) holds for every larger pair, so the
+filter of a larger total would have admitted the same charges. Let (E, D) be any pair fixed in advance, and stop the
+interaction where its total would be raised beyond it: that is (E, D)-DP by the theorem. So if the only total to which
+it may be raised was fixed beforehand, the whole is (E, D)-DP for that total. If the new total was chosen after looking
+at outputs, it is itself an output of the analyst's, and what holds is this: for each (E, D) fixed in advance, the
+inequality of (E, D)-DP holds for all events within "the total was never raised beyond (E, D)".
+
+**Claimed charges.** Of releases by other tools only an (epsilon_i, delta_i) is known, and that on somebody's word. For
+two neighbouring tables such a release is post-processing of this: with probability delta_i tell which table it is, else
+run some epsilon_i-DP mechanism (Kairouz, Oh and Viswanath 2015; Murtagh and Vadhan 2016). Within one run all delta_i
+are fixed in advance, so nothing is told with probability p = prod (1 - delta_i), and the whole has the delta
+1 - p + p delta' if the rest, with epsilon_i for each, has delta': `epsilon_of` composes the rest at
+delta' = 1 - (1 - delta) / p. Across runs the delta_i are chosen on the way, so a part r of delta is reserved in advance
+and a charge is admitted only while the sum of the delta_i keeps to r, and the theorem's conditions hold for the rest at
+delta - r. *Proof.* On every path the delta_i sum to at most r, so with probability at least 1 - r nothing is told.
+What is told contributes at most r. On the paths where nothing is, P and Q are the laws of the interaction with the
+epsilon_i-DP mechanisms, both times the same product of (1 - delta_i), so they contribute at most delta - r. Raised
+totals, as above, are of epsilon, delta, r and delta - r, none of which may fall.
+
 **Lemma.** An epsilon-DP mechanism is mu-GDP for mu = 2 Phi^-1(e^epsilon / (1 + e^epsilon)).
 
 *Proof.* Its trade-off function lies on or above f(a) = max(0, 1 - e^epsilon a, e^-epsilon (1 - a)): two lines that meet
@@ -30,22 +49,27 @@ G(0) = 1 = f(0) and G(1) = 0 = f(1); and Phi^-1(1 - a*) = mu / 2, so G(a*) = Phi
 function lies below its chords, and f consists of the chords of G on [0, a*] and [a*, 1]: G <= f.
 
 References: Dong, Roth and Su 2022 (Gaussian DP); Doroshenko et al. 2022 (connecting the dots); Bun and Steinke 2016
-(zCDP).
+(zCDP); Kairouz, Oh and Viswanath 2015, Murtagh and Vadhan 2016 (claimed charges).
 """
 
 import math
-from collections.abc import Iterable
-from functools import reduce
-from typing import Any
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from fractions import Fraction
 
 import numpy as np
-from scipy.special import log_ndtr, ndtr, ndtri_exp
 
-from trigmech.budget import Budget, Charge
+from trigmech.budget import Budget, Charge, as_decimal, float_above, float_below, shown_down, shown_up
 from trigmech.errors import BudgetError
-
-# A single loss above this is beyond what privacy loss distributions hold in floating point.
-LARGEST_LOSS = 500.0
+from trigmech.privacy_loss import (
+    Pure,
+    gaussian_epsilon,
+    mu_of_pure,
+    optimistic,
+    pessimistic,
+    single_lower,
+    too_large,
+)
 
 # Gaussian noise is calibrated between these epsilons; beyond, the search for its scale runs into cancellation.
 SMALLEST_GAUSSIAN_EPSILON = 1e-6
@@ -56,18 +80,8 @@ LARGEST_GAUSSIAN_EPSILON = 1e7
 ROUNDING_DELTA = 1e-13
 SMALLEST_DELTA = 1e-11
 
-# Each distribution takes up to a second, so of more unequal pure charges only the most costly have their own.
-MOST_DISTRIBUTIONS = 64
-
-# Above this mu the closed bound mu^2/2 + mu sqrt(2 ln(1/delta)) is used, within 0.2 % of the exact value.
-LARGEST_MU = 1e4
-
-# Of a Gaussian epsilon: the library's search, which is told to go on to 1e-15, and the cancellation of its two terms.
-SEARCH_ERROR = 2e-13
-
-# Of pure charges with equal shifts / scales: that ratio, the number of releases, and whether each of them is one
-# Laplace coordinate or any pure mechanism.
-_Pure = tuple[float, int, bool]
+# Above the rounding of a product of a few square roots, quotients and sums.
+_UP = 1.0 + 2.0**-50
 
 
 def gaussian_mu(budget: Budget) -> float:
@@ -102,12 +116,12 @@ def epsilon_of(charges: Iterable[Charge], delta: float) -> float:
     composed by the pessimistic privacy loss distributions of dp_accounting: a release with an L1 or an Linf
     sensitivity enters as the worst mechanism of its pure epsilon, single coordinates as the one-dimensional Laplace
     mechanism. The privacy loss of additive noise depends on shift / scale alone, so the library's default relation
-    serves for the replace-one sensitivities used here.
+    serves for the replace-one sensitivities used here. Claimed charges enter as the module's docstring says.
 
     Parameters
     ----------
     charges : iterable of Charge
-        Their least scales fixed in advance.
+        Their least scales and their claims fixed in advance.
     delta : float
         At least 0 and below 1.
 
@@ -121,11 +135,15 @@ def epsilon_of(charges: Iterable[Charge], delta: float) -> float:
     Cost: at most about half a second for each of at most 64 unequal pure charges, and some hundred megabytes.
     """
     charges = [charge for charge in charges if charge.sensitivity > 0]
+    delta, _ = _delta_of_the_rest(charges, delta)
+    if not delta >= 0:
+        return math.inf
+    charges = _without_delta(charges)
     simple = filtered_epsilon(charges, delta)
     parts, mu = _collected(charges)
-    if delta < SMALLEST_DELTA or not parts or _too_large(parts, mu):
+    if delta < SMALLEST_DELTA or not parts or too_large(parts, mu):
         return simple
-    composed = _pessimistic(parts, mu).get_epsilon_for_delta(delta - ROUNDING_DELTA)
+    composed = pessimistic(parts, mu).get_epsilon_for_delta(delta - ROUNDING_DELTA)
     return min(simple, float(composed))
 
 
@@ -158,21 +176,24 @@ def epsilon_interval(charges: Iterable[Charge], delta: float) -> tuple[float, fl
     """
     charges = [charge for charge in charges if charge.sensitivity > 0]
     upper = epsilon_of(charges, delta)
-    parts, mu = _collected(charges)
+    _, delta = _delta_of_the_rest(charges, delta)
+    if delta < 0:
+        return math.inf, math.inf
+    parts, mu = _collected(_without_delta(charges))
     if delta == 0 or upper == 0:
         return upper, upper
-    lower = max(_single_lower(parts, delta), gaussian_epsilon(mu, delta, below=True))
+    lower = max(single_lower(parts, delta), gaussian_epsilon(mu, delta, below=True))
     losses = _sum(ratio * count for ratio, count, _ in parts) + mu * (mu + 20.0)
     # The library takes exp(-loss) for 0 above 745, which is an upper bound's business.
-    if parts and delta >= SMALLEST_DELTA and not _too_large(parts, mu) and losses < 700.0:
-        composed = _optimistic(parts, mu)
+    if parts and delta >= SMALLEST_DELTA and not too_large(parts, mu) and losses < 700.0:
+        composed = optimistic(parts, mu)
         # What truncation counted as an infinite loss, and as much that it misplaced, bounds nothing from below.
         lost = ROUNDING_DELTA + 2.0 * float(composed.get_delta_for_epsilon(math.inf))
         lower = max(lower, float(composed.get_epsilon_for_delta(delta + lost)) * (1.0 - 1e-12))
     return min(lower, upper), upper
 
 
-def filtered_epsilon(charges: Iterable[Charge], delta: float) -> float:
+def filtered_epsilon(charges: Iterable[Charge], delta: float, reserve: float = 0.0) -> float:
     """Return an epsilon that holds at a delta even if each charge was chosen after looking at the outputs before it.
 
     The smaller of the sum of pure epsilons and the epsilon of :func:`gdp_mu`; the proof is in the module's docstring.
@@ -183,29 +204,121 @@ def filtered_epsilon(charges: Iterable[Charge], delta: float) -> float:
         Of any number of runs.
     delta : float
         At least 0 and below 1; chosen, like the epsilon it is compared with, before the first of them.
+    reserve : float
+        The part of delta for claimed charges, from 0 to delta; chosen at the same time.
+
+    Returns
+    -------
+    float
+        Infinite if nothing is proved, as when the claimed deltas sum to more than the reserve.
+
+    Notes
+    -----
+    Numbers that people wrote (claims, delta, the reserve) count as the decimals they wrote, so three times 0.1 is 0.3.
     """
     charges = list(charges)
-    pure = _sum(charge.pure_epsilon for charge in charges if charge.sensitivity > 0)
-    return min(pure, gaussian_epsilon(gdp_mu(charges), delta)) if delta > 0 else pure
+    if claimed_delta(charges) > as_decimal(reserve):
+        return math.inf
+    charges = _without_delta(charges)
+    return _spent(_pure_sum(charges), gdp_mu(charges), float_below(as_decimal(delta) - as_decimal(reserve)))
+
+
+def claimed_delta(charges: Iterable[Charge]) -> Fraction:
+    """Return the sum of all claimed deltas, each of its releases counted."""
+    return sum((charge.count * as_decimal(charge.claimed_delta) for charge in charges if charge.claimed_delta > 0),
+               Fraction(0))
 
 
 def gdp_mu(charges: Iterable[Charge]) -> float:
     """Return mu for which all charges together are mu-GDP, fully adaptively: the root of the sum of their mu^2.
 
-    Pure charges enter by :func:`mu_of_pure`, each of their releases on its own.
+    Pure charges enter by :func:`mu_of_pure`, each of their releases on its own. Infinite with a claimed delta > 0.
     """
-    return math.hypot(*(charge.mu if charge.law == "gaussian" else
-                        math.sqrt(charge.count) * mu_of_pure(charge.sensitivity / charge.least_scale)
-                        for charge in charges))
+    return _UP * math.hypot(*(charge.mu if charge.law == "gaussian" else math.inf if charge.claimed_delta > 0 else
+                              math.sqrt(charge.count) * mu_of_pure(charge.sensitivity / charge.least_scale)
+                              for charge in charges))
 
 
-def mu_of_pure(epsilon: float) -> float:
-    """Return mu = 2 Phi^-1(e^epsilon / (1 + e^epsilon)), rounded up: epsilon-DP implies mu-GDP."""
-    # For small epsilon the difference from 1/2 is lost; the slope at 0 bounds the function, which is concave.
-    slope = math.sqrt(math.pi / 2.0) * epsilon
-    if epsilon < 1e-4:
-        return slope
-    return min(slope, -2.0 * float(ndtri_exp(-np.logaddexp(0.0, epsilon))) * (1.0 + 1e-9))
+@dataclass(frozen=True)
+class NextCharge:
+    """What a filter would still admit: of each kind, the most that the next release may cost if it is alone.
+
+    Parameters
+    ----------
+    pure : float
+        The largest epsilon of a pure release; 0 if none is admitted.
+    gaussian : float
+        The largest epsilon of a release by Gaussian noise of ``Budget(epsilon, delta)``; 0 if none is admitted.
+    delta : float
+        That delta: the whole total's.
+    claimed_delta : float
+        What is left of the part of delta that is reserved for the claims of other tools.
+    """
+
+    pure: float
+    gaussian: float
+    delta: float
+    claimed_delta: float
+
+    def __str__(self) -> str:
+        kinds = []
+        if self.gaussian > 0:
+            kinds.append(f"a Gaussian release of up to (epsilon = {shown_down(self.gaussian)}, "
+                         f"delta = {shown_down(self.delta)})")
+        if self.pure > 0:
+            kinds.append(f"a pure release of up to epsilon = {shown_down(self.pure)}")
+            if self.claimed_delta > 0:
+                kinds.append(f"a claim of up to ({shown_down(self.pure)}, {shown_down(self.claimed_delta)})")
+        return ", or ".join(kinds) or "nothing"
+
+
+def next_charge(charges: Iterable[Charge], budget: Budget, reserve: float = 0.0) -> NextCharge:
+    """Return what :func:`filtered_epsilon` would still admit to a budget, in numbers of at most six digits.
+
+    Notes
+    -----
+    Costs do not add up, so this is no difference of budgets. Each number was tried and is admitted, as a claim or as
+    what this package charges for it. One more at the sixth digit is not, or lies outside what a release may ask for:
+    epsilon from 1e-9 to 1e12, of Gaussian noise from 1e-6 to 1e7. To split a pure epsilon costs no more.
+    """
+    charges = list(charges)
+    left = as_decimal(reserve) - claimed_delta(charges)
+    rest = float_below(as_decimal(budget.delta) - as_decimal(reserve))
+    counted = _without_delta(charges)
+    pure_sum, mu = _pure_sum(counted), gdp_mu(counted)
+
+    def fits(*kinds: Charge) -> bool:
+        return all(filtered_epsilon([*charges, one], budget.delta, reserve) <= budget.epsilon for one in kinds)
+
+    def pure_fits(epsilon: float) -> bool:
+        # Scales are raised by 1e-12, so that a round number is not refused for its last bit.
+        return fits(Charge("next", "linf", 1.0 + 5e-13, epsilon, "Linf", 1, ""),
+                    Charge.claimed("next", Budget(epsilon), ""))
+
+    def gaussian_fits(epsilon: float) -> bool:
+        return fits(Charge("next", "gaussian", 1.0, gaussian_mu(Budget(epsilon, budget.delta)), "L2", 1, ""))
+
+    pure = _largest(1e-9, 1e12, pure_fits, lambda epsilon: _spent(
+        pure_sum + epsilon, math.hypot(mu, mu_of_pure(epsilon)), rest) <= budget.epsilon)
+    gaussian = 0.0
+    if rest > 0:
+        gaussian = _largest(SMALLEST_GAUSSIAN_EPSILON, LARGEST_GAUSSIAN_EPSILON, gaussian_fits, lambda epsilon: _spent(
+            math.inf, math.hypot(mu, gaussian_mu(Budget(epsilon, budget.delta))), rest) <= budget.epsilon)
+    return NextCharge(pure, gaussian, budget.delta, max(0.0, float_below(left)))
+
+
+def _largest(low: float, high: float, exact: Callable[[float], bool], quick: Callable[[float], bool]) -> float:
+    """Return the largest number of six digits for which a falling condition holds, found by its quick form; or 0."""
+    if not exact(low):
+        return 0.0
+    if exact(high):
+        return high
+    while high > low * (1.0 + 1e-7):
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if quick(middle) else (low, middle)
+    # The quick form may err in the last bits, which a round number feels.
+    tried = (float(text) for text in (shown_up(low), shown_down(low), shown_down(low * (1.0 - 1e-5))))
+    return next((number for number in tried if exact(number)), 0.0)
 
 
 def zcdp_rho(charges: Iterable[Charge]) -> float:
@@ -214,44 +327,59 @@ def zcdp_rho(charges: Iterable[Charge]) -> float:
     A pure epsilon above 2 counts as itself: no Renyi divergence exceeds epsilon, which is at most alpha epsilon.
     """
     def of(charge: Charge) -> float:
-        if charge.law == "gaussian":
+        if charge.law == "gaussian" or charge.claimed_delta > 0:
             return charge.mu * charge.mu / 2.0
         epsilon = charge.sensitivity / charge.least_scale
         return charge.count * min(epsilon * epsilon / 2.0, epsilon)
 
-    return _sum(map(of, charges))
-
-
-def gaussian_epsilon(mu: float, delta: float, below: bool = False) -> float:
-    """Return the least epsilon of mu-GDP at delta > 0, rounded up, or down if ``below``.
-
-    References
-    ----------
-    Balle and Wang 2018; above mu = 10,000 the bound of Bun and Steinke 2016.
-    """
-    from dp_accounting import get_epsilon_gaussian
-
-    if mu > LARGEST_MU:
-        # The loss is N(mu^2 / 2, mu^2): twenty deviations below its mean no delta below 1 is enough.
-        return mu * mu / 2.0 + mu * (-20.0 if below else math.sqrt(2.0 * math.log(1.0 / delta)))
-    # The largest delta of mu-GDP is 2 Phi(mu/2) - 1, at most mu / sqrt(2 pi).
-    if mu / math.sqrt(2.0 * math.pi) <= delta:
-        return 0.0
-    with np.errstate(divide="ignore"):
-        found = float(get_epsilon_gaussian(1.0 / mu, delta, tol=1e-15))
-    if below:
-        return max(0.0, found * (1.0 - 1e-9) - SEARCH_ERROR)
-    return found * (1.0 + 1e-12) + SEARCH_ERROR if found > 0 else 0.0
+    return _UP * _sum(map(of, charges))
 
 
 def cost(charge: Charge, delta: float) -> tuple[float, float]:
-    """Return a charge's own (epsilon, delta): the delta is 0 where it needs none; epsilon is infinite if none holds."""
+    """Return a charge's own (epsilon, delta): the delta is 0 where it needs none; epsilon is infinite if none holds.
+
+    Of a claimed charge it is the sum of the claims.
+    """
+    if charge.law == "other":
+        told = claimed_delta([charge])
+        return (_pure_sum(_without_delta([charge])), float_above(told)) if told < 1 else (math.inf, 0.0)
     if charge.law != "gaussian" or delta == 0 or charge.sensitivity == 0:
         return (charge.pure_epsilon if charge.sensitivity > 0 else 0.0), 0.0
     return gaussian_epsilon(charge.mu, delta), delta
 
 
-def _collected(charges: Iterable[Charge]) -> tuple[list[_Pure], float]:
+def _spent(pure: float, mu: float, delta: float) -> float:
+    """Return the smaller of the epsilons of the filter's two conditions."""
+    return min(pure, gaussian_epsilon(mu, delta)) if delta > 0 else pure
+
+
+def _pure_sum(charges: Iterable[Charge]) -> float:
+    moving = [charge for charge in charges if charge.sensitivity > 0]
+    claims = sum((charge.count * as_decimal(charge.sensitivity) for charge in moving if charge.law == "other"),
+                 Fraction(0))
+    return _sum([*(charge.pure_epsilon for charge in moving if charge.law != "other"), float(claims)])
+
+
+def _without_delta(charges: Iterable[Charge]) -> list[Charge]:
+    """Return the charges with claimed deltas of 0: what is left of them if they did not tell all."""
+    return [replace(charge, claim=Budget(charge.sensitivity)) if charge.claimed_delta > 0 else charge
+            for charge in charges]
+
+
+def _delta_of_the_rest(charges: list[Charge], delta: float) -> tuple[float, float]:
+    """Return bounds of 1 - (1 - delta) / prod (1 - delta_i), the delta that claims leave to the rest if any."""
+    told = claimed_delta(charges)
+    if told == 0:
+        return delta, delta
+    # The product is at least 1 - sum, which is exact here, as where one claim has all of delta.
+    exact = (as_decimal(delta) - told) / (1 - told) if told < 1 else Fraction(-1)
+    logs = [math.log1p(-delta), *(-charge.count * math.log1p(-charge.claimed_delta) for charge in charges)]
+    slack = 1e-15 * _sum(map(abs, logs))
+    low, high = (-math.expm1(min(_sum(logs) + side * slack, 700.0)) for side in (1.0, -1.0))
+    return (max(low, float_below(exact)) if exact >= 0 else low), max(high, float_below(exact))
+
+
+def _collected(charges: Iterable[Charge]) -> tuple[list[Pure], float]:
     """Return the pure charges, equal ones counted together and in an order of their own, and the mu of the others."""
     counts: dict[tuple[float, bool], int] = {}
     mus = []
@@ -269,123 +397,3 @@ def _sum(values: Iterable[float]) -> float:
         return math.fsum(values)
     except OverflowError:
         return math.inf
-
-
-def _too_large(parts: list[_Pure], mu: float) -> bool:
-    return max(mu, *(ratio for ratio, _, _ in parts)) > LARGEST_LOSS
-
-
-def _step(parts: list[_Pure], mu: float) -> float:
-    """Return the step of the losses' grid: a 400th of the least loss, but at most half a million points in all."""
-    # Of k losses of size r the sum keeps to k r^2 + 10 r sqrt(k), but for a probability that no delta here feels.
-    reach = mu * (mu + 20.0) + math.fsum(min(count * ratio, count * ratio**2 + 10.0 * ratio * math.sqrt(count))
-                                         for ratio, count, _ in parts)
-    step = max(min(1e-4, min(ratio for ratio, _, _ in parts) / 400.0), reach / 2.5e5)
-    # Even multiples for the most costly charge, which then has no error at all.
-    main = max(parts, key=lambda part: part[1] * part[0] ** 2)[0]
-    return main / (2.0 * math.ceil(main / (2.0 * step))) if main > 4.0 * step else step
-
-
-def _most_costly(parts: list[_Pure]) -> list[_Pure]:
-    return sorted(sorted(parts, key=lambda part: -part[1] * part[0] ** 2)[:MOST_DISTRIBUTIONS])
-
-
-def _pessimistic(parts: list[_Pure], mu: float) -> Any:
-    from dp_accounting.pld import pld_pmf
-    from dp_accounting.pld import privacy_loss_distribution as pld
-
-    step = _step(parts, mu)
-    losses = []
-    main = _most_costly(parts)
-    for ratio, count, each in parts:
-        if ratio < 10.0 * step or (ratio, count, each) not in main:
-            # Too small for this grid, beside others that are not: as Gaussian, which is a quarter too much or so.
-            mu = math.hypot(mu, math.sqrt(count) * mu_of_pure(ratio))
-        elif each:
-            one = pld.from_laplace_mechanism(1.0 / ratio, 1.0, value_discretization_interval=step)
-            losses.append(_power(one, count))
-        else:
-            ends = {math.floor(ratio / step), math.ceil(ratio / step)}
-            dots = np.array(sorted(ends | {-end for end in ends}))
-            # Of randomised response; rounded towards 0 at the last dot, where rounding would make it negative.
-            hockey = np.maximum(0.0, -np.expm1(dots * step - ratio) / (1.0 + math.exp(-ratio)))
-            hockey = np.maximum(hockey, -np.expm1(dots * step))
-            # Between -500 and 500 the library divides by an infinite number, which gives the 0 that it should.
-            with np.errstate(over="ignore"):
-                one = pld.PrivacyLossDistribution(pld_pmf.create_pmf_pessimistic_connect_dots(step, dots, hockey))
-            losses.append(_power(one, count))
-    if mu > 0:
-        # As the library's from_gaussian_mechanism, which takes most of a second, one loss after the other.
-        low, high = (math.floor((mu**2 / 2.0 + side * 10.0 * mu) / step) for side in (-1.0, 1.0))
-        dots = np.arange(low, high + 1)
-        hockey = ndtr(mu / 2.0 - dots * step / mu) - np.exp(dots * step + log_ndtr(-mu / 2.0 - dots * step / mu))
-        hockey = np.minimum.accumulate(np.clip(hockey, 0.0, 1.0))
-        joined = pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(step, low, high, hockey)
-        losses.append(pld.PrivacyLossDistribution(joined))
-    return reduce(lambda a, b: a.compose(b), losses)
-
-
-def _optimistic(parts: list[_Pure], mu: float) -> Any:
-    from dp_accounting.pld import privacy_loss_distribution as pld
-
-    step = _step(parts, mu)
-    losses = []
-    for ratio, count, each in _most_costly(parts):
-        cells = math.floor(ratio / (2.0 * step) * (1.0 + 1e-15))
-        if cells == 0:
-            continue
-        top = 2 * cells
-        p = 1.0 / (1.0 + math.exp(-top * step))
-        masses = _merged_laplace(cells, step) if each else {-top: 1.0 - p, top: p}
-        losses.append(_power(_lower(pld, masses, step), count))
-    if mu > 0:
-        losses.append(_lower(pld, _floored_gaussian(mu, step), step))
-    if not losses:
-        return _lower(pld, {0: 1.0}, step)
-    return reduce(lambda a, b: a.compose(b), losses)
-
-
-def _lower(pld: Any, masses: dict[int, float], step: float) -> Any:
-    return pld.PrivacyLossDistribution.create_from_rounded_probability(masses, 0.0, step, pessimistic_estimate=False)
-
-
-def _merged_laplace(cells: int, step: float) -> dict[int, float]:
-    """Return masses, by multiple of the step, of the losses of a Laplace coordinate whose outcomes are merged.
-
-    The shift over the scale is r = 2 cells step. The loss is r with probability 1/2, -r with exp(-r) / 2, and has the
-    density exp((l - r) / 2) / 4 between. The outcomes with losses from a to b have the probability
-    (exp((b - r) / 2) - exp((a - r) / 2)) / 2 under one table and exp(-r / 2) (exp(-a / 2) - exp(-b / 2)) / 2 under the
-    other, so merged they have the loss (a + b) / 2 exactly. With a and b even multiples of the step that is an odd one.
-    """
-    r = 2.0 * cells * step
-    odd = np.arange(-2 * cells + 1, 2 * cells, 2)
-    merged = np.exp((odd * step - r) / 2.0) * math.sinh(step / 2.0)
-    return {-2 * cells: math.exp(-r) / 2.0, 2 * cells: 0.5} | dict(zip(odd.tolist(), merged.tolist(), strict=True))
-
-
-def _floored_gaussian(mu: float, step: float) -> dict[int, float]:
-    """Return masses of the losses of a Gaussian, N(mu^2 / 2, mu^2), rounded down to multiples of the step."""
-    low, high = (math.floor((mu**2 / 2.0 + side * 9.0 * mu) / step) for side in (-1.0, 1.0))
-    edges = (np.arange(low, high + 1) * step - mu**2 / 2.0) / mu
-    masses = np.append(np.diff(ndtr(edges)), ndtr(-edges[-1]))
-    return dict(zip(range(low, high + 1), masses.tolist(), strict=True))
-
-
-def _power(loss: Any, count: int) -> Any:
-    """Compose a loss with itself, at most 16 at a time: the library's cut of tails finds only so much at once."""
-    if count == 1:
-        return loss
-    # What is cut off here is cut off count / 16 times in the end; the library's own 1e-15 would be felt.
-    cut = 1e-15 / max(1.0, count / 16.0)
-    if count <= 16:
-        return loss.self_compose(count, cut)
-    many, rest = divmod(count, 16)
-    power = _power(loss.self_compose(16, cut), many)
-    return power if rest == 0 else power.compose(_power(loss, rest))
-
-
-def _single_lower(parts: list[_Pure], delta: float) -> float:
-    """Return the largest of the exact epsilons of single releases: all together cost no less."""
-    return max((ratio + (2.0 * math.log1p(-delta) if each else
-                         math.log(max(1.0 - delta * (1.0 + math.exp(-ratio)), 1e-300)))
-                for ratio, _, each in parts), default=0.0)

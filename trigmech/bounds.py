@@ -23,14 +23,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
-from trigmech.accounting import SMALLEST_GAUSSIAN_EPSILON, gaussian_epsilon, gaussian_mu
+from trigmech.accounting import SMALLEST_GAUSSIAN_EPSILON, gaussian_mu
 from trigmech.budget import Budget, Charge
 from trigmech.calibration import UPWARD
 from trigmech.errors import BudgetError, InputError
 from trigmech.ledger import Ledger
 from trigmech.noise import Noise
+from trigmech.privacy_loss import gaussian_epsilon
 from trigmech.release import release_counts
 from trigmech.schema import Schema
+from trigmech.sensitivity import root_up
 from trigmech.tables import Columns
 
 Array = NDArray[np.float64]
@@ -154,7 +156,7 @@ def rest_of(budget: Budget, share: float) -> Budget:
 def histogram_charge(purpose: str, budget: Budget, share: float, columns: int) -> Charge:
     """Return the charge for a histogram of so many columns with a share of a budget; see the module's docstring."""
     if budget.delta > 0:
-        moved = math.sqrt(2.0 * columns)
+        moved = root_up(2.0 * columns)
         return Charge(purpose, "gaussian", moved / (gaussian_mu(budget) * math.sqrt(share)) * UPWARD, moved, "L2", 1,
                       _PROOF)
     moved = 2.0 * columns

@@ -4,15 +4,19 @@ import math
 import operator
 from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from fractions import Fraction
+from numbers import Real
 from typing import Any, Literal, Self
 
 from trigmech.errors import BudgetError, InputError
 
-Law = Literal["laplace", "gaussian", "linf"]
-Norm = Literal["L1", "L2", "Linf", "each"]
+Law = Literal["laplace", "gaussian", "linf", "other"]
+Norm = Literal["L1", "L2", "Linf", "each", "none"]
 
 # The norms in which a sensitivity proves something of noise of a law.
-NORMS: dict[Law, tuple[Norm, ...]] = {"laplace": ("L1", "each"), "gaussian": ("L2",), "linf": ("Linf",)}
+NORMS: dict[Law, tuple[Norm, ...]] = {"laplace": ("L1", "each"), "gaussian": ("L2",), "linf": ("Linf",),
+                                      "other": ("none",)}
 
 # More releases than this in one charge are a mistake, and their number would leave floating point behind.
 LARGEST_COUNT = 10**12
@@ -45,23 +49,35 @@ class Budget:
 
     def __post_init__(self) -> None:
         for name in ("epsilon", "delta"):
-            value = getattr(self, name)
-            try:
-                number = float(value)
-            except (TypeError, ValueError):
-                raise BudgetError(f"{name} must be a number, not {value!r}") from None
-            object.__setattr__(self, name, number)
+            object.__setattr__(self, name, real_number(name, getattr(self, name)))
         if not (self.epsilon > 0 and math.isfinite(self.epsilon)):
             raise BudgetError(f"epsilon must be positive and finite, not {self.epsilon}")
         if not 0 <= self.delta < 1:
             raise BudgetError(f"delta must be at least 0 and below 1, not {self.delta}")
 
     def __str__(self) -> str:
-        return f"({self.epsilon:g}, {self.delta:g})"
+        return f"({shown_up(self.epsilon)}, {shown_up(self.delta)})"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the two numbers by name."""
         return {"epsilon": self.epsilon, "delta": self.delta}
+
+    def for_replace_one(self) -> Self:
+        """Return what this budget, if it is for adding or removing one row, implies for replacing one: two such steps.
+
+        That is (2 epsilon, (1 + e^epsilon) delta), rounded up.
+
+        Raises
+        ------
+        BudgetError
+            If that delta is not below 1.
+        """
+        # Raised by more than the rounding of the exponential and the product.
+        delta = (1.0 + math.exp(min(self.epsilon, 700.0))) * self.delta * (1.0 + 1e-15)
+        if not delta < 1:
+            raise BudgetError(f"{self} for adding or removing a row implies nothing for replacing one: its delta times "
+                              "(1 + e^epsilon) is not below 1")
+        return type(self)(2.0 * self.epsilon, delta)
 
     @classmethod
     def from_dict(cls, data: object, where: str = "the budget") -> Self:
@@ -81,23 +97,25 @@ class Charge:
     ----------
     purpose : str
         What was released.
-    law : {"laplace", "gaussian", "linf"}
+    law : {"laplace", "gaussian", "linf", "other"}
         Of the noise: independent in each coordinate, or, for "linf", of a joint density proportional to
-        exp(-max |z_i| / scale).
+        exp(-max |z_i| / scale). "other" is any mechanism of which only an (epsilon, delta) is known, which somebody
+        else claims; see :meth:`claimed`.
     scale : float
         The Laplace scale, the Gaussian standard deviation, or the scale in that density.
     sensitivity : float
         How far one of the releases moves when a row is replaced, in the stated norm.
-    norm : {"L1", "L2", "Linf", "each"}
+    norm : {"L1", "L2", "Linf", "each", "none"}
         "L1", "L2" and "Linf": of a whole released vector. "each": of a single coordinate, each coordinate being
         counted as a release of its own. Gaussian noise goes with "L2", linf noise with "Linf", Laplace noise with
-        "L1" or "each".
+        "L1" or "each". "none" goes with "other", whose scale is 1 and whose sensitivity is the claimed epsilon.
     count : int
         The number of releases, at least 1 and at most 10^12.
     proof : str
         Where the sensitivity is proved.
     claim : Budget, optional
-        What the source of a published scale says that the charge costs. Never a guarantee.
+        What the source of a published scale says that the charge costs: never a guarantee. Of law "other": what each
+        of the releases is claimed to cost, on which the proofs of the rest rely.
     floor : float, optional
         For a scale that was computed from an earlier release: the least that it could have been, whatever that
         release was. Proofs use it, because composition theorems take parameters that are fixed in advance.
@@ -119,6 +137,10 @@ class Charge:
     floor: float | None = None
 
     def __post_init__(self) -> None:
+        for name in ("scale", "sensitivity", "floor"):
+            value = getattr(self, name)
+            if value is not None or name != "floor":
+                object.__setattr__(self, name, real_number(f"{self.purpose}: the {name}", value))
         if not (self.scale > 0 and math.isfinite(self.scale)):
             raise BudgetError(f"{self.purpose}: the noise scale must be positive and finite, not {self.scale}")
         if not (self.sensitivity >= 0 and math.isfinite(self.sensitivity)):
@@ -136,6 +158,31 @@ class Charge:
         object.__setattr__(self, "count", count)
         if self.floor is not None and not (self.floor > 0 and math.isfinite(self.floor)):
             raise BudgetError(f"{self.purpose}: the floor must be positive and finite, not {self.floor}")
+        if self.law == "other" and (self.claim is None or self.floor is not None or self.scale != 1.0
+                                    or self.sensitivity != self.claim.epsilon):
+            raise BudgetError(f"{self.purpose}: law 'other' needs a claim, the scale 1, the claimed epsilon as its "
+                              "sensitivity, and no floor")
+
+    @classmethod
+    def claimed(cls, purpose: str, claim: Budget, tool: str, count: int = 1) -> Self:
+        """Return the charge for releases of another tool, of each of which only an (epsilon, delta) is claimed.
+
+        Parameters
+        ----------
+        purpose : str
+            What was released.
+        claim : Budget
+            Of each release, for replace-one neighbours.
+        tool : str
+            Who claims it.
+        count : int
+        """
+        return cls(purpose, "other", 1.0, claim.epsilon, "none", count, f"claimed by {tool}, not proved here", claim)
+
+    @property
+    def claimed_delta(self) -> float:
+        """The delta of each release that is only claimed; 0 for noise of a known law."""
+        return self.claim.delta if self.law == "other" and self.claim is not None else 0.0
 
     @property
     def least_scale(self) -> float:
@@ -144,8 +191,10 @@ class Charge:
 
     @property
     def pure_epsilon(self) -> float:
-        """The epsilon of all releases together at delta = 0: infinite for Gaussian noise."""
-        return math.inf if self.law == "gaussian" else self.count * self.sensitivity / self.least_scale
+        """The epsilon of all releases together at delta = 0: infinite for Gaussian noise and a claimed delta > 0."""
+        if self.law == "gaussian" or self.claimed_delta > 0:
+            return math.inf
+        return self.count * self.sensitivity / self.least_scale
 
     @property
     def mu(self) -> float:
@@ -172,6 +221,63 @@ class Charge:
             return cls(**values)
         except BudgetError as error:
             raise InputError(f"{where}: {error}") from None
+
+
+def real_number(name: str, value: object) -> float:
+    """Return a number of any library as a float; text, truth values and whatever else float() takes are refused.
+
+    Raises
+    ------
+    BudgetError
+        If it is no real number; the message begins with ``name``.
+    """
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise BudgetError(f"{name} must be a number, not {value!r}")
+    try:
+        return float(value)
+    except OverflowError:
+        raise BudgetError(f"{name} is beyond the numbers that floating point holds") from None
+
+
+def shown_up(value: float, digits: int = 6) -> str:
+    """Return a number as text of at most so many significant digits that reads as no less than the number.
+
+    What has a text of that length, as 0.1 has, is shown as that; else the last digit is rounded up.
+    """
+    return _shown(value, digits, ROUND_CEILING)
+
+
+def shown_down(value: float, digits: int = 6) -> str:
+    """Return the same, but reading as no more than the number."""
+    return _shown(value, digits, ROUND_FLOOR)
+
+
+def _shown(value: float, digits: int, rounding: str) -> str:
+    value = float(value)
+    text = f"{value:.{digits}g}"
+    if not math.isfinite(value) or float(text) == value:
+        return text
+    # The float's exact value; its nearest text could lie on the wrong side.
+    exact = Decimal(value)
+    rounded = exact.quantize(Decimal(1).scaleb(exact.adjusted() - digits + 1), rounding)
+    return f"{float(rounded):.{digits}g}"
+
+
+def as_decimal(number: float) -> Fraction:
+    """Return the shortest decimal that reads as the float, exactly."""
+    return Fraction(repr(float(number)))
+
+
+def float_below(number: Fraction) -> float:
+    """Return the largest decimal's float that is at most the number, for a decimal's own float counts as itself."""
+    near = float(number)
+    return near if as_decimal(near) <= number else math.nextafter(near, -math.inf)
+
+
+def float_above(number: Fraction) -> float:
+    """Return the smallest one that is at least the number."""
+    near = float(number)
+    return near if as_decimal(near) >= number else math.nextafter(near, math.inf)
 
 
 def fields(data: object, where: str, kinds: Mapping[str, type]) -> dict[str, Any]:

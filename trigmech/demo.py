@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trigmech.budget import Budget
+from trigmech.budget import Budget, shown_up
 from trigmech.error_bars import PredictedError
 from trigmech.errors import InputError
 from trigmech.evaluate import Evaluation, evaluate
@@ -132,7 +132,8 @@ def _draw(made: Demonstration, schema: Schema, table: NDArray[np.float64], synth
     FigureCanvasAgg(figure)
     guarantee = made.synthesis.ledger.guarantee
     note = ", SIMULATED noise: not private" if made.synthesis.ledger.simulated else ""
-    figure.suptitle(f"WDBC, released by MomentMechanism at ({guarantee.epsilon:.3g}, {guarantee.delta:g}){note}")
+    figure.suptitle(f"WDBC, released by MomentMechanism at ({shown_up(guarantee.epsilon, 3)}, "
+                    f"{shown_up(guarantee.delta)}){note}")
     halves: Any = figure.subfigures(2, 1, height_ratios=(1.1, 1))
     above, below = halves
     above.suptitle("Marginals (the private ones are shown because the data set is public)", fontsize="medium")

@@ -280,7 +280,12 @@ def subspace_iteration(moments: PrivateMoments, mean: Array, charge: Charge, cal
 
 
 def _certify(charge: Charge, noise: Noise) -> None:
-    """Refuse real noise whose own proof (OpenDP's privacy map) says that it costs more than the charge does."""
+    """Refuse real noise whose own proof (OpenDP's privacy map) says that it costs more than the charge does.
+
+    Whether real or simulated, nothing is drawn for a charge that is a claim of another tool.
+    """
+    if charge.law == "other":
+        raise BudgetError(f"{charge.purpose}: what another tool claims of its release cannot be drawn here")
     if noise.simulated:
         return
     if charge.norm == "each":

@@ -2,7 +2,7 @@
 
 import math
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from trigmech.budget import shown_down, shown_up
 from trigmech.fit import Fit
 from trigmech.layout import Layout
-from trigmech.ledger import Ledger
+from trigmech.ledger import TIGHT, Ledger
 from trigmech.reconstruct import Reconstruction
 from trigmech.release import MomentRelease, Release
 from trigmech.report_figures import number
@@ -52,7 +53,7 @@ def guarantee(ledger: Ledger, n: int) -> dict[str, Any]:
     """Return what the page says of what is proved, and of what it means for one person."""
     epsilon, delta = ledger.proved_epsilon, ledger.budget.delta
     claim = ledger.claim
-    said: dict[str, Any] = {"n": f"{n:,}", "finite": math.isfinite(epsilon), "delta": number(delta, 6),
+    said: dict[str, Any] = {"n": f"{n:,}", "finite": math.isfinite(epsilon), "delta": upward(delta, 6),
                             "claim": None if claim is None else str(claim), "comparison": "", "warning": ""}
     if not said["finite"]:
         return said | {"proved": "no differential privacy at all"}
@@ -77,26 +78,20 @@ def interval(ledger: Ledger) -> str:
     low, high = ledger.proved_interval
     if low == high:
         return "This ε is exact for the noise in the ledger: no accounting of it proves less."
-    return (f"This ε is an upper bound. The least one that an exact accounting of the noise in the ledger could prove "
-            f"lies from {downward(low)} to {upward(high)}.")
+    if low >= high * (1.0 - TIGHT):
+        return "This ε is exact, to four digits, for the noise in the ledger: no accounting of it proves less."
+    return (f"This ε is an upper bound. An exact accounting of the noise in the ledger could prove no less than "
+            f"{downward(low)}.")
 
 
 def upward(value: float, digits: int = 4) -> str:
     """Return a number as text, rounded up, so that what is printed is no less than what is proved."""
-    return _rounded(value, digits, math.ceil, -1e-12)
+    return number(float(shown_up(value, digits)), digits)
 
 
 def downward(value: float, digits: int = 4) -> str:
     """Return a number as text, rounded down."""
-    return _rounded(value, digits, math.floor, 1e-12)
-
-
-def _rounded(value: float, digits: int, rounding: Callable[[float], int], slack: float) -> str:
-    if not (math.isfinite(value) and value > 0.0):
-        return number(value)
-    places = digits - 1 - math.floor(math.log10(value))
-    # What is a round number but for its last bits is left at that.
-    return number(rounding(value * 10.0**places * (1.0 + slack)) / 10.0**places, digits)
+    return number(float(shown_down(value, digits)), digits)
 
 
 def percent_up(share: float) -> str:
@@ -107,7 +102,8 @@ def percent_up(share: float) -> str:
 def ledger_table(ledger: Ledger) -> Table:
     """Return the charges."""
     return Table("Charges", ("Purpose", "Noise", "Scale", "Sensitivity", "Norm", "Times", "Proof"),
-                 [(c.purpose, LAWS.get(c.law, c.law), number(c.scale, 4), number(c.sensitivity, 4),
+                 [(c.purpose, LAWS.get(c.law, c.law), *(("—", "—") if c.law == "other" else
+                                                          (number(c.scale, 4), number(c.sensitivity, 4))),
                    "each number" if c.norm == "each" else c.norm, f"{c.count:,}", c.proof) for c in ledger.charges],
                  (2, 3, 5))
 

@@ -1,0 +1,181 @@
+"""Privacy losses of pure mechanisms and of Gaussian noise: closed forms, and dp_accounting's distributions."""
+
+import math
+from functools import reduce
+from typing import Any
+
+import numpy as np
+from scipy.special import log_ndtr, ndtr, ndtri_exp
+
+# A single loss above this is beyond what privacy loss distributions hold in floating point.
+LARGEST_LOSS = 500.0
+
+# Each distribution takes up to a second, so of more unequal pure charges only the most costly have their own.
+MOST_DISTRIBUTIONS = 64
+
+# Above this mu the closed bound mu^2/2 + mu sqrt(2 ln(1/delta)) is used, within 0.2 % of the exact value.
+LARGEST_MU = 1e4
+
+# Of a Gaussian epsilon: the library's search, which is told to go on to 1e-15, and the cancellation of its two terms.
+SEARCH_ERROR = 2e-13
+
+# The slope at 0 of the function below: the root of pi / 2, rounded up.
+SLOPE = math.nextafter(math.sqrt(math.pi / 2.0), math.inf)
+
+# Of pure charges with equal shifts / scales: that ratio, the number of releases, and whether each of them is one
+# Laplace coordinate or any pure mechanism.
+Pure = tuple[float, int, bool]
+
+
+def mu_of_pure(epsilon: float) -> float:
+    """Return mu = 2 Phi^-1(e^epsilon / (1 + e^epsilon)), rounded up: epsilon-DP implies mu-GDP."""
+    # For small epsilon the difference from 1/2 is lost; the slope at 0 bounds the function, which is concave.
+    slope = math.nextafter(SLOPE * epsilon, math.inf) if epsilon > 0 else 0.0
+    if epsilon < 1e-4:
+        return slope
+    return min(slope, -2.0 * float(ndtri_exp(-np.logaddexp(0.0, epsilon))) * (1.0 + 1e-9))
+
+
+def gaussian_epsilon(mu: float, delta: float, below: bool = False) -> float:
+    """Return the least epsilon of mu-GDP at delta > 0, rounded up, or down if ``below``.
+
+    References
+    ----------
+    Balle and Wang 2018; above mu = 10,000 the bound of Bun and Steinke 2016.
+    """
+    from dp_accounting import get_epsilon_gaussian
+
+    if mu > LARGEST_MU:
+        # The loss is N(mu^2 / 2, mu^2): twenty deviations below its mean no delta below 1 is enough.
+        return mu * mu / 2.0 + mu * (-20.0 if below else math.sqrt(2.0 * math.log(1.0 / delta)))
+    # The largest delta of mu-GDP is 2 Phi(mu/2) - 1, at most mu / sqrt(2 pi).
+    if mu / math.sqrt(2.0 * math.pi) <= delta:
+        return 0.0
+    with np.errstate(divide="ignore"):
+        found = float(get_epsilon_gaussian(1.0 / mu, delta, tol=1e-15))
+    if below:
+        return max(0.0, found * (1.0 - 1e-9) - SEARCH_ERROR)
+    return found * (1.0 + 1e-12) + SEARCH_ERROR if found > 0 else 0.0
+
+
+def too_large(parts: list[Pure], mu: float) -> bool:
+    """Return whether a single loss is beyond what privacy loss distributions hold."""
+    return max(mu, *(ratio for ratio, _, _ in parts)) > LARGEST_LOSS
+
+
+def _step(parts: list[Pure], mu: float) -> float:
+    """Return the step of the losses' grid: a 400th of the least loss, but at most half a million points in all."""
+    # Of k losses of size r the sum keeps to k r^2 + 10 r sqrt(k), but for a probability that no delta here feels.
+    reach = mu * (mu + 20.0) + math.fsum(min(count * ratio, count * ratio**2 + 10.0 * ratio * math.sqrt(count))
+                                         for ratio, count, _ in parts)
+    step = max(min(1e-4, min(ratio for ratio, _, _ in parts) / 400.0), reach / 2.5e5)
+    # Even multiples for the most costly charge, which then has no error at all.
+    main = max(parts, key=lambda part: part[1] * part[0] ** 2)[0]
+    return main / (2.0 * math.ceil(main / (2.0 * step))) if main > 4.0 * step else step
+
+
+def _most_costly(parts: list[Pure]) -> list[Pure]:
+    return sorted(sorted(parts, key=lambda part: -part[1] * part[0] ** 2)[:MOST_DISTRIBUTIONS])
+
+
+def pessimistic(parts: list[Pure], mu: float) -> Any:
+    """Return a distribution that loses no less than these charges together: its epsilons are proved."""
+    from dp_accounting.pld import pld_pmf
+    from dp_accounting.pld import privacy_loss_distribution as pld
+
+    step = _step(parts, mu)
+    losses = []
+    main = _most_costly(parts)
+    for ratio, count, each in parts:
+        if ratio < 10.0 * step or (ratio, count, each) not in main:
+            # Too small for this grid, beside others that are not: as Gaussian, which is a quarter too much or so.
+            mu = math.hypot(mu, math.sqrt(count) * mu_of_pure(ratio))
+        elif each:
+            one = pld.from_laplace_mechanism(1.0 / ratio, 1.0, value_discretization_interval=step)
+            losses.append(_power(one, count))
+        else:
+            ends = {math.floor(ratio / step), math.ceil(ratio / step)}
+            dots = np.array(sorted(ends | {-end for end in ends}))
+            # Of randomised response; rounded towards 0 at the last dot, where rounding would make it negative.
+            hockey = np.maximum(0.0, -np.expm1(dots * step - ratio) / (1.0 + math.exp(-ratio)))
+            hockey = np.maximum(hockey, -np.expm1(dots * step))
+            # Between -500 and 500 the library divides by an infinite number, which gives the 0 that it should.
+            with np.errstate(over="ignore"):
+                one = pld.PrivacyLossDistribution(pld_pmf.create_pmf_pessimistic_connect_dots(step, dots, hockey))
+            losses.append(_power(one, count))
+    if mu > 0:
+        # As the library's from_gaussian_mechanism, which takes most of a second, one loss after the other.
+        low, high = (math.floor((mu**2 / 2.0 + side * 10.0 * mu) / step) for side in (-1.0, 1.0))
+        dots = np.arange(low, high + 1)
+        hockey = ndtr(mu / 2.0 - dots * step / mu) - np.exp(dots * step + log_ndtr(-mu / 2.0 - dots * step / mu))
+        hockey = np.minimum.accumulate(np.clip(hockey, 0.0, 1.0))
+        joined = pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(step, low, high, hockey)
+        losses.append(pld.PrivacyLossDistribution(joined))
+    return reduce(lambda a, b: a.compose(b), losses)
+
+
+def optimistic(parts: list[Pure], mu: float) -> Any:
+    """Return the exact distribution of a post-processing of the same charges, whose epsilons are bounds from below."""
+    from dp_accounting.pld import privacy_loss_distribution as pld
+
+    step = _step(parts, mu)
+    losses = []
+    for ratio, count, each in _most_costly(parts):
+        cells = math.floor(ratio / (2.0 * step) * (1.0 + 1e-15))
+        if cells == 0:
+            continue
+        top = 2 * cells
+        p = 1.0 / (1.0 + math.exp(-top * step))
+        masses = _merged_laplace(cells, step) if each else {-top: 1.0 - p, top: p}
+        losses.append(_power(_lower(pld, masses, step), count))
+    if mu > 0:
+        losses.append(_lower(pld, _floored_gaussian(mu, step), step))
+    if not losses:
+        return _lower(pld, {0: 1.0}, step)
+    return reduce(lambda a, b: a.compose(b), losses)
+
+
+def _lower(pld: Any, masses: dict[int, float], step: float) -> Any:
+    return pld.PrivacyLossDistribution.create_from_rounded_probability(masses, 0.0, step, pessimistic_estimate=False)
+
+
+def _merged_laplace(cells: int, step: float) -> dict[int, float]:
+    """Return masses, by multiple of the step, of the losses of a Laplace coordinate whose outcomes are merged.
+
+    The shift over the scale is r = 2 cells step. The loss is r with probability 1/2, -r with exp(-r) / 2, and has the
+    density exp((l - r) / 2) / 4 between. The outcomes with losses from a to b have the probability
+    (exp((b - r) / 2) - exp((a - r) / 2)) / 2 under one table and exp(-r / 2) (exp(-a / 2) - exp(-b / 2)) / 2 under the
+    other, so merged they have the loss (a + b) / 2 exactly. With a and b even multiples of the step that is an odd one.
+    """
+    r = 2.0 * cells * step
+    odd = np.arange(-2 * cells + 1, 2 * cells, 2)
+    merged = np.exp((odd * step - r) / 2.0) * math.sinh(step / 2.0)
+    return {-2 * cells: math.exp(-r) / 2.0, 2 * cells: 0.5} | dict(zip(odd.tolist(), merged.tolist(), strict=True))
+
+
+def _floored_gaussian(mu: float, step: float) -> dict[int, float]:
+    """Return masses of the losses of a Gaussian, N(mu^2 / 2, mu^2), rounded down to multiples of the step."""
+    low, high = (math.floor((mu**2 / 2.0 + side * 9.0 * mu) / step) for side in (-1.0, 1.0))
+    edges = (np.arange(low, high + 1) * step - mu**2 / 2.0) / mu
+    masses = np.append(np.diff(ndtr(edges)), ndtr(-edges[-1]))
+    return dict(zip(range(low, high + 1), masses.tolist(), strict=True))
+
+
+def _power(loss: Any, count: int) -> Any:
+    """Compose a loss with itself, at most 16 at a time: the library's cut of tails finds only so much at once."""
+    if count == 1:
+        return loss
+    # What is cut off here is cut off count / 16 times in the end; the library's own 1e-15 would be felt.
+    cut = 1e-15 / max(1.0, count / 16.0)
+    if count <= 16:
+        return loss.self_compose(count, cut)
+    many, rest = divmod(count, 16)
+    power = _power(loss.self_compose(16, cut), many)
+    return power if rest == 0 else power.compose(_power(loss, rest))
+
+
+def single_lower(parts: list[Pure], delta: float) -> float:
+    """Return the largest of the exact epsilons of single releases: all together cost no less."""
+    return max((ratio + (2.0 * math.log1p(-delta) if each else
+                         math.log(max(1.0 - delta * (1.0 + math.exp(-ratio)), 1e-300)))
+                for ratio, _, each in parts), default=0.0)
