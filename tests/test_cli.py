@@ -176,7 +176,8 @@ def test_a_release_with_its_ledger_and_tables(run, clinic):
     status, _, told = run(*RELEASE[:-1], "second.tm", "--ledger", "book.json", "--csv", "second.csv")
     assert status == 4
     assert "over the budget (1, 0.0001)" in told
-    assert "trigmech ledger show book.json" in told
+    assert f"trigmech ledger show {clinic.resolve() / 'book.json'}" in told
+    assert told.endswith("Nothing was written")
     assert content(clinic) == before
     assert sorted(path.name for path in clinic.iterdir() if path.name.startswith((".", "second"))) == []
 
@@ -283,17 +284,75 @@ def test_a_ledger_file_is_made_shown_and_verified(run, clinic):
     status, said, _ = run("ledger", "show", "book.json")
     assert status == 0
     assert "data set: clinic" in said
-    assert "remaining: " in said
+    assert "accepted next: a " in said
     facts = json.loads(run("ledger", "show", "book.json", "--json")[1])
     assert facts["budget"] == {"epsilon": 3.0, "delta": 1e-6}
     assert len(facts["entries"]) >= 2
     assert run("ledger", "verify", "book.json")[0] == 0
-    assert json.loads(run("ledger", "verify", "book.json", "--json")[1])["problems"] == []
+    assert json.loads(run("ledger", "verify", "book.json", "--json")[1]) == {"file": "book.json", "problems": [],
+                                                                            "claimed": 0}
     changed = re.sub(r'"scale": [0-9.e-]+', '"scale": 99.5', Path("book.json").read_text(), count=1)
     Path("book.json").write_text(changed)
     status, said, _ = run("ledger", "verify", "book.json")
     assert status == 3
     assert "entry 1 was changed" in said
+
+
+@pytest.mark.parametrize(("kind", "bounds"), [
+    ("gaussian", "lower = 0\nupper = 100000"), ("gaussian", 'bounds = "private"'),
+    ("pure", "lower = 0\nupper = 100000")])
+def test_what_a_ledger_says_may_come_next_is_what_a_release_is_given(run, clinic, kind, bounds):
+    Path("schema.toml").write_text(SCHEMA.replace("lower = 0\nupper = 100000", bounds))
+    delta = "1e-6" if kind == "gaussian" else "0"
+    assert run("ledger", "create", "book.json", "--epsilon", "2", "--delta", "1e-6")[0] == 0
+    first = (*RELEASE[:5], "0.6", "--delta", delta, "--out", "first.tm", "--ledger", "book.json")
+    assert run(*first)[0] == 0
+    shown = run("ledger", "show", "book.json")[1]
+    left = json.loads(run("ledger", "show", "book.json", "--json")[1])["remaining"][kind]
+    text = re.search(rf"a {kind.replace('g', 'G', 1)} release of up to \(?epsilon = ([0-9.e-]+)", shown)[1]
+    assert float(text) == left
+    # A thousandth more is refused, and nothing is written; what was printed is accepted, and uses nearly all.
+    before = content(clinic)
+    rest = ("--delta", delta, "--out", "new.tm", "--ledger", "book.json")
+    status, _, told = run(*RELEASE[:5], f"{left * 1.001:.9g}", *rest)
+    assert (status, f"epsilon = {text}" in told) == (4, True)
+    assert content(clinic) == before
+    assert run(*RELEASE[:5], text, *rest)[0] == 0
+    assert 1.998 < tm.LedgerFile.open("book.json").total <= 2.0
+
+
+def test_a_budget_is_raised_and_what_other_tools_claim_is_added(run, tmp_path):
+    assert run("ledger", "create", "book.json", "--epsilon", "1", "--delta", "1e-6", "--reserve-delta", "2e-7")[0] == 0
+    claim = ("--purpose", "mean age", "--by", "SmartNoise 1.0")
+    add = ("ledger", "add", "book.json", "--epsilon", "0.4", *claim, "--neighbours")
+    status, said, _ = run(*add, "replace-one", "--delta", "1e-8", "--count", "2")
+    assert status == 0
+    assert "claimed by SmartNoise 1.0, not proved here; accepted next: " in said
+    before = content(tmp_path)
+    for more, status, words in (
+            (("replace-one",), 4, "over the budget (1, 1e-06)"), (("add-remove",), 4, "over the budget (1, 1e-06)"),
+            (("replace-one", "--delta", "3e-7"), 4, "over the reserve 2e-07"),
+            (("rows",), 3, "neighbours must be one of"), (("replace-one", "--delta", "1"), 2, "delta must be at"),
+            (("replace-one", "--delta", "nan"), 2, "delta must be"), (("replace-one", "--count", "0"), 2, "--count"),
+            (("replace-one", "--epsilon", "-1"), 2, "epsilon must be"),
+            (("replace-one", "--epsilon", "nan"), 2, "epsilon must be"),
+            (("replace-one", "--by", ""), 3, "'tool' must not be empty")):
+        ended, _, told = run(*add, *more)
+        assert ended == status, more
+        assert words in told
+    assert run("ledger", "raise", "book.json", "--epsilon", "0.5")[0] == 4
+    assert run("ledger", "raise", "book.json", "--epsilon", "5", "--delta", "1e-7")[0] == 4
+    assert content(tmp_path) == before
+    status, said, _ = run("ledger", "raise", "book.json", "--epsilon", "2")
+    assert status == 0
+    assert said.startswith("book.json: the budget was (1, 1e-06) and is (2, 1e-06) now; accepted next: ")
+    assert run(*add, "add-remove")[0] == 0
+    status, said, _ = run("ledger", "verify", "book.json")
+    assert status == 0
+    assert "2 of the charges are claims of other tools, which nothing here can verify" in said
+    assert json.loads(run("ledger", "verify", "book.json", "--json")[1])["claimed"] == 2
+    said = run("ledger", "show", "book.json")[1]
+    assert "the budget was raised from (1, 1e-06), reserve 2e-07 to (2, 1e-06), reserve 2e-07" in said
 
 
 def test_a_delta_that_one_record_outweighs_is_warned_of(run, clinic):
@@ -444,6 +503,8 @@ WRONG = [
     (3, ("ledger", "create", "ledger.json", "--epsilon", "1"), "exists"),
     (3, ("ledger", "create", "nowhere/new.json", "--epsilon", "1"), "there is no folder 'nowhere'; make it first"),
     (3, ("ledger", "show", "absent.json"), "cannot be read"),
+    (3, ("ledger", "raise", "absent.json", "--epsilon", "2"), "cannot be read"),
+    (3, (*RELEASE, "--ledger", "linked.json"), "has 2 names (hard links)"),
     (3, ("ledger", "verify", "data.csv"), "is not JSON"),
     # Budget
     (4, (*RELEASE, "--epsilon", "9"), "over the budget (1.5, 0.0001)"),
@@ -464,6 +525,8 @@ def mistaken(clinic):
         (clinic / name).write_text(text)
     (clinic / "northern.csv").write_text(northern_text(), encoding="cp1252")
     (clinic / "dangling.csv").symlink_to(clinic / "none.csv")
+    (clinic / "twice.json").write_bytes((clinic / "ledger.json").read_bytes())
+    os.link(clinic / "twice.json", clinic / "linked.json")
     (clinic / "cut.tm").write_bytes((clinic / "clinic.tm").read_bytes()[:-200])
     return clinic
 

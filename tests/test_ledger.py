@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from trigmech import ledger_file, ledger_format
-from trigmech.accounting import epsilon_of
-from trigmech.budget import Budget, Charge
+from trigmech.accounting import epsilon_of, filtered_epsilon, gaussian_mu
+from trigmech.budget import Budget, Charge, shown_down, shown_up
 from trigmech.errors import BudgetError, InputError
 from trigmech.ledger import Ledger, LedgerFile
 
@@ -53,12 +53,18 @@ def test_each_line_has_its_own_cost_and_the_ledger_its_interval():
     text = str(ledger)
     rows = {line.split()[0]: line.split() for line in text.splitlines()}
     own = epsilon_of([gaussian(0.2)], 1e-6)
-    assert rows["means"][1:] == ["gaussian", "5", "1", "L2", "1", f"{own:.4g}", "1e-06", "given"]
+    assert rows["means"][1:] == ["gaussian", "5", "1", "L2", "1", shown_up(own, 4), "1e-06", "given"]
     assert rows["bounds"][1:] == ["laplace", "2", "1", "L1", "1", "1", "0", "given"]
     lower, upper = ledger.proved_interval
     assert 0.999 * upper < lower <= upper == ledger.proved_epsilon
-    said = f"lies from {lower:.6g} to {upper:.6g}"
-    assert said in text
+    # So near that nobody would tell the two apart.
+    assert "exact accounting" not in text
+    wide = Ledger(Budget(900.0, 1e-6), charges=[Charge("many", "laplace", 1.0, 1.0, "each", 800, "given")])
+    lower, upper = wide.proved_interval
+    assert lower < 0.99 * upper
+    said = f"exact accounting could prove no less than epsilon = {shown_down(lower, 4)}"
+    assert said in str(wide)
+    ledger = wide
     for enforced, simulated in ((False, False), (True, True)):
         other = Ledger(ledger.budget, enforced, simulated, ledger.charges)
         assert said not in str(other)
@@ -140,8 +146,9 @@ def test_a_file_is_made_once_and_opened(tmp_path, book):
     with pytest.raises(InputError, match="not a file"):
         LedgerFile.open(tmp_path)
     again = LedgerFile.open(str(book.path))
-    assert (again.data_set, again.budget, again.entries, again.total, again.remaining) == (
-        "clinic", Budget(1.0, 1e-6), (), 0.0, 1.0)
+    assert (again.data_set, again.budget, again.entries, again.total, again.raises, again.claims) == (
+        "clinic", Budget(1.0, 1e-6), (), 0.0, (), 0)
+    assert (again.remaining.pure, again.remaining.gaussian, again.reserve_delta) == (1.0, 1.0, 0.0)
     assert again.verify() == []
 
 
@@ -160,8 +167,209 @@ def test_runs_share_the_budget_and_a_refused_charge_leaves_no_trace(book):
     assert [entry.sequence for entry in book.entries] == [1, 2, 3]
     assert len({entry.run for entry in book.entries}) == 2
     assert book.total == pytest.approx(1.0)
-    assert book.remaining == pytest.approx(0.0)
+    assert (book.remaining.pure, book.remaining.gaussian) == (0.0, 0.0)
+    assert "accepted next: nothing" in str(book)
     assert book.verify() == []
+
+
+def test_a_refusal_says_what_was_asked_what_would_fit_and_what_to_do(book):
+    Ledger(Budget(1.0), file=book).charge(laplace(0.4))
+    for refused in (lambda: book.charge("run", [laplace(0.5, "means"), laplace(0.2)], False),
+                    lambda: book.check([laplace(0.5, "means"), laplace(0.2)])):
+        with pytest.raises(BudgetError) as error:
+            refused()
+        assert str(error.value) == (
+            "means: the charge (epsilon = 0.7 by itself) would bring the data set's total to 1.1 at delta=1e-06, over "
+            f"the budget (1, 1e-06) of the ledger file '{book.path}', which would admit a pure release of up to "
+            f"epsilon = 0.6. To look: `trigmech ledger show {book.path}`, or in Python print(LedgerFile.open(...)); to "
+            "allow more: `trigmech ledger raise`, or LedgerFile.raise_budget")
+    book.charge("run", [laplace(book.remaining.pure)], False)
+    assert len(book.entries) == 2
+
+
+@pytest.mark.parametrize("state", [[], [0.3], [0.05] * 7, [0.999]])
+def test_what_the_file_says_may_come_next_is_admitted_and_a_thousandth_more_is_not(tmp_path, state):
+    for k, kind in enumerate(("pure", "gaussian")):
+        book = LedgerFile.create(tmp_path / f"{k}.json", Budget(1.0, 1e-6))
+        for epsilon in state:
+            book.charge("run", [gaussian(gaussian_mu(Budget(epsilon, 1e-6))), gaussian(1e-4)], False)
+
+        def one(epsilon, kind=kind):
+            return laplace(epsilon) if kind == "pure" else gaussian(gaussian_mu(Budget(epsilon, 1e-6)))
+
+        said = json.loads(json.dumps(book.summary()))["remaining"][kind]
+        assert f"epsilon = {shown_down(said)}" in str(book) or said == 0.0
+        assert said > 0 or state == [0.999]
+        with pytest.raises(BudgetError, match="which would admit"):
+            book.charge("run", [one(max(said, 1e-3) * 1.001)], False)
+        if said > 0:
+            book.charge("run", [one(said)], False)
+
+
+def test_a_file_with_a_second_name_is_not_written_to(book, tmp_path):
+    other = tmp_path / "other.json"
+    os.link(book.path, other)
+    before = book.path.read_bytes()
+    for path in (book.path, other):
+        again = LedgerFile.open(path)
+        for refused in (lambda a=again: Ledger(Budget(1.0), file=a).charge(laplace(0.1)),
+                        lambda a=again: a.check([laplace(0.1)]), lambda a=again: a.raise_budget(Budget(2.0, 1e-6)),
+                        lambda a=again: a.add("mean", Budget(0.1), "tool", neighbours="replace-one")):
+            with pytest.raises(InputError, match=r"has 2 names \(hard links\).*remove all but one"):
+                refused()
+    assert book.path.read_bytes() == other.read_bytes() == before
+    other.unlink()
+    Ledger(Budget(1.0), file=book).charge(laplace(0.1))
+    assert book.total == 0.1
+
+
+# Raising the budget
+
+
+def test_a_raised_budget_is_recorded_and_admits_more(book):
+    Ledger(Budget(1.0), file=book).charge(laplace(0.9))
+    with pytest.raises(BudgetError, match="data set"):
+        book.charge("run", [laplace(0.9)], False)
+    book.raise_budget(Budget(2.0, 1e-6))
+    book.charge("run", [laplace(0.9)], False)
+    book.raise_budget(Budget(2.0, 1e-5), reserve_delta=5e-6)
+    book.add("mean age", Budget(0.1, 1e-6), "tool", neighbours="replace-one")
+    assert (book.budget, book.reserve_delta) == (Budget(2.0, 1e-5), 5e-6)
+    first, second = book.raises
+    assert (first.sequence, first.old.budget, first.new.budget) == (2, Budget(1.0, 1e-6), Budget(2.0, 1e-6))
+    assert (second.sequence, second.new.reserve_delta) == (4, 5e-6)
+    assert [entry.sequence for entry in book.entries] == [1, 3, 5]
+    assert "the budget was raised from (1, 1e-06) to (2, 1e-06)" in str(book)
+    assert book.total == pytest.approx(1.9)
+    again = LedgerFile.open(book.path)
+    assert again.verify() == book.verify() == []
+    assert again.summary() == book.summary()
+
+
+@pytest.mark.parametrize(("budget", "reserve"), [
+    (Budget(1.0, 1e-6), None), (Budget(0.9, 1e-6), None), (Budget(2.0, 1e-7), None), (Budget(2.0), None),
+    (Budget(0.9, 1e-5), None), (Budget(2.0, 1e-6), 1e-7), (Budget(2.0, 1e-6), 2e-6), (Budget(2.0, 1e-6), -1.0)])
+def test_a_budget_is_lowered_in_no_part(book, budget, reserve):
+    before = book.path.read_bytes()
+    with pytest.raises(BudgetError, match=r"can only be raised|reserve of delta must be from 0"):
+        book.raise_budget(budget, reserve)
+    assert book.path.read_bytes() == before
+    with pytest.raises(BudgetError, match="must be a Budget"):
+        book.raise_budget(5.0)
+
+
+# Claims of other tools
+
+
+def test_claims_of_other_tools_are_recorded_counted_and_told_as_claims(tmp_path):
+    book = LedgerFile.create(tmp_path / "l.json", Budget(3.0, 1e-6), reserve_delta=4e-7)
+    book.add("mean age", Budget(0.3), "tool 1.0", neighbours="replace-one", count=2)
+    book.add("counts", Budget(0.1, 1e-7), "tool 2.0", neighbours="add-remove")
+    Ledger(Budget(0.5, 1e-6), file=book).charge(gaussian(0.05))
+    first, second, _ = (entry.charge for entry in book.entries)
+    assert first == Charge.claimed("mean age", Budget(0.3), "tool 1.0", 2)
+    assert second.purpose == "counts (from (0.1, 1e-07) for adding or removing a row)"
+    assert second.claim == Budget(0.1, 1e-7).for_replace_one()
+    assert (book.entries[0].epsilon, book.entries[0].delta) == (0.6, 0.0)
+    assert book.total == filtered_epsilon([first, second, gaussian(0.05)], 1e-6, 4e-7)
+    text = str(book)
+    assert text.count("not proved here") == 3
+    assert "claimed by tool 1.0, not proved here" in text
+    assert "claims of other tools, not proved here: 2" in text
+    assert "budget: (3, 1e-06), reserve 4e-07, for claims of other tools" in text
+    assert (book.claims, book.summary()["claimed"], book.summary()["reserve_delta"]) == (2, 2, 4e-7)
+    assert LedgerFile.open(book.path).verify() == []
+
+
+def test_the_ledger_of_a_run_tells_claims_as_claims():
+    ledger = Ledger(Budget(1.0, 1e-6))
+    ledger.charge(Charge.claimed("mean", Budget(0.4, 1e-7), "tool"), laplace(0.5))
+    assert "not proved here: the rest is as true as they are" in str(ledger)
+    assert 0.89 < ledger.proved_epsilon <= 0.9
+    with pytest.raises(BudgetError, match="would bring epsilon to inf"):
+        ledger.charge(Charge.claimed("mean", Budget(0.01, 1e-6), "tool"))
+
+
+BAD_CLAIMS = {
+    "a delta above the reserve": ({"claim": Budget(0.1, 3e-7)}, BudgetError, "deltas to 3e-07, over the reserve 2e-07"),
+    "deltas above it together": ({"claim": Budget(0.1, 1.5e-7), "count": 2}, BudgetError, "over the reserve"),
+    "above it once converted": ({"claim": Budget(0.1, 1e-7), "neighbours": "add-remove"}, BudgetError,
+                                "over the reserve"),
+    "too much": ({"claim": Budget(1.1)}, BudgetError, "over the budget (1, 1e-06)"),
+    "too often": ({"claim": Budget(0.1), "count": 11}, BudgetError, "over the budget (1, 1e-06)"),
+    "no budget": ({"claim": 0.1}, BudgetError, "claim must be a Budget"),
+    "no releases": ({"count": 0}, BudgetError, "count must be from 1"),
+    "half a release": ({"count": 0.5}, BudgetError, "count must be an integer"),
+    "other neighbours": ({"neighbours": "edges"}, InputError, "must be one of replace-one, add-remove, not 'edges'"),
+    "no purpose": ({"purpose": " "}, InputError, "'purpose' must not be empty"),
+    "no tool": ({"tool": ""}, InputError, "'tool' must not be empty"),
+    "a tool that commands the terminal": ({"tool": "a\x1b[2J"}, InputError, "'tool' must hold printable characters"),
+    "a purpose that is no text": ({"purpose": 7}, InputError, "'purpose' must be a str"),
+    "implies nothing": ({"claim": Budget(9.0, 0.1), "neighbours": "add-remove"}, BudgetError, "implies nothing"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_CLAIMS)
+def test_a_claim_that_breaks_a_rule_is_refused_and_leaves_no_trace(tmp_path, name):
+    changed, kind, words = BAD_CLAIMS[name]
+    book = LedgerFile.create(tmp_path / "l.json", Budget(1.0, 1e-6), reserve_delta=2e-7)
+    before = book.path.read_bytes()
+    given = {"purpose": "mean", "claim": Budget(0.1), "tool": "tool", "neighbours": "replace-one"} | changed
+    with pytest.raises(kind) as error:
+        book.add(given.pop("purpose"), given.pop("claim"), given.pop("tool"), **given)
+    assert words in str(error.value)
+    assert book.path.read_bytes() == before
+
+
+def test_a_file_without_a_reserve_admits_pure_claims_alone(book):
+    with pytest.raises(BudgetError, match="over the reserve"):
+        book.add("mean", Budget(0.1, 1e-30), "tool", neighbours="replace-one")
+    for _ in range(10):
+        book.add("mean", Budget(0.1), "tool", neighbours="replace-one")
+    assert book.total == 1.0
+    for bad in (-1e-9, 2e-6, float("nan"), "1e-7"):
+        with pytest.raises(BudgetError, match="reserve of delta must be"):
+            LedgerFile.create(book.path.with_name("new.json"), Budget(1.0, 1e-6), reserve_delta=bad)
+
+
+# The first format
+
+FIRST = """{"format": "trigmech ledger 1",
+"adjacency": "replace-one: two tables are neighbours if they differ in one row; n is public",
+"data_set": "clinic", "budget": {"epsilon": 1.0, "delta": 1e-06}, "created": "2026-01-02T03:04:05Z",
+"total": 0.5, "entries": [{"sequence": 1, "time": "2026-01-02T03:04:06Z", "run": "ab12", "version": "0.1.0",
+"simulated": false, "charge": {"purpose": "values", "law": "laplace", "scale": 2.0, "sensitivity": 1.0,
+"norm": "L1", "count": 1, "proof": "given", "claim": null, "floor": null}, "epsilon": 0.5, "delta": 0.0,
+"hash": "6ca4f262adbeb16166868770cd6a575718ae668e480c425980e25d81bce331f8"}]}
+"""
+
+
+def test_a_file_of_the_first_format_keeps_its_meaning_and_its_chain(tmp_path):
+    path = tmp_path / "old.json"
+    path.write_text(FIRST)
+    book = LedgerFile.open(path)
+    assert (book.budget, book.reserve_delta, book.total, len(book.entries)) == (Budget(1.0, 1e-6), 0.0, 0.5, 1)
+    assert book.verify() == []
+    head = book.summary()["last"]
+    assert path.read_text() == FIRST
+    book.charge("run", [laplace(0.25)], False)
+    data = json.loads(path.read_text())
+    assert (data["format"], data["chain"]) == ("trigmech ledger 2", "trigmech ledger 1")
+    assert data["entries"][0]["hash"] == head == "6ca4f262adbeb16166868770cd6a575718ae668e480c425980e25d81bce331f8"
+    book.raise_budget(Budget(2.0, 1e-6))
+    for reader in (book, LedgerFile.open(path)):
+        assert reader.verify() == []
+        assert (reader.total, reader.budget) == (0.75, Budget(2.0, 1e-6))
+    # Without its chain's beginning the same entries do not verify.
+    path.write_text(path.read_text().replace('"chain": "trigmech ledger 1"', '"chain": "trigmech ledger 2"').replace(
+        '"delta": 1e-06}, "created"', '"delta": 1e-06, "reserve_delta": 0.0}, "created"'))
+    assert LedgerFile.open(path).verify() != []
+
+
+def test_a_newer_file_is_refused_by_its_format(book):
+    book.path.write_text(book.path.read_text().replace('"format": "trigmech ledger 2"', '"format": "ledger 3"'))
+    with pytest.raises(InputError, match=r"'format' must be .*a newer version of the package may read it"):
+        LedgerFile.open(book.path)
 
 
 def test_later_runs_are_counted_as_chosen_after_looking(book):
@@ -213,7 +421,7 @@ def test_a_link_shares_the_file_and_its_lock(book, tmp_path):
 
 def test_a_lock_that_is_held_too_long_is_an_error(book):
     waiting = LedgerFile.open(book.path, timeout=0.1)
-    with ledger_file._locked(book.path, 1.0), pytest.raises(InputError, match=r"has held the lock .* for 0\.1 seconds"):
+    with ledger_file.locked(book.path, 1.0), pytest.raises(InputError, match=r"has held the lock .* for 0\.1 seconds"):
         waiting.charge("run", [laplace(0.1)], False)
     waiting.charge("run", [laplace(0.1)], False)
     assert book.total == 0.1
@@ -282,7 +490,13 @@ TAMPERING = {
     "the first": lambda data: data["entries"].pop(0),
     "the last": lambda data: data["entries"].pop(),
     "the total": lambda data: data.update(total=0.1),
-    "the budget": lambda data: data.update(budget={"epsilon": 50.0, "delta": 1e-6}),
+    "the budget": lambda data: data.update(budget={"epsilon": 50.0, "delta": 1e-6, "reserve_delta": 0.0}),
+    "the reserve": lambda data: data["budget"].update(reserve_delta=1e-7),
+    "the chain": lambda data: data.update(chain="trigmech ledger 1", budget={"epsilon": 1.0, "delta": 1e-6}),
+    "a raise": lambda data: data["entries"][3]["raised"]["new"].update(epsilon=50.0),
+    "a raise from elsewhere": lambda data: data["entries"][3]["raised"]["old"].update(epsilon=0.5),
+    "a raise taken out": lambda data: data["entries"].pop(3),
+    "a claim": lambda data: data["entries"][4]["charge"].update(proof="proved"),
     "the name": lambda data: data.update(data_set="other"),
 }
 
@@ -290,6 +504,8 @@ TAMPERING = {
 @pytest.mark.parametrize("name", TAMPERING)
 def test_edits_are_found(book, name):
     Ledger(Budget(1.0), file=book).charge(*(laplace(0.1 * k) for k in (1, 2, 3)))
+    book.raise_budget(Budget(2.0, 1e-6))
+    book.add("mean", Budget(0.1), "tool", neighbours="replace-one")
     assert tampered(book, lambda data: None) == []
     assert tampered(book, TAMPERING[name])
 
@@ -331,7 +547,10 @@ def entry_text(book):
     lambda text: text.replace('"simulated": false', '"simulated": false, "simulated": true'),
     lambda text: text.replace('"simulated": false', '"simulated": 0'),
     lambda text: text.replace('"sequence": 1', '"sequence": true'),
-    lambda text: text.replace('"count": 1', '"count": 1e3'), lambda text: text.replace("trigmech ledger 1", "ledger 2"),
+    lambda text: text.replace('"count": 1', '"count": 1e3'), lambda text: text.replace("trigmech ledger 2", "ledger 2"),
+    lambda text: text.replace('"chain": "trigmech ledger 2"', '"chain": "trigmech ledger 3"'),
+    lambda text: text.replace('"reserve_delta": 0.0', '"reserve_delta": 1e-05'),
+    lambda text: text.replace('"simulated": false', '"raised": {}'),
     lambda text: text.replace("clinic", "\\u001b[2J"), lambda text: text.replace("clinic", "\\ud800"),
     lambda text: text.replace('"created": "2', '"created": "x'),
     lambda text: text.replace('"run": "', '"run": 1, "r": "'),
@@ -409,7 +628,11 @@ def writer(book, label, most):
     def work(acknowledge):
         for k in range(most):
             try:
-                Ledger(Budget(1.0), file=LedgerFile.open(book.path)).charge(charge(f"{{label}} {{k}}"))
+                opened = LedgerFile.open(book.path)
+                if k % 2:
+                    opened.add(f"{{label}} {{k}}", Budget(0.01), "tool" * 500, neighbours="replace-one")
+                else:
+                    Ledger(Budget(1.0), file=opened).charge(charge(f"{{label}} {{k}}"))
             except BudgetError:
                 return
             except InputError:
@@ -450,11 +673,11 @@ def kills(name, number):
             break
     return found
 
-locked, write_whole = ledger_file._locked, ledger_format.write_whole
+locked, write_whole = ledger_file.locked, ledger_format.write_whole
 said = {{"race": race("race.json"), "kills": kills("kills.json", 12)}}
-ledger_file._locked = lambda path, timeout: nullcontext()
+ledger_file.locked = lambda path, timeout: nullcontext()
 said["race without a lock"] = race("unlocked.json")
-ledger_file._locked, ledger_format.write_whole = locked, slow_plain_write
+ledger_file.locked, ledger_format.write_whole = locked, slow_plain_write
 said["kills without renaming"] = kills("plain.json", 12)
 print(json.dumps(said))
 """

@@ -28,6 +28,7 @@ from trigmech.cli_files import (
     table_against,
     write_sample,
 )
+from trigmech.cli_ledger import ledger_app
 from trigmech.cli_progress import progress_bar
 from trigmech.errors import BudgetError, InputError, SolverError, TrigmechError
 
@@ -60,8 +61,6 @@ app = typer.Typer(cls=Commands, no_args_is_help=True, rich_markup_mode="markdown
     "failed, 130 interrupted."))
 schema_app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown",
                          help="Write and check the public description of a table.")
-ledger_app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown",
-                         help="Make, show and verify the record of what was spent on a data set.")
 app.add_typer(schema_app, name="schema")
 app.add_typer(ledger_app, name="ledger")
 
@@ -230,8 +229,7 @@ def release(
         except BudgetError as error:
             if book is None:
                 raise
-            raise BudgetError(f"{error}. Nothing was written. Give a smaller --epsilon: `trigmech ledger show "
-                              f"{ledger}` says what is left") from None
+            raise BudgetError(f"{error}. Nothing was written") from None
         progress("saving", 0, 0)
         made.save(out)
         if csv is not None:
@@ -321,47 +319,6 @@ def report(
     typer.echo(f"written: {page}" + ("" if figures is None else f" and figures in {figures}"))
     if against is not None:
         typer.echo("NOT PRIVATE: the page shows the private table. Do not publish it.", err=True)
-
-
-@ledger_app.command("create")
-def ledger_create(
-    file: Annotated[Path, typer.Argument(help="The ledger file to make.")],
-    epsilon: Epsilon,
-    delta: Delta = 0.0,
-    data_set: Annotated[str, typer.Option(help="A name for the data set.")] = "",
-) -> None:
-    """Make a ledger file with the budget that all releases of one data set share.
-
-    Example: `trigmech ledger create ledger.json --epsilon 3 --delta 1e-6 --data-set clinic`
-    """
-    budget = _budget(epsilon, delta)
-    check_outputs((file,))
-    tm.LedgerFile.create(file, budget, data_set=data_set or file.stem)
-    typer.echo(f"written: {file}")
-
-
-@ledger_app.command("show")
-def ledger_show(file: Annotated[Path, typer.Argument(help="A ledger file.")], as_json: Json = False) -> None:
-    """Print all charges and their total, recomputed.
-
-    Example: `trigmech ledger show ledger.json`
-    """
-    book = tm.LedgerFile.open(file)
-    typer.echo(json.dumps(book.summary()) if as_json else str(book))
-
-
-@ledger_app.command("verify")
-def ledger_verify(file: Annotated[Path, typer.Argument(help="A ledger file.")], as_json: Json = False) -> None:
-    """Recompute every total from the events, and check that no entry was changed, moved or lost; else status 3.
-
-    Example: `trigmech ledger verify ledger.json`
-    """
-    problems = tm.LedgerFile.open(file).verify()
-    if as_json:
-        typer.echo(json.dumps({"file": str(file), "problems": problems}))
-    else:
-        typer.echo("\n".join(problems) if problems else f"{file}: every entry and every total is as it should be")
-    raise typer.Exit(3 if problems else 0)
 
 
 def main() -> None:

@@ -6,16 +6,20 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from trigmech.accounting import cost, epsilon_interval, epsilon_of
-from trigmech.budget import ADJACENCY, Budget, Charge, fields
+from trigmech.budget import ADJACENCY, Budget, Charge, fields, shown_down, shown_up
 from trigmech.errors import BudgetError, InputError
 from trigmech.html_tables import html_table
-from trigmech.ledger_file import LedgerFile, charge_header, charge_line, new_run
-from trigmech.ledger_format import Entry
+from trigmech.ledger_file import LedgerFile
+from trigmech.ledger_format import Entry, charge_header, charge_line
+from trigmech.ledger_lock import new_run
 
 __all__ = ["Entry", "Ledger", "LedgerFile"]
 
 # Outside, floating point no longer tells a budget from its rounding errors.
 SMALLEST_EPSILON, LARGEST_EPSILON = 1e-9, 1e12
+
+# A proved epsilon that is as near as this to the least that could be proved counts as that.
+TIGHT = 1e-4
 
 # More charges than any run makes; a file that somebody wrote could hold any number.
 MOST_CHARGES = 100_000
@@ -86,8 +90,8 @@ class Ledger:
             if not total <= self.budget.epsilon:
                 first = next(k for k in range(1, len(charges) + 1) if k == len(charges)
                              or not self._total(charges[:k]) <= self.budget.epsilon)
-                raise BudgetError(f"{charges[first - 1].purpose}: the charge would bring epsilon to {total:.6g} at "
-                                  f"delta={self.budget.delta:g}, over the budget {self.budget}")
+                raise BudgetError(f"{charges[first - 1].purpose}: the charge would bring epsilon to {shown_up(total)} "
+                                  f"at delta={shown_up(self.budget.delta)}, over the budget {self.budget}")
         if self.file is not None:
             self.file.charge(self.run or new_run(), charges, self.simulated)
         self.charges.extend(charges)
@@ -175,10 +179,14 @@ class Ledger:
         else:
             lines.append(f"the thesis claims {self.budget} for these scales; that is not a guarantee")
         lower, upper = self.proved_interval
-        lines.append(f"proved: ({upper:g}, {self.budget.delta:g})-differential privacy of all charges together"
+        lines.append(f"proved: ({shown_up(upper)}, {shown_up(self.budget.delta)})-differential privacy of all charges "
+                     "together"
                      if math.isfinite(upper) else "proved: no differential privacy at all")
-        if self.enforced and not self.simulated:
-            lines.append(f"the least epsilon that exact accounting could prove lies from {lower:.6g} to {upper:.6g}")
+        if self.enforced and not self.simulated and lower < upper * (1.0 - TIGHT):
+            lines.append(f"exact accounting could prove no less than epsilon = {shown_down(lower, 4)}")
+        if any(charge.law == "other" for charge in self.charges):
+            lines.append("charges of law \"other\" are claims of other tools, not proved here: the rest is as true as "
+                         "they are")
         if self.simulated:
             lines.append("SIMULATED: the noise came from a seeded generator, so the output is NOT PRIVATE and must not "
                          "be published")

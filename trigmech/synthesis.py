@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trigmech import saved
-from trigmech.accounting import filtered_epsilon, gaussian_mu
+from trigmech.accounting import gaussian_mu
 from trigmech.bounds import rest_of, with_private_bounds
 from trigmech.budget import Budget, Charge
 from trigmech.distribution import Distribution
@@ -354,11 +354,7 @@ def _check_before_charging(table: Any, schema: Schema, budget: Budget, spendable
     law: tuple[Any, float, Any] = (("gaussian", 1.0 / gaussian_mu(budget), "L2") if spendable.delta > 0
                                    else ("laplace", 1.0 / budget.epsilon, "L1"))
     whole = Charge("the whole release", law[0], law[1], 1.0, law[2], 1, "trigmech.synthesis")
-    counted = [entry.charge for entry in account.file.entries if not entry.simulated]
-    total, limit = filtered_epsilon([*counted, whole], account.file.budget.delta), account.file.budget
-    if not total <= limit.epsilon:
-        raise BudgetError(f"the release would bring the data set's total to {total:.6g} at delta={limit.delta:g}, over "
-                          f"the budget {limit} of the ledger file {str(account.file.path)!r}")
+    account.file.check([whole])
 
 
 def encoded(table: Any, schema: Schema, say: Progress = lambda step, done, total: None) -> PrivateRows:
