@@ -419,6 +419,14 @@ def test_a_link_shares_the_file_and_its_lock(book, tmp_path):
     assert book.total == 0.5
 
 
+@pytest.mark.parametrize("timeout", ["5", None, -1.0, float("nan")])
+def test_a_timeout_is_a_number_of_seconds(book, timeout):
+    for refused in (lambda: LedgerFile.create(book.path.with_name("new.json"), Budget(1.0), timeout=timeout),
+                    lambda: LedgerFile.open(book.path, timeout=timeout).charge("run", [laplace(0.1)], False)):
+        with pytest.raises(InputError, match="timeout must be at least 0 seconds, not "):
+            refused()
+
+
 def test_a_lock_that_is_held_too_long_is_an_error(book):
     waiting = LedgerFile.open(book.path, timeout=0.1)
     with ledger_file.locked(book.path, 1.0), pytest.raises(InputError, match=r"has held the lock .* for 0\.1 seconds"):

@@ -329,7 +329,7 @@ def test_the_number_of_columns_is_a_positive_integer(bound, d):
 
 
 @each_bound
-@pytest.mark.parametrize("bad", [-0.1, math.nan, math.inf, 1e61])
+@pytest.mark.parametrize("bad", [-0.1, math.nan, math.inf, 1e61, "1", None])
 def test_weights_are_finite_and_not_negative(bound, bad):
     with pytest.raises(ValueError, match="weights of columns must be numbers from 0"):
         bound(3, (1.0, bad), (1.0,))

@@ -265,7 +265,7 @@ def _shown(value: float, digits: int, rounding: str) -> str:
 
 def as_decimal(number: float) -> Fraction:
     """Return the shortest decimal that reads as the float, exactly."""
-    return Fraction(repr(float(number)))
+    return Fraction(repr(real_number("a part of a budget", number)))
 
 
 def float_below(number: Fraction) -> float:

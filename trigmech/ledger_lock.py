@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from importlib import metadata
+from numbers import Real
 from pathlib import Path
 
 from trigmech.errors import InputError
@@ -24,8 +25,8 @@ def locked(path: Path, timeout: float) -> Iterator[None]:
     """
     from filelock import FileLock, Timeout
 
-    if not timeout >= 0:
-        raise InputError(f"timeout must be at least 0 seconds, not {timeout}")
+    if not (isinstance(timeout, Real) and timeout >= 0):
+        raise InputError(f"timeout must be at least 0 seconds, not {timeout!r}")
     # Before the lock, which may make folders.
     check_writable(path)
     lock = FileLock(f"{path}.lock")

@@ -78,6 +78,7 @@ import math
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from functools import lru_cache
+from numbers import Real
 
 import numpy as np
 from numpy.typing import NDArray
@@ -191,10 +192,10 @@ def _weights(d: int, *lists: Sequence[float]) -> list[tuple[float, ...]]:
         raise InputError(f"the number of columns must be a positive integer, not {d!r}")
     kept = []
     for name, weights in zip(("columns", "pairs"), lists, strict=True):
-        values = [float(weight) for weight in weights]
         # The fourth powers of weights must not overflow below.
-        if not all(0.0 <= value <= 1e60 for value in values):
-            raise InputError(f"the weights of {name} must be numbers from 0 to 1e60, not {values}")
+        if not all(isinstance(weight, Real) and 0.0 <= weight <= 1e60 for weight in weights):
+            raise InputError(f"the weights of {name} must be numbers from 0 to 1e60, not {list(weights)}")
+        values = [float(weight) for weight in weights]
         while values and values[-1] == 0.0:
             values.pop()
         kept.append(tuple(values))
