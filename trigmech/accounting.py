@@ -54,7 +54,7 @@ References: Dong, Roth and Su 2022 (Gaussian DP); Doroshenko et al. 2022 (connec
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -138,8 +138,7 @@ def epsilon_of(charges: Iterable[Charge], delta: float) -> float:
     delta, _ = _delta_of_the_rest(charges, delta)
     if not delta >= 0:
         return math.inf
-    charges = _without_delta(charges)
-    simple = filtered_epsilon(charges, delta)
+    simple = _spent(_pure_sum(charges), _mu(charges), delta)
     parts, mu = _collected(charges)
     if delta < SMALLEST_DELTA or not parts or too_large(parts, mu):
         return simple
@@ -179,7 +178,7 @@ def epsilon_interval(charges: Iterable[Charge], delta: float) -> tuple[float, fl
     _, delta = _delta_of_the_rest(charges, delta)
     if delta < 0:
         return math.inf, math.inf
-    parts, mu = _collected(_without_delta(charges))
+    parts, mu = _collected(charges)
     if delta == 0 or upper == 0:
         return upper, upper
     lower = max(single_lower(parts, delta), gaussian_epsilon(mu, delta, below=True))
@@ -219,8 +218,7 @@ def filtered_epsilon(charges: Iterable[Charge], delta: float, reserve: float = 0
     charges = list(charges)
     if claimed_delta(charges) > as_decimal(reserve):
         return math.inf
-    charges = _without_delta(charges)
-    return _spent(_pure_sum(charges), gdp_mu(charges), float_below(as_decimal(delta) - as_decimal(reserve)))
+    return _spent(_pure_sum(charges), _mu(charges), float_below(as_decimal(delta) - as_decimal(reserve)))
 
 
 def claimed_delta(charges: Iterable[Charge]) -> Fraction:
@@ -234,9 +232,8 @@ def gdp_mu(charges: Iterable[Charge]) -> float:
 
     Pure charges enter by :func:`mu_of_pure`, each of their releases on its own. Infinite with a claimed delta > 0.
     """
-    return _UP * math.hypot(*(charge.mu if charge.law == "gaussian" else math.inf if charge.claimed_delta > 0 else
-                              math.sqrt(charge.count) * mu_of_pure(charge.sensitivity / charge.least_scale)
-                              for charge in charges))
+    charges = list(charges)
+    return math.inf if any(charge.claimed_delta > 0 for charge in charges) else _mu(charges)
 
 
 @dataclass(frozen=True)
@@ -284,41 +281,36 @@ def next_charge(charges: Iterable[Charge], budget: Budget, reserve: float = 0.0)
     charges = list(charges)
     left = as_decimal(reserve) - claimed_delta(charges)
     rest = float_below(as_decimal(budget.delta) - as_decimal(reserve))
-    counted = _without_delta(charges)
-    pure_sum, mu = _pure_sum(counted), gdp_mu(counted)
+    if left < 0:
+        return NextCharge(0.0, 0.0, budget.delta, 0.0)
+    noise, claims, mu = _pure_parts(charges), _claimed_epsilon(charges), _mu(charges)
 
-    def fits(*kinds: Charge) -> bool:
-        return all(filtered_epsilon([*charges, one], budget.delta, reserve) <= budget.epsilon for one in kinds)
-
+    # The mu of all is rounded up twice here, so what fits here is admitted.
     def pure_fits(epsilon: float) -> bool:
         # Scales are raised by 1e-12, so that a round number is not refused for its last bit.
-        return fits(Charge("next", "linf", 1.0 + 5e-13, epsilon, "Linf", 1, ""),
-                    Charge.claimed("next", Budget(epsilon), ""))
+        total = max(_sum([*noise, float(claims), epsilon / (1.0 + 5e-13)]),
+                    _sum([*noise, float(claims + as_decimal(epsilon))]))
+        return _spent(total, _UP * math.hypot(mu, mu_of_pure(epsilon)), rest) <= budget.epsilon
 
     def gaussian_fits(epsilon: float) -> bool:
-        return fits(Charge("next", "gaussian", 1.0, gaussian_mu(Budget(epsilon, budget.delta)), "L2", 1, ""))
+        more = gaussian_mu(Budget(epsilon, budget.delta))
+        return _spent(math.inf, _UP * math.hypot(mu, more), rest) <= budget.epsilon
 
-    pure = _largest(1e-9, 1e12, pure_fits, lambda epsilon: _spent(
-        pure_sum + epsilon, math.hypot(mu, mu_of_pure(epsilon)), rest) <= budget.epsilon)
-    gaussian = 0.0
-    if rest > 0:
-        gaussian = _largest(SMALLEST_GAUSSIAN_EPSILON, LARGEST_GAUSSIAN_EPSILON, gaussian_fits, lambda epsilon: _spent(
-            math.inf, math.hypot(mu, gaussian_mu(Budget(epsilon, budget.delta))), rest) <= budget.epsilon)
-    return NextCharge(pure, gaussian, budget.delta, max(0.0, float_below(left)))
+    gaussian = _largest(SMALLEST_GAUSSIAN_EPSILON, LARGEST_GAUSSIAN_EPSILON, gaussian_fits) if rest > 0 else 0.0
+    return NextCharge(_largest(1e-9, 1e12, pure_fits), gaussian, budget.delta, float_below(left))
 
 
-def _largest(low: float, high: float, exact: Callable[[float], bool], quick: Callable[[float], bool]) -> float:
-    """Return the largest number of six digits for which a falling condition holds, found by its quick form; or 0."""
-    if not exact(low):
+def _largest(low: float, high: float, fits: Callable[[float], bool]) -> float:
+    """Return the largest number of six digits that fits, where no more does than what does; 0 if low does not."""
+    if not fits(low):
         return 0.0
-    if exact(high):
+    if fits(high):
         return high
     while high > low * (1.0 + 1e-7):
         middle = math.sqrt(low * high)
-        low, high = (middle, high) if quick(middle) else (low, middle)
-    # The quick form may err in the last bits, which a round number feels.
-    tried = (float(text) for text in (shown_up(low), shown_down(low), shown_down(low * (1.0 - 1e-5))))
-    return next((number for number in tried if exact(number)), 0.0)
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    above = float(shown_up(low))
+    return above if fits(above) else float(shown_down(low))
 
 
 def zcdp_rho(charges: Iterable[Charge]) -> float:
@@ -342,7 +334,7 @@ def cost(charge: Charge, delta: float) -> tuple[float, float]:
     """
     if charge.law == "other":
         told = claimed_delta([charge])
-        return (_pure_sum(_without_delta([charge])), float_above(told)) if told < 1 else (math.inf, 0.0)
+        return (_pure_sum([charge]), float_above(told)) if told < 1 else (math.inf, 0.0)
     if charge.law != "gaussian" or delta == 0 or charge.sensitivity == 0:
         return (charge.pure_epsilon if charge.sensitivity > 0 else 0.0), 0.0
     return gaussian_epsilon(charge.mu, delta), delta
@@ -353,17 +345,25 @@ def _spent(pure: float, mu: float, delta: float) -> float:
     return min(pure, gaussian_epsilon(mu, delta)) if delta > 0 else pure
 
 
-def _pure_sum(charges: Iterable[Charge]) -> float:
-    moving = [charge for charge in charges if charge.sensitivity > 0]
-    claims = sum((charge.count * as_decimal(charge.sensitivity) for charge in moving if charge.law == "other"),
-                 Fraction(0))
-    return _sum([*(charge.pure_epsilon for charge in moving if charge.law != "other"), float(claims)])
+def _pure_sum(charges: list[Charge]) -> float:
+    """Return the sum of pure epsilons: of claims, what is left of them if they do not tell all."""
+    return _sum([*_pure_parts(charges), float(_claimed_epsilon(charges))])
 
 
-def _without_delta(charges: Iterable[Charge]) -> list[Charge]:
-    """Return the charges with claimed deltas of 0: what is left of them if they did not tell all."""
-    return [replace(charge, claim=Budget(charge.sensitivity)) if charge.claimed_delta > 0 else charge
-            for charge in charges]
+def _pure_parts(charges: Iterable[Charge]) -> list[float]:
+    return [charge.pure_epsilon for charge in charges if charge.law != "other" and charge.sensitivity > 0]
+
+
+def _claimed_epsilon(charges: Iterable[Charge]) -> Fraction:
+    return sum((charge.count * as_decimal(charge.sensitivity) for charge in charges if charge.law == "other"),
+               Fraction(0))
+
+
+def _mu(charges: Iterable[Charge]) -> float:
+    """Return :func:`gdp_mu`, of claims: of what is left of them if they do not tell all."""
+    return _UP * math.hypot(*(charge.mu if charge.law == "gaussian" else
+                              math.sqrt(charge.count) * mu_of_pure(charge.sensitivity / charge.least_scale)
+                              for charge in charges))
 
 
 def _delta_of_the_rest(charges: list[Charge], delta: float) -> tuple[float, float]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from fractions import Fraction
+from functools import lru_cache
 from numbers import Real
 from typing import Any, Literal, Self
 
@@ -263,6 +264,7 @@ def _shown(value: float, digits: int, rounding: str) -> str:
     return f"{float(rounded):.{digits}g}"
 
 
+@lru_cache(maxsize=1024)
 def as_decimal(number: float) -> Fraction:
     """Return the shortest decimal that reads as the float, exactly."""
     return Fraction(repr(real_number("a part of a budget", number)))

@@ -308,7 +308,7 @@ class LedgerFile:
         return f"LedgerFile({str(self.path)!r})"
 
     def _sound(self) -> State:
-        """Return what is in the file if it verifies; to be called with the lock held."""
+        """Return what is in the file, if it verifies."""
         state = self._state()
         problems = _problems(state)
         if problems:
