@@ -10,9 +10,13 @@ from scipy import stats
 from trigmech.basis import ChebyshevBasis
 from trigmech.budget import Budget
 from trigmech.chunks import THREADS_VARIABLE
+from trigmech.error_bars import predicted_error
 from trigmech.features import Features
+from trigmech.layout import Group, Layout
+from trigmech.mixed import plan_mixed
 from trigmech.moment_mechanism import MomentMechanism
 from trigmech.reconstruct import reconstruct
+from trigmech.reconstruct_mixed import reconstruct_mixed
 from trigmech.release import MomentRelease
 from trigmech.schema import Schema
 from trigmech.synthesis import synthesize
@@ -213,3 +217,60 @@ def test_a_reconstruction_shows_how_it_was_made():
     assert "iterations" in repr(made)
     assert made.seconds > 0
     assert made.iterations >= 1
+
+
+def shuffled(given, seed):
+    """The same release with its Chebyshev products in another order, and where each of them went."""
+    order = np.random.default_rng(seed).permutation(given.features.basis.K)
+    places = np.concatenate([order, np.arange(given.features.basis.K, given.features.K)])
+    features = Features(ChebyshevBasis(given.features.basis.index[order]), given.features.profiles)
+    return MomentRelease(given.n, features, given.means[places], given.scales[places]), places
+
+
+@pytest.mark.parametrize("fit", ["particles", "cloud"])
+@pytest.mark.parametrize("name", ["three columns", "seven columns", "columns alone"])
+def test_functions_may_come_in_any_order(name, fit):
+    d, p, q, profile = SHAPES[name]
+    given = released(law(3000, d, 1), features_of(d, p, q, profile), 0.02)
+    other, places = shuffled(given, 5)
+    first, second = (reconstruct(one, 256, np.random.default_rng(2), fit=fit, iterations=60) for one in (given, other))
+    np.testing.assert_allclose(second.target, first.target[places], atol=1e-9)
+    assert second.dependent == first.dependent
+    # Sums in another order differ in their last bits, which a descent enlarges.
+    reached = [one.weights @ given.features.evaluate(one.points) for one in (first, second)]
+    np.testing.assert_allclose(*reached, atol=2e-3)
+    assert second.misfit == pytest.approx(first.misfit, abs=0.05)
+
+
+def test_categories_may_come_in_any_order():
+    layout = Layout(6, [Group((2,), False, 1), Group((3, 4, 5), True)])
+    rng = np.random.default_rng(3)
+    X = np.zeros((3000, 6))
+    X[:, :2] = law(3000, 2, 1)
+    X[np.arange(3000), rng.choice([3, 4, 5], 3000, p=[0.6, 0.3, 0.1])] = 1.0
+    X[rng.random(3000) < 0.3, 2] = 1.0
+    X[X[:, 2] == 1.0, 1] = 0.0
+    design = plan_mixed(3000, layout, Budget(5.0, 1e-6), SecondMoments(2), degree=3, pair_degree=1)
+    given = released(X, design.features, 0.005)
+    other, places = shuffled(given, 6)
+    first, second = (reconstruct_mixed(one, layout, 500, np.random.default_rng(2), iterations=60)
+                     for one in (given, other))
+    np.testing.assert_allclose(second.target, first.target[places], atol=1e-9)
+    np.testing.assert_allclose(given.features.means(second.points), given.features.means(first.points), atol=5e-3)
+    assert np.abs(given.features.means(second.points) - given.means).max() < 0.05
+
+
+@pytest.mark.parametrize("kept", ["pairs alone", "one column", "second degrees", "one and another degree"])
+def test_functions_of_some_columns_alone_are_enough(kept):
+    features = features_of(3, 3, 2)
+    index = features.basis.index
+    several = (index > 0).sum(axis=1) > 1
+    chosen = {"pairs alone": several, "one column": (index[:, 1:] == 0).all(axis=1),
+              "second degrees": ~several & (index.max(axis=1) == 2),
+              "one and another degree": ~several & ((index[:, 0] == 3) | (index[:, 1] == 1))}[kept]
+    given = released(law(3000, 3, 1), Features(ChebyshevBasis(index[chosen])), 0.01)
+    made = reconstruct(given, 500, np.random.default_rng(2))
+    # Between independence and what was measured, to which noise and caution count.
+    assert np.abs(features_of(3, 3, 2).means(made.points)[chosen] - given.means).max() < 0.03
+    bars = predicted_error(SecondMoments(3), given, made)
+    assert np.isfinite(bars.bound).all()

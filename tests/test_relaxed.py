@@ -119,6 +119,20 @@ def test_raked_weights_and_probabilities_have_the_frequencies():
         np.testing.assert_allclose(raked[:, list(group.coordinates)].sum(axis=1), 1.0, rtol=1e-12)
 
 
+def test_weights_that_underflowed_are_raked_and_contradictions_end_in_weights():
+    layout = Layout(4, [Group((0, 1), True), Group((2, 3), True)])
+    rows = np.array([[1.0, 0, 1, 0], [1, 0, 0, 1], [0, 1, 1, 0]])
+    # The category that only the last row has comes back from a weight that one division would take to infinity.
+    for lost in (5e-324, 1e-310, 1e-200):
+        raked = rake(rows, np.array([0.5, 0.5, lost]), [np.array([0.7, 0.3]), np.array([0.5, 0.5])], layout)
+        np.testing.assert_allclose(raked, [0.2, 0.5, 0.3], atol=1e-9)
+    # No row has the second category of both groups; and none has the wanted category of either.
+    for wanted in ([np.array([0.0, 1.0]), np.array([0.0, 1.0])], [np.array([1e-300, 1.0]), np.array([1e-9, 1.0])]):
+        raked = rake(rows, np.full(3, 1.0 / 3.0), wanted, layout)
+        assert raked.min() >= 0.0
+        assert raked.sum() == pytest.approx(1.0, rel=1e-12)
+
+
 def test_a_frequency_of_zero_does_no_harm():
     raked = rake_probabilities(relaxed(50, np.random.default_rng(10)),
                                [np.zeros(2), np.array([0.0, 0.4, 0.6]), np.array([1.0, 0.0])], LAYOUT)

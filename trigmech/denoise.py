@@ -14,6 +14,28 @@ from trigmech.tables import numbers
 Array = NDArray[np.float64]
 
 FEWEST_COLUMNS = 6
+# Means lie in [-1, 1]. Noise above the second number leaves nothing of them, noise below the first is below the
+# rounding of any fit; and fits square what lies between without overflow.
+LEAST_SCALE, WORTHLESS = 1e-12, 1e6
+
+
+def within_reason(means: Array, scales: Array) -> tuple[Array, Array]:
+    """Return released means and deviations between limits that tell as much of a table and that fits can square.
+
+    Parameters
+    ----------
+    means, scales : ndarray, of one shape
+        Finite, and positive: nothing else is supposed of them.
+
+    Returns
+    -------
+    means, scales : ndarray
+
+    Notes
+    -----
+    Privacy: post-processing.
+    """
+    return np.clip(means, -WORTHLESS, WORTHLESS), np.clip(scales, LEAST_SCALE, WORTHLESS)
 
 
 def shrink_columns(means: Array, scales: Array) -> tuple[Array, Array]:
@@ -22,12 +44,12 @@ def shrink_columns(means: Array, scales: Array) -> tuple[Array, Array]:
     Parameters
     ----------
     means, scales : ndarray (p, d)
-        Released means of T_a, and the standard deviations of their noise, equal within a row.
+        Released means of T_a, and the standard deviations of their noise.
 
     Returns
     -------
     means, scales : ndarray (p, d)
-        Unchanged for fewer than 6 columns.
+        Unchanged for fewer than 6 columns, and where deviations are not equal within a row.
 
     Raises
     ------
@@ -50,12 +72,14 @@ def shrink_columns(means: Array, scales: Array) -> tuple[Array, Array]:
     d = means.shape[1]
     if d < FEWEST_COLUMNS:
         return means, scales
+    even = scales.max(axis=1, keepdims=True) <= scales.min(axis=1, keepdims=True) * (1.0 + 1e-9)
     centre = means.mean(axis=1, keepdims=True)
     scatter = ((means - centre) ** 2).sum(axis=1, keepdims=True) / (d - 3.0)
     variance = scales**2
-    kept = np.maximum(1.0 - variance / np.maximum(scatter, 1e-300), 0.0)
+    kept = 1.0 - variance / np.maximum(np.maximum(scatter, variance), 1e-300)
     # What is shrunk to the common centre keeps the error of the centre itself.
-    return centre + kept * (means - centre), np.sqrt(variance * (kept + (1.0 - kept) / d))
+    return (np.where(even, centre + kept * (means - centre), means),
+            np.where(even, np.sqrt(variance * (kept + (1.0 - kept) / d)), scales))
 
 
 def shrink_interactions(index: NDArray[np.int64], means: Array, scales: Array, expected: Array,
@@ -105,6 +129,36 @@ def shrink_interactions(index: NDArray[np.int64], means: Array, scales: Array, e
     energy = np.bincount(sets, weights=deviations**2)
     kept = np.maximum(1.0 - caution * size / np.maximum(energy, 1e-300), 0.0)
     return expected + kept[sets] * (means - expected)
+
+
+def places_of_columns(index: NDArray[np.int64], columns: list[int]) -> NDArray[np.int64]:
+    """Return where the functions of one column stand, in whatever order they are.
+
+    Parameters
+    ----------
+    index : ndarray (K, d)
+        Distinct multi-indices.
+    columns : list of int
+        c of them.
+
+    Returns
+    -------
+    ndarray (p, c)
+        The position of T_1, ..., T_p of each column, p at least 1 and the largest degree measured; -1 where T_a of a
+        column was not measured.
+    """
+    alone = np.flatnonzero((index > 0).sum(axis=1) == 1)
+    degrees, of = index[alone].max(axis=1), index[alone].argmax(axis=1)
+    places = np.full((int(degrees[np.isin(of, columns)].max(initial=1)), index.shape[1]), -1)
+    here = degrees <= len(places)
+    places[degrees[here] - 1, of[here]] = alone[here]
+    return places[:, columns]
+
+
+def moments_of_columns(places: NDArray[np.int64], means: Array, scales: Array) -> tuple[Array, Array]:
+    """Return means and deviations (p, c) at the positions of :func:`places_of_columns`; what is not measured is
+    worthless."""
+    return np.where(places < 0, 0.0, means[places]), np.where(places < 0, WORTHLESS, scales[places])
 
 
 def independent_means(index: NDArray[np.int64], columns: Array) -> Array:

@@ -115,7 +115,7 @@ class Marginals:
         count : int
             Number of points; low discrepancy is best for powers of two.
         rng : numpy.random.Generator
-            For the scrambling of the Sobol' sequence.
+            For the scrambling of the Sobol' sequence, or for independent draws beyond its 21,201 columns.
         correlation : ndarray (d, d), optional
             Of the copula; positive definite with unit diagonal.
 
@@ -133,8 +133,11 @@ class Marginals:
 
         if not (isinstance(count, int | np.integer) and count >= 1):
             raise InputError(f"count must be a positive integer, not {count!r}")
-        # A power of two is drawn and cut, for only those are balanced.
-        levels = qmc.Sobol(self.d, rng=rng).random_base2(max(0, (int(count) - 1).bit_length()))[:count]
+        if self.d > qmc.Sobol.MAXDIM:
+            levels = rng.random((int(count), self.d))
+        else:
+            # A power of two is drawn and cut, for only those are balanced.
+            levels = qmc.Sobol(self.d, rng=rng).random_base2(max(0, (int(count) - 1).bit_length()))[:count]
         if correlation is not None:
             correlation = numbers("correlation", correlation, self.d, self.d)
             normal = ndtri(np.clip(levels, 1e-9, 1.0 - 1e-9))

@@ -94,7 +94,7 @@ def unmeasured_variances(features: Features, scales: Array, workload: Family) ->
     index = features.basis.index
     several = (index > 0).sum(axis=1)
     problem = _Problem(2, features.d, Budget(1.0), workload)
-    p = min(int(index[several == 1].max()), problem.single.shape[1])
+    p = min(int(index[several == 1].max(initial=0)), problem.single.shape[1])
     q = min(int(index[several == 2].max(initial=0)), problem.pair.shape[1])
     exact = _Levels(np.zeros(p), np.zeros((q, q)), 0.0 if (several == 3).any() else math.inf, math.inf)
     both = np.flatnonzero((several == 2) & (np.where(index > 0, index, 2) == 2).all(axis=1))

@@ -9,7 +9,15 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from trigmech.basis import ChebyshevBasis
-from trigmech.denoise import independent_means, shrink_columns, shrink_interactions
+from trigmech.denoise import (
+    independent_means,
+    moments_of_columns,
+    places_of_columns,
+    shrink_columns,
+    shrink_interactions,
+    within_reason,
+)
+from trigmech.errors import SolverError
 from trigmech.features import Features
 from trigmech.fit import fit_cube
 from trigmech.marginals import Marginals, copula_correlation
@@ -76,7 +84,7 @@ def reconstruct(release: MomentRelease, count: int, rng: np.random.Generator, *,
     Parameters
     ----------
     release : MomentRelease
-        Of features that begin with T_1 of all columns, then T_2 of all columns, and so on up to T_p.
+        Of any features in any order, with any finite numbers.
     count : int
         Points to return, for "particles".
     rng : numpy.random.Generator
@@ -84,7 +92,7 @@ def reconstruct(release: MomentRelease, count: int, rng: np.random.Generator, *,
         "particles": points of equal weight, all different, that move until their means meet the target. "cloud": a
         cloud that stays where it is, with the weights nearest to uniform that explain the moments. "atoms": the
         weighted L1 program over the whole cube, at most K + 1 atoms; whole-row functions are left out of it, and it is
-        slow beyond some hundred functions.
+        slow beyond some hundred functions. Where it has no solution in time, "cloud" takes its place.
     denoise, copula, weigh : bool
         Switch a step off, for comparisons.
     iterations : int
@@ -111,10 +119,10 @@ def reconstruct(release: MomentRelease, count: int, rng: np.random.Generator, *,
 def _reconstruct(release: MomentRelease, count: int, rng: np.random.Generator, fit: Method, denoise: bool, copula: bool,
                  weigh: bool, iterations: int, costs: Array | None) -> Reconstruction:
     started = time.perf_counter()
-    features = release.features
-    marginals, target, scales = _explained(release, denoise)
+    features, (means, noise) = release.features, within_reason(release.means, release.scales)
+    marginals, target, scales = _explained(features, means, noise, denoise)
     tolerance = scales if costs is None else costs
-    correlation = _correlation(features.basis.index, target, release.scales, marginals) if copula else None
+    correlation = _correlation(features.basis.index, target, noise, marginals) if copula else None
     cloud = marginals.cloud(CLOUD, rng)
     if correlation is not None:
         cloud = np.vstack([cloud, marginals.cloud(CLOUD, rng, correlation)])
@@ -140,25 +148,24 @@ def _reconstruct(release: MomentRelease, count: int, rng: np.random.Generator, f
                           time.perf_counter() - started)
 
 
-def _explained(release: MomentRelease, denoise: bool) -> tuple[Marginals, Array, Array]:
+def _explained(features: Features, means: Array, scales: Array, denoise: bool) -> tuple[Marginals, Array, Array]:
     """Return the columns' distributions, and what the moments are taken to be, with the deviations of these."""
-    index = release.features.basis.index
-    # The functions of one column come first, d for each degree.
-    singles = int(np.flatnonzero(np.append((index > 0).sum(axis=1) > 1, True))[0])
-    alone = release.means[:singles].reshape(-1, release.features.d), release.scales[:singles].reshape(
-        -1, release.features.d)
+    index = features.basis.index
+    places = places_of_columns(index, list(range(features.d)))
+    alone = moments_of_columns(places, means, scales)
     if not denoise:
-        return Marginals.fit(*alone), release.means, release.scales
-    means, deviations = shrink_columns(*alone)
-    marginals = Marginals.fit(means, deviations)
-    target, scales = release.means.copy(), release.scales.copy()
+        return Marginals.fit(*alone), means, scales
+    shrunk, deviations = shrink_columns(*alone)
+    marginals = Marginals.fit(shrunk, deviations)
+    target, scales = means.copy(), scales.copy()
     # What the columns' distributions could not follow of their noisy moments is noise.
-    target[:singles] = marginals.chebyshev_means(len(means)).ravel()
-    scales[:singles] = deviations.ravel()
-    if singles < len(index):
-        crossed = slice(singles, len(index))
+    measured = places >= 0
+    target[places[measured]] = marginals.chebyshev_means(len(places))[measured]
+    scales[places[measured]] = deviations[measured]
+    crossed = np.flatnonzero((index > 0).sum(axis=1) > 1)
+    if len(crossed):
         expected = independent_means(index[crossed], marginals.chebyshev_means(int(index[crossed].max())))
-        target[crossed] = shrink_interactions(index[crossed], release.means[crossed], release.scales[crossed], expected)
+        target[crossed] = shrink_interactions(index[crossed], means[crossed], scales[crossed], expected)
     return marginals, target, scales
 
 
@@ -176,26 +183,35 @@ def _particles(features: Features, points: Array, target: Array, scales: Array, 
 
 def _atoms(features: Features, start: Array, target: Array, scales: Array,
            rng: np.random.Generator) -> tuple[Array, Array, str, int]:
-    """Return the L1 program's atoms over the cube, stopped well below the noise level."""
+    """Return the L1 program's atoms over the cube, stopped well below the noise level; weights if it has no solution.
+
+    Moments lie in [-1, 1]: a target beyond costs all distributions the same more than the nearest of these.
+    """
     K = features.basis.K
     basis = ChebyshevBasis(np.vstack([np.zeros((1, features.d), dtype=np.int64), features.basis.index]))
     costs = np.append(1.0, 1.0 / scales[:K])
     # E|noise| is 0.8 standard deviations; stopping at a third of it takes little longer and comes nearer to the truth.
     top = float(costs.max())
-    fit = fit_cube(basis, np.append(1.0, target[:K]), start, costs / top, noise_level=K * 0.8 / 3.0 / top,
-                   time_limit=ATOM_SECONDS, rng=rng)
+    goal = np.append(1.0, np.clip(target[:K], -1.0, 1.0))
+    try:
+        fit = fit_cube(basis, goal, start, costs / top, noise_level=K * 0.8 / 3.0 / top, time_limit=ATOM_SECONDS,
+                       rng=rng)
+    except SolverError:
+        # What was released is paid for, and weights can be had without a solver.
+        return (start, reweight(features.evaluate(start), target, scales, CLOUD_ITERATIONS),
+                "reweighted, for the linear program had no solution", CLOUD_ITERATIONS)
     return fit.points, fit.weights, fit.status, fit.iterations
 
 
 def _anchored(features: Features, target: Array, scales: Array, marginals: Marginals) -> tuple[Features, Array, Array]:
     """Return the functions to fit: the released ones, and the columns' next degrees at what the marginals suggest.
 
-    Else nothing would keep the shape of a column while its points move to meet the other moments. Where T_1 alone was
+    Else nothing would keep the shape of a column while its points move to meet the other moments. Where at most T_1 was
     released, the marginals know too little to be kept to.
     """
     index = features.basis.index
-    degree = int(index[index.max(axis=1) == index.sum(axis=1)].max())
-    if degree == 1:
+    degree = int(index[index.max(axis=1) == index.sum(axis=1)].max(initial=0))
+    if degree <= 1:
         return features, target, scales
     d, last = features.d, max(degree, ANCHOR_DEGREE)
     more = np.array([[0] * j + [a] + [0] * (d - 1 - j) for a in range(degree + 1, last + 1) for j in range(d)],

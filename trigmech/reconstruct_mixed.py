@@ -7,9 +7,15 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from trigmech.denoise import independent_means, shrink_interactions
+from trigmech.denoise import (
+    independent_means,
+    moments_of_columns,
+    places_of_columns,
+    shrink_interactions,
+    within_reason,
+)
 from trigmech.distribution import systematic
-from trigmech.layout import Layout
+from trigmech.layout import Group, Layout
 from trigmech.marginals import Marginals, copula_correlation
 from trigmech.particles import Descent, descend, reweight
 from trigmech.reconstruct import CLOUD, FIRST_POINTS, JITTER, START_ITERATIONS, TEMPER, Reconstruction
@@ -30,7 +36,8 @@ def reconstruct_mixed(release: MomentRelease, layout: Layout, count: int, rng: n
     Parameters
     ----------
     release : MomentRelease
-        Of a design by :func:`trigmech.mixed.plan_mixed`.
+        Of Chebyshev products of the layout's coordinates in any order, such as :func:`trigmech.mixed.plan_mixed`
+        chooses, with any finite numbers.
     layout : Layout
     count : int
         Rows to return.
@@ -58,10 +65,10 @@ def reconstruct_mixed(release: MomentRelease, layout: Layout, count: int, rng: n
 def _reconstruct(release: MomentRelease, layout: Layout, count: int, rng: np.random.Generator, denoise: bool,
                  copula: bool, weigh: bool, iterations: int) -> Reconstruction:
     started = time.perf_counter()
-    features, scales = release.features, release.scales
+    means, scales = within_reason(release.means, release.scales)
+    release, features = replace(release, means=means, scales=scales), release.features
     index = features.basis.index
-    frequencies = [nearest_frequencies(release.means[_of_indicators(index, group.coordinates)], group)
-                   for group in layout.groups]
+    frequencies = [_frequencies(release, group) for group in layout.groups]
     marginals, columns = _columns(release, layout, frequencies)
     target, dependent = release.means.copy(), True
     if denoise:
@@ -99,11 +106,11 @@ def _moved(release: MomentRelease, points: Array, target: Array, iterations: int
     return made if free else replace(made, status="converged")
 
 
-def _of_indicators(index: NDArray[np.int64], coordinates: tuple[int, ...]) -> NDArray[np.int64]:
-    """Return the positions of the functions that are one indicator each, in the order of the coordinates."""
-    alone = np.flatnonzero(index.sum(axis=1) == 1)
-    position = {int(index[k].argmax()): int(k) for k in alone}
-    return np.array([position[c] for c in coordinates])
+def _frequencies(release: MomentRelease, group: Group) -> Array:
+    """Return the frequencies of a group's indicators: the nearest to the released ones, or even where none is."""
+    places = places_of_columns(release.features.basis.index, list(group.coordinates))[0]
+    even = 1.0 / (len(places) + (not group.complete))
+    return nearest_frequencies(np.where(places < 0, even, release.means[places]), group)
 
 
 def _by_column(index: NDArray[np.int64], layout: Layout) -> NDArray[np.int64]:
@@ -123,9 +130,7 @@ def _columns(release: MomentRelease, layout: Layout, frequencies: list[Array]) -
     numbers = list(layout.numbers)
     if not numbers:
         return None, columns
-    own = np.flatnonzero(((index > 0).sum(axis=1) == 1) & index[:, numbers].any(axis=1))
-    means = release.means[own].reshape(-1, len(numbers))
-    scales = release.scales[own].reshape(-1, len(numbers))
+    means, scales = moments_of_columns(places_of_columns(index, numbers), release.means, release.scales)
     special = np.zeros(layout.d)
     for group, p in zip(layout.groups, frequencies, strict=True):
         if group.value is not None:

@@ -17,6 +17,8 @@ Array = NDArray[np.float64]
 # What a point's own category starts with; the rest is shared out by the column's frequencies, so that all can grow.
 OWN_CATEGORY = 0.75
 SMALLEST_PROBABILITY = 1e-6
+# Of a raked weight that is not 0: it can always grow back, and what it is divided by never underflows.
+SMALLEST_WEIGHT = 1e-20
 
 
 class GroupedChart:
@@ -168,9 +170,10 @@ def rake(points: Array, weights: Array, frequencies: list[Array], layout: Layout
     """Return weights (m,) with the given frequencies of every group's indicators, near the ones given.
 
     Iterative proportional fitting: the result is nearest in KL divergence once it has converged. A category that no
-    weighted point has stays without weight.
+    weighted point has stays without weight, and a group of which no weighted point has a wanted category is passed
+    over. Weights that sum to a positive number give weights that sum to 1, whatever the frequencies are.
     """
-    weights = weights.copy()
+    weights = _kept_alive(weights / weights.sum())
     for _ in range(rounds):
         for group, p in zip(layout.groups, frequencies, strict=True):
             indicators = points[:, list(group.coordinates)]
@@ -178,9 +181,14 @@ def rake(points: Array, weights: Array, frequencies: list[Array], layout: Layout
             have = np.append(weights @ indicators, weights @ none)
             want = np.append(p, max(0.0, 1.0 - float(p.sum())))
             ratio = np.divide(want, have, out=np.zeros_like(want), where=have > 0.0)
-            weights *= indicators @ ratio[:-1] + none * ratio[-1]
-            weights /= weights.sum()
-    return weights
+            raked = weights * (indicators @ ratio[:-1] + none * ratio[-1])
+            if raked.sum() > 0.0:
+                weights = _kept_alive(raked / raked.sum())
+    return weights / weights.sum()
+
+
+def _kept_alive(weights: Array) -> Array:
+    return np.where(weights > 0.0, np.maximum(weights, SMALLEST_WEIGHT), 0.0)
 
 
 def rake_probabilities(points: Array, frequencies: list[Array], layout: Layout, rounds: int = 20) -> Array:
