@@ -1,22 +1,38 @@
 """A budget is never lost: what is refused is refused before the charge, and whatever was released becomes a table."""
 
 import dataclasses
+from dataclasses import dataclass
+from datetime import date
+from functools import partial
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+import trigmech as tm
+from trigmech import mechanisms as thesis_module
 from trigmech import reconstruct as numbers_module
 from trigmech import reconstruct_mixed as mixed_module
+from trigmech import report
+from trigmech import synthesis as synthesis_module
+from trigmech.accounting import gaussian_mu
 from trigmech.basis import ChebyshevBasis
+from trigmech.calibration import UPWARD, Block, plan, rounding
+from trigmech.distribution import Distribution
+from trigmech.errors import BudgetError, InputError, NumericalError, TrigmechError
 from trigmech.features import Features
 from trigmech.layout import Group, Layout
+from trigmech.ledger import Ledger
+from trigmech.mechanisms import Outcome
+from trigmech.moments import measure
+from trigmech.noise import SimulatedNoise
 from trigmech.reconstruct import reconstruct
 from trigmech.reconstruct_mixed import reconstruct_mixed
-from trigmech.release import MomentRelease
-from trigmech.workload import GaussianKernels
+from trigmech.release import MomentRelease, release, release_moments
+from trigmech.workload import GaussianKernels, SecondMoments
 
 # Hypothesis draws: the numbers a release can hold, and what only a file or another mechanism could.
 HOSTILE = st.sampled_from([0.0, 1.0, -1.0, 0.5, -0.5, 1e-300, 1e300, -1e300, 1e6, -1e6, 1e-9, 3.0, -7.0])
@@ -95,3 +111,255 @@ def test_categories_are_made_of_whatever_was_released(data):
     made = reconstruct_mixed(release, layout, count, np.random.default_rng(1), iterations=3, **options)
     sound(made, release, layout, count)
     layout.check(made.points)
+
+
+# What is refused is refused before the charge
+
+
+@pytest.fixture
+def drawn(monkeypatch):
+    """The laws of the simulated noise that was asked for."""
+    asked = []
+    for law in ("laplace", "gaussian", "linf"):
+        draw = getattr(SimulatedNoise, law)
+        monkeypatch.setattr(SimulatedNoise, law, lambda self, values, scale, law=law, draw=draw: (
+            asked.append(law) or draw(self, values, scale)))
+    return asked
+
+
+@dataclass(frozen=True)
+class Own:
+    """Some Chebyshev products of all columns with equal noise, by a mechanism of somebody's own."""
+
+    index: tuple[tuple[int, ...], ...]
+    pure: bool = False
+    published: bool = False
+
+    def run(self, rows, budget, ledger, noise, rng):
+        features, K = Features(ChebyshevBasis(np.array(self.index))), len(self.index)
+        moved = (K if self.pure else np.sqrt(K)) * (2.0 / rows.n + rounding(rows.n, features.degree))
+        strength = budget.epsilon if self.pure else gaussian_mu(budget)
+        charge = tm.Charge("moments", "laplace" if self.pure else "gaussian", moved / strength * UPWARD, moved,
+                           "L1" if self.pure else "L2", 1, "here")
+        given = release_moments(measure(rows, features), features, [Block(slice(0, K), np.ones(K), charge)], ledger,
+                                noise)
+        made = reconstruct(given, 64, rng, iterations=2)
+        return Outcome(given, made, Distribution(made.points, made.weights), rows.n)
+
+
+class Says(Own):
+    """The same, which says that its noise is pure."""
+
+    approximate = False
+
+
+NUMBERS = tm.Schema([tm.Column("a", 0, 1), tm.Column("b", private_bounds=True)])
+BOTH = tm.Budget(1.0, 1e-6)
+
+
+def some_rows(n=300):
+    rng = np.random.default_rng(2)
+    return pd.DataFrame({"a": rng.random(n), "b": rng.normal(5.0, 2.0, n)})
+
+
+def test_a_pure_mechanism_beside_private_bounds_says_so_or_is_refused_before_the_charge(tmp_path, drawn):
+    book = tm.LedgerFile.create(tmp_path / "ledger.json", BOTH)
+    run = partial(tm.synthesize, some_rows(), NUMBERS, BOTH, ledger=book)
+    with pytest.raises(BudgetError, match="approximate = False"):
+        run(Own(((1, 0), (0, 1)), pure=True), np.random.default_rng(1))
+    assert book.entries == ()
+    assert drawn == []
+    assert len(run(Says(((1, 0), (0, 1)), pure=True), np.random.default_rng(1)).ledger.charges) == 3
+    assert len(run(Own(((1, 0), (0, 1))), np.random.default_rng(1)).ledger.charges) == 3
+
+
+class Broken(Own):
+    """The same, with blocks that do not hold all functions."""
+
+    def run(self, rows, budget, ledger, noise, rng):
+        features = Features(ChebyshevBasis(np.eye(rows.d, dtype=int)))
+        charge = tm.Charge("moments", "gaussian", 9.0, 1e-3, "L2", 1, "here")
+        return release_moments(measure(rows, features), features, [Block(slice(0, 1), np.ones(1), charge)], ledger,
+                               noise)
+
+
+def test_a_mechanism_that_fails_at_the_door_costs_no_bounds(tmp_path, drawn):
+    book = tm.LedgerFile.create(tmp_path / "ledger.json", BOTH)
+    with pytest.raises(BudgetError, match="together"):
+        tm.synthesize(some_rows(), NUMBERS, BOTH, Broken(()), np.random.default_rng(1), ledger=book)
+    assert book.entries == ()
+    assert drawn == []
+
+
+def test_functions_of_pairs_alone_are_released():
+    X = np.random.default_rng(3).uniform(-1.0, 1.0, (400, 3))
+    X[:, 1] = X[:, 0]
+    made = tm.synthesize(X, tm.Schema.cube(3), tm.Budget(50.0, 1e-6), Own(((1, 1, 0), (0, 1, 1), (1, 0, 1))),
+                         np.random.default_rng(1))
+    assert made.distribution.expect(lambda x: x[:, 0] * x[:, 1]) > 0.2
+    assert np.isfinite(made.predicted_error(SecondMoments(3)).bound).all()
+
+
+def test_moments_of_other_functions_are_refused_at_the_door():
+    X = np.random.default_rng(3).uniform(-1.0, 1.0, (40, 3))
+    first, second = (ChebyshevBasis(index) for index in ([[1, 0, 0], [0, 1, 0]], [[1, 0, 0], [0, 2, 0]]))
+    charge = tm.Charge("moments", "gaussian", 1.0, 1e-3, "L2", 1, "here")
+    blocks, ledger, noise = [Block(slice(0, 2), np.ones(2), charge)], Ledger(BOTH), SimulatedNoise(
+        np.random.default_rng(1))
+    profile = [1.0, 0.3, 0.1]
+    for measured, asked in ((Features(first), Features(second)), (first, Features(second)),
+                            (Features(ChebyshevBasis([[1, 0, 0]]), [profile]),
+                             Features(ChebyshevBasis([[1, 0, 0]]), [[1.0, 0.2, 0.1]]))):
+        with pytest.raises(InputError, match="other functions"):
+            release_moments(measure(X, measured), asked, blocks, ledger, noise)
+    basis = ChebyshevBasis.graded(3, 2)
+    with pytest.raises(InputError, match="other functions"):
+        release(measure(X, first), basis, plan(basis, 40, BOTH, "rigorous", True), "rigorous", ledger, noise,
+                np.random.default_rng(1))
+    with pytest.raises(InputError, match="covariance"):
+        release(measure(X, basis), basis, plan(basis, 40, BOTH, "rigorous", True, 2, 3), "rigorous", ledger, noise,
+                np.random.default_rng(1), 2, 3)
+    assert ledger.charges == []
+    # The same functions, made anew, are no others.
+    assert release_moments(measure(X, first), Features(ChebyshevBasis(first.index)), blocks, ledger, noise).n == 40
+
+
+@pytest.mark.parametrize("mechanism", [
+    partial(tm.MomentMechanism, points=10**12), partial(tm.TrigI, levels=10**400),
+    partial(tm.ImprovedTrigII, n_candidates=10**8), partial(tm.ImprovedTrigI, n_basis=15_000, n_candidates=20_000),
+    partial(tm.ImprovedTrigI, scale=1e300)])
+def test_what_no_memory_holds_is_refused_before_the_charge(mechanism, drawn):
+    with pytest.raises(InputError):
+        tm.synthesize(np.zeros((5, 3)), tm.Schema.cube(3), BOTH, mechanism(), np.random.default_rng(1))
+    assert drawn == []
+
+
+# A solver that fails
+
+
+THESIS = [partial(tm.TrigI, degree=3, grid=8), partial(tm.TrigII, degree=3, grid=8, levels=None),
+          partial(tm.ImprovedTrigI, n_candidates=300), partial(tm.ImprovedTrigII, n_candidates=300, max_weight=0.01,
+                                                               levels=50)]
+
+
+@pytest.mark.parametrize("fault", ["no time", "no answer"])
+@pytest.mark.parametrize("mechanism", THESIS)
+def test_a_linear_program_that_fails_leaves_even_weights_and_says_so(mechanism, fault, monkeypatch, tmp_path):
+    def fails(*arguments, **options):
+        raise NumericalError("the solver stopped")
+
+    if fault == "no answer":
+        monkeypatch.setattr(thesis_module, "fit_l1", fails)
+    made = tm.synthesize(np.random.default_rng(3).uniform(-1, 1, (50, 2)), tm.Schema.cube(2), BOTH,
+                         mechanism(time_limit=1e-9 if fault == "no time" else None), np.random.default_rng(1))
+    assert made.fit.status == "not solved"
+    assert made.fit.gap == made.fit.objective
+    assert len(np.unique(made.distribution.weights)) == 1
+    made.save(tmp_path / "made.tm")
+    assert tm.load(tmp_path / "made.tm").fit.status == "not solved"
+    best = tm.synthesize(np.random.default_rng(3).uniform(-1, 1, (50, 2)), tm.Schema.cube(2), BOTH, mechanism(),
+                         np.random.default_rng(1)) if fault == "no time" else None
+    assert best is None or best.fit.objective <= made.fit.objective + 1e-12
+
+
+def test_atoms_without_time_are_a_cloud(monkeypatch):
+    monkeypatch.setattr(numbers_module, "ATOM_SECONDS", 1e-9)
+    made = tm.synthesize(np.random.default_rng(3).uniform(-1, 1, (50, 2)), tm.Schema.cube(2), BOTH,
+                         tm.MomentMechanism(fit="atoms", degree=2, whole_row=False), np.random.default_rng(1))
+    assert "no solution" in made.fit.status
+
+
+# Options, schemas, budgets and tables of every kind
+
+
+COLUMNS = {
+    "number": (tm.Column("v", -1, 1), [0.0, 0.5, -1.0]), "one value": (tm.Column("v", 0, 1), [1.0]),
+    "integer": (tm.Column("v", 0, 3, kind="integer", special=(0, -7)), [0, 1, -7, 3]),
+    "kept": (tm.Column("v", 0, 9, missing="keep", transform="log1p"), [np.nan, 2.0]),
+    "missing": (tm.Column("v", 0, 9, missing="keep"), [np.nan]),
+    "one category": (tm.Column("v", kind="categorical", categories=("x", "never")), ["x"]),
+    "more categories than rows": (tm.Column("v", kind="categorical", categories=tuple(map(str, range(40)))), ["3"]),
+    "grade": (tm.Column("v", kind="ordinal", categories=(1, 2, 3), missing="keep"), [1, 3, np.nan]),
+    "day": (tm.Column("v", date(2000, 1, 1), date(2020, 1, 1), kind="datetime"),
+            [date(2001, 5, 5), date(2019, 1, 1)]),
+    "private bounds": (tm.Column("v", private_bounds=True), [1.0, 1e6, -3.0]),
+}
+OPTIONS = {
+    "degree": [None, 1, 3, 70], "pair_degree": [None, 0, 2], "triples": [None, True], "whole_row": [None, True],
+    "weighted": [True, False], "smoothness": [None, None, 1.0, 80.0], "max_functions": [None, 3],
+    "fit": ["particles", "particles", "cloud", "atoms"], "points": [None, 9], "iterations": [80, 2],
+    "denoise": [True, False], "copula": [True, False], "weigh": [True, False],
+    "workload": [None, None, None, SecondMoments(1), GaussianKernels(2, seed=0, n_queries=5)],
+}
+BUDGETS = [tm.Budget(1e-3), tm.Budget(1e4), tm.Budget(1.0), tm.Budget(1e-3, 1e-9), tm.Budget(1e4, 0.1), BOTH]
+
+
+@st.composite
+def runs(draw):
+    """A table, its schema, a budget and a mechanism that may or may not fit together."""
+    kinds = draw(st.lists(st.sampled_from(sorted(COLUMNS)), min_size=1, max_size=3))
+    n = draw(st.sampled_from([2, 3, 40]))
+    rng = np.random.default_rng(draw(st.integers(0, 9)))
+    columns = [COLUMNS[kind] for kind in kinds]
+    table = pd.DataFrame({f"v{j}": [values[k] for k in rng.integers(len(values), size=n)]
+                          for j, (_, values) in enumerate(columns)})
+    schema = tm.Schema([dataclasses.replace(column, name=f"v{j}") for j, (column, _) in enumerate(columns)])
+    if draw(st.integers(0, 3)) == 0:
+        mechanism = draw(st.sampled_from([
+            tm.TrigI(degree=2, grid=3), tm.TrigII(degree=2, grid=3), tm.ImprovedTrigI(n_candidates=30),
+            tm.ImprovedTrigII(n_candidates=30, calibration="published"), tm.ImprovedTrigII(n_candidates=9, rank=1)]))
+    else:
+        chosen = draw(st.lists(st.sampled_from(sorted(OPTIONS)), max_size=5, unique=True))
+        mechanism = {name: draw(st.sampled_from(OPTIONS[name])) for name in chosen}
+    return table, schema, draw(st.sampled_from(BUDGETS)), mechanism
+
+
+def usable(made, folder):
+    """Whatever a holder does next works."""
+    made.save(folder / "made.tm")
+    for each in (made, tm.load(folder / "made.tm")):
+        assert str(each)
+        assert repr(each)
+        assert str(each.ledger)
+        assert len(each.sample(7, np.random.default_rng(1))) == 7
+        numbers = len(each.schema.layout.numbers)
+        for workload in [SecondMoments(numbers), GaussianKernels(numbers, seed=0, n_queries=3)] if numbers else []:
+            answers = each.query(workload)
+            assert np.isfinite(answers.values).all()
+            assert answers.error is None or np.isfinite(answers.error.bound).all()
+
+
+@settings(derandomize=True, deadline=None, max_examples=50)
+@given(runs())
+def test_a_run_is_refused_before_its_charge_or_ends_in_a_table(tmp_path_factory, run):
+    table, schema, budget, mechanism = run
+    charged = []
+
+    class Spy(Ledger):
+        def charge(self, *charges):
+            super().charge(*charges)
+            # The ledger of a rehearsal is of no run.
+            charged.extend(charges if self.simulated else ())
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(synthesis_module, "Ledger", Spy)
+        try:
+            if isinstance(mechanism, dict):
+                few = {"iterations": 2, "points": 16} if mechanism.get("fit") in (None, "particles") else {}
+                mechanism = tm.MomentMechanism(**{**few, **mechanism})
+            made = tm.synthesize(table, schema, budget, mechanism, np.random.default_rng(1))
+        except TrigmechError:
+            assert charged == []
+            return
+    assert charged == made.ledger.charges
+    usable(made, tmp_path_factory.mktemp("run"))
+
+
+@pytest.mark.parametrize("kinds", [("number", "missing"), ("one category",), ("more categories than rows", "kept")])
+@pytest.mark.parametrize("budget", [BUDGETS[0], BUDGETS[4]], ids=str)
+def test_a_page_can_be_written_of_whatever_came_out(kinds, budget, tmp_path):
+    table = pd.DataFrame({kind: (COLUMNS[kind][1] * 8)[:8] for kind in kinds})
+    schema = tm.Schema([dataclasses.replace(COLUMNS[kind][0], name=kind) for kind in kinds])
+    made = tm.synthesize(table, schema, budget, tm.MomentMechanism(points=16, iterations=2, degree=2),
+                         np.random.default_rng(1))
+    assert report.write(made, tmp_path / "page.html").stat().st_size > 1_000

@@ -9,7 +9,7 @@ from trigmech import mechanisms
 from trigmech.budget import Budget
 from trigmech.chunks import THREADS_VARIABLE
 from trigmech.distribution import Distribution
-from trigmech.errors import BudgetError, InputError, SolverTimeoutError
+from trigmech.errors import BudgetError, InputError
 from trigmech.ledger import Ledger
 from trigmech.mechanisms import ImprovedTrigI, ImprovedTrigII, Sizes, TrigI, TrigII
 from trigmech.moment_mechanism import MomentMechanism
@@ -373,7 +373,6 @@ REFUSED = {
     "another width": (InputError, np.full((5, 3), SECRET), {}),
     "one dimension": (InputError, np.full(5, SECRET), {}),
     "too large a basis": (InputError, np.full((5, 2), SECRET), {"degree": 2, "n_basis": 9}),
-    "no time": (SolverTimeoutError, np.full((5, 2), SECRET), {"n_candidates": 3000, "n_basis": 40, "time_limit": 1e-9}),
 }
 
 

@@ -50,6 +50,26 @@ def test_a_bad_option_is_refused_by_its_name(name, value):
         MomentMechanism(**{name: value})
 
 
+IDLE = [("smoothness", {"smoothness": 1.0}, {
+    "workload": SecondMoments(2), "degree": 2, "pair_degree": 0, "triples": False, "whole_row": False,
+    "weighted": False, "denoise": False}), ("fit='cloud'", {"fit": "cloud"}, {"points": 9, "iterations": 9}),
+    ("fit='atoms'", {"fit": "atoms"}, {"points": 9, "iterations": 9, "weigh": False, "whole_row": True})]
+
+
+@pytest.mark.parametrize(("reason", "given", "name", "value"), [
+    (reason, given, name, value) for reason, given, idle in IDLE for name, value in idle.items()])
+def test_an_option_without_effect_is_refused_with_what_takes_its_effect(reason, given, name, value):
+    with pytest.raises(InputError, match=f"{name} has no effect with {reason}"):
+        MomentMechanism(**given, **{name: value})
+    if "smoothness" in given:
+        with pytest.raises(InputError, match=f"{name} has no effect"):
+            minimax(1.0, **{name: value})
+    # Defaults may be given, for they are what happens; and each alone is an option like any other.
+    default = MomentMechanism.__dataclass_fields__[name].default
+    assert MomentMechanism(**given, **{name: default}) == MomentMechanism(**given)
+    MomentMechanism(**{name: value})
+
+
 def test_every_option_is_tried_above_and_can_be_given():
     options = {field.name: field.default for field in dataclasses.fields(MomentMechanism)}
     assert set(options) == set(BAD)
@@ -125,7 +145,8 @@ def test_a_seed_repeats_a_run_on_any_number_of_threads(fit, monkeypatch):
     X, runs = table(3000, 4), []
     for threads, seed in (("1", 1), ("2", 1), ("2", 2)):
         monkeypatch.setenv(THREADS_VARIABLE, threads)
-        runs.append(run(X, seed=seed, fit=fit, points=3000 if fit == "particles" else 64))
+        options = {"points": 3000} if fit == "particles" else {"points": None, "iterations": 80}
+        runs.append(run(X, seed=seed, fit=fit, **options))
     first, second, other = ((r.release.means.tobytes(), r.distribution.points.tobytes(),
                              r.distribution.weights.tobytes()) for r in runs)
     assert first == second

@@ -177,7 +177,7 @@ def test_each_block_of_the_max_norm_moves_by_two_over_n_and_what_rounding_adds(s
 def scale_p(design, reported, numbers=9000):
     """Two-sided p-value of the reported standard deviations, in released vectors of zero data, by their exact laws."""
     K, rng = design.features.K, np.random.default_rng(11)
-    zero = PrivateMoments(ROWS, np.zeros(K), np.empty(0), np.empty((0, 0)))
+    zero = PrivateMoments(ROWS, np.zeros(K), np.empty(0), np.empty((0, 0)), design.features)
     noise = SimulatedNoise(rng)
     ledgers = [Ledger(Budget(1.0), enforced=False) for _ in range(numbers // K + 1)]
     z = np.array([release_moments(zero, design.features, design.blocks, ledger, noise).means for ledger in ledgers])
@@ -358,7 +358,8 @@ def test_the_predicted_error_of_second_moments_is_that_of_a_simulation(d, delta)
     n = 20_000
     design = design_of(n, d, 1.0, delta, SecondMoments(d), degree=2, pair_degree=1)
     X = np.random.default_rng(2).uniform(-1.0, 1.0, (n, d))
-    exact = PrivateMoments(n, n * design.features.evaluate(X).mean(axis=0), np.empty(0), np.empty((0, 0)))
+    exact = PrivateMoments(n, n * design.features.evaluate(X).mean(axis=0), np.empty(0), np.empty((0, 0)),
+                           design.features)
     queries = SecondMoments(d).coefficients(design.features.basis.index)[:, 0]
     constant = SecondMoments(d).coefficients(np.zeros((1, d), dtype=np.int64))[:, 0, 0]
     truth = SecondMoments(d).answers(X)[:, 0]

@@ -659,7 +659,8 @@ def test_a_table_of_fewer_than_two_rows_is_refused(n):
 @pytest.mark.parametrize("show", [repr, str, "{}".format, "{!r:>10}".format])
 def test_private_moments_are_never_shown(show):
     secret = float("0." + oracles.SECRET_DIGITS)
-    moments = PrivateMoments(2, np.full(3, secret), np.full(2, secret), np.full((2, 2), secret))
+    moments = PrivateMoments(2, np.full(3, secret), np.full(2, secret), np.full((2, 2), secret),
+                             ChebyshevBasis.graded(2, 3))
     assert oracles.SECRET_DIGITS not in show(moments)
     assert "n=2, K=3" in show(moments)
 

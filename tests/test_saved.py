@@ -32,6 +32,8 @@ from trigmech.synthesis import load as load_release
 from trigmech.workload import GaussianKernels, SecondMoments
 
 FAST = MomentMechanism(points=64, iterations=10, degree=3, pair_degree=1, triples=False, whole_row=False)
+# The defaults of what only particles have.
+STILL = {"points": None, "iterations": 80}
 PURE, APPROXIMATE = Budget(1.0), Budget(1.0, 1e-3)
 MIXED = Schema([
     Column("age", 0, 120, "integer", missing="keep"), Column("gain", 0.0, 1e5, special=(0.0,)),
@@ -79,8 +81,10 @@ CASES = {
     "moments": lambda: simulated(FAST, APPROXIMATE),
     "moments of whole rows": lambda: simulated(dataclasses.replace(
         FAST, whole_row=True, workload=GaussianKernels(3, seed=0, widths=(1.0, 2.0))), APPROXIMATE),
-    "moments, a cloud": lambda: simulated(dataclasses.replace(FAST, fit="cloud"), APPROXIMATE),
-    "moments, atoms": lambda: simulated(dataclasses.replace(FAST, fit="atoms", pair_degree=0, degree=2), APPROXIMATE),
+    "moments, a cloud": lambda: simulated(dataclasses.replace(FAST, fit="cloud", **STILL), APPROXIMATE),
+    "moments, atoms": lambda: simulated(dataclasses.replace(FAST, fit="atoms", pair_degree=0, degree=2, **STILL),
+                                        APPROXIMATE),
+    "algorithm 9, not solved": lambda: simulated(ImprovedTrigI(n_candidates=200, time_limit=1e-9), PURE),
     "minimax": lambda: simulated(minimax(1.0, max_functions=30, points=64, iterations=10), APPROXIMATE),
     "one column": lambda: simulated(dataclasses.replace(FAST, pair_degree=0), PURE, cube_table(d=1)),
     "a dataframe": lambda: simulated(FAST, APPROXIMATE, pl.DataFrame(cube_table(), schema=["b", "a", "ü"]), Schema(
@@ -415,7 +419,7 @@ UNFIT = {
     "a fit of the other kind": (MOMENTS, put("fit", "kind", value="linear program"), "kind of a fit"),
     "a fit of another release": (MOMENTS, put("fit", value=None), "fit must be an object"),
     "a fit with another field": (THESIS, put("fit", "seed", value=1), "fit must be an object"),
-    "a status that there is not": (THESIS, put("fit", "status", value="stalled"), '"optimal" or "time limit"'),
+    "a status that there is not": (THESIS, put("fit", "status", value="stalled"), '"time limit" or "not solved"'),
     "a misfit that is an integer": (MOMENTS, put("fit", "misfit", value=1), "misfit must be a number"),
     "a flag that is a number": (MOMENTS, put("fit", "shrunk", value=1), "shrunk must be true or false"),
     "negative iterations": (MOMENTS, put("fit", "iterations", value=-1), "iterations must be an integer"),

@@ -102,14 +102,13 @@ def _bounds(chunks: Chunks, names: tuple[str, ...], positive: tuple[bool, ...], 
     """Return bounds by name: above 0 where positive, and of whole numbers where whole."""
     columns = len(names)
     edges = [_coarse_edges(above) for above in positive]
-    charge = histogram_charge("bounds, coarse", budget, share / 2.0, columns)
-    found = _significant(_counts(chunks, edges), charge, 1, ledger, noise)
+    first, second = histogram_charges(budget, share, columns)
+    found = _significant(_counts(chunks, edges), first, 1, ledger, noise)
     # One power of two more on either side, for tails too thin to be seen; the fine histogram cuts them if empty.
     coarse = [(edge[max(low - 1, 0)], edge[min(high + 2, len(edge) - 1)])
               for edge, (low, high) in zip(edges, found, strict=True)]
     edges = [np.linspace(low, high, FINE_CELLS + 1) for low, high in coarse]
-    charge = histogram_charge("bounds, fine", budget, share / 2.0, columns)
-    found = _significant(_counts(chunks, edges), charge, WIDEST_RUN, ledger, noise)
+    found = _significant(_counts(chunks, edges), second, WIDEST_RUN, ledger, noise)
     bounds = {}
     for name, edge, (low, high), integral, above in zip(names, edges, found, whole, positive, strict=True):
         # Cells of thin tails pass no threshold. Clipping a tail costs more than a range that is a little wide.
@@ -161,6 +160,12 @@ def histogram_charge(purpose: str, budget: Budget, share: float, columns: int) -
                       _PROOF)
     moved = 2.0 * columns
     return Charge(purpose, "laplace", moved / (budget.epsilon * share) * UPWARD, moved, "L1", 1, _PROOF)
+
+
+def histogram_charges(budget: Budget, share: float, columns: int) -> tuple[Charge, Charge]:
+    """Return the charges for the coarse and the fine histogram, public and known before both."""
+    return (histogram_charge("bounds, coarse", budget, share / 2.0, columns),
+            histogram_charge("bounds, fine", budget, share / 2.0, columns))
 
 
 def _threshold(charge: Charge, runs: int, width: int = 1) -> float:

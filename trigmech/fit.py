@@ -69,10 +69,11 @@ class Fit:
         Their weighted L1 distance from the target, evaluated from the weights.
     gap : float
         Certified: no feasible weights have an objective below ``objective - gap``.
-    status : {"optimal", "time limit"}
+    status : {"optimal", "time limit", "not solved"}
         "optimal": the gap is at most 1e-8 of the objective (of 1e-3 of the sum of the weights, if that is more), or the
         objective itself is at most 1e-8 of that sum: the target is met. "time limit": feasible weights and a
-        valid gap, but the gap is not small.
+        valid gap, but the gap is not small. "not solved": equal weights, which a mechanism falls back on when the
+        program fails.
     seconds : float
         Wall time.
     iterations : int
@@ -82,7 +83,7 @@ class Fit:
     weights: Array
     objective: float
     gap: float
-    status: Literal["optimal", "time limit"]
+    status: Literal["optimal", "time limit", "not solved"]
     seconds: float
     iterations: int
 

@@ -13,7 +13,7 @@ from trigmech.budget import Budget
 from trigmech.calibration import Calibration, plan
 from trigmech.distribution import Distribution
 from trigmech.ellipsoid import Draw
-from trigmech.errors import InputError
+from trigmech.errors import InputError, SolverError
 from trigmech.fit import Fit, fit_l1
 from trigmech.grid import Grid, round_to_levels
 from trigmech.ledger import Ledger
@@ -22,9 +22,14 @@ from trigmech.noise import Noise
 from trigmech.reconstruct import Reconstruction
 from trigmech.release import MomentRelease, Release, release
 from trigmech.rows import PrivateRows
-from trigmech.support import Eigenvalues, ellipsoid_points
+from trigmech.support import Eigenvalues, ellipsoid_points, even_fit
 
 Size = int | Literal["formula"]
+
+# No mean is beyond 1; semi-axes of a cube need not be longer; and integers up to here are exact as floats.
+LARGEST_TARGET, LARGEST_SCALE, LARGEST_COUNT = 1e3, 1e6, 2**53
+# Of the candidates, and of the linear program that is solved first: 1.6 GB.
+MOST_ENTRIES = 200_000_000
 
 
 @dataclass(frozen=True)
@@ -75,7 +80,7 @@ class Outcome:
 
 @runtime_checkable
 class Mechanism(Protocol):
-    """What `trigmech.synthesize` needs of a mechanism."""
+    """What `trigmech.synthesize` needs of a mechanism; for private bounds also ``approximate = False`` if it is pure."""
 
     @property
     def published(self) -> bool:
@@ -101,7 +106,8 @@ class ThesisMechanism:
     max_weight : float, optional
         Cap on every single weight (100 / number of candidates in the authors' program).
     time_limit : float, optional
-        Seconds for the linear program.
+        Seconds for the linear program. If it has no weights by then, or fails, the fit's status is "not solved", and
+        candidates weigh the same; see :func:`trigmech.support.even_fit`.
 
     Raises
     ------
@@ -133,12 +139,21 @@ class ThesisMechanism:
         return Sizes.of(n, d, self.smoothness, budget.delta if self.approximate and budget.delta > 0 else None)
 
     def _fit(self, released: Release, points: NDArray[np.float64] | Grid, levels: int | None) -> Fit:
-        target = released.means if levels is None else round_to_levels(released.means, levels)
-        return fit_l1(released.basis, points, target, max_weight=self.max_weight, levels=levels,
-                      time_limit=self.time_limit)
+        # Beyond 1 the size of a target makes no difference to the best weights, but one to a solver's tolerances.
+        means = np.clip(released.means, -LARGEST_TARGET, LARGEST_TARGET)
+        target = means if levels is None else round_to_levels(means, levels)
+        try:
+            return fit_l1(released.basis, points, target, max_weight=self.max_weight, levels=levels,
+                          time_limit=self.time_limit)
+        except SolverError:
+            # What was released is paid for, and must not be lost.
+            return even_fit(released.basis, points, target, self.max_weight, levels)
 
-    def _check_cap(self, candidates: int) -> None:
+    def _check_sizes(self, candidates: int, entries: int) -> None:
         # Here and not only in the fit, which comes when the budget is spent.
+        if entries > MOST_ENTRIES:
+            raise InputError(f"the candidates or the linear program would have {entries} entries, more than "
+                             f"{MOST_ENTRIES}; take fewer candidates or functions")
         if self.max_weight is not None and self.max_weight * candidates < 1.0 - 1e-12:
             raise InputError(f"with max_weight = {self.max_weight} the weights of {candidates} candidates cannot sum "
                              "to 1")
@@ -187,8 +202,8 @@ class FullGridMechanism(ThesisMechanism):
         n, d = rows.n, rows.d
         sizes = self._sizes(n, d, budget)
         grid = Grid(d, _size(self.grid, sizes.grid))
-        self._check_cap(len(grid))
         basis = ChebyshevBasis.tensor(d, _size(self.degree, sizes.degree))
+        self._check_sizes(len(grid), basis.K * min(len(grid), 2 * basis.K))
         charges = plan(basis, n, budget, self.calibration, self.approximate)
         released = release(measure(rows, basis, grid=grid.N), basis, charges, self.calibration, ledger, noise, rng)
         levels = None if self.levels is None else _size(self.levels, sizes.levels)
@@ -301,11 +316,11 @@ class EllipsoidMechanism(ThesisMechanism):
         check_counts(self, (), "n_candidates", "iterations")
         check_counts(self, (None,), "n_basis", "rank")
         check_counts(self, ("formula", None), "degree", "grid", "levels", "rows")
-        if self.scale is not None and not (is_number(self.scale) and 0 < self.scale < math.inf):
-            raise InputError(f"scale must be positive and finite, not {self.scale!r}")
+        if self.scale is not None and not (is_number(self.scale) and 0 < self.scale <= LARGEST_SCALE):
+            raise InputError(f"scale must be positive and at most {LARGEST_SCALE:g}, not {self.scale!r}")
         if not (is_number(self.background) and 0 <= self.background <= 1):
             raise InputError(f"background must be between 0 and 1, not {self.background!r}")
-        self._check_cap(self.n_candidates)
+        self._check_sizes(self.n_candidates, self.n_candidates)
         for name, choices in (("ellipsoid", Draw), ("eigenvalues", Eigenvalues), ("ties", Ties)):
             check_choice(name, getattr(self, name), choices)
 
@@ -317,6 +332,7 @@ class EllipsoidMechanism(ThesisMechanism):
         grid = None if self.grid is None else _size(self.grid, sizes.grid)
         highest = None if self.degree is None else _size(self.degree, sizes.degree) - 1
         basis = ChebyshevBasis.graded(d, self.n_basis or 2 * d + 1, highest, self.ties)
+        self._check_sizes(self.n_candidates, max(self.n_candidates * d, basis.K * min(self.n_candidates, 2 * basis.K)))
         rank = min(self.rank or self.default_rank or d, d)
         charges = plan(basis, n, budget, self.calibration, self.approximate, rank, self.iterations)
         released = release(measure(rows, basis, grid=grid, covariance=True), basis, charges, self.calibration, ledger,
@@ -370,10 +386,10 @@ def is_number(value: Any) -> bool:
 def check_counts(options: object, others: tuple[Any, ...], *names: str) -> None:
     for name in names:
         value = getattr(options, name)
-        if isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= 1:
+        if isinstance(value, int | np.integer) and not isinstance(value, bool) and 1 <= value <= LARGEST_COUNT:
             continue
         if not any(value is other or (isinstance(value, str) and value == other) for other in others):
-            words = " or ".join(["a positive integer", *map(repr, others)])
+            words = " or ".join(["a positive integer up to 2^53", *map(repr, others)])
             raise InputError(f"{name} must be {words}, not {value!r}")
 
 

@@ -1,6 +1,6 @@
 """The package's own mechanism: one weighted release of planned moments, and points that explain it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,8 @@ from trigmech.workload import Family, GaussianKernels, Mixture, PairKernels, Sec
 
 MINIMAX_FUNCTIONS = 1_024
 FEWEST_POINTS, MOST_POINTS = 1_024, 50_000
+# Of the points, of which a descent holds some twenty copies.
+MOST_COORDINATES = 100_000_000
 
 
 def default_workload(d: int) -> Mixture:
@@ -65,8 +67,8 @@ class MomentMechanism:
     Raises
     ------
     InputError
-        If an option breaks a rule, or the moments asked for are more than ``max_functions``; before anything is
-        charged.
+        If an option breaks a rule or has no effect beside another one, or the moments or points asked for are too many;
+        before anything is charged.
 
     Notes
     -----
@@ -112,6 +114,18 @@ class MomentMechanism:
             raise InputError(f"workload must be a query family such as GaussianKernels, not {self.workload!r}")
         if self.smoothness is not None and not (is_number(self.smoothness) and 0 < self.smoothness < float("inf")):
             raise InputError(f"smoothness must be positive and finite, not {self.smoothness!r}")
+        if self.smoothness is not None:
+            self._refuse("smoothness", "workload", "degree", "pair_degree", "triples", "whole_row", "weighted", "denoise")
+        if self.fit != "particles":
+            self._refuse(f"fit={self.fit!r}", "points", "iterations")
+        if self.fit == "atoms":
+            self._refuse("fit='atoms'", "weigh", *(["whole_row"] if self.whole_row else []))
+
+    def _refuse(self, reason: str, *names: str) -> None:
+        for option in fields(self):
+            value = getattr(self, option.name)
+            if option.name in names and value is not option.default and value != option.default:
+                raise InputError(f"{option.name} has no effect with {reason}; give one of the two")
 
     @property
     def published(self) -> bool:
@@ -159,12 +173,14 @@ class MomentMechanism:
             rng: np.random.Generator) -> Outcome:
         """Release from private points of the cube, and make points of what was released."""
         n = rows.n
+        count = self.points or min(max(n, FEWEST_POINTS), MOST_POINTS)
+        if count * rows.d > MOST_COORDINATES:
+            raise InputError(f"points = {count} of {rows.d} coordinates are more than {MOST_COORDINATES} numbers")
         design = self.design(n, rows.layout, budget)
         released = release_moments(measure(rows, design.features), design.features, design.blocks, ledger, noise)
         costs = None
         if self.smoothness is not None:
             costs = np.linalg.norm(design.features.basis.index, axis=1) ** self.smoothness
-        count = self.points or min(max(n, FEWEST_POINTS), MOST_POINTS)
         if rows.layout.groups:
             made = reconstruct_mixed(released, rows.layout, count, rng, denoise=self.denoise, copula=self.copula,
                                      weigh=self.weigh, iterations=self.iterations)

@@ -30,17 +30,22 @@ class PrivateMoments:
         Sum of the rows as they are; empty unless asked for.
     second : ndarray (d, d), private
         Sum of x x^T over the rows as they are; empty unless asked for.
+    functions : FunctionSet
+        What the sums are of; public.
     """
 
     n: int
     basis_sum: NDArray[np.float64]
     first: NDArray[np.float64]
     second: NDArray[np.float64]
+    functions: FunctionSet
 
     def __add__(self, other: "PrivateMoments") -> "PrivateMoments":
-        """Return the moments of both tables' rows together."""
+        """Return the moments of both tables' rows together, of the same functions."""
+        if self.functions is not other.functions:
+            raise InputError("only moments of the same functions can be added")
         return PrivateMoments(self.n + other.n, self.basis_sum + other.basis_sum, self.first + other.first,
-                              self.second + other.second)
+                              self.second + other.second, self.functions)
 
     def __repr__(self) -> str:
         return f"PrivateMoments(n={self.n}, K={len(self.basis_sum)}, values hidden)"
@@ -94,7 +99,7 @@ def measure(rows: PrivateRows | NDArray[np.float64], basis: FunctionSet, grid: i
     if seen != rows.n:
         raise InputError(f"the table was said to have {rows.n} rows and has {seen}; was it changed in the meantime?")
     basis_sum, first, second = (values.astype(np.float64) * step for values in total)
-    return PrivateMoments(rows.n, basis_sum, first, second)
+    return PrivateMoments(rows.n, basis_sum, first, second, basis)
 
 
 def _regular(chunks: Iterable[NDArray[np.float64]], size: int) -> Iterator[NDArray[np.float64]]:
@@ -119,7 +124,7 @@ def _measure_rows(rows: NDArray[np.float64], basis: FunctionSet, grid: int | Non
                   covariance: bool) -> PrivateMoments:
     basis_sum = basis.means(rows if grid is None else round_to_grid(rows, grid)) * len(rows)
     first, second = _first_and_second(rows) if covariance else (np.empty(0), np.empty((0, 0)))
-    return PrivateMoments(len(rows), basis_sum, first, second)
+    return PrivateMoments(len(rows), basis_sum, first, second, basis)
 
 
 @lru_cache(maxsize=8)

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,8 +11,8 @@ from numpy.typing import NDArray
 from trigmech.basis import ChebyshevBasis
 from trigmech.budget import Charge
 from trigmech.calibration import Block, Calibration, Plan
-from trigmech.errors import BudgetError
-from trigmech.features import Features
+from trigmech.errors import BudgetError, InputError
+from trigmech.features import Features, FunctionSet
 from trigmech.ledger import Ledger
 from trigmech.moments import PrivateMoments
 from trigmech.noise import Noise
@@ -20,6 +21,8 @@ Array = NDArray[np.float64]
 
 # What the noise's own proof may say more than a charge, relatively: both round, and OpenDP upwards.
 CERTIFIED_WITHIN = 1e-9
+# Standard deviations beyond this overflow in what is computed of them.
+LARGEST_DEVIATION = 1e100
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,6 +111,9 @@ def release(moments: PrivateMoments, basis: ChebyshevBasis, plan: Plan, calibrat
 
     Raises
     ------
+    InputError
+        If the moments are of other functions or lack the covariance that the plan needs, or rank or iterations are
+        below 1 or too large; nothing is charged or drawn then.
     BudgetError
         If the charges would exceed the ledger's budget: nothing is charged or drawn then, but for earlier steps at the
         published scales, which stay spent. If the noise's own proof says that a step costs more than its charge: for
@@ -117,8 +123,12 @@ def release(moments: PrivateMoments, basis: ChebyshevBasis, plan: Plan, calibrat
     -----
     Privacy: proved in :mod:`trigmech.calibration`; the ledger holds the total.
     """
+    _check_functions(moments, basis)
     _certify(plan.means, noise)
     if plan.mean is not None and plan.axes is not None:
+        if moments.second.shape != (basis.d, basis.d) or not (1 <= rank <= basis.d and iterations >= 1):
+            raise InputError(f"principal axes need the covariance of {basis.d} columns, a rank from 1 to {basis.d} and "
+                             f"at least one iteration; given rank={rank!r} and iterations={iterations!r}")
         _certify(plan.mean, noise)
         # The axes' own scale is not known before the mean is, but the least one is.
         _certify(plan.axes(0.0), noise)
@@ -187,6 +197,8 @@ def release_moments(moments: PrivateMoments, features: Features, blocks: Sequenc
 
     Raises
     ------
+    InputError
+        If the moments are of other functions; nothing is charged or drawn then.
     BudgetError
         If the blocks do not fit, the noise's own proof says that one costs more than its charge, or together they would
         exceed the ledger's budget; nothing is charged or drawn then.
@@ -196,9 +208,15 @@ def release_moments(moments: PrivateMoments, features: Features, blocks: Sequenc
     Privacy: the movements of the weighted means are proved in :mod:`trigmech.planner`; dividing by the public weights
     afterwards is post-processing.
     """
-    if sum(len(block.weights) for block in blocks) != features.K:
-        raise BudgetError(f"the blocks must hold {features.K} functions together")
+    _check_functions(moments, features)
+    places = [range(features.K)[block.members] for block in blocks]
+    if [k for place in places for k in place] != list(range(features.K)) or any(
+            block.weights.shape != (len(place),) for block, place in zip(blocks, places, strict=True)):
+        raise BudgetError(f"the blocks must hold {features.K} functions together, one after another, and a weight each")
     for block in blocks:
+        if not block.deviation <= LARGEST_DEVIATION * float(block.weights.min()):
+            raise BudgetError(f"{block.charge.purpose}: noise of a deviation above {LARGEST_DEVIATION:g} leaves "
+                              "nothing of a mean")
         _certify(block.charge, noise)
     ledger.charge(*(block.charge for block in blocks))
     exact = moments.basis_sum / moments.n
@@ -277,6 +295,19 @@ def subspace_iteration(moments: PrivateMoments, mean: Array, charge: Charge, cal
             images -= np.outer(mean, mean @ previous)
         directions = _gram_schmidt(images)
     return Axes(directions, images, previous)
+
+
+def _check_functions(moments: PrivateMoments, functions: FunctionSet) -> None:
+    """Refuse to release sums as means of functions that they are not of: as many may be other ones."""
+    def described(those: FunctionSet) -> list[NDArray[Any]]:
+        if isinstance(those, Features):
+            return [those.basis.index, *those.profiles]
+        return [those.index] if isinstance(those, ChebyshevBasis) else []
+
+    first, second = described(moments.functions), described(functions)
+    same = len(first) == len(second) > 0 and all(map(np.array_equal, first, second))
+    if not (same or moments.functions is functions):
+        raise InputError("the moments were measured of other functions than those that are to be released")
 
 
 def _certify(charge: Charge, noise: Noise) -> None:

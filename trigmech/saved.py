@@ -246,13 +246,13 @@ def _fit_in(value: Any, arrays: dict[str, NDArray], distribution: Distribution,
         return Reconstruction(made.points, made.weights, _take(arrays, "fit.target", release.features.K),
                               _number(fields, "misfit"), _flag(fields, "shrunk"), _flag(fields, "dependent"), status,
                               iterations, seconds)
-    if status != "optimal" and status != "time limit":
-        raise InputError('the status of a linear program must be "optimal" or "time limit"')
+    if status not in ("optimal", "time limit", "not solved"):
+        raise InputError('the status of a linear program must be "optimal", "time limit" or "not solved"')
     weights = _take(arrays, "fit.weights", "m")
     # The rules for weights are those of a distribution, on whatever points.
     Distribution(np.zeros((len(weights), 1)), weights)
     return Fit(weights, _number(fields, "objective"), _number(fields, "gap"),
-               cast(Literal["optimal", "time limit"], status), seconds, iterations)
+               cast(Literal["optimal", "time limit", "not solved"], status), seconds, iterations)
 
 
 def _features(basis: ChebyshevBasis, profiles: Array) -> Features:

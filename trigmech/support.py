@@ -1,16 +1,23 @@
-"""Candidate points, made from released numbers alone: where a fit may put its weights."""
+"""Candidate points, made from released numbers alone: where a fit may put its weights, or even ones without a fit."""
 
+import math
+import time
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from trigmech.basis import ChebyshevBasis
 from trigmech.ellipsoid import Draw, Ellipsoid
 from trigmech.errors import InputError
-from trigmech.grid import round_to_grid
+from trigmech.fit import Fit
+from trigmech.grid import Grid, round_to_grid, round_to_levels
 from trigmech.release import Release
 
 Eigenvalues = Literal["norm", "rayleigh"]
+
+EVEN_POINTS = 4_096
+POINTS_AT_A_TIME = 256
 
 
 def ellipsoid_points(release: Release, count: int, scale: float, rng: np.random.Generator, *, draw: Draw = "uniform",
@@ -60,3 +67,34 @@ def ellipsoid_points(release: Release, count: int, scale: float, rng: np.random.
     points = np.concatenate([ellipsoid.draw(count - uniform, rng, draw),
                              rng.uniform(-1.0, 1.0, (uniform, len(release.mean)))])
     return np.clip(points, -1.0, 1.0) if grid is None else round_to_grid(points, grid)
+
+
+def even_fit(basis: ChebyshevBasis, points: NDArray[np.float64] | Grid, target: NDArray[np.float64],
+             max_weight: float | None, levels: int | None) -> Fit:
+    """Return equal weights on at most some thousand candidates, evenly spread: what is left where a program fails.
+
+    Parameters
+    ----------
+    basis, points, target, max_weight, levels
+        As for :func:`trigmech.fit.fit_l1`; max_weight at least 1/m.
+
+    Returns
+    -------
+    Fit
+        Of status "not solved". Its gap is its objective, for no objective is below 0.
+
+    Notes
+    -----
+    Privacy: post-processing.
+    """
+    started, m = time.perf_counter(), len(points)
+    count = min(m, max(EVEN_POINTS, math.ceil(1.0 / (max_weight or 1.0))))
+    chosen = np.arange(count, dtype=np.int64) * m // count
+    total = np.zeros(basis.K)
+    for part in np.array_split(chosen, -(-count // POINTS_AT_A_TIME)):
+        values = basis.evaluate(points.take(part) if isinstance(points, Grid) else points[part])
+        total += (values if levels is None else round_to_levels(values, levels)).sum(axis=0)
+    weights = np.zeros(m)
+    weights[chosen] = 1.0 / count
+    objective = float(np.abs(total / count - target).sum())
+    return Fit(weights, objective, objective, "not solved", time.perf_counter() - started, 0)

@@ -1,8 +1,7 @@
 """`synthesize`, which walks the path from a table to a release, and what it returns."""
 
 import math
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 
 from trigmech import saved
 from trigmech.accounting import gaussian_mu
-from trigmech.bounds import rest_of, with_private_bounds
+from trigmech.bounds import histogram_charges, rest_of, with_private_bounds
 from trigmech.budget import Budget, Charge
 from trigmech.distribution import Distribution
 from trigmech.encoding import categories_of
@@ -20,6 +19,7 @@ from trigmech.error_bars import PredictedError, of_numbers, predicted_error
 from trigmech.errors import BudgetError, InputError
 from trigmech.fit import Fit
 from trigmech.html_tables import html_table
+from trigmech.layout import Layout
 from trigmech.ledger import Ledger
 from trigmech.ledger_file import LedgerFile
 from trigmech.mechanisms import Mechanism
@@ -38,6 +38,8 @@ from trigmech.workload import Workload
 MAX_ROWS = 100_000_000
 # The part of the budget that finds bounds, if the schema asks for private ones.
 BOUNDS_SHARE = 0.1
+# Of a rehearsal, which measures as many rows as the table has.
+ROWS_AT_A_TIME = 2**16
 
 Progress = Callable[[str, int, int], None]
 
@@ -99,7 +101,11 @@ class Synthesis:
     versions: dict[str, str] = field(default_factory=saved.versions_now)
 
     def __repr__(self) -> str:
-        what = "SIMULATED, not private" if self.ledger.simulated else f"proved {self.ledger.guarantee}-DP"
+        what = "no differential privacy is proved"
+        if self.ledger.simulated:
+            what = "SIMULATED, not private"
+        elif np.isfinite(self.ledger.proved_epsilon):
+            what = f"proved {self.ledger.guarantee}-DP"
         return f"Synthesis({self.distribution!r}, {what})"
 
     def _repr_html_(self) -> str:
@@ -273,11 +279,10 @@ def synthesize(table: Any, schema: Schema, budget: Budget, mechanism: Mechanism 
         If the table does not fit the schema or an option does not fit the table's size.
     BudgetError
         If the mechanism needs delta > 0 and has none, or the ledger file's total would be exceeded.
-    SolverError
-        If the linear program fails; what was charged stays spent.
 
     All that can be checked of the table, the options and the ledger file is checked before anything is charged, also
-    if a part of the budget goes to private bounds first.
+    if a part of the budget goes to private bounds first. After the charge a table comes out, whatever was drawn: where
+    a solver fails, the fit's status says so.
 
     Notes
     -----
@@ -315,7 +320,8 @@ def synthesize(table: Any, schema: Schema, budget: Budget, mechanism: Mechanism 
         # Noise of a pure mechanism and Gaussian noise for bounds would together cost more than their shares.
         shared = budget if getattr(mechanism, "approximate", True) else Budget(budget.epsilon)
         spendable = rest_of(shared, bounds_share)
-        _check_before_charging(table, schema, budget, spendable, mechanism, account)
+        charges = histogram_charges(shared, bounds_share, len(schema.private_bounds))
+        _check_before_charging(table, schema, spendable, charges, mechanism, account, noise)
         say("finding bounds", 0, 0)
         incomplete = schema
         schema = with_private_bounds(lambda: table.chunks(incomplete) if isinstance(table, TableFile) else (table,),
@@ -328,33 +334,58 @@ def synthesize(table: Any, schema: Schema, budget: Budget, mechanism: Mechanism 
                      categorical)
 
 
-class _RowsAskedForError(Exception):
-    """All that does not need the rows is checked."""
+class _NoiseAskedForError(Exception):
+    """All that can be refused is checked and charged."""
 
 
-def _check_before_charging(table: Any, schema: Schema, budget: Budget, spendable: Budget, mechanism: Mechanism,
-                           account: Ledger) -> None:
+class _Silence:
+    """Noise for a rehearsal: it is certified, and ends it when it would be drawn."""
+
+    def __init__(self, noise: Noise) -> None:
+        self.simulated, self.loss = noise.simulated, noise.loss
+
+    def laplace(self, values: NDArray[np.float64], scale: float) -> NDArray[np.float64]:
+        raise _NoiseAskedForError
+
+    gaussian = linf = laplace
+
+
+def _check_before_charging(table: Any, schema: Schema, spendable: Budget, bounds: Sequence[Charge],
+                           mechanism: Mechanism, account: Ledger, noise: Noise) -> None:
     """Raise what a run with private bounds would raise after these are paid for: of table, options and ledger file."""
     # Whatever the bounds are, as long as any kind and transform allows them.
     complete = schema.with_bounds(dict.fromkeys(schema.private_bounds, (1.0, 2.0)))
     rows = encoded(table, complete)
     for _ in rows.chunks():
         pass
-
-    def none() -> Iterator[NDArray[np.float64]]:
-        raise _RowsAskedForError
-
-    # A mechanism asks for rows when it has planned, and charges when it has measured.
-    with suppress(_RowsAskedForError):
-        mechanism.run(PrivateRows(rows.n, rows.layout, none), spendable, Ledger(budget, enforced=account.enforced),
-                      SimulatedNoise(np.random.default_rng()), np.random.default_rng())
+    rehearsal = Ledger(account.budget, account.enforced)
+    rehearsal.charge(*bounds)
+    try:
+        # A mechanism charges when it has measured, and draws when it has charged.
+        mechanism.run(_stand_in(rows.n, rows.layout), spendable, rehearsal, _Silence(noise), np.random.default_rng())
+    except _NoiseAskedForError:
+        pass
+    except BudgetError as error:
+        if hasattr(mechanism, "approximate"):
+            raise
+        raise BudgetError(f"{error}; beside private bounds a mechanism whose noise is pure must have the attribute "
+                          "approximate = False") from None
     if account.file is None or account.simulated or not account.enforced:
         return
-    # The whole budget as one charge. What a run at published scales costs is not known from its budget.
-    law: tuple[Any, float, Any] = (("gaussian", 1.0 / gaussian_mu(budget), "L2") if spendable.delta > 0
-                                   else ("laplace", 1.0 / budget.epsilon, "L1"))
+    # The whole budget as one charge, for more may follow the first draw. What a run at published scales costs is not
+    # known from its budget.
+    law: tuple[Any, float, Any] = (("gaussian", 1.0 / gaussian_mu(account.budget), "L2") if spendable.delta > 0
+                                   else ("laplace", 1.0 / account.budget.epsilon, "L1"))
     whole = Charge("the whole release", law[0], law[1], 1.0, law[2], 1, "trigmech.synthesis")
-    account.file.check([whole])
+    for charges in ([whole], rehearsal.charges):
+        account.file.check(charges)
+
+
+def _stand_in(n: int, layout: Layout) -> PrivateRows:
+    """Return as many rows as a table has, all alike and none of it."""
+    row = np.zeros((min(n, ROWS_AT_A_TIME), layout.d))
+    row[:, [group.coordinates[0] for group in layout.groups if group.complete]] = 1.0
+    return PrivateRows(n, layout, lambda: (row[: n - at] for at in range(0, n, ROWS_AT_A_TIME)))
 
 
 def encoded(table: Any, schema: Schema, say: Progress = lambda step, done, total: None) -> PrivateRows:
