@@ -80,7 +80,8 @@ class Outcome:
 
 @runtime_checkable
 class Mechanism(Protocol):
-    """What `trigmech.synthesize` needs of a mechanism; for private bounds also ``approximate = False`` if it is pure."""
+    """What `trigmech.synthesize` needs of a mechanism; with private bounds also ``approximate = False`` if it is pure.
+    """
 
     @property
     def published(self) -> bool:

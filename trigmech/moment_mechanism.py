@@ -115,7 +115,8 @@ class MomentMechanism:
         if self.smoothness is not None and not (is_number(self.smoothness) and 0 < self.smoothness < float("inf")):
             raise InputError(f"smoothness must be positive and finite, not {self.smoothness!r}")
         if self.smoothness is not None:
-            self._refuse("smoothness", "workload", "degree", "pair_degree", "triples", "whole_row", "weighted", "denoise")
+            self._refuse("smoothness", "workload", "degree", "pair_degree", "triples", "whole_row", "weighted",
+                         "denoise")
         if self.fit != "particles":
             self._refuse(f"fit={self.fit!r}", "points", "iterations")
         if self.fit == "atoms":
