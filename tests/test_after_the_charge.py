@@ -1,9 +1,12 @@
 """A budget is never lost: what is refused is refused before the charge, and whatever was released becomes a table."""
 
 import dataclasses
+import json
+import sys
 from dataclasses import dataclass
 from datetime import date
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -21,6 +24,7 @@ from trigmech import synthesis as synthesis_module
 from trigmech.accounting import gaussian_mu
 from trigmech.basis import ChebyshevBasis
 from trigmech.calibration import UPWARD, Block, plan, rounding
+from trigmech.cli import main
 from trigmech.distribution import Distribution
 from trigmech.errors import BudgetError, InputError, NumericalError, TrigmechError
 from trigmech.features import Features
@@ -39,6 +43,8 @@ HOSTILE = st.sampled_from([0.0, 1.0, -1.0, 0.5, -0.5, 1e-300, 1e300, -1e300, 1e6
 MEANS = st.one_of(HOSTILE, st.floats(-2.0, 2.0, width=32))
 SCALES = st.sampled_from([1e-300, 1e-15, 1e-9, 1e-3, 0.1, 1.0, 30.0, 1e4, 1e12, 1e300])
 QUICK = settings(derandomize=True, deadline=None, max_examples=60)
+# Hostile releases are missed, and say so; that is not what is looked at here.
+pytestmark = pytest.mark.filterwarnings("ignore::trigmech.FitWarning")
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -363,3 +369,24 @@ def test_a_page_can_be_written_of_whatever_came_out(kinds, budget, tmp_path):
     made = tm.synthesize(table, schema, budget, tm.MomentMechanism(points=16, iterations=2, degree=2),
                          np.random.default_rng(1))
     assert report.write(made, tmp_path / "page.html").stat().st_size > 1_000
+
+
+@pytest.mark.parametrize(("missed", "strict", "status"), [(True, False, 0), (True, True, 6), (False, True, 0)])
+def test_the_command_line_says_that_the_points_miss_and_saves_them(missed, strict, status, tmp_path, monkeypatch,
+                                                                   capsys):
+    monkeypatch.chdir(tmp_path)
+    some_rows(60)[["a"]].to_csv("data.csv", index=False)
+    Path("schema.toml").write_text("[columns.a]\nkind = 'continuous'\nlower = 0\nupper = 1\n")
+    if missed:
+        monkeypatch.setattr(numbers_module, "MISSED", -1.0)
+    monkeypatch.setattr(synthesis_module, "MomentMechanism", partial(tm.MomentMechanism, points=16, iterations=2))
+    monkeypatch.setattr(sys, "argv", ["trigmech", "release", "data.csv", "--schema", "schema.toml", "--epsilon", "1",
+                                      "--out", "new.tm", "--json", *(["--strict"] if strict else [])])
+    with pytest.raises(SystemExit) as ending:
+        main()
+    said, told = capsys.readouterr()
+    assert (ending.value.code or 0) == status
+    assert len(json.loads(said)["warnings"]) == missed
+    assert ("WARNING: the points miss what was released" in told) == missed
+    assert "FitWarning" not in told
+    assert len(tm.load("new.tm").sample(3)) == 3

@@ -27,7 +27,7 @@ LEVELS = {
     "release": 5, "schema_file": 5, "workload": 5,
     "bounds": 6, "evaluate": 6, "planner": 6, "reconstruct": 6, "support": 6,
     "error_bars": 7, "mechanisms": 7, "mixed": 7, "reconstruct_mixed": 7, "report_against": 7, "saved": 7, "smooth": 7,
-    "moment_mechanism": 8,
+    "moment_mechanism": 8, "rehearsal": 8,
     "synthesis": 9,
     "cli_files": 10, "demo": 10, "report_statement": 10, "synthesizer": 10,
     "cli_ledger": 11, "report_sections": 11, "__init__": 11,

@@ -1,6 +1,7 @@
 """Error bars against the errors that they are about, on simulated tables."""
 
 import dataclasses
+import warnings
 from functools import cache
 from itertools import pairwise
 
@@ -8,13 +9,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from trigmech import report
 from trigmech.budget import Budget
-from trigmech.error_bars import QUERIES_AT_A_TIME, predicted_error
-from trigmech.errors import InputError
+from trigmech.distribution import Distribution
+from trigmech.error_bars import QUERIES_AT_A_TIME, missed_moments, of_numbers, predicted_error
+from trigmech.errors import FitWarning, InputError
 from trigmech.mechanisms import TrigI
 from trigmech.moment_mechanism import MomentMechanism, minimax
-from trigmech.schema import Schema
-from trigmech.synthesis import synthesize
+from trigmech.schema import Column, Schema
+from trigmech.synthesis import load, synthesize
 from trigmech.workload import GaussianKernels, PairKernels, Polynomials, SecondMoments, Smooth
 
 RUNS = 96
@@ -115,7 +118,8 @@ def test_more_noise_gives_wider_bounds():
 def test_what_the_fit_did_not_reach_is_added():
     X = dependent(20_000, 2, 4)
     lazy = dataclasses.replace(FAST, fit="cloud", points=None, iterations=80, weigh=False, copula=False)
-    synthesis = synthesize(X, Schema.cube(2), Budget(1.0, 1e-6), lazy, np.random.default_rng(4))
+    with pytest.warns(FitWarning, match="miss"):
+        synthesis = synthesize(X, Schema.cube(2), Budget(1.0, 1e-6), lazy, np.random.default_rng(4))
     bars = synthesis.predicted_error(SecondMoments(2))
     errors = SecondMoments(2).errors(X, synthesis.distribution)
     # The columns are taken as independent, and the fit tells that it missed x_1 x_2 by far.
@@ -148,3 +152,89 @@ def test_the_mechanisms_of_the_thesis_have_no_error_bars():
     _, synthesis = run(5, 2, delta=0.0, mechanism=TrigI(degree=2, grid=4))
     with pytest.raises(InputError, match="MomentMechanism only"):
         synthesis.predicted_error(SecondMoments(2))
+
+
+# Three columns whose values are missing together, which the fit of the time does not follow.
+TOGETHER = Schema([Column(name, -1.0, 1.0, missing="keep") for name in "abc"])
+MISSING = MomentMechanism(points=2000, iterations=20, degree=4, pair_degree=2, triples=False)
+
+
+@cache
+def missed():
+    """Of some runs: the encoded table and the release."""
+    found = []
+    for seed in range(8):
+        rng = np.random.default_rng([seed, 5])
+        z = rng.standard_normal((20_000, 3))
+        z[:, 1] = 0.95 * z[:, 0] + 0.3 * z[:, 1]
+        rows = np.clip(0.25 * z, -1.0, 1.0)
+        rows[rng.random(len(rows)) < 0.03] = np.nan
+        with pytest.warns(FitWarning, match="miss what was released"):
+            made = synthesize(rows, TOGETHER, Budget(30.0, 1e-6), MISSING, np.random.default_rng([seed, 6]))
+        found.append((TOGETHER.to_cube(rows), made))
+    return found
+
+
+def test_error_bars_hold_what_the_fit_missed():
+    held, noise_alone, frequencies, by_noise = [], [], [], []
+    for X, made in missed():
+        numbers = list(made.schema.layout.numbers)
+        points = Distribution(made.distribution.points[:, numbers], made.distribution.weights)
+        for workload in (SecondMoments(3), Polynomials(3, 2, 40, seed=0)):
+            bars, errors = made.predicted_error(workload), workload.errors(X[:, numbers], points)
+            held.append((errors <= bars.bound).mean())
+            noise_alone.append((errors <= stats.norm.ppf(0.975) * bars.deviation).mean())
+        features, scales = made.release.features, made.release.scales
+        errors = np.abs(features.means(made.distribution.points) - features.means(X))
+        one = np.flatnonzero((features.basis.index[:, [1, 3, 5]].sum(axis=1) == 1) & (
+            features.basis.index.sum(axis=1) == 1))
+        bounds = np.abs(missed_moments(made.release, made.fit)[0]) + 1.96 * scales
+        frequencies.append((errors <= bounds)[one].mean())
+        by_noise.append((errors <= 1.96 * scales)[one].mean())
+    assert np.mean(held) > 0.93
+    assert np.mean(frequencies) > 0.9
+    # The planted fault, and the report's of the time: noise as all that there is.
+    assert np.mean(noise_alone) < 0.7
+    assert np.mean(by_noise) < 0.5
+
+
+def test_a_target_that_was_refuted_is_not_believed():
+    X, made = missed()[0]
+    numbers, kept = made.schema.layout.numbers, of_numbers(made.release, made.fit, made.schema.layout)
+    # As if the descent had been led to where its points are.
+    led = dataclasses.replace(kept[1], target=kept[0].features.means(kept[1].points))
+    errors = SecondMoments(3).errors(X[:, numbers], Distribution(kept[1].points, kept[1].weights))
+    bars = predicted_error(SecondMoments(3), kept[0], led)
+    far = errors > 5.0 * bars.deviation
+    assert far.any()
+    assert (errors <= bars.bound)[far].all()
+
+
+def test_a_miss_is_told_at_every_door(tmp_path):
+    _, made = missed()[0]
+    made.save(tmp_path / "made.tm")
+    for each in (made, load(tmp_path / "made.tm")):
+        (said,) = each.warnings
+        assert "standard deviations" in said
+        assert said in str(each)
+    page = report.write(made, tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "The points miss what was released" in page
+    assert "Missed by the points" in page
+    _, fine = run(5, 3)
+    assert fine.warnings == ()
+    assert "WARNING" not in repr(fine)
+    assert "points miss what" not in report.write(fine, tmp_path / "fine.html").read_text(encoding="utf-8")
+
+
+def test_a_warning_never_loses_a_release():
+    X = dependent(2_000, 2, 4)
+    lazy = MomentMechanism(degree=4, pair_degree=2, fit="cloud", weigh=False, copula=False)
+    with warnings.catch_warnings(record=True) as shown:
+        warnings.simplefilter("error")
+        made = synthesize(X, Schema.cube(2), Budget(100.0, 1e-6), lazy, np.random.default_rng(4))
+    assert made.fit.missed
+    assert [each.category for each in shown] == [FitWarning]
+    with warnings.catch_warnings(record=True) as shown:
+        warnings.simplefilter("ignore")
+        synthesize(X, Schema.cube(2), Budget(100.0, 1e-6), lazy, np.random.default_rng(4))
+    assert shown == []

@@ -208,7 +208,9 @@ def test_costs_take_the_place_of_the_noise():
     made = reconstruct(given, 400, np.random.default_rng(1), denoise=False, costs=costs)
     reached = made.weights @ given.features.evaluate(made.points)
     assert abs(reached[0] - given.means[0]) < 1e-3
-    assert made.misfit == pytest.approx((((reached - given.means) / costs) ** 2).mean(), rel=1e-6)
+    # In units of the noise, as any other.
+    noise = ((given.scales / costs) ** 2).mean()
+    assert made.misfit == pytest.approx((((reached - given.means) / costs) ** 2).mean() / noise, rel=1e-6)
 
 
 def test_a_reconstruction_shows_how_it_was_made():

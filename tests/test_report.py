@@ -197,7 +197,7 @@ def test_hostile_names_stand_on_the_page_as_text_and_nothing_else(mixed, tmp_pat
     assert "&lt;b&gt;bold&lt;/b&gt;" in pictures_of(page)
     assert "<script" not in pictures_of(page)
     assert "products of a category and a number" in page.text
-    assert "Predicted noise in the frequencies" in page.text
+    assert "Predicted errors of the frequencies" in page.text
     assert "Not drawn: = 0:" in page.text
     assert "Association, synthetic" in page.text
 

@@ -6,7 +6,7 @@ from trigmech import workload
 from trigmech.basis import ChebyshevBasis
 from trigmech.budget import Budget, Charge
 from trigmech.distribution import Distribution
-from trigmech.errors import BudgetError, InputError, SolverError, TrigmechError
+from trigmech.errors import BudgetError, FitWarning, InputError, SolverError, TrigmechError
 from trigmech.fit import Fit, fit_l1
 from trigmech.grid import Grid
 from trigmech.ledger import Ledger
@@ -26,6 +26,7 @@ __all__ = [
     "Column",
     "Distribution",
     "Fit",
+    "FitWarning",
     "Grid",
     "ImprovedTrigI",
     "ImprovedTrigII",

@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+import warnings
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
@@ -58,7 +59,7 @@ app = typer.Typer(cls=Commands, no_args_is_help=True, rich_markup_mode="markdown
     "`trigmech release data.csv --schema schema.toml --epsilon 1 --delta 1e-6 --out clinic.tm --csv synthetic.csv`,\n\n"
     "`trigmech report clinic.tm`.\n\n"
     "Exit status: 0 done, 1 a fault of the program, 2 wrong usage, 3 wrong input, 4 over the budget, 5 the solver "
-    "failed, 130 interrupted."))
+    "failed, 6 released with --strict but the points miss what was released, 130 interrupted."))
 schema_app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown",
                          help="Write and check the public description of a table.")
 app.add_typer(schema_app, name="schema")
@@ -195,6 +196,8 @@ def release(
         help="Part of the budget for columns with private_bounds = true.")] = tm.synthesis.BOUNDS_SHARE,
     simulate: Annotated[int | None, typer.Option(
         min=0, metavar="SEED", help="A repeatable simulation. It is NOT private.")] = None,
+    strict: Annotated[bool, typer.Option(
+        "--strict", help="End with status 6 if the points miss what was released; it is saved all the same.")] = False,
     as_json: Json = False,
 ) -> None:
     """Release a table: save the release, and write a synthetic table if asked to.
@@ -222,7 +225,10 @@ def release(
     if delta * table.n >= 1.0:
         typer.echo(f"trigmech: warning: --delta {delta:g} is not below 1 / {table.n}, one over the number of rows; a "
                    "release may then show a whole record", err=True)
-    with ledger_of_run(ledger, budget, out.stem) as book, progress_bar(quiet=as_json) as progress:
+    with ledger_of_run(ledger, budget, out.stem) as book, progress_bar(quiet=as_json) as progress, \
+            warnings.catch_warnings():
+        # Said below, in the words of a command.
+        warnings.simplefilter("ignore", tm.FitWarning)
         try:
             made = tm.synthesize(table, loaded.schema, budget, ledger=book, bounds_share=bounds_share,
                                  rng=None if simulate is None else np.random.default_rng(simulate), progress=progress)
@@ -237,8 +243,17 @@ def release(
     if as_json:
         typer.echo(json.dumps({"release": str(out), "table": None if csv is None else str(csv), "n": made.release.n,
                                "simulated": made.ledger.simulated, "ledger": made.ledger.to_dict(),
-                               "proved_epsilon": made.ledger.proved_epsilon, "delta": made.ledger.budget.delta}))
-        return
+                               "proved_epsilon": made.ledger.proved_epsilon, "delta": made.ledger.budget.delta,
+                               "warnings": list(made.warnings)}))
+    else:
+        _tell(made, out, csv, to_standard)
+    for said in made.warnings:
+        typer.echo(f"trigmech: WARNING: {said}. It is saved, for it is paid for", err=True)
+    if strict and made.warnings:
+        raise typer.Exit(6)
+
+
+def _tell(made: tm.Synthesis, out: Path, csv: Path | None, to_standard: bool) -> None:
     typer.echo(made.ledger, err=to_standard)
     typer.echo(f"written: {out}" + ("" if csv is None or to_standard else f" and {csv}"), err=to_standard)
     typer.echo(f"next: trigmech report {out}   (a page to read)   or   trigmech sample {out} --rows 1000",

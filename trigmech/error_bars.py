@@ -2,7 +2,8 @@
 
 The error of a query f = sum_r c_r phi_r is sum_r c_r (E_table phi_r - E_fit phi_r). Of a measured moment, the table's
 mean is taken as normal about the fitted target, with the variance s^2 t^2 / (s^2 + t^2) of a normal mean with prior
-deviation t measured with noise s; what the fit did not reach of the target is known and added. What was not measured
+deviation t measured with noise s; what the fit did not reach of the target is known and added. A target that its
+released mean refutes is not believed: the mean then is, with all of its noise. What was not measured
 adds the variance that the planner supposes (`planner.prior_single`, `prior_pair`, and so on). The normal law is exact
 for Gaussian noise and t large; elsewhere it is a model, and experiments/coverage holds it against the truth.
 
@@ -20,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trigmech.basis import ChebyshevBasis
+from trigmech.denoise import within_reason
 from trigmech.errors import InputError
 from trigmech.features import Features
 from trigmech.html_tables import html_table
@@ -38,6 +40,9 @@ POINTS_AT_A_TIME = 4_096
 RESIDUAL_POINTS = 256
 # What was not measured is supposed to be this much larger than the planner's priors, which are meant to be middling.
 CAUTION = 1.5
+# A released mean refutes a target that is further from it than this many standard deviations of its noise: among some
+# thousand true means normal noise puts none so far, and Laplace noise one in 300.
+REFUTED = 4.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,13 +139,10 @@ def predicted_error(workload: Workload, release: MomentRelease, fit: Reconstruct
                               np.concatenate([bar.worst for bar in bars]))
     index = release.features.basis.index
     K = len(index)
-    scales, prior = release.scales[:K], prior_deviations(index)
+    scales, prior = within_reason(release.means, release.scales)[1][:K], prior_deviations(index)
+    missed, refuted = missed_moments(release, fit)
     # Moments that were fitted as they were released err by all of their noise.
-    variances = scales**2 * (prior**2 / (scales**2 + prior**2) if fit.shrunk else 1.0)
-    basis = release.features.basis
-    reached = sum(fit.weights[rows] @ basis.evaluate(fit.points[rows])
-                  for rows in (slice(at, at + POINTS_AT_A_TIME) for at in range(0, len(fit.points), POINTS_AT_A_TIME)))
-    missed = fit.target[:K] - reached
+    variances = scales**2 * np.where(refuted | (not fit.shrunk), 1.0, prior**2 / (scales**2 + prior**2))
     rest = _unmeasured(workload, release)
     deviations, offsets = [], []
     queries = len(workload.answers(np.zeros((1, workload.d))))
@@ -170,3 +172,32 @@ def _unmeasured(workload: Workload, release: MomentRelease) -> Callable[[Array, 
     lowest = min(next(a for a in range(1, len(measured) + 2) if (j, a) not in measured) for j in range(basis.d))
     ratio = max(2.0 * prior_single(lowest) ** 2, 4.0 * prior_pair(1, 1) ** 2, 8.0 * PRIOR_TRIPLE**2)
     return lambda part, start: ratio * np.var(values[start : start + len(part)] - part @ products.T, axis=-1)
+
+
+def missed_moments(release: MomentRelease, fit: Reconstruction) -> tuple[Array, NDArray[np.bool_]]:
+    """Return how far the Chebyshev products' means are from the points', and where a released mean refutes its target.
+
+    Parameters
+    ----------
+    release : MomentRelease
+    fit : Reconstruction
+        Made from the release.
+
+    Returns
+    -------
+    missed : ndarray (K,)
+        What is believed of each mean, less that of the points: of whole-row functions nothing.
+    refuted : ndarray (K,) of bool
+        Where the released mean is believed instead of the target.
+
+    Notes
+    -----
+    Privacy: post-processing. Cost: m K.
+    """
+    basis = release.features.basis
+    means, scales = within_reason(release.means, release.scales)
+    target = fit.target[: basis.K]
+    refuted = np.abs(means[: basis.K] - target) > REFUTED * scales[: basis.K]
+    reached = sum(fit.weights[rows] @ basis.evaluate(fit.points[rows])
+                  for rows in (slice(at, at + POINTS_AT_A_TIME) for at in range(0, len(fit.points), POINTS_AT_A_TIME)))
+    return np.where(refuted, means[: basis.K], target) - reached, refuted

@@ -1,4 +1,4 @@
-"""Every exception a user can meet.
+"""Every exception and warning a user can meet.
 
 Messages name the thing, the rule and what was given. They speak of public facts only (a name, a bound, a
 shape), never of a record's value, because an exception can leave the house like any other output.
@@ -31,6 +31,13 @@ class UnboundedError(SolverError):
 
 class SolverTimeoutError(SolverError):
     """The time limit passed before any feasible weights were found."""
+
+
+class FitWarning(UserWarning):
+    """A distribution was made, but it misses what was released, or has nothing of it.
+
+    Never raised: where a filter makes errors of warnings it is shown all the same, for the release is paid for.
+    """
 
 
 class NumericalError(SolverError):

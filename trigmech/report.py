@@ -95,6 +95,7 @@ def _page(synthesis: Synthesis, against: Any, pictures: Pictures, seed: int) -> 
     ).get_template("report.html")
     return page.render(
         title=TITLE if true is None else PRIVATE_TITLE, against=true is not None, simulated=ledger.simulated,
+        warnings=synthesis.warnings,
         key=[("Rows of the table", f"{synthesis.release.n:,}"), ("Columns", f"{schema.d:,}"),
              ("Proved (ε, δ)", _proved(said, ledger.simulated)),
              ("Noise", "simulated: NOT PRIVATE" if ledger.simulated else "hardened, from the operating system"),

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trigmech.distribution import Distribution
-from trigmech.error_bars import PredictedError, of_numbers, predicted_error
+from trigmech.error_bars import PredictedError, missed_moments, of_numbers, predicted_error
 from trigmech.evaluate import Evaluation, evaluate
 from trigmech.layout import Layout
 from trigmech.outputs import write_whole
@@ -285,24 +285,29 @@ def _query_rows(family: Queries, bar: PredictedError | None, evaluation: Evaluat
 
 
 def _frequencies(synthesis: Synthesis, layout: Layout) -> Table:
-    """Return the predicted noise in the frequencies of the values of each column that has indicators."""
-    release = synthesis.release
-    if not (isinstance(release, MomentRelease) and layout.groups):
+    """Return the predicted errors of the frequencies of the values of each column that has indicators."""
+    release, fit = synthesis.release, synthesis.fit
+    if not (isinstance(release, MomentRelease) and isinstance(fit, Reconstruction) and layout.groups):
         return NO_TABLE
     index = release.features.basis.index
     alone = np.flatnonzero(index.sum(axis=1) == 1)
-    scales = dict(zip(index[alone].argmax(axis=1).tolist(), release.scales[alone].tolist(), strict=True))
+    missed = np.abs(missed_moments(release, fit)[0])
+    place = dict(zip(index[alone].argmax(axis=1).tolist(), alone.tolist(), strict=True))
     gaussian = not any(charge.law == "laplace" for charge in synthesis.ledger.charges)
     # In standard deviations: the normal law's, or -log(1 - LEVEL) / sqrt(2) of a Laplace law.
     reach = 1.959964 if gaussian else 2.118279
     rows = []
     for name, group in zip(grouped(synthesis.schema), layout.groups, strict=True):
-        scale = max(scales.get(c, np.nan) for c in group.coordinates)
-        rows.append((name, f"{len(group.coordinates)}", number(scale), f"± {number(reach * scale)}",
-                     number(np.sqrt(2.0 / np.pi) * scale * len(group.coordinates) / 2.0)))
-    return Table("Predicted noise in the frequencies of each column's values",
-                 ("Column", "Frequencies", "Standard deviation", "95 % within", "Total variation, expected"), rows,
-                 range(1, 5))
+        own = [place[c] for c in group.coordinates if c in place]
+        if not own:
+            continue
+        scales = release.scales[own]
+        rows.append((name, f"{len(own)}", number(scales.max()), number(missed[own].max()),
+                     f"± {number((reach * scales + missed[own]).max())}",
+                     number((np.sqrt(2.0 / np.pi) * scales.max() * len(own) + missed[own].sum()) / 2.0)))
+    return Table("Predicted errors of the frequencies of each column's values",
+                 ("Column", "Frequencies", "Standard deviation of the noise", "Missed by the points", "95 % within",
+                  "Total variation, expected"), rows, range(1, 6))
 
 
 def points(synthesis: Synthesis, made: Side, true: Side | None, pictures: Pictures, seed: int) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """`synthesize`, which walks the path from a table to a release, and what it returns."""
 
-import math
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,23 +10,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trigmech import saved
-from trigmech.accounting import gaussian_mu
 from trigmech.bounds import histogram_charges, rest_of, with_private_bounds
 from trigmech.budget import Budget, Charge
 from trigmech.distribution import Distribution
 from trigmech.encoding import categories_of
 from trigmech.error_bars import PredictedError, of_numbers, predicted_error
-from trigmech.errors import BudgetError, InputError
+from trigmech.errors import BudgetError, FitWarning, InputError
 from trigmech.fit import Fit
 from trigmech.html_tables import html_table
-from trigmech.layout import Layout
 from trigmech.ledger import Ledger
 from trigmech.ledger_file import LedgerFile
 from trigmech.mechanisms import Mechanism
 from trigmech.moment_mechanism import MomentMechanism
 from trigmech.noise import Noise, SimulatedNoise, SystemNoise
 from trigmech.query_family import answerable
-from trigmech.reconstruct import Reconstruction
+from trigmech.reconstruct import MISSED, Reconstruction
+from trigmech.rehearsal import rehearse
 from trigmech.release import MomentRelease, Release
 from trigmech.rows import PrivateRows
 from trigmech.schema import Schema
@@ -38,8 +37,6 @@ from trigmech.workload import Workload
 MAX_ROWS = 100_000_000
 # The part of the budget that finds bounds, if the schema asks for private ones.
 BOUNDS_SHARE = 0.1
-# Of a rehearsal, which measures as many rows as the table has.
-ROWS_AT_A_TIME = 2**16
 
 Progress = Callable[[str, int, int], None]
 
@@ -88,6 +85,8 @@ class Synthesis:
         Arrow. The types are all that is known of; which categories there are is taken from the schema.
     versions : dict of str to str
         Of trigmech, numpy, opendp and python when the release was made.
+
+    See also :attr:`warnings`, which is empty if the points have what was released.
     """
 
     distribution: Distribution
@@ -106,15 +105,31 @@ class Synthesis:
             what = "SIMULATED, not private"
         elif np.isfinite(self.ledger.proved_epsilon):
             what = f"proved {self.ledger.guarantee}-DP"
-        return f"Synthesis({self.distribution!r}, {what})"
+        said = "".join(f", WARNING: {sentence}" for sentence in self.warnings)
+        return f"Synthesis({self.distribution!r}, {what}{said})"
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What is wrong with the points, in a sentence each: nothing, as a rule. All of it is public."""
+        if isinstance(self.fit, Reconstruction):
+            if not self.fit.missed:
+                return ()
+            return (f"the points miss what was released: they are {self.fit.misfit**0.5:.3g} standard deviations of "
+                    f"its noise from it (root mean square; up to {MISSED**0.5:.2g} is no miss). Error bars include "
+                    "what was missed, and the released numbers themselves are as exact as planned",)
+        if self.fit.status != "not solved":
+            return ()
+        return ("the linear program had no solution, so all candidates weigh the same, and the points have nothing of "
+                "the released means",)
 
     def _repr_html_(self) -> str:
         ledger, release = self.ledger, self.release
         measured = release.features.K if isinstance(release, MomentRelease) else release.basis.K
-        proved = (f"({ledger.proved_epsilon:g}, {ledger.budget.delta:g})-differential privacy"
-                  if math.isfinite(ledger.proved_epsilon) else "no differential privacy at all")
+        proved = (f"{ledger.guarantee}-differential privacy" if np.isfinite(ledger.proved_epsilon)
+                  else "no differential privacy at all")
         return html_table("Synthetic data", [
             ("guarantee", "SIMULATED, NOT PRIVATE" if ledger.simulated else f"proved {proved}"),
+            *(("warning", sentence) for sentence in self.warnings),
             ("rows of the table", f"{release.n:,}"), ("columns", ", ".join(self.schema.names)),
             ("moments measured", f"{measured:,}"), ("points", f"{len(self.distribution.points):,}"),
             ("rows of a sample, unless told otherwise", f"{self.rows:,}"),
@@ -284,6 +299,11 @@ def synthesize(table: Any, schema: Schema, budget: Budget, mechanism: Mechanism 
     if a part of the budget goes to private bounds first. After the charge a table comes out, whatever was drawn: where
     a solver fails, the fit's status says so.
 
+    Warns
+    -----
+    FitWarning
+        If the points miss what was released, see :attr:`Synthesis.warnings`.
+
     Notes
     -----
     Privacy: (epsilon, delta) under replace-one adjacency with n public, if the mechanism's calibration is rigorous;
@@ -330,24 +350,21 @@ def synthesize(table: Any, schema: Schema, budget: Budget, mechanism: Mechanism 
     if rows.n < 2:
         raise InputError(f"a release needs at least 2 rows; the table has {rows.n}")
     outcome = mechanism.run(rows, spendable, account, noise, public_rng)
-    return Synthesis(outcome.distribution, account, schema, outcome.release, outcome.fit, outcome.rows, library,
+    made = Synthesis(outcome.distribution, account, schema, outcome.release, outcome.fit, outcome.rows, library,
                      categorical)
+    _warn(made.warnings)
+    return made
 
 
-class _NoiseAskedForError(Exception):
-    """All that can be refused is checked and charged."""
-
-
-class _Silence:
-    """Noise for a rehearsal: it is certified, and ends it when it would be drawn."""
-
-    def __init__(self, noise: Noise) -> None:
-        self.simulated, self.loss = noise.simulated, noise.loss
-
-    def laplace(self, values: NDArray[np.float64], scale: float) -> NDArray[np.float64]:
-        raise _NoiseAskedForError
-
-    gaussian = linf = laplace
+def _warn(sentences: Sequence[str]) -> None:
+    for sentence in sentences:
+        try:
+            warnings.warn(sentence, FitWarning, stacklevel=3)
+        except FitWarning:
+            # A filter makes an error of it, which would lose what is paid for.
+            with warnings.catch_warnings():
+                warnings.simplefilter("always", FitWarning)
+                warnings.warn(sentence, FitWarning, stacklevel=3)
 
 
 def _check_before_charging(table: Any, schema: Schema, spendable: Budget, bounds: Sequence[Charge],
@@ -358,34 +375,7 @@ def _check_before_charging(table: Any, schema: Schema, spendable: Budget, bounds
     rows = encoded(table, complete)
     for _ in rows.chunks():
         pass
-    rehearsal = Ledger(account.budget, account.enforced)
-    rehearsal.charge(*bounds)
-    try:
-        # A mechanism charges when it has measured, and draws when it has charged.
-        mechanism.run(_stand_in(rows.n, rows.layout), spendable, rehearsal, _Silence(noise), np.random.default_rng())
-    except _NoiseAskedForError:
-        pass
-    except BudgetError as error:
-        if hasattr(mechanism, "approximate"):
-            raise
-        raise BudgetError(f"{error}; beside private bounds a mechanism whose noise is pure must have the attribute "
-                          "approximate = False") from None
-    if account.file is None or account.simulated or not account.enforced:
-        return
-    # The whole budget as one charge, for more may follow the first draw. What a run at published scales costs is not
-    # known from its budget.
-    law: tuple[Any, float, Any] = (("gaussian", 1.0 / gaussian_mu(account.budget), "L2") if spendable.delta > 0
-                                   else ("laplace", 1.0 / account.budget.epsilon, "L1"))
-    whole = Charge("the whole release", law[0], law[1], 1.0, law[2], 1, "trigmech.synthesis")
-    for charges in ([whole], rehearsal.charges):
-        account.file.check(charges)
-
-
-def _stand_in(n: int, layout: Layout) -> PrivateRows:
-    """Return as many rows as a table has, all alike and none of it."""
-    row = np.zeros((min(n, ROWS_AT_A_TIME), layout.d))
-    row[:, [group.coordinates[0] for group in layout.groups if group.complete]] = 1.0
-    return PrivateRows(n, layout, lambda: (row[: n - at] for at in range(0, n, ROWS_AT_A_TIME)))
+    rehearse(rows.n, rows.layout, mechanism, spendable, bounds, account, noise)
 
 
 def encoded(table: Any, schema: Schema, say: Progress = lambda step, done, total: None) -> PrivateRows:
