@@ -13,6 +13,7 @@ from trigmech.chunks import THREADS_VARIABLE
 from trigmech.error_bars import predicted_error
 from trigmech.features import Features
 from trigmech.layout import Group, Layout
+from trigmech.marginals import Marginals
 from trigmech.mixed import plan_mixed
 from trigmech.moment_mechanism import MomentMechanism
 from trigmech.reconstruct import reconstruct
@@ -260,6 +261,29 @@ def test_categories_may_come_in_any_order():
     np.testing.assert_allclose(second.target, first.target[places], atol=1e-9)
     np.testing.assert_allclose(given.features.means(second.points), given.features.means(first.points), atol=5e-3)
     assert np.abs(given.features.means(second.points) - given.means).max() < 0.05
+
+
+@pytest.mark.parametrize("special", [True, False])
+def test_a_special_value_leaves_the_copula_to_the_other_columns(special, monkeypatch):
+    layout = Layout(4, [Group((3,), False, 2)]) if special else Layout(4, [Group((3,), True)])
+    rng = np.random.default_rng(3)
+    X = np.hstack([law(5000, 3, 1, 0.8), np.ones((5000, 1))])
+    if special:
+        X[:, 3] = rng.random(5000) < 0.3
+        X[X[:, 3] == 1.0, 2] = 0.0
+    design = plan_mixed(5000, layout, Budget(5.0, 1e-6), SecondMoments(3), degree=3, pair_degree=1)
+    asked, cloud = [], Marginals.cloud
+    monkeypatch.setattr(Marginals, "cloud", lambda self, count, rng, correlation=None: (
+        asked.append(correlation) or cloud(self, count, rng, correlation)))
+    made = reconstruct_mixed(released(X, design.features, 0.003), layout, 400, np.random.default_rng(2), iterations=4)
+    assert made.dependent
+    plain, copula = asked
+    assert plain is None
+    truth = np.corrcoef(X[:, :3].T)
+    assert copula[0, 1] == pytest.approx(truth[0, 1], abs=0.1)
+    assert abs(truth[0, 1]) > 0.5
+    # Of the column with special values the copula says nothing.
+    assert (copula[2, :2] == 0.0).all() == special
 
 
 @pytest.mark.parametrize("kept", ["pairs alone", "one column", "second degrees", "one and another degree"])

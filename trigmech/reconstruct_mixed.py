@@ -172,10 +172,16 @@ def _shaken(points: Array, layout: Layout, rng: np.random.Generator) -> Array:
 
 def _correlation(index: NDArray[np.int64], target: Array, scales: Array, layout: Layout,
                  marginals: Marginals) -> Array | None:
-    """Return the copula's correlation matrix of the numbers, if products of them were released."""
+    """Return the copula's correlation matrix of the numbers, if products of them were released.
+
+    Of columns without special values: where one holds these, a product tells less of its ordinary numbers, and the fit
+    is left to find their dependence.
+    """
     numbers = list(layout.numbers)
-    both = np.flatnonzero((index[:, numbers] == 1).sum(axis=1) * (index.sum(axis=1) == 2) == 2)
-    if not len(both) or any(group.value is not None for group in layout.groups):
+    held = {group.value for group in layout.groups}
+    plain = [j for j in numbers if j not in held]
+    both = np.flatnonzero(((index[:, plain] == 1).sum(axis=1) == 2) & (index.sum(axis=1) == 2))
+    if not len(both):
         return None
     means, noise = np.zeros((2, len(numbers), len(numbers)))
     noise += np.inf
