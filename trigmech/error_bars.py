@@ -11,7 +11,8 @@ Of a family that treats all columns alike the planner knows the products that we
 not measured is looked for in each query f itself: g = f - sum over the measured r of c_r phi_r at points of the cube,
 whatever products it is made of. If the columns are independent with the density 1 / (pi sqrt(1 - x^2)), the products
 are orthogonal, with mean squares 1/2 for one column, 1/4 for two, and so on; the variance of g times the largest ratio
-of a supposed variance to such a mean square is then at least what the planner would suppose.
+of a supposed variance to such a mean square is then at least what the planner supposes of products of up to three
+columns.
 """
 
 from collections.abc import Callable
