@@ -177,7 +177,7 @@ def test_a_release_from_standard_input_to_standard_output_and_for_machines(run, 
     assert (len(rows), rows[0]) == (6, NAMES)
     assert "NOT PRIVATE" in told
     points = tm.load("new.tm").distribution.points
-    status, said, told = run(*RELEASE, "--simulate", "1", "--json", "--csv", "synth.parquet")
+    status, said, told = run(*RELEASE, "--force", "--simulate", "1", "--json", "--csv", "synth.parquet")
     assert (status, told) == (0, "")
     facts = json.loads(said)
     assert (facts["release"], facts["table"], facts["n"], facts["simulated"]) == ("new.tm", "synth.parquet", ROWS, True)
@@ -289,6 +289,15 @@ def test_a_delta_that_one_record_outweighs_is_warned_of(run, clinic):
     assert f"--delta 0.01 is not below 1 / {ROWS}" in run(*given)[2]
 
 
+def test_outputs_that_can_be_made_again_are_replaced_and_a_release_when_forced(run, clinic):
+    for command in (("sample", "clinic.tm", "--out", "synth.csv"), ("report", "clinic.tm")):
+        assert [run(*command)[0] for _ in range(2)] == [0, 0]
+    before = Path("clinic.tm").read_bytes()
+    assert run(*RELEASE[:-1], "clinic.tm", "--force", "--simulate", "2", "--csv", "synth.csv")[0] == 0
+    assert Path("clinic.tm").read_bytes() != before
+    assert tm.load("clinic.tm").release.n == ROWS
+
+
 # Mistakes
 
 
@@ -321,6 +330,23 @@ WRONG = [
     (2, ("report", "clinic.tm", "--out", "clinic.tm"), "'clinic.tm' is given twice"),
     (2, ("schema", "init", "data.csv", "--out", "data.csv", "--force"), "'data.csv' is given twice"),
     (2, ("ledger", "create", "new.json", "--epsilon", "inf"), "epsilon must be positive and finite"),
+    # What was paid for, or written by hand, stays
+    (3, (*RELEASE[:-1], "clinic.tm"), "'clinic.tm' is a release, which was paid for"),
+    (3, (*RELEASE[:-1], "paid.zip"), "'paid.zip' is a release, which was paid for"),
+    (3, (*RELEASE[:-1], "bare.csv"), "'bare.csv' exists; name another file, or give --force"),
+    (3, (*RELEASE[:-1], "ledger.json", "--force", "--ledger", "other.json"), "'ledger.json' is a ledger file"),
+    (3, (*RELEASE[:-1], "swapped.toml", "--force"), "'swapped.toml' may be a schema"),
+    (3, (*RELEASE, "--csv", "clinic.tm"), "'clinic.tm' is a release, which was paid for"),
+    (3, (*RELEASE, "--csv", "clinic.tm", "--force"), "'clinic.tm' is a release, which was paid for"),
+    (3, (*RELEASE, "--csv", "ledger.json", "--ledger", "other.json"), "'ledger.json' is a ledger file"),
+    (3, ("sample", "clinic.tm", "--out", "paid.zip"), "'paid.zip' is a release, which was paid for"),
+    (3, ("sample", "clinic.tm", "--out", "ledger.json"), "'ledger.json' is a ledger file"),
+    (3, ("sample", "clinic.tm", "--out", "schema.toml"), "'schema.toml' may be a schema"),
+    (3, ("report", "clinic.tm", "--out", "paid.zip"), "'paid.zip' is a release, which was paid for"),
+    (3, ("report", "clinic.tm", "--out", "ledger.json"), "'ledger.json' is a ledger file"),
+    (3, ("report", "clinic.tm", "--out", "data.csv"), "'data.csv' exists and is no page"),
+    (3, ("schema", "init", "data.csv", "--out", "clinic.tm", "--force"), "'clinic.tm' is a release"),
+    (3, ("schema", "init", "data.csv", "--out", "ledger.json", "--force"), "'ledger.json' is a ledger file"),
     # Input
     (3, ("demo", "--folder", "data.csv/below"), "cannot make the folder"),
     (3, ("schema", "init", "absent.csv"), "there is no such file"),
@@ -375,6 +401,7 @@ def mistaken(clinic):
         "refused.toml": SCHEMA.replace('missing = "keep"', ""),
     }.items():
         (clinic / name).write_text(text)
+    shutil.copy(clinic / "clinic.tm", clinic / "paid.zip")
     (clinic / "cut.tm").write_bytes((clinic / "clinic.tm").read_bytes()[:-200])
     return clinic
 
@@ -513,8 +540,8 @@ def test_a_release_that_is_stopped_leaves_whole_files_and_its_charge(made, tmp_p
     for number in (signal.SIGINT, signal.SIGKILL):  # side by side, for they mostly start
         folder = tmp_path / number.name
         shutil.copytree(made, folder)
-        stopped[number] = folder, started([sys.executable, "-c", HALTING, *RELEASE[:-1], "clinic.tm", "--ledger",
-                                           "ledger.json", "--simulate", "1"], folder)
+        stopped[number] = folder, started([sys.executable, "-c", HALTING, *RELEASE[:-1], "clinic.tm", "--force",
+                                           "--ledger", "ledger.json", "--simulate", "1"], folder)
     before = content(made)
     del before["ledger.json"]
     for number, (folder, process) in stopped.items():

@@ -14,7 +14,15 @@ from typer.core import TyperGroup
 
 import trigmech as tm
 from trigmech import demo as demonstration
-from trigmech.cli_files import STANDARD, check_outputs, errors_of, open_or_make_ledger, table_against, write_sample
+from trigmech.cli_files import (
+    STANDARD,
+    check_outputs,
+    errors_of,
+    keep_what_counts,
+    open_or_make_ledger,
+    table_against,
+    write_sample,
+)
 from trigmech.cli_progress import progress_bar
 from trigmech.errors import BudgetError, InputError, SolverError, TrigmechError
 
@@ -132,6 +140,8 @@ def schema_init(
     check_outputs((out,), (data,))
     if out is not None and out.exists() and not force:
         raise InputError(f"{str(out)!r} exists and may hold your bounds; give --force to replace it")
+    if out is not None and out.suffix.lower() != ".toml":
+        keep_what_counts(out)
     text = schema_file.init(TableFile(data, header=not no_header, delimiter=delimiter))
     if out is None:
         typer.echo(text, nl=False)
@@ -175,6 +185,7 @@ def release(
         help="Part of the budget for columns with private_bounds = true.")] = tm.synthesis.BOUNDS_SHARE,
     simulate: Annotated[int | None, typer.Option(
         min=0, metavar="SEED", help="A repeatable simulation. It is NOT private.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the file that --out names, if it is there.")] = False,
     as_json: Json = False,
 ) -> None:
     """Release a table: save the release, and write a synthetic table if asked to.
@@ -196,6 +207,11 @@ def release(
     if not 0.0 < bounds_share < 1.0:
         raise typer.BadParameter(f"--bounds-share must be above 0 and below 1, not {bounds_share}")
     check_outputs((out, None if to_standard else csv, ledger), (data, schema))
+    keep_what_counts(out, force)
+    if out.exists() and not force:
+        raise InputError(f"{str(out)!r} exists; name another file, or give --force to replace it")
+    if csv is not None:
+        keep_what_counts(csv)
     loaded = schema_file.load(schema)
     table = TableFile(data, **loaded.file)
     # Counting finds what cannot be read before a ledger file is made.
@@ -242,6 +258,7 @@ def sample(
 
     if out != STANDARD:
         check_outputs((Path(out),), (saved,))
+        keep_what_counts(Path(out))
     made = tm.load(saved)
     write_sample(made, out, rows, None if seed is None else np.random.default_rng(seed))
     if out != STANDARD:
@@ -292,6 +309,9 @@ def report(
 
     page = out or saved.with_suffix(".html")
     check_outputs((page,), (saved, against, schema))
+    keep_what_counts(page)
+    if page.is_file() and page.stat().st_size and not pages.is_page(page):
+        raise InputError(f"{str(page)!r} exists and is no page; name another file")
     made = tm.load(saved)
     table = None if against is None else table_against(made, against, schema)
     with Console(stderr=True).status("drawing"):

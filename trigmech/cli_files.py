@@ -1,6 +1,7 @@
 """The files that the command line is given: looked at before budget is spent, and read and written."""
 
 import os
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, cast
@@ -17,6 +18,9 @@ from trigmech.synthesis import Synthesis
 from trigmech.workload import Workload
 
 STANDARD = "-"
+RELEASE = ".tm"
+# A ZIP archive whose first member is the manifest.
+RELEASE_START = re.compile(rb"PK\x03\x04.{26}manifest\.json", re.DOTALL)
 
 
 def check_outputs(outputs: Iterable[Path | None], inputs: Iterable[str | Path | None] = ()) -> None:
@@ -44,6 +48,33 @@ def check_outputs(outputs: Iterable[Path | None], inputs: Iterable[str | Path | 
         if not path.parent.exists():
             raise InputError(f"cannot write {str(path)!r}: there is no folder {str(path.parent)!r}; make it first")
         check_writable(path)
+
+
+def keep_what_counts(path: Path, force: bool = False) -> None:
+    """Raise an error if writing a file would replace what was paid for or written by hand: a release, ledger or schema.
+
+    Parameters
+    ----------
+    path : Path
+    force : bool
+        Whether a release may be replaced, or any file that is none of these.
+
+    Raises
+    ------
+    InputError
+        If it would.
+    """
+    if not path.is_file() or path.stat().st_size == 0:
+        return
+    with path.open("rb") as file:
+        start = file.read(128)
+    if start.startswith(b"{") and b'"trigmech ledger' in start:
+        raise InputError(f"{str(path)!r} is a ledger file, the record of what was spent; name another file")
+    if path.suffix.lower() == ".toml":
+        raise InputError(f"{str(path)!r} may be a schema, with bounds that somebody wrote; name another file")
+    if (path.suffix.lower() == RELEASE or RELEASE_START.match(start)) and not force:
+        raise InputError(f"{str(path)!r} is a release, which was paid for; name another file, or have `trigmech release "
+                         "--force` replace it by a new one")
 
 
 def _same(first: Path, second: Path) -> bool:

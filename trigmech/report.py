@@ -68,6 +68,12 @@ def write(synthesis: Synthesis, path: str | Path, against: Any = None, figures: 
     return path
 
 
+def is_page(path: Path) -> bool:
+    """Return whether a file begins as a page of HTML does."""
+    with path.open("rb") as file:
+        return file.read(64).lstrip().lower().startswith((b"<!doctype html", b"<html"))
+
+
 def _page(synthesis: Synthesis, against: Any, pictures: Pictures, seed: int) -> str:
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
