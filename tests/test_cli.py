@@ -227,6 +227,8 @@ def test_what_is_compared_with_the_table_says_that_it_is_not_private(run, clinic
     status, said, _ = run("evaluate", "clinic.tm", "--against", "bare.csv", "--schema", "bare.toml", "--json")
     found = json.loads(said)
     assert found.pop("private") is True
+    assert found.pop("how many of these queries were asked") == {
+        "Gaussian kernels": 10_000, "pair kernels": 1_000, "second moments": 6}
     assert list(found["total variation of frequencies"]) == ["age", "colour"]
     assert list(found["largest difference of distribution functions"]) == ["age", "income", "joined"]
     assert all(0.0 <= value < 0.6 for figures in found.values() for value in figures.values())

@@ -277,7 +277,9 @@ def evaluate(
     Example: `trigmech evaluate clinic.tm --against data.csv`
     """
     made = tm.load(saved)
-    found = errors_of(made, table_against(made, against, schema))
+    with progress_bar(quiet=as_json) as progress:
+        progress("reading the table", 0, 0)
+        found = errors_of(made, table_against(made, against, schema), progress)
     if as_json:
         typer.echo(json.dumps({"private": True, **found}))
         return
@@ -288,7 +290,7 @@ def evaluate(
         table = Table(title)
         table.add_column(justify="right")
         for name, value in figures.items():
-            table.add_row(name, f"{value:.4g}")
+            table.add_row(name, f"{value:,}" if isinstance(value, int) else f"{value:.4g}")
         console.print(table)
 
 

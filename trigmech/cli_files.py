@@ -2,7 +2,8 @@
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,11 +14,15 @@ from trigmech.budget import Budget
 from trigmech.distribution import Distribution
 from trigmech.errors import InputError
 from trigmech.ledger_file import LedgerFile
+from trigmech.moment_mechanism import default_workload
 from trigmech.outputs import check_writable
 from trigmech.synthesis import Synthesis
-from trigmech.workload import Workload
+from trigmech.workload import GaussianKernels, PairKernels, Workload
 
 STANDARD = "-"
+# Of the queries of an evaluation: the fewest of a family, how many numbers their evaluation may pass, and how many such
+# steps the exponentials of one kernel are worth.
+FEWEST_QUERIES, QUERY_WORK, EXPONENTIALS = 50, 1e10, 30
 RELEASE = ".tm"
 # A ZIP archive whose first member is the manifest.
 RELEASE_START = re.compile(rb"PK\x03\x04.{26}manifest\.json", re.DOTALL)
@@ -73,8 +78,8 @@ def keep_what_counts(path: Path, force: bool = False) -> None:
     if path.suffix.lower() == ".toml":
         raise InputError(f"{str(path)!r} may be a schema, with bounds that somebody wrote; name another file")
     if (path.suffix.lower() == RELEASE or RELEASE_START.match(start)) and not force:
-        raise InputError(f"{str(path)!r} is a release, which was paid for; name another file, or have `trigmech release "
-                         "--force` replace it by a new one")
+        raise InputError(f"{str(path)!r} is a release, which was paid for; name another file, or let `trigmech "
+                         "release --force` replace it by a new one")
 
 
 def _same(first: Path, second: Path) -> bool:
@@ -110,30 +115,49 @@ def table_against(made: Synthesis, data: str, schema: Path | None) -> Any:
     return pyarrow.concat_tables(TableFile(data, **options).chunks(made.schema))
 
 
-def errors_of(made: Synthesis, table: Any) -> dict[str, dict[str, float]]:
-    """Return what a release gets wrong of a table, by kind and name; private."""
-    from trigmech.evaluate import distribution_differences, evaluate, total_variations
-    from trigmech.moment_mechanism import default_workload
+def errors_of(made: Synthesis, table: Any, say: Callable[[str, int, int], Any] = lambda step, done, total: None,
+              ) -> dict[str, dict[str, float]]:
+    """Return what a release gets wrong of a table, by kind and name; private.
+
+    Parameters
+    ----------
+    made : Synthesis
+    table : pyarrow.Table, private
+    say : callable
+        Told the step, what is done of it, and its total.
+    """
+    from trigmech.evaluate import ROWS_AT_A_TIME, compare
     from trigmech.tables import like
 
-    schema, layout = made.schema, made.schema.layout
-    truth = schema.to_cube(table)
-    names = [column.name for column in schema.columns for _ in column.coordinates]
-    found: dict[str, dict[str, float]] = {}
-    numbers = list(layout.numbers)
+    schema, layout, n = made.schema, made.schema.layout, table.num_rows
     # As a table would hold them: numbers rounded where their kind asks for it.
     decoded = like("pyarrow", schema.names, list(schema.decode(made.distribution.points).values()))
     rounded = Distribution(schema.to_cube(decoded), made.distribution.weights)
-    if numbers:
-        points = Distribution(made.distribution.points[:, numbers], made.distribution.weights)
+    families = _families(n + len(rounded.points), len(layout.numbers))
+    chunks = (schema.to_cube(table.slice(at, ROWS_AT_A_TIME)) for at in range(0, n, ROWS_AT_A_TIME))
+    compared = compare(chunks, n, layout, made.distribution, rounded, families, say)
+    names = [column.name for column in schema.columns for _ in column.coordinates]
+    found: dict[str, dict[str, float]] = {}
+    if layout.numbers:
+        asked = list(zip(families, compared.evaluations, strict=True))
         found["worst absolute error of queries about numbers"] = {
-            label: float(worst) for family in default_workload(len(numbers)).members
-            for label, worst in zip(family.labels, evaluate(cast(Workload, family), truth[:, numbers],
-                                                            points).worst_absolute, strict=True)}
-        differences = distribution_differences(truth, rounded)
-        found["largest difference of distribution functions"] = {names[j]: float(differences[j]) for j in numbers}
+            label: float(worst) for family, evaluation in asked
+            for label, worst in zip(family.labels, evaluation.worst_absolute, strict=True)}
+        found["how many of these queries were asked"] = {
+            family.labels[0].split(",")[0]: len(evaluation.truth) for family, evaluation in asked}
+        found["largest difference of distribution functions"] = dict(zip(
+            (names[j] for j in layout.numbers), compared.differences.tolist(), strict=True))
     if layout.groups:
-        single, _ = total_variations(layout, truth, rounded)
-        groups = [names[group.coordinates[0]] for group in layout.groups]
-        found["total variation of frequencies"] = dict(zip(groups, single.tolist(), strict=True))
+        found["total variation of frequencies"] = dict(zip(
+            (names[group.coordinates[0]] for group in layout.groups), compared.variations.tolist(), strict=True))
     return found
+
+
+def _families(rows: int, d: int) -> tuple[Workload, ...]:
+    """Return the default workload's families, with as many queries as can be asked of so many rows within seconds."""
+    if not d:
+        return ()
+    count = max(FEWEST_QUERIES, int(QUERY_WORK / (rows * (d + EXPONENTIALS))))
+    return tuple(replace(family, n_queries=min(family.n_queries, count))
+                 if isinstance(family, GaussianKernels | PairKernels) else cast(Workload, family)
+                 for family in default_workload(d).members)
