@@ -26,6 +26,7 @@ from trigmech import cli_progress, demo, report, schema_file, synthesis
 from trigmech.budget import Budget
 from trigmech.cli import app, main
 from trigmech.errors import SolverError
+from trigmech.table_file import TableFile
 from trigmech.workload import GaussianKernels
 
 ROWS = 150
@@ -288,7 +289,7 @@ def test_a_ledger_file_is_made_shown_and_verified(run, clinic):
 
 def test_a_delta_that_one_record_outweighs_is_warned_of(run, clinic):
     given = (*RELEASE[:6], "--delta", "0.01", *RELEASE[-2:], "--simulate", "1")
-    assert f"--delta 0.01 is not below 1 / {ROWS}" in run(*given)[2]
+    assert f"delta = 0.01 is not below 1 / {ROWS}" in run(*given)[2]
 
 
 def test_outputs_that_can_be_made_again_are_replaced_and_a_release_when_forced(run, clinic):
@@ -298,6 +299,51 @@ def test_outputs_that_can_be_made_again_are_replaced_and_a_release_when_forced(r
     assert run(*RELEASE[:-1], "clinic.tm", "--force", "--simulate", "2", "--csv", "synth.csv")[0] == 0
     assert Path("clinic.tm").read_bytes() != before
     assert tm.load("clinic.tm").release.n == ROWS
+
+
+def test_a_dry_run_says_what_the_budget_will_buy_and_leaves_everything_as_it_was(run, clinic):
+    before = content(clinic)
+    told = {}
+    for ledger in ("ledger.json", "absent.json"):
+        status, told[ledger], warned = run(*RELEASE, "--dry-run", "--ledger", ledger, "--csv", "synth.csv")
+        assert (status, warned) == (0, "")
+    assert "there is room for it" in told["ledger.json"]
+    assert "absent.json: it is not there, and would be made with (1, 0.0001)" in told["absent.json"]
+    for words in (f"{ROWS} rows, budget (1, 0.0001)", "income  mean: ± ", "colour  frequency of a category: ± ",
+                  "age     share of a special or missing value: ± ", "joined  mean: ± ", "proved: (1, 0.0001)"):
+        assert words in told["ledger.json"], words
+    status, said, _ = run(*RELEASE[:6], "--out", "new.tm", "--dry-run", "--json", "--epsilon", "20")
+    facts = json.loads(said)
+    assert (status, facts["dry_run"], facts["n"], facts["ledger"]) == (0, True, ROWS, None)
+    assert facts["warnings"] == list(tm.preview(ROWS, schema_file.load("schema.toml").schema, Budget(20.0)).warnings)
+    assert "epsilon = 20 is above 10" in facts["warnings"][0]
+    assert content(clinic) == before
+
+
+def test_a_dry_run_looks_at_no_cell(run, clinic, monkeypatch):
+    monkeypatch.setattr(TableFile, "chunks", None)
+    monkeypatch.setattr(TableFile, "first_rows", None)
+    assert run(*RELEASE, "--dry-run")[0] == 0
+    assert run("release", "data.csv", "--schema", "schema.toml", "--epsilon", "1", "--out", "ledger.json",
+               "--dry-run")[0] == 3
+
+
+def test_warnings_come_before_the_budget_is_spent_and_with_the_facts_for_machines(run, clinic):
+    (clinic / "few.csv").write_text("".join(table_text().splitlines(keepends=True)[:31]))
+    few = ("release", "few.csv", *RELEASE[2:4], "--epsilon", "11", "--out", "new.tm", "--simulate", "1")
+    status, _, told = run(*few)
+    assert status == 0
+    assert [words in told for words in ("epsilon = 11 is above 10", "30 rows are few", "no delta")] == [1, 1, 0]
+    status, said, told = run(*few, "--force", "--json")
+    assert json.loads(said)["warnings"][:2] == [line.strip() for line in told.split("trigmech: warning: ")[1:3]]
+    # Whoever gives a delta of 0 is not asked about it.
+    columns = [f"x{j}" for j in range(20)]
+    (clinic / "wide.csv").write_text(",".join(columns) + "\n" + 100 * (",".join("0" * 20) + "\n"))
+    (clinic / "wide.toml").write_text("".join(
+        f'[columns.{name}]\nkind = "continuous"\nlower = 0\nupper = 1\n' for name in columns))
+    wide = ("release", "wide.csv", "--schema", "wide.toml", "--epsilon", "1", "--out", "wide.tm", "--dry-run")
+    assert "no delta is given: with delta = 0.001" in run(*wide)[2]
+    assert run(*wide, "--delta", "0")[2] == ""
 
 
 # Mistakes
@@ -387,6 +433,8 @@ WRONG = [
     (3, ("ledger", "create", "nowhere/new.json", "--epsilon", "1"), "there is no folder 'nowhere'; make it first"),
     (3, ("ledger", "show", "absent.json"), "cannot be read"),
     (3, ("ledger", "verify", "data.csv"), "is not JSON"),
+    (3, ("release", "bare.csv", *RELEASE[2:], "--dry-run"), "lacks the column(s) 'age', 'income', 'colour', 'joined'"),
+    (3, (*RELEASE[:-1], "clinic.tm", "--dry-run"), "'clinic.tm' is a release, which was paid for"),
     # Budget
     (4, (*RELEASE, "--epsilon", "9"), "over the budget (1.5, 0.0001)"),
 ]

@@ -13,6 +13,7 @@ from trigmech.ledger import Ledger
 from trigmech.ledger_file import LedgerFile
 from trigmech.mechanisms import ImprovedTrigI, ImprovedTrigII, TrigI, TrigII
 from trigmech.moment_mechanism import MomentMechanism, minimax
+from trigmech.preview import preview
 from trigmech.schema import Column, Schema
 from trigmech.synthesis import Synthesis, load, synthesize
 
@@ -43,6 +44,7 @@ __all__ = [
     "fit_l1",
     "load",
     "minimax",
+    "preview",
     "synthesize",
     "workload",
 ]

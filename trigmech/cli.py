@@ -23,8 +23,10 @@ from trigmech.cli_files import (
     table_against,
     write_sample,
 )
+from trigmech.cli_preview import tell_preview, warn
 from trigmech.cli_progress import progress_bar
 from trigmech.errors import BudgetError, InputError, SolverError, TrigmechError
+from trigmech.preview import clipping_of, warnings_of
 
 
 class Commands(TyperGroup):
@@ -175,7 +177,8 @@ def release(
     schema: Annotated[Path, typer.Option(help="The schema (TOML); see 'trigmech schema init'.")],
     epsilon: Epsilon,
     out: Annotated[Path, typer.Option(help="Where the release is saved, such as clinic.tm.")],
-    delta: Delta = 0.0,
+    delta: Annotated[float | None, typer.Option(
+        help="Privacy budget: delta, at least 0 and below 1, far below 1 / rows.", show_default="0.0")] = None,
     csv: Annotated[Path | None, typer.Option(
         help="Also write a synthetic table (.csv or .parquet, .gz, .zst), or - for standard output.")] = None,
     rows: Annotated[int | None, typer.Option(min=1, help="Rows of that table; default: as many as the data.")] = None,
@@ -186,6 +189,8 @@ def release(
     simulate: Annotated[int | None, typer.Option(
         min=0, metavar="SEED", help="A repeatable simulation. It is NOT private.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the file that --out names, if it is there.")] = False,
+    dry_run: Annotated[bool, typer.Option(
+        "--dry-run", help="Say what the budget will buy, in the columns' units; charge and write nothing.")] = False,
     as_json: Json = False,
 ) -> None:
     """Release a table: save the release, and write a synthetic table if asked to.
@@ -198,7 +203,7 @@ def release(
     from trigmech import schema_file
     from trigmech.table_file import TableFile
 
-    budget = _budget(epsilon, delta)
+    budget = _budget(epsilon, delta or 0.0)
     to_standard = str(csv) == STANDARD
     if rows is not None and csv is None:
         raise typer.BadParameter("--rows is of the table that --csv writes; give --csv as well")
@@ -214,10 +219,12 @@ def release(
         keep_what_counts(csv)
     loaded = schema_file.load(schema)
     table = TableFile(data, **loaded.file)
+    if dry_run:
+        tell_preview(table, loaded.schema, budget, bounds_share=bounds_share, ledger=ledger,
+                     delta_chosen=delta is not None, as_json=as_json)
+        return
     # Counting finds what cannot be read before a ledger file is made.
-    if delta * table.n >= 1.0:
-        typer.echo(f"trigmech: warning: --delta {delta:g} is not below 1 / {table.n}, one over the number of rows; a "
-                   "release may then show a whole record", err=True)
+    warnings = warn(warnings_of(table.n, loaded.schema, budget, delta is not None))
     book = None if ledger is None else open_or_make_ledger(ledger, budget, out.stem)
     with progress_bar(quiet=as_json) as progress:
         try:
@@ -232,10 +239,12 @@ def release(
         made.save(out)
         if csv is not None:
             write_sample(made, csv, rows)
+    warnings += warn(clipping_of(made))
     if as_json:
         typer.echo(json.dumps({"release": str(out), "table": None if csv is None else str(csv), "n": made.release.n,
                                "simulated": made.ledger.simulated, "ledger": made.ledger.to_dict(),
-                               "proved_epsilon": made.ledger.proved_epsilon, "delta": made.ledger.budget.delta}))
+                               "proved_epsilon": made.ledger.proved_epsilon, "delta": made.ledger.budget.delta,
+                               "warnings": warnings}))
         return
     typer.echo(made.ledger, err=to_standard)
     typer.echo(f"written: {out}" + ("" if csv is None or to_standard else f" and {csv}"), err=to_standard)
