@@ -287,6 +287,39 @@ def test_a_ledger_file_is_made_shown_and_verified(run, clinic):
     assert "entry 1 was changed" in said
 
 
+def test_what_was_written_is_told_to_machines(run, clinic):
+    def facts(*arguments):
+        status, said, _ = run(*arguments, "--json")
+        assert status == 0
+        return json.loads(said)
+
+    assert facts("sample", "clinic.tm", "--rows", "7", "--seed", "3", "--out", "synth.csv") == {
+        "release": "clinic.tm", "table": "synth.csv", "rows": 7, "columns": NAMES, "seed": 3, "simulated": True}
+    assert facts("sample", "clinic.tm", "--out", "synth.csv")["rows"] == len(Path("synth.csv").read_text().split()) - 1
+    status, _, told = run("sample", "clinic.tm", "--json")
+    assert status == 2
+    assert "give --out a file" in told
+    assert facts("report", "clinic.tm") == {"release": "clinic.tm", "page": "clinic.html", "private": False,
+                                            "figures": None}
+    made = facts("ledger", "create", "book.json", "--epsilon", "3")
+    assert (made["data_set"], made["remaining"], made["entries"]) == ("book", 3.0, [])
+    begun = facts("schema", "init", "data.csv", "--out", "begun.toml")
+    assert begun == {"file": "begun.toml", "schema": Path("begun.toml").read_text()}
+
+
+def test_the_version_and_the_steps_are_told_when_asked_for(run, clinic):
+    assert run("--version") == (0, f"trigmech {tm.__version__}\n", "")
+    for option in ("-v", "--verbose"):
+        status, _, told = run(option, *RELEASE, "--simulate", "1", "--force")
+        assert status == 0
+        for step in (f"releasing {ROWS} rows of 4 columns", "design chosen: n = 150", "charged (simulated): moments",
+                     "drawn: gaussian noise", "fitted 256 points"):
+            assert f"trigmech: {step}" in told
+        assert SECRET not in told
+    # It ends with the command.
+    assert run(*RELEASE, "--simulate", "1", "--force")[2] == ""
+
+
 def test_a_delta_that_one_record_outweighs_is_warned_of(run, clinic):
     given = (*RELEASE[:6], "--delta", "0.01", *RELEASE[-2:], "--simulate", "1")
     assert f"delta = 0.01 is not below 1 / {ROWS}" in run(*given)[2]
@@ -513,7 +546,16 @@ def commands(command=None, words=()):
     return [(words, command)]
 
 
-@pytest.mark.parametrize(("words", "command"), commands(), ids=[" ".join(words) for words, _ in commands()])
+each_command = pytest.mark.parametrize(("words", "command"), commands(),
+                                       ids=[" ".join(words) for words, _ in commands()])
+
+
+@each_command
+def test_every_command_speaks_to_machines_too(words, command):
+    assert "--json" in {option for parameter in command.params for option in parameter.opts}
+
+
+@each_command
 def test_the_help_of_each_command_has_an_example_that_can_be_given(run, words, command):
     status, said, _ = run(*words, "--help")
     assert status == 0
@@ -631,6 +673,9 @@ def test_the_demo_writes_its_table_and_picture_and_says_what_is_proved(run, few_
     assert (len(rows), len(rows[0])) == (50, 30)
     assert all(6.98 <= float(row["mean radius"]) <= 28.12 for row in rows)
     assert (tmp_path / "out" / "demo.png").read_bytes().startswith(b"\x89PNG")
+    facts = json.loads(run("demo", "--folder", "out", "--rows", "50", "--json", "--seed", "1")[1])
+    assert (facts["rows"], facts["table"], facts["ledger"]["simulated"]) == (50, "out/synthetic.csv", True)
+    assert [each["width"] for each in facts["worst_absolute"]] == [2.0, 4.0, 6.0, 8.0, 10.0]
 
 
 def test_a_seeded_demo_repeats_and_says_that_it_is_not_private(tmp_path, monkeypatch, few_queries):

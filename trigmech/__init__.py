@@ -1,5 +1,6 @@
 """trigmech: differentially private synthetic data that answers smooth queries accurately."""
 
+import logging
 from typing import Any
 
 from trigmech import workload
@@ -18,6 +19,9 @@ from trigmech.schema import Column, Schema
 from trigmech.synthesis import Synthesis, load, synthesize
 
 __version__ = "0.1.0"
+
+# Steps are told to whoever listens, and to nobody else.
+logging.getLogger(__name__).addHandler(logging.NullHandler())
 
 __all__ = [
     "Budget",

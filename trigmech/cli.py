@@ -24,7 +24,7 @@ from trigmech.cli_files import (
     write_sample,
 )
 from trigmech.cli_preview import tell_preview, warn
-from trigmech.cli_progress import progress_bar
+from trigmech.cli_progress import progress_bar, tell_steps
 from trigmech.errors import BudgetError, InputError, SolverError, TrigmechError
 from trigmech.preview import clipping_of, warnings_of
 
@@ -73,6 +73,24 @@ DEBUG = "TRIGMECH_DEBUG"
 VERSIONS = ("numpy", "scipy", "numba", "highspy", "opendp", "dp-accounting", "narwhals", "pyarrow")
 
 
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"trigmech {tm.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _common(
+    ctx: typer.Context,
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True,
+                                          help="Print the version and end.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Tell each step on standard error: plans, charges, "
+                                                                  "iterations; public facts only.")] = False,
+) -> None:
+    if verbose:
+        ctx.call_on_close(tell_steps())
+
+
 @app.command()
 def info(as_json: Json = False) -> None:
     """Print the versions of the package and of what it stands on.
@@ -94,6 +112,7 @@ def demo(
     delta: Delta = 1e-3,
     rows: Annotated[int, typer.Option(min=1, help="Rows of the synthetic table.")] = 569,
     seed: Annotated[int | None, typer.Option(min=0, help="Repeat a run; its noise is then not private.")] = None,
+    as_json: Json = False,
 ) -> None:
     """Release WDBC (569 patients, 30 measurements) and show how well the release answers smooth queries.
 
@@ -101,8 +120,18 @@ def demo(
     """
     budget = _budget(epsilon, delta)
     console = Console()
-    with console.status("starting") as status:
+    with Console(stderr=True).status("starting") as status:
         made = demonstration.run(folder, budget, rows, seed, status.update)
+    if as_json:
+        errors = zip(made.widths, *(figures.tolist() for figures in (
+            made.evaluation.worst_absolute, made.uniform.worst_absolute, made.predicted.worst)), strict=True)
+        typer.echo(json.dumps({
+            "table": str(made.table), "picture": str(made.picture), "rows": rows,
+            "ledger": made.synthesis.ledger.to_dict(), "delta": budget.delta,
+            "proved_epsilon": made.synthesis.ledger.proved_epsilon,
+            "worst_absolute": [dict(zip(("width", "release", "uniform", "predicted"), each, strict=True))
+                               for each in errors]}))
+        return
     table = Table(title="Worst error of 10,000 Gaussian kernel queries (W1)")
     table.add_column("σ", justify="right")
     for name in ("this release", "uniform cube, no data", "thesis, table 3.3", "predicted bound, 95 %"):
@@ -126,6 +155,7 @@ def schema_init(
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
     no_header: Annotated[bool, typer.Option("--no-header", help="The CSV's first line is a row already.")] = False,
     delimiter: Annotated[str, typer.Option(help="Between the cells of a CSV.")] = ",",
+    as_json: Json = False,
 ) -> None:
     """Write a schema with the names and guessed kinds of a file's columns; bounds are for you to fill in.
 
@@ -145,11 +175,14 @@ def schema_init(
     if out is not None and out.suffix.lower() != ".toml":
         keep_what_counts(out)
     text = schema_file.init(TableFile(data, header=not no_header, delimiter=delimiter))
-    if out is None:
+    if out is not None:
+        write_whole(out, text.encode())
+    if as_json:
+        typer.echo(json.dumps({"file": None if out is None else str(out), "schema": text}))
+    elif out is None:
         typer.echo(text, nl=False)
-        return
-    write_whole(out, text.encode())
-    typer.echo(f"written: {out}\nnext: fill in the bounds and categories, then run: trigmech schema check {out}")
+    else:
+        typer.echo(f"written: {out}\nnext: fill in the bounds and categories, then run: trigmech schema check {out}")
 
 
 @schema_app.command("check")
@@ -258,6 +291,7 @@ def sample(
     rows: Annotated[int | None, typer.Option(min=1, help="Default: as many as the table had.")] = None,
     out: Annotated[str, typer.Option(help="CSV or Parquet file, or - for CSV on standard output.")] = "-",
     seed: Annotated[int | None, typer.Option(min=0, help="For the same rows again; harmless to privacy.")] = None,
+    as_json: Json = False,
 ) -> None:
     """Draw synthetic rows from a saved release; needs no data and costs no budget.
 
@@ -265,12 +299,18 @@ def sample(
     """
     import numpy as np
 
+    if out == STANDARD and as_json:
+        raise typer.BadParameter("--json and a table both write to standard output; give --out a file")
     if out != STANDARD:
         check_outputs((Path(out),), (saved,))
         keep_what_counts(Path(out))
     made = tm.load(saved)
     write_sample(made, out, rows, None if seed is None else np.random.default_rng(seed))
-    if out != STANDARD:
+    if as_json:
+        typer.echo(json.dumps({"release": str(saved), "table": out, "rows": made.rows if rows is None else rows,
+                               "columns": list(made.schema.names), "seed": seed,
+                               "simulated": made.ledger.simulated}))
+    elif out != STANDARD:
         typer.echo(f"written: {out}")
 
 
@@ -311,6 +351,7 @@ def report(
     schema: Annotated[Path | None, typer.Option(help="For how to read that file; its columns are known.")] = None,
     out: Annotated[Path | None, typer.Option(help="Default: beside the release, with the suffix .html.")] = None,
     figures: Annotated[Path | None, typer.Option(help="A folder for the figures as PNG and PDF files.")] = None,
+    as_json: Json = False,
 ) -> None:
     """Write one self-contained page: the privacy statement, the ledger, marginals, correlations, error bars.
 
@@ -327,7 +368,11 @@ def report(
     table = None if against is None else table_against(made, against, schema)
     with Console(stderr=True).status("drawing"):
         page = pages.write(made, page, against=table, figures=figures)
-    typer.echo(f"written: {page}" + ("" if figures is None else f" and figures in {figures}"))
+    if as_json:
+        typer.echo(json.dumps({"release": str(saved), "page": str(page), "private": against is not None,
+                               "figures": None if figures is None else str(figures)}))
+    else:
+        typer.echo(f"written: {page}" + ("" if figures is None else f" and figures in {figures}"))
     if against is not None:
         typer.echo("NOT PRIVATE: the page shows the private table. Do not publish it.", err=True)
 
@@ -338,6 +383,7 @@ def ledger_create(
     epsilon: Epsilon,
     delta: Delta = 0.0,
     data_set: Annotated[str, typer.Option(help="A name for the data set.")] = "",
+    as_json: Json = False,
 ) -> None:
     """Make a ledger file with the budget that all releases of one data set share.
 
@@ -345,8 +391,8 @@ def ledger_create(
     """
     budget = _budget(epsilon, delta)
     check_outputs((file,))
-    tm.LedgerFile.create(file, budget, data_set=data_set or file.stem)
-    typer.echo(f"written: {file}")
+    made = tm.LedgerFile.create(file, budget, data_set=data_set or file.stem)
+    typer.echo(json.dumps(made.summary()) if as_json else f"written: {file}")
 
 
 @ledger_app.command("show")
