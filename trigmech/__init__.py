@@ -3,6 +3,7 @@
 import logging
 from typing import Any
 
+from trigmech import memory as memory  # First: it looks whether there is room for the others.
 from trigmech import workload
 from trigmech.basis import ChebyshevBasis
 from trigmech.budget import Budget, Charge

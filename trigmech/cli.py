@@ -26,6 +26,7 @@ from trigmech.cli_files import (
 from trigmech.cli_preview import tell_preview, warn
 from trigmech.cli_progress import progress_bar, tell_steps
 from trigmech.errors import BudgetError, InputError, SolverError, TrigmechError
+from trigmech.memory import IMPORT, NEEDED, check_memory, shortage
 from trigmech.preview import clipping_of, warnings_of
 
 
@@ -87,6 +88,8 @@ def _common(
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Tell each step on standard error: plans, charges, "
                                                                   "iterations; public facts only.")] = False,
 ) -> None:
+    if "--help" not in sys.argv:
+        check_memory(NEEDED.get(str(ctx.invoked_subcommand), IMPORT))
     if verbose:
         ctx.call_on_close(tell_steps())
 
@@ -426,14 +429,15 @@ def main() -> None:
     except TrigmechError as error:
         typer.echo(f"trigmech: {error}", err=True)
         sys.exit(5 if isinstance(error, SolverError) else 4 if isinstance(error, BudgetError) else 3)
-    except MemoryError:
-        typer.echo("trigmech: there is not enough memory", err=True)
-        sys.exit(1)
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:  # A panic of polars is not an Exception.
         if os.environ.get(DEBUG):
             raise
+        little = shortage(error)
+        if little is not None:
+            typer.echo(f"trigmech: {little}", err=True)
+            sys.exit(1)
         if isinstance(error, OSError) and error.errno:
             # Such as a full disk. The system's words for a number quote nothing.
             typer.echo(f"trigmech: {os.strerror(error.errno)}", err=True)
