@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import types
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -235,7 +236,8 @@ def test_what_is_compared_with_the_table_says_that_it_is_not_private(run, clinic
     assert all(0.0 <= value < 0.6 for figures in found.values() for value in figures.values())
     given = {}
 
-    def write(made, path, against, figures):
+    def write(made, path, against, figures, progress):
+        progress("drawing columns", 1, 4)
         given.update(against=against, figures=figures)
         return path
 
@@ -580,6 +582,22 @@ def test_help_info_and_completion_are_printed(run, monkeypatch):
         assert status == 0
         assert "complete_" in said
         assert "trigmech" in said
+
+
+def test_evaluations_and_reports_tell_what_they_do(run, clinic, monkeypatch):
+    told = []
+
+    @contextmanager
+    def bar(quiet=False):
+        yield lambda *step: told.append(step)
+
+    monkeypatch.setattr("trigmech.cli.progress_bar", bar)
+    assert run("evaluate", "clinic.tm", "--against", "data.csv")[0] == 0
+    assert told[-1] == ("asking the table", ROWS, ROWS)
+    told.clear()
+    assert run("report", "clinic.tm", "--against", "data.csv")[0] == 0
+    assert [step for step in told if step[2]] == [("drawing columns", j, 4) for j in range(4)]
+    assert {"reading the table", "asking queries", "comparing points"} <= {step for step, _, _ in told}
 
 
 def test_progress_is_shown_on_terminals_alone(monkeypatch):

@@ -368,9 +368,10 @@ def report(
     if page.is_file() and page.stat().st_size and not pages.is_page(page):
         raise InputError(f"{str(page)!r} exists and is no page; name another file")
     made = tm.load(saved)
-    table = None if against is None else table_against(made, against, schema)
-    with Console(stderr=True).status("drawing"):
-        page = pages.write(made, page, against=table, figures=figures)
+    with progress_bar(quiet=as_json) as progress:
+        progress("reading the table", 0, 0)
+        table = None if against is None else table_against(made, against, schema)
+        page = pages.write(made, page, against=table, figures=figures, progress=progress)
     if as_json:
         typer.echo(json.dumps({"release": str(saved), "page": str(page), "private": against is not None,
                                "figures": None if figures is None else str(figures)}))
