@@ -214,7 +214,7 @@ def release(
     epsilon: Epsilon,
     out: Annotated[Path, typer.Option(help="Where the release is saved, such as clinic.tm.")],
     delta: Annotated[float | None, typer.Option(
-        help="Privacy budget: delta, at least 0 and below 1, far below 1 / rows.", show_default="0.0")] = None,
+        help="Privacy budget: delta, at least 0 and below 1, far below 1 / rows; default: 0.")] = None,
     csv: Annotated[Path | None, typer.Option(
         help="Also write a synthetic table (.csv or .parquet, .gz, .zst), or - for standard output.")] = None,
     rows: Annotated[int | None, typer.Option(min=1, help="Rows of that table; default: as many as the data.")] = None,
