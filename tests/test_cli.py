@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import types
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -22,10 +23,11 @@ import typer
 from rich.console import Console
 
 import trigmech as tm
-from trigmech import cli_progress, demo, report, schema_file, synthesis, table_file
+from trigmech import cli_progress, cli_release, demo, report, schema_file, synthesis, table_file
 from trigmech.budget import Budget
 from trigmech.cli import app, main
 from trigmech.errors import SolverError
+from trigmech.table_file import TableFile
 from trigmech.workload import GaussianKernels
 
 ROWS = 150
@@ -190,7 +192,7 @@ def test_a_release_from_standard_input_to_standard_output_and_for_machines(run, 
     assert (len(rows), rows[0]) == (6, NAMES)
     assert "NOT PRIVATE" in told
     points = tm.load("new.tm").distribution.points
-    status, said, told = run(*RELEASE, "--simulate", "1", "--json", "--csv", "synth.parquet")
+    status, said, told = run(*RELEASE, "--force", "--simulate", "1", "--json", "--csv", "synth.parquet")
     assert (status, told) == (0, "")
     facts = json.loads(said)
     assert (facts["release"], facts["table"], facts["n"], facts["simulated"]) == ("new.tm", "synth.parquet", ROWS, True)
@@ -240,12 +242,15 @@ def test_what_is_compared_with_the_table_says_that_it_is_not_private(run, clinic
     status, said, _ = run("evaluate", "clinic.tm", "--against", "bare.csv", "--schema", "bare.toml", "--json")
     found = json.loads(said)
     assert found.pop("private") is True
+    assert found.pop("how many of these queries were asked") == {
+        "Gaussian kernels": 10_000, "pair kernels": 1_000, "second moments": 6}
     assert list(found["total variation of frequencies"]) == ["age", "colour"]
     assert list(found["largest difference of distribution functions"]) == ["age", "income", "joined"]
     assert all(0.0 <= value < 0.6 for figures in found.values() for value in figures.values())
     given = {}
 
-    def write(made, path, against, figures):
+    def write(made, path, against, figures, progress):
+        progress("drawing columns", 1, 4)
         given.update(against=against, figures=figures)
         return path
 
@@ -355,9 +360,98 @@ def test_a_budget_is_raised_and_what_other_tools_claim_is_added(run, tmp_path):
     assert "the budget was raised from (1, 1e-06), reserve 2e-07 to (2, 1e-06), reserve 2e-07" in said
 
 
+def test_what_was_written_is_told_to_machines(run, clinic):
+    def facts(*arguments):
+        status, said, _ = run(*arguments, "--json")
+        assert status == 0
+        return json.loads(said)
+
+    assert facts("sample", "clinic.tm", "--rows", "7", "--seed", "3", "--out", "synth.csv") == {
+        "release": "clinic.tm", "table": "synth.csv", "rows": 7, "columns": NAMES, "seed": 3, "simulated": True}
+    assert facts("sample", "clinic.tm", "--out", "synth.csv")["rows"] == len(Path("synth.csv").read_text().split()) - 1
+    status, _, told = run("sample", "clinic.tm", "--json")
+    assert status == 2
+    assert "give --out a file" in told
+    assert facts("report", "clinic.tm") == {"release": "clinic.tm", "page": "clinic.html", "private": False,
+                                            "figures": None}
+    made = facts("ledger", "create", "book.json", "--epsilon", "3")
+    assert (made["data_set"], made["remaining"]["pure"], made["entries"]) == ("book", 3.0, [])
+    begun = facts("schema", "init", "data.csv", "--out", "begun.toml")
+    assert begun == {"file": "begun.toml", "schema": Path("begun.toml").read_text()}
+
+
+def test_the_version_and_the_steps_are_told_when_asked_for(run, clinic):
+    assert run("--version") == (0, f"trigmech {tm.__version__}\n", "")
+    for option in ("-v", "--verbose"):
+        status, _, told = run(option, *RELEASE, "--simulate", "1", "--force")
+        assert status == 0
+        for step in (f"releasing {ROWS} rows of 4 columns", "design chosen: n = 150", "charged (simulated): moments",
+                     "drawn: gaussian noise", "fitted 256 points"):
+            assert f"trigmech: {step}" in told
+        assert SECRET not in told
+    # It ends with the command.
+    assert run(*RELEASE, "--simulate", "1", "--force")[2] == ""
+
+
 def test_a_delta_that_one_record_outweighs_is_warned_of(run, clinic):
     given = (*RELEASE[:6], "--delta", "0.01", *RELEASE[-2:], "--simulate", "1")
-    assert f"--delta 0.01 is not below 1 / {ROWS}" in run(*given)[2]
+    assert f"delta = 0.01 is not below 1 / {ROWS}" in run(*given)[2]
+
+
+def test_outputs_that_can_be_made_again_are_replaced_and_a_release_when_forced(run, clinic):
+    for command in (("sample", "clinic.tm", "--out", "synth.csv"), ("report", "clinic.tm")):
+        assert [run(*command)[0] for _ in range(2)] == [0, 0]
+    before = Path("clinic.tm").read_bytes()
+    assert run(*RELEASE[:-1], "clinic.tm", "--force", "--simulate", "2", "--csv", "synth.csv")[0] == 0
+    assert Path("clinic.tm").read_bytes() != before
+    assert tm.load("clinic.tm").release.n == ROWS
+
+
+def test_a_dry_run_says_what_the_budget_will_buy_and_leaves_everything_as_it_was(run, clinic):
+    before = content(clinic)
+    told = {}
+    for ledger in ("ledger.json", "absent.json"):
+        status, told[ledger], warned = run(*RELEASE, "--dry-run", "--ledger", ledger, "--csv", "synth.csv")
+        assert (status, warned) == (0, "")
+    assert "there is room for it" in told["ledger.json"]
+    assert "absent.json: it is not there, and would be made with (1, 0.0001)" in told["absent.json"]
+    for words in (f"{ROWS} rows, budget (1, 0.0001)", "income  mean: ± ", "colour  frequency of a category: ± ",
+                  "age     share of a special or missing value: ± ", "joined  mean: ± "):
+        assert words in told["ledger.json"], words
+    (proved,) = re.findall(r"proved: \((\S+), 0.0001\)", told["ledger.json"])
+    assert 0.9999 < float(proved) <= 1.0
+    status, said, _ = run(*RELEASE[:6], "--out", "new.tm", "--dry-run", "--json", "--epsilon", "20")
+    facts = json.loads(said)
+    assert (status, facts["dry_run"], facts["n"], facts["ledger"]) == (0, True, ROWS, None)
+    assert facts["warnings"] == list(tm.preview(ROWS, schema_file.load("schema.toml").schema, Budget(20.0)).warnings)
+    assert "epsilon = 20 is above 10" in facts["warnings"][0]
+    assert content(clinic) == before
+
+
+def test_a_dry_run_looks_at_no_cell(run, clinic, monkeypatch):
+    monkeypatch.setattr(TableFile, "chunks", None)
+    monkeypatch.setattr(TableFile, "first_rows", None)
+    assert run(*RELEASE, "--dry-run")[0] == 0
+    assert run("release", "data.csv", "--schema", "schema.toml", "--epsilon", "1", "--out", "ledger.json",
+               "--dry-run")[0] == 3
+
+
+def test_warnings_come_before_the_budget_is_spent_and_with_the_facts_for_machines(run, clinic):
+    (clinic / "few.csv").write_text("".join(table_text().splitlines(keepends=True)[:31]))
+    few = ("release", "few.csv", *RELEASE[2:4], "--epsilon", "11", "--out", "new.tm", "--simulate", "1")
+    status, _, told = run(*few)
+    assert status == 0
+    assert [words in told for words in ("epsilon = 11 is above 10", "30 rows are few", "no delta")] == [1, 1, 0]
+    status, said, told = run(*few, "--force", "--json")
+    assert json.loads(said)["warnings"][:2] == [line.strip() for line in told.split("trigmech: warning: ")[1:3]]
+    # Whoever gives a delta of 0 is not asked about it.
+    columns = [f"x{j}" for j in range(20)]
+    (clinic / "wide.csv").write_text(",".join(columns) + "\n" + 100 * (",".join("0" * 20) + "\n"))
+    (clinic / "wide.toml").write_text("".join(
+        f'[columns.{name}]\nkind = "continuous"\nlower = 0\nupper = 1\n' for name in columns))
+    wide = ("release", "wide.csv", "--schema", "wide.toml", "--epsilon", "1", "--out", "wide.tm", "--dry-run")
+    assert "no delta is given: with delta = 0.001" in run(*wide)[2]
+    assert run(*wide, "--delta", "0")[2] == ""
 
 
 def test_a_table_of_another_country_goes_from_its_file_to_a_page(run, clinic):
@@ -376,7 +470,7 @@ def test_a_table_of_another_country_goes_from_its_file_to_a_page(run, clinic):
     assert run(*release, "--schema", "new.toml")[0] == 0
     points = tm.load("new.tm").distribution.points
     # Options that are given come before those of the schema file.
-    assert run(*release, "--schema", "bare.toml", *options, "--csv", "new.tsv")[0] == 0
+    assert run(*release, "--schema", "bare.toml", *options, "--csv", "new.tsv", "--force")[0] == 0
     np.testing.assert_array_equal(tm.load("new.tm").distribution.points, points)
     assert Path("new.tsv").read_text().startswith("\t".join(NAMES))
     figures = run("evaluate", "new.tm", "--against", "data.csv", *options, "--json")
@@ -447,6 +541,23 @@ WRONG = [
     (2, ("report", "clinic.tm", "--out", "clinic.tm"), "'clinic.tm' is given twice"),
     (2, ("schema", "init", "data.csv", "--out", "data.csv", "--force"), "'data.csv' is given twice"),
     (2, ("ledger", "create", "new.json", "--epsilon", "inf"), "epsilon must be positive and finite"),
+    # What was paid for, or written by hand, stays
+    (3, (*RELEASE[:-1], "clinic.tm"), "'clinic.tm' is a release, which was paid for"),
+    (3, (*RELEASE[:-1], "paid.zip"), "'paid.zip' is a release, which was paid for"),
+    (3, (*RELEASE[:-1], "bare.csv"), "'bare.csv' exists; name another file, or give --force"),
+    (3, (*RELEASE[:-1], "ledger.json", "--force", "--ledger", "other.json"), "'ledger.json' is a ledger file"),
+    (3, (*RELEASE[:-1], "swapped.toml", "--force"), "'swapped.toml' may be a schema"),
+    (3, (*RELEASE, "--csv", "clinic.tm"), "'clinic.tm' is a release, which was paid for"),
+    (3, (*RELEASE, "--csv", "clinic.tm", "--force"), "'clinic.tm' is a release, which was paid for"),
+    (3, (*RELEASE, "--csv", "ledger.json", "--ledger", "other.json"), "'ledger.json' is a ledger file"),
+    (3, ("sample", "clinic.tm", "--out", "paid.zip"), "'paid.zip' is a release, which was paid for"),
+    (3, ("sample", "clinic.tm", "--out", "ledger.json"), "'ledger.json' is a ledger file"),
+    (3, ("sample", "clinic.tm", "--out", "schema.toml"), "'schema.toml' may be a schema"),
+    (3, ("report", "clinic.tm", "--out", "paid.zip"), "'paid.zip' is a release, which was paid for"),
+    (3, ("report", "clinic.tm", "--out", "ledger.json"), "'ledger.json' is a ledger file"),
+    (3, ("report", "clinic.tm", "--out", "data.csv"), "'data.csv' exists and is no page"),
+    (3, ("schema", "init", "data.csv", "--out", "clinic.tm", "--force"), "'clinic.tm' is a release"),
+    (3, ("schema", "init", "data.csv", "--out", "ledger.json", "--force"), "'ledger.json' is a ledger file"),
     # Input
     (3, ("demo", "--folder", "data.csv/below"), "cannot make the folder"),
     (3, ("schema", "init", "absent.csv"), "there is no such file"),
@@ -506,6 +617,8 @@ WRONG = [
     (3, ("ledger", "raise", "absent.json", "--epsilon", "2"), "cannot be read"),
     (3, (*RELEASE, "--ledger", "linked.json"), "has 2 names (hard links)"),
     (3, ("ledger", "verify", "data.csv"), "is not JSON"),
+    (3, ("release", "bare.csv", *RELEASE[2:], "--dry-run"), "lacks the column(s) 'age', 'income', 'colour', 'joined'"),
+    (3, (*RELEASE[:-1], "clinic.tm", "--dry-run"), "'clinic.tm' is a release, which was paid for"),
     # Budget
     (4, (*RELEASE, "--epsilon", "9"), "over the budget (1.5, 0.0001)"),
 ]
@@ -527,6 +640,7 @@ def mistaken(clinic):
     (clinic / "dangling.csv").symlink_to(clinic / "none.csv")
     (clinic / "twice.json").write_bytes((clinic / "ledger.json").read_bytes())
     os.link(clinic / "twice.json", clinic / "linked.json")
+    shutil.copy(clinic / "clinic.tm", clinic / "paid.zip")
     (clinic / "cut.tm").write_bytes((clinic / "clinic.tm").read_bytes()[:-200])
     return clinic
 
@@ -559,7 +673,7 @@ def test_what_fails_within_ends_with_a_line_that_quotes_nothing(run, clinic, mon
     def fails(*arguments, **options):
         raise error
 
-    monkeypatch.setattr(tm, "synthesize", fails)
+    monkeypatch.setattr(cli_release, "synthesize", fails)
     ended, said, told = run(*RELEASE)
     assert (ended, said) == (status, "")
     assert words in told
@@ -571,7 +685,7 @@ def test_an_unexpected_error_is_shown_when_asked_for(run, clinic, monkeypatch):
     def fails(*arguments, **options):
         raise KeyError(SECRET)
 
-    monkeypatch.setattr(tm, "synthesize", fails)
+    monkeypatch.setattr(cli_release, "synthesize", fails)
     monkeypatch.setenv("TRIGMECH_DEBUG", "1")
     monkeypatch.setattr(sys, "argv", ["trigmech", *RELEASE])
     with pytest.raises(KeyError, match=re.escape(SECRET)):
@@ -588,7 +702,16 @@ def commands(command=None, words=()):
     return [(words, command)]
 
 
-@pytest.mark.parametrize(("words", "command"), commands(), ids=[" ".join(words) for words, _ in commands()])
+each_command = pytest.mark.parametrize(("words", "command"), commands(),
+                                       ids=[" ".join(words) for words, _ in commands()])
+
+
+@each_command
+def test_every_command_speaks_to_machines_too(words, command):
+    assert "--json" in {option for parameter in command.params for option in parameter.opts}
+
+
+@each_command
 def test_the_help_of_each_command_has_an_example_that_can_be_given(run, words, command):
     status, said, _ = run(*words, "--help")
     assert status == 0
@@ -613,6 +736,22 @@ def test_help_info_and_completion_are_printed(run, monkeypatch):
         assert status == 0
         assert "complete_" in said
         assert "trigmech" in said
+
+
+def test_evaluations_and_reports_tell_what_they_do(run, clinic, monkeypatch):
+    told = []
+
+    @contextmanager
+    def bar(quiet=False):
+        yield lambda *step: told.append(step)
+
+    monkeypatch.setattr("trigmech.cli.progress_bar", bar)
+    assert run("evaluate", "clinic.tm", "--against", "data.csv")[0] == 0
+    assert told[-1] == ("asking the table", ROWS, ROWS)
+    told.clear()
+    assert run("report", "clinic.tm", "--against", "data.csv")[0] == 0
+    assert [step for step in told if step[2]] == [("drawing columns", j, 4) for j in range(4)]
+    assert {"reading the table", "asking queries", "comparing points"} <= {step for step, _, _ in told}
 
 
 def test_progress_is_shown_on_terminals_alone(monkeypatch):
@@ -665,8 +804,8 @@ def test_a_release_that_is_stopped_leaves_whole_files_and_its_charge(made, tmp_p
     for number in (signal.SIGINT, signal.SIGKILL):  # side by side, for they mostly start
         folder = tmp_path / number.name
         shutil.copytree(made, folder)
-        stopped[number] = folder, started([sys.executable, "-c", HALTING, *RELEASE[:-1], "clinic.tm", "--ledger",
-                                           "ledger.json", "--simulate", "1"], folder)
+        stopped[number] = folder, started([sys.executable, "-c", HALTING, *RELEASE[:-1], "clinic.tm", "--force",
+                                           "--ledger", "ledger.json", "--simulate", "1"], folder)
     before = content(made)
     del before["ledger.json"]
     for number, (folder, process) in stopped.items():
@@ -706,6 +845,9 @@ def test_the_demo_writes_its_table_and_picture_and_says_what_is_proved(run, few_
     assert (len(rows), len(rows[0])) == (50, 30)
     assert all(6.98 <= float(row["mean radius"]) <= 28.12 for row in rows)
     assert (tmp_path / "out" / "demo.png").read_bytes().startswith(b"\x89PNG")
+    facts = json.loads(run("demo", "--folder", "out", "--rows", "50", "--json", "--seed", "1")[1])
+    assert (facts["rows"], facts["table"], facts["ledger"]["simulated"]) == (50, "out/synthetic.csv", True)
+    assert [each["width"] for each in facts["worst_absolute"]] == [2.0, 4.0, 6.0, 8.0, 10.0]
 
 
 def test_a_seeded_demo_repeats_and_says_that_it_is_not_private(tmp_path, monkeypatch, few_queries):

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import trigmech as tm
-from trigmech import Distribution
-from trigmech.evaluate import Evaluation, distribution_differences, evaluate, total_variations
+from trigmech import Distribution, cli_evaluation
+from trigmech.evaluate import Evaluation, compare, distribution_differences, evaluate, total_variations
 from trigmech.layout import Group, Layout
 
 
@@ -61,6 +61,42 @@ def test_total_variations_are_those_of_counted_categories():
         assert single[g] == pytest.approx(expected, rel=1e-12)
     zero, none = total_variations(LAYOUT, true, Distribution(true, np.full(50, 0.02)))
     assert max(zero.max(), none.max()) < 1e-12
+
+
+def test_a_comparison_in_chunks_is_that_of_the_whole_table():
+    rng = np.random.default_rng(6)
+    draws = [(rng.integers(0, 3, n), rng.integers(0, 3, n), np.round(rng.uniform(-1, 1, n), 1)) for n in (501, 80)]
+    true, made = (rows_of(*draw) for draw in draws)
+    distribution = Distribution(made, rng.dirichlet(np.ones(80)))
+    families = (tm.workload.GaussianKernels(1, seed=1, n_queries=30), tm.workload.SecondMoments(1))
+    told = []
+    chunks = (true[at : at + 100] for at in range(0, 501, 100))
+    found = compare(chunks, 501, LAYOUT, distribution, distribution, families, lambda *step: told.append(step))
+    of_numbers = Distribution(made[:, :1], distribution.weights)
+    for family, evaluation in zip(families, found.evaluations, strict=True):
+        whole = evaluate(family, true[:, :1], of_numbers)
+        np.testing.assert_allclose(evaluation.truth, whole.truth, rtol=1e-12)
+        np.testing.assert_array_equal(evaluation.answers, whole.answers)
+    np.testing.assert_allclose(found.variations, total_variations(LAYOUT, true, distribution)[0], rtol=1e-9)
+    np.testing.assert_allclose(found.differences, distribution_differences(true[:, :1], of_numbers), rtol=1e-12)
+    assert told[-1] == ("asking the table", 501, 501)
+    assert [done for step, done, _ in told if step == "asking the table"] == [100, 200, 300, 400, 500, 501]
+
+
+def test_larger_tables_are_asked_fewer_queries_and_small_ones_all():
+    for d in (1, 14):
+        steps = []
+        for rows in (1_000, 100_000, 10**7):
+            families = cli_evaluation._families(rows, d)
+            assert [type(family).__name__ for family in families] == [
+                "GaussianKernels", *(["PairKernels"] if d > 1 else []), "SecondMoments"]
+            steps.append(families[0].n_queries * rows * (d + cli_evaluation.EXPONENTIALS))
+            assert families[0].n_queries >= cli_evaluation.FEWEST_QUERIES
+        assert cli_evaluation._families(1_000, d)[0].n_queries == 10_000
+        # As many steps for a large table as for a middling one, until the queries cannot be fewer.
+        assert steps[1] <= cli_evaluation.QUERY_WORK
+        assert steps[2] <= max(cli_evaluation.QUERY_WORK, 10**7 * cli_evaluation.FEWEST_QUERIES * (d + cli_evaluation.EXPONENTIALS))
+    assert cli_evaluation._families(1_000, 0) == ()
 
 
 def test_distribution_differences_are_those_of_scipy():

@@ -10,7 +10,7 @@ import subprocess
 import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
 from html.parser import HTMLParser
-from itertools import pairwise
+from itertools import combinations, pairwise
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +24,17 @@ from trigmech.mechanisms import ImprovedTrigII
 from trigmech.moment_mechanism import MomentMechanism
 from trigmech.report_against import in_words, rows_of
 from trigmech.report_columns import associations, greatest_difference, marginal, values_of
-from trigmech.report_figures import content, histogram, number, plain, styled
+from trigmech.report_figures import (
+    bars,
+    content,
+    distributions,
+    heat_map,
+    histogram,
+    number,
+    plain,
+    scatter,
+    styled,
+)
 from trigmech.report_statement import guarantee, upward
 from trigmech.schema import Column, Schema
 from trigmech.synthesis import synthesize
@@ -397,6 +407,80 @@ def test_figures_do_not_depend_on_a_users_settings():
     with matplotlib.rc_context({"font.size": 20.0, "svg.hashsalt": "other", "text.usetex": True}):
         assert drawn() == first
     assert b">$half$</text>" in first
+
+
+def outside_or_overlapping(figure):
+    """The texts of a figure that leave it, and the marks of an axis that run into each other."""
+    from matplotlib.text import Text
+
+    renderer, faults, undrawn = figure.canvas.get_renderer(), [], set()
+    figure.draw(renderer)
+    for axes in figure.axes:
+        for axis in (axes.xaxis, axes.yaxis):
+            low, high = sorted(axis.get_view_interval())
+            ticks = [*axis.get_major_ticks(), *axis.get_minor_ticks()]
+            drawn = [tick for tick in ticks if low <= tick.get_loc() <= high]
+            undrawn |= {id(label) for tick in ticks if tick not in drawn for label in (tick.label1, tick.label2)}
+            boxes = [label.get_window_extent(renderer) for tick in drawn for label in (tick.label1, tick.label2)
+                     if label.get_visible() and label.get_text()]
+            faults += [("overlap", axis.axis_name) for a, b in combinations(boxes, 2) if a.overlaps(b)]
+    for text in figure.findobj(Text):
+        if text.get_visible() and text.get_text() and id(text) not in undrawn:
+            box = text.get_window_extent(renderer)
+            if box.x0 < -0.5 or box.y0 < -0.5 or box.x1 > figure.bbox.x1 + 0.5 or box.y1 > figure.bbox.y1 + 0.5:
+                faults.append(("outside", text.get_text()))
+    return faults
+
+
+WIDE = ["W" * 30, "M" * 18, "\u6f22\u5b57" * 12, "short", "x" * 300, "a name of five words or so"]
+AWKWARD = [Column("a", 0, 1e9), Column("a", -1e-6, 1e-6), Column("a", 1, 1e12, transform="log"),
+           Column("a", 0, 1e15, transform="log1p"), Column("a", -123456.789, -123450.5), Column("a", 0, 1e300),
+           Column("a", 1 - 1e-9, 1 + 1e-9), Column("a", -(10**12), 10**12, "integer"), Column("a", 0, 3, "integer"),
+           Column("a", "1950-01-01", "2030-12-31", "datetime"), Column("a", "0001-01-01", "9999-12-31", "datetime"),
+           Column("a", "2020-01-01T00:00:00", "2020-12-31T23:59:59", "datetime"),
+           Column("a", "2020-01-01T00:00:00", "2020-01-04T00:00:00", "datetime"),
+           Column("a", "2020-01-01T00:00:00", "2020-01-01T00:00:09", "datetime")]
+
+
+@pytest.mark.parametrize("column", AWKWARD, ids=[f"{column.bounds[1]:g}" for column in AWKWARD])
+def test_every_mark_of_a_histogram_lies_in_the_figure_and_apart_from_the_others(column):
+    edges = report_columns._edges(column)
+    shares = np.full(len(edges) - 1, 1.0 / (len(edges) - 1))
+    with styled():
+        for share, truth in ((shares, shares), (np.eye(len(shares))[0], None), (1e-7 * shares, None)):
+            figure = histogram(edges, share, truth, report_columns.ticks(column, edges))
+            assert outside_or_overlapping(figure) == []
+            assert len(figure.axes[0].get_xticklabels()) >= 2
+
+
+@pytest.mark.parametrize("names", [*([name] for name in WIDE), [*WIDE, *WIDE]], ids=range(len(WIDE) + 1))
+def test_every_name_lies_in_the_figure(names):
+    share, matrix = np.full(len(names), 1.0 / len(names)), np.eye(len(names))
+    numbers = range(1, len(names) + 1)
+    with styled():
+        for figure in (bars(names, share, None), bars(names, 1e-6 * share, share),
+                       heat_map(matrix, names, numbers, True, 1e-3, "Association, synthetic minus true"),
+                       heat_map(matrix, names, numbers, False, 1.0, "Association")):
+            assert outside_or_overlapping(figure) == []
+
+
+@pytest.mark.parametrize("count", [30, 250])
+def test_many_columns_and_all_errors_and_distances_are_labelled_within_the_figure(count):
+    values = np.geomspace(1e-9, 1e3, 50)
+    with styled():
+        for figure in (heat_map(np.eye(count), [WIDE[0]] * count, range(1, count + 1), True, 1.0, "Correlation"),
+                       scatter([values] * 3, [values] * 3, ["Gaussian kernels", "pair kernels", "second moments"],
+                               "predicted bound, 95 %", "true absolute error"),
+                       distributions([values, values], ["synthetic row to its nearest true record",
+                                                        "true record to its nearest other one"], "distance")):
+            assert outside_or_overlapping(figure) == []
+
+
+def test_a_planted_name_that_leaves_the_figure_is_found():
+    with styled():
+        figure = bars(["a", "b"], np.array([0.5, 0.5]), None)
+        figure.axes[0].set_yticks([0, 1], ["W" * 40, "b"])
+        assert [fault for fault, _ in outside_or_overlapping(figure)] == ["outside"]
 
 
 MEASURE = """<script>addEventListener("load", () => parent.postMessage([document.title, innerWidth,

@@ -1,7 +1,9 @@
 """trigmech: differentially private synthetic data that answers smooth queries accurately."""
 
+import logging
 from typing import Any
 
+from trigmech import memory as memory  # First: it looks whether there is room for the others.
 from trigmech import workload
 from trigmech.basis import ChebyshevBasis
 from trigmech.budget import Budget, Charge
@@ -13,10 +15,14 @@ from trigmech.ledger import Ledger
 from trigmech.ledger_file import LedgerFile
 from trigmech.mechanisms import ImprovedTrigI, ImprovedTrigII, TrigI, TrigII
 from trigmech.moment_mechanism import MomentMechanism, minimax
+from trigmech.preview import preview
 from trigmech.schema import Column, Schema
 from trigmech.synthesis import Synthesis, load, synthesize
 
 __version__ = "0.1.0"
+
+# Steps are told to whoever listens, and to nobody else.
+logging.getLogger(__name__).addHandler(logging.NullHandler())
 
 __all__ = [
     "Budget",
@@ -44,6 +50,7 @@ __all__ = [
     "fit_l1",
     "load",
     "minimax",
+    "preview",
     "synthesize",
     "workload",
 ]

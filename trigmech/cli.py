@@ -3,7 +3,6 @@
 import json
 import os
 import sys
-import warnings
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,23 +14,26 @@ from typer.core import TyperGroup
 
 import trigmech as tm
 from trigmech import demo as demonstration
-from trigmech.cli_files import (
-    STANDARD,
+from trigmech.cli_evaluation import errors_of, show_errors, table_against
+from trigmech.cli_files import STANDARD, check_outputs, keep_what_counts, write_sample
+from trigmech.cli_ledger import ledger_app
+from trigmech.cli_options import (
+    Data,
     DateFormat,
     Decimal,
     Delimiter,
+    Delta,
     Encoding,
-    check_outputs,
-    errors_of,
+    Epsilon,
+    Json,
+    Saved,
+    budget_of,
     file_options,
-    ledger_of_run,
-    show_errors,
-    table_against,
-    write_sample,
 )
-from trigmech.cli_ledger import ledger_app
-from trigmech.cli_progress import progress_bar
+from trigmech.cli_progress import progress_bar, tell_steps
+from trigmech.cli_release import release
 from trigmech.errors import BudgetError, InputError, SolverError, TrigmechError
+from trigmech.memory import IMPORT, NEEDED, check_memory, shortage
 
 
 class Commands(TyperGroup):
@@ -65,15 +67,29 @@ schema_app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown",
 app.add_typer(schema_app, name="schema")
 app.add_typer(ledger_app, name="ledger")
 
-Data = Annotated[str, typer.Argument(help="CSV or Parquet file (.gz, .zst, .bz2 too), or - for CSV on standard input.")]
-Saved = Annotated[Path, typer.Argument(help="A saved release, such as clinic.tm.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines instead.")]
-Epsilon = Annotated[float, typer.Option(help="Privacy budget: epsilon, above 0.")]
-Delta = Annotated[float, typer.Option(help="Privacy budget: delta, at least 0 and below 1, far below 1 / rows.")]
-
 # Set to anything, this shows unexpected errors in full.
 DEBUG = "TRIGMECH_DEBUG"
 VERSIONS = ("numpy", "scipy", "numba", "highspy", "opendp", "dp-accounting", "narwhals", "pyarrow")
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"trigmech {tm.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _common(
+    ctx: typer.Context,
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True,
+                                          help="Print the version and end.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Tell each step on standard error: plans, charges, "
+                                                                  "iterations; public facts only.")] = False,
+) -> None:
+    if "--help" not in sys.argv:
+        check_memory(NEEDED.get(str(ctx.invoked_subcommand), IMPORT))
+    if verbose:
+        ctx.call_on_close(tell_steps())
 
 
 @app.command()
@@ -97,15 +113,26 @@ def demo(
     delta: Delta = 1e-3,
     rows: Annotated[int, typer.Option(min=1, help="Rows of the synthetic table.")] = 569,
     seed: Annotated[int | None, typer.Option(min=0, help="Repeat a run; its noise is then not private.")] = None,
+    as_json: Json = False,
 ) -> None:
     """Release WDBC (569 patients, 30 measurements) and show how well the release answers smooth queries.
 
     Example: `trigmech demo --epsilon 2 --folder out`
     """
-    budget = _budget(epsilon, delta)
+    budget = budget_of(epsilon, delta)
     console = Console()
-    with console.status("starting") as status:
+    with Console(stderr=True).status("starting") as status:
         made = demonstration.run(folder, budget, rows, seed, status.update)
+    if as_json:
+        errors = zip(made.widths, *(figures.tolist() for figures in (
+            made.evaluation.worst_absolute, made.uniform.worst_absolute, made.predicted.worst)), strict=True)
+        typer.echo(json.dumps({
+            "table": str(made.table), "picture": str(made.picture), "rows": rows,
+            "ledger": made.synthesis.ledger.to_dict(), "delta": budget.delta,
+            "proved_epsilon": made.synthesis.ledger.proved_epsilon,
+            "worst_absolute": [dict(zip(("width", "release", "uniform", "predicted"), each, strict=True))
+                               for each in errors]}))
+        return
     table = Table(title="Worst error of 10,000 Gaussian kernel queries (W1)")
     table.add_column("σ", justify="right")
     for name in ("this release", "uniform cube, no data", "thesis, table 3.3", "predicted bound, 95 %"):
@@ -132,6 +159,7 @@ def schema_init(
     decimal: Decimal = None,
     encoding: Encoding = None,
     date_format: DateFormat = None,
+    as_json: Json = False,
 ) -> None:
     """Write a schema with the names and guessed kinds of a file's columns; bounds are for you to fill in.
 
@@ -148,13 +176,18 @@ def schema_init(
     check_outputs((out,), (data,))
     if out is not None and out.exists() and not force:
         raise InputError(f"{str(out)!r} exists and may hold your bounds; give --force to replace it")
+    if out is not None and out.suffix.lower() != ".toml":
+        keep_what_counts(out)
     text = schema_file.init(TableFile(data, header=not no_header,
                                       **file_options(delimiter, decimal, encoding, date_format)))
-    if out is None:
+    if out is not None:
+        write_whole(out, text.encode())
+    if as_json:
+        typer.echo(json.dumps({"file": None if out is None else str(out), "schema": text}))
+    elif out is None:
         typer.echo(text, nl=False)
-        return
-    write_whole(out, text.encode())
-    typer.echo(f"written: {out}\nnext: fill in the bounds and categories, then run: trigmech schema check {out}")
+    else:
+        typer.echo(f"written: {out}\nnext: fill in the bounds and categories, then run: trigmech schema check {out}")
 
 
 @schema_app.command("check")
@@ -176,88 +209,7 @@ def schema_check(
     raise typer.Exit(3 if problems else 0)
 
 
-@app.command()
-def release(
-    data: Data,
-    schema: Annotated[Path, typer.Option(help="The schema (TOML); see 'trigmech schema init'.")],
-    epsilon: Epsilon,
-    out: Annotated[Path, typer.Option(help="Where the release is saved, such as clinic.tm.")],
-    delta: Delta = 0.0,
-    csv: Annotated[Path | None, typer.Option(
-        help="Also write a synthetic table (.csv, .tsv, .csv.gz or .parquet), or - for standard output.")] = None,
-    rows: Annotated[int | None, typer.Option(min=1, help="Rows of that table; default: as many as the data.")] = None,
-    ledger: Annotated[Path | None, typer.Option(
-        help="The data set's ledger file; made with this budget as its total if it is not there.")] = None,
-    delimiter: Delimiter = None,
-    decimal: Decimal = None,
-    encoding: Encoding = None,
-    date_format: DateFormat = None,
-    bounds_share: Annotated[float, typer.Option(
-        help="Part of the budget for columns with private_bounds = true.")] = tm.synthesis.BOUNDS_SHARE,
-    simulate: Annotated[int | None, typer.Option(
-        min=0, metavar="SEED", help="A repeatable simulation. It is NOT private.")] = None,
-    strict: Annotated[bool, typer.Option(
-        "--strict", help="End with status 6 if the points miss what was released; it is saved all the same.")] = False,
-    as_json: Json = False,
-) -> None:
-    """Release a table: save the release, and write a synthetic table if asked to.
-
-    Example: `trigmech release data.csv --schema schema.toml --epsilon 1 --delta 1e-6 --out clinic.tm --rows 10000
-    --csv synth.csv --ledger ledger.json`
-    """
-    import numpy as np
-
-    from trigmech import schema_file
-    from trigmech.table_file import TableFile
-
-    budget = _budget(epsilon, delta)
-    to_standard = str(csv) == STANDARD
-    if rows is not None and csv is None:
-        raise typer.BadParameter("--rows is of the table that --csv writes; give --csv as well")
-    if to_standard and as_json:
-        raise typer.BadParameter("--csv - and --json both write to standard output; give one of them a file")
-    if not 0.0 < bounds_share < 1.0:
-        raise typer.BadParameter(f"--bounds-share must be above 0 and below 1, not {bounds_share}")
-    check_outputs((out, ledger), (data, schema), table=csv)
-    loaded = schema_file.load(schema)
-    table = TableFile(data, **loaded.file | file_options(delimiter, decimal, encoding, date_format))
-    # Counting finds what cannot be read before a ledger file is made.
-    if delta * table.n >= 1.0:
-        typer.echo(f"trigmech: warning: --delta {delta:g} is not below 1 / {table.n}, one over the number of rows; a "
-                   "release may then show a whole record", err=True)
-    with ledger_of_run(ledger, budget, out.stem) as book, progress_bar(quiet=as_json) as progress, \
-            warnings.catch_warnings():
-        # Said below, in the words of a command.
-        warnings.simplefilter("ignore", tm.FitWarning)
-        try:
-            made = tm.synthesize(table, loaded.schema, budget, ledger=book, bounds_share=bounds_share,
-                                 rng=None if simulate is None else np.random.default_rng(simulate), progress=progress)
-        except BudgetError as error:
-            if book is None:
-                raise
-            raise BudgetError(f"{error}. Nothing was written") from None
-        progress("saving", 0, 0)
-        made.save(out)
-        if csv is not None:
-            write_sample(made, csv, rows)
-    if as_json:
-        typer.echo(json.dumps({"release": str(out), "table": None if csv is None else str(csv), "n": made.release.n,
-                               "simulated": made.ledger.simulated, "ledger": made.ledger.to_dict(),
-                               "proved_epsilon": made.ledger.proved_epsilon, "delta": made.ledger.budget.delta,
-                               "warnings": list(made.warnings)}))
-    else:
-        _tell(made, out, csv, to_standard)
-    for said in made.warnings:
-        typer.echo(f"trigmech: WARNING: {said}. It is saved, for it is paid for", err=True)
-    if strict and made.warnings:
-        raise typer.Exit(6)
-
-
-def _tell(made: tm.Synthesis, out: Path, csv: Path | None, to_standard: bool) -> None:
-    typer.echo(made.ledger, err=to_standard)
-    typer.echo(f"written: {out}" + ("" if csv is None or to_standard else f" and {csv}"), err=to_standard)
-    typer.echo(f"next: trigmech report {out}   (a page to read)   or   trigmech sample {out} --rows 1000",
-               err=to_standard)
+app.command("release")(release)
 
 
 @app.command()
@@ -266,6 +218,7 @@ def sample(
     rows: Annotated[int | None, typer.Option(min=1, help="Default: as many as the table had.")] = None,
     out: Annotated[str, typer.Option(help=".csv, .tsv, .csv.gz or .parquet, or - for CSV on standard output.")] = "-",
     seed: Annotated[int | None, typer.Option(min=0, help="For the same rows again; harmless to privacy.")] = None,
+    as_json: Json = False,
 ) -> None:
     """Draw synthetic rows from a saved release; needs no data and costs no budget.
 
@@ -273,10 +226,16 @@ def sample(
     """
     import numpy as np
 
+    if out == STANDARD and as_json:
+        raise typer.BadParameter("--json and a table both write to standard output; give --out a file")
     check_outputs((), (saved,), table=out)
     made = tm.load(saved)
     write_sample(made, out, rows, None if seed is None else np.random.default_rng(seed))
-    if out != STANDARD:
+    if as_json:
+        typer.echo(json.dumps({"release": str(saved), "table": out, "rows": made.rows if rows is None else rows,
+                               "columns": list(made.schema.names), "seed": seed,
+                               "simulated": made.ledger.simulated}))
+    elif out != STANDARD:
         typer.echo(f"written: {out}")
 
 
@@ -296,8 +255,10 @@ def evaluate(
     Example: `trigmech evaluate clinic.tm --against data.csv`
     """
     made = tm.load(saved)
-    found = errors_of(made, table_against(made, against, schema, file_options(delimiter, decimal, encoding,
-                                                                              date_format)))
+    with progress_bar(quiet=as_json) as progress:
+        progress("reading the table", 0, 0)
+        options = file_options(delimiter, decimal, encoding, date_format)
+        found = errors_of(made, table_against(made, against, schema, options), progress)
     if as_json:
         typer.echo(json.dumps({"private": True, **found}))
         return
@@ -317,6 +278,7 @@ def report(
     date_format: DateFormat = None,
     out: Annotated[Path | None, typer.Option(help="Default: beside the release, with the suffix .html.")] = None,
     figures: Annotated[Path | None, typer.Option(help="A folder for the figures as PNG and PDF files.")] = None,
+    as_json: Json = False,
 ) -> None:
     """Write one self-contained page: the privacy statement, the ledger, marginals, correlations, error bars.
 
@@ -326,12 +288,20 @@ def report(
 
     page = out or saved.with_suffix(".html")
     check_outputs((page,), (saved, against, schema))
+    keep_what_counts(page)
+    if page.is_file() and page.stat().st_size and not pages.is_page(page):
+        raise InputError(f"{str(page)!r} exists and is no page; name another file")
     made = tm.load(saved)
-    options = file_options(delimiter, decimal, encoding, date_format)
-    table = None if against is None else table_against(made, against, schema, options)
-    with Console(stderr=True).status("drawing"):
-        page = pages.write(made, page, against=table, figures=figures)
-    typer.echo(f"written: {page}" + ("" if figures is None else f" and figures in {figures}"))
+    with progress_bar(quiet=as_json) as progress:
+        progress("reading the table", 0, 0)
+        options = file_options(delimiter, decimal, encoding, date_format)
+        table = None if against is None else table_against(made, against, schema, options)
+        page = pages.write(made, page, against=table, figures=figures, progress=progress)
+    if as_json:
+        typer.echo(json.dumps({"release": str(saved), "page": str(page), "private": against is not None,
+                               "figures": None if figures is None else str(figures)}))
+    else:
+        typer.echo(f"written: {page}" + ("" if figures is None else f" and figures in {figures}"))
     if against is not None:
         typer.echo("NOT PRIVATE: the page shows the private table. Do not publish it.", err=True)
 
@@ -343,14 +313,15 @@ def main() -> None:
     except TrigmechError as error:
         typer.echo(f"trigmech: {error}", err=True)
         sys.exit(5 if isinstance(error, SolverError) else 4 if isinstance(error, BudgetError) else 3)
-    except MemoryError:
-        typer.echo("trigmech: there is not enough memory", err=True)
-        sys.exit(1)
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:  # A panic of polars is not an Exception.
         if os.environ.get(DEBUG):
             raise
+        little = shortage(error)
+        if little is not None:
+            typer.echo(f"trigmech: {little}", err=True)
+            sys.exit(1)
         if isinstance(error, OSError) and error.errno:
             # Such as a full disk. The system's words for a number quote nothing.
             typer.echo(f"trigmech: {os.strerror(error.errno)}", err=True)
@@ -359,10 +330,3 @@ def main() -> None:
         typer.echo(f"trigmech: an unexpected {type(error).__name__}; its message is withheld, for it might quote the "
                    f"table. This is a fault of the program. {DEBUG}=1 shows the message and its origin.", err=True)
         sys.exit(1)
-
-
-def _budget(epsilon: float, delta: float) -> tm.Budget:
-    try:
-        return tm.Budget(epsilon, delta)
-    except BudgetError as error:
-        raise typer.BadParameter(str(error)) from None

@@ -6,16 +6,14 @@ from typing import Annotated
 
 import typer
 
-from trigmech.budget import Budget
 from trigmech.cli_files import check_outputs
-from trigmech.errors import BudgetError
+from trigmech.cli_options import Json, budget_of
 from trigmech.ledger_file import LedgerFile
 
 ledger_app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown",
                          help="Make, show, verify and raise the record of what was spent on a data set.")
 
 File = Annotated[Path, typer.Argument(help="A ledger file.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines instead.")]
 Epsilon = Annotated[float, typer.Option(help="Of all releases of the data set together: epsilon, above 0.")]
 
 
@@ -27,15 +25,16 @@ def create(
     data_set: Annotated[str, typer.Option(help="A name for the data set.")] = "",
     reserve_delta: Annotated[float, typer.Option(
         help="The part of delta for releases of other tools, see 'trigmech ledger add'.")] = 0.0,
+    as_json: Json = False,
 ) -> None:
     """Make a ledger file with the budget that all releases of one data set share.
 
     Example: `trigmech ledger create ledger.json --epsilon 3 --delta 1e-6 --data-set clinic`
     """
-    budget = _budget(epsilon, delta)
+    budget = budget_of(epsilon, delta)
     check_outputs((file,))
-    LedgerFile.create(file, budget, data_set=data_set or file.stem, reserve_delta=reserve_delta)
-    typer.echo(f"written: {file}")
+    made = LedgerFile.create(file, budget, data_set=data_set or file.stem, reserve_delta=reserve_delta)
+    typer.echo(json.dumps(made.summary()) if as_json else f"written: {file}")
 
 
 @ledger_app.command("show")
@@ -72,6 +71,7 @@ def raise_budget(
     delta: Annotated[float | None, typer.Option(help="Not less than now; default: as it is.")] = None,
     reserve_delta: Annotated[float | None, typer.Option(
         help="The part of delta for releases of other tools, not less than now; default: as it is.")] = None,
+    as_json: Json = False,
 ) -> None:
     """Raise what all releases of the data set may spend together; the file records when, from what and to what.
 
@@ -82,8 +82,9 @@ def raise_budget(
     """
     book = LedgerFile.open(file)
     old = book.budget
-    book.raise_budget(_budget(epsilon, old.delta if delta is None else delta), reserve_delta)
-    typer.echo(f"{file}: the budget was {old} and is {book.budget} now; accepted next: {book.remaining}")
+    book.raise_budget(budget_of(epsilon, old.delta if delta is None else delta), reserve_delta)
+    typer.echo(json.dumps(book.summary()) if as_json else
+               f"{file}: the budget was {old} and is {book.budget} now; accepted next: {book.remaining}")
 
 
 @ledger_app.command("add")
@@ -97,6 +98,7 @@ def add(
         "replaced."))],
     delta: Annotated[float, typer.Option(help="And delta, at least 0; it must fit the file's reserve.")] = 0.0,
     count: Annotated[int, typer.Option(min=1, help="Releases, each of which costs this.")] = 1,
+    as_json: Json = False,
 ) -> None:
     """Record a release by another tool, on its word, before it is made; refused if it does not fit the budget.
 
@@ -104,12 +106,6 @@ def add(
     add-remove`
     """
     book = LedgerFile.open(file)
-    book.add(purpose, _budget(epsilon, delta), by, neighbours=neighbours, count=count)
-    typer.echo(f"{file}: recorded, claimed by {by}, not proved here; accepted next: {book.remaining}")
-
-
-def _budget(epsilon: float, delta: float) -> Budget:
-    try:
-        return Budget(epsilon, delta)
-    except BudgetError as error:
-        raise typer.BadParameter(str(error)) from None
+    book.add(purpose, budget_of(epsilon, delta), by, neighbours=neighbours, count=count)
+    typer.echo(json.dumps(book.summary()) if as_json else
+               f"{file}: recorded, claimed by {by}, not proved here; accepted next: {book.remaining}")

@@ -1,5 +1,6 @@
-"""Progress with the time left, on standard error, for what takes longer than a moment."""
+"""What is told on standard error while something runs: progress with the time left, and, if asked for, each step."""
 
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -28,3 +29,18 @@ def progress_bar(quiet: bool = False) -> Iterator[Report]:
             bar.update(task, description=step, completed=done, total=total or None)
 
         yield report
+
+
+def tell_steps() -> Callable[[], None]:
+    """Show what the package logs, and return a function that ends this."""
+    logger, handler = logging.getLogger("trigmech"), logging.StreamHandler()
+    # Without times: how long the measuring took may depend on the table.
+    handler.setFormatter(logging.Formatter("trigmech: %(message)s"))
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+
+    def end() -> None:
+        logger.removeHandler(handler)
+        logger.setLevel(logging.NOTSET)
+
+    return end

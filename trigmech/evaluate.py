@@ -1,6 +1,8 @@
 """NON-PRIVATE. How well a distribution answers a workload: for tests, reports and experiments, never for release."""
 
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,6 +10,9 @@ from numpy.typing import NDArray
 from trigmech.distribution import Distribution
 from trigmech.layout import Group, Layout
 from trigmech.workload import Workload
+
+# Of a chunk of a table: few enough that progress is seen to move.
+ROWS_AT_A_TIME = 2**14
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,15 +92,99 @@ def distribution_differences(table: NDArray[np.float64], distribution: Distribut
     table : ndarray (n, d), private
     distribution : Distribution
     """
-    found = []
-    for true, made in zip(table.T, distribution.points.T, strict=True):
-        order = np.argsort(made, kind="stable")
-        true, made = np.sort(true), made[order]
-        at = np.unique(np.concatenate([true, made]))
-        cumulative = np.append(0.0, np.cumsum(distribution.weights[order]))
-        found.append(np.abs(np.searchsorted(true, at, side="right") / len(true)
-                            - cumulative[np.searchsorted(made, at, side="right")]).max())
-    return np.array(found)
+    return np.array([_Steps.of(made, distribution.weights).add(true).difference()
+                     for true, made in zip(table.T, distribution.points.T, strict=True)])
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """What a distribution gets wrong of a table; private.
+
+    Parameters
+    ----------
+    evaluations : list of Evaluation
+        Of each family of queries about the numbers.
+    differences : ndarray (numbers,)
+        The largest difference between the distribution functions of each number.
+    variations : ndarray (g,)
+        The total variation between the frequencies of each group; see :func:`total_variations`.
+    """
+
+    evaluations: list[Evaluation]
+    differences: NDArray[np.float64]
+    variations: NDArray[np.float64]
+
+
+def compare(chunks: Iterable[NDArray[np.float64]], n: int, layout: Layout, distribution: Distribution,
+            rounded: Distribution, families: Sequence[Workload], say: Callable[[str, int, int], Any]) -> Comparison:
+    """Compare a distribution with a table in one pass over its rows.
+
+    Parameters
+    ----------
+    chunks : iterable of ndarray (k, d), private
+        The table's rows as points of the cube.
+    n : int
+        Rows of all chunks.
+    layout : Layout
+    distribution, rounded : Distribution
+        What answers the queries, and the same as a table would hold it, with numbers rounded.
+    families : sequence of Workload
+        Queries about the layout's numbers.
+    say : callable
+        Told the step, what is done of it, and its total.
+
+    Notes
+    -----
+    Privacy: NONE. Cost: that of the queries on n rows and on the distribution's points; memory does not grow with n.
+    """
+    numbers = list(layout.numbers)
+    made = []
+    for done, family in enumerate(families):
+        say("asking the release", done, len(families))
+        made.append(family.answers(distribution.points[:, numbers], distribution.weights))
+    truth = [np.zeros_like(answers) for answers in made]
+    steps = [_Steps.of(rounded.points[:, j], rounded.weights) for j in numbers]
+    counts = [np.zeros(len(group.coordinates) + (not group.complete)) for group in layout.groups]
+    done = 0
+    for rows in chunks:
+        for answers, family in zip(truth, families, strict=True):
+            answers += family.answers(rows[:, numbers]) * (len(rows) / n)
+        for step, j in zip(steps, numbers, strict=True):
+            step.add(rows[:, j])
+        for count, group in zip(counts, layout.groups, strict=True):
+            count += _categories(rows, group).sum(axis=0)
+        done += len(rows)
+        say("asking the table", done, n)
+    shares = [rounded.weights @ _categories(rounded.points, group) for group in layout.groups]
+    return Comparison([Evaluation(*both) for both in zip(truth, made, strict=True)],
+                      np.array([step.difference() for step in steps]),
+                      np.array([0.5 * np.abs(a / n - b).sum() for a, b in zip(counts, shares, strict=True)]))
+
+
+@dataclass(frozen=True, eq=False)
+class _Steps:
+    """One coordinate's distribution function, a step at each of its values, and the table's rows there; private."""
+
+    values: NDArray[np.float64]
+    reached: NDArray[np.float64]
+    below: NDArray[np.int64]
+    up_to: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, made: NDArray[np.float64], weights: NDArray[np.float64]) -> "_Steps":
+        values, place = np.unique(made, return_inverse=True)
+        return cls(values, np.cumsum(np.bincount(place, weights)), *np.zeros((2, len(values) + 1), dtype=np.int64))
+
+    def add(self, true: NDArray[np.float64]) -> "_Steps":
+        """Count rows by the first value that is above them, and by the first that is not below them."""
+        for counts, side in ((self.below, "right"), (self.up_to, "left")):
+            counts += np.bincount(np.searchsorted(self.values, true, side=side), minlength=len(counts))  # type: ignore[call-overload]
+        return self
+
+    def difference(self) -> float:
+        """Between two steps the table's function only grows, so it differs most at one of the ends."""
+        below, up_to = (np.cumsum(counts[:-1]) / counts.sum() for counts in (self.below, self.up_to))
+        return float(max(np.abs(up_to - self.reached).max(), np.abs(below - np.append(0.0, self.reached[:-1])).max()))
 
 
 def _categories(points: NDArray[np.float64], group: Group) -> NDArray[np.float64]:

@@ -1,5 +1,6 @@
 """The record of what one run spent, and what that proves."""
 
+import logging
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -14,6 +15,8 @@ from trigmech.ledger_format import Entry, charge_header, charge_line
 from trigmech.ledger_lock import new_run
 
 __all__ = ["Entry", "Ledger", "LedgerFile"]
+
+logger = logging.getLogger(__name__)
 
 # Outside, floating point no longer tells a budget from its rounding errors.
 SMALLEST_EPSILON, LARGEST_EPSILON = 1e-9, 1e12
@@ -95,6 +98,10 @@ class Ledger:
         if self.file is not None:
             self.file.charge(self.run or new_run(), charges, self.simulated)
         self.charges.extend(charges)
+        for charge in charges:
+            logger.info("charged%s: %s, %s noise of scale %.4g, sensitivity %.4g in %s, %d times",
+                        " (simulated)" if self.simulated else "", charge.purpose, charge.law, charge.scale,
+                        charge.sensitivity, charge.norm, charge.count)
 
     def _total(self, more: Sequence[Charge]) -> float:
         return epsilon_of([*self.charges, *more], self.budget.delta)

@@ -1,5 +1,6 @@
 """The package's own mechanism: one weighted release of planned moments, and points that explain it."""
 
+import logging
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -21,6 +22,8 @@ from trigmech.release import release_moments
 from trigmech.rows import PrivateRows
 from trigmech.smooth import plan_smooth
 from trigmech.workload import Family, GaussianKernels, Mixture, PairKernels, SecondMoments
+
+logger = logging.getLogger(__name__)
 
 MINIMAX_FUNCTIONS = 1_024
 FEWEST_POINTS, MOST_POINTS = 1_024, 50_000
@@ -178,7 +181,10 @@ class MomentMechanism:
         if count * rows.d > MOST_COORDINATES:
             raise InputError(f"points = {count} of {rows.d} coordinates are more than {MOST_COORDINATES} numbers")
         design = self.design(n, rows.layout, budget)
+        logger.info("design chosen: n = %d, D = %d, K = %d, degrees up to %d, in pairs up to %d", n, rows.d,
+                    design.features.K, design.degree, design.pair_degree)
         released = release_moments(measure(rows, design.features), design.features, design.blocks, ledger, noise)
+        logger.info("drawn: %s noise of %d moments", design.blocks[0].charge.law, design.features.K)
         costs = None
         if self.smoothness is not None:
             costs = np.linalg.norm(design.features.basis.index, axis=1) ** self.smoothness

@@ -12,13 +12,13 @@ from trigmech.report_against import rows_of
 from trigmech.report_figures import plain, styled
 from trigmech.report_sections import PRIVATE_MARK, Pictures, Side, columns, errors, points, together
 from trigmech.report_statement import guarantee, ledger_table, measured
-from trigmech.synthesis import Synthesis
+from trigmech.synthesis import Progress, Synthesis
 
 TITLE, PRIVATE_TITLE = "Report of a release", "NOT PRIVATE: a release against its table"
 
 
 def write(synthesis: Synthesis, path: str | Path, against: Any = None, figures: str | Path | None = None,
-          seed: int = 0) -> Path:
+          seed: int = 0, progress: Progress | None = None) -> Path:
     """Write one self-contained page of HTML about a release: what is guaranteed, what was measured, what came of it.
 
     Parameters
@@ -32,6 +32,9 @@ def write(synthesis: Synthesis, path: str | Path, against: Any = None, figures: 
         A folder, made if it does not exist, for the page's figures as PNG and PDF files; names as for ``path``.
     seed : int
         At least 0; of the public draws of queries, and of the rows whose distances are computed.
+
+    progress : callable, optional
+        Told the name of a step, what is done of it and its total (0: not known).
 
     Returns
     -------
@@ -63,24 +66,36 @@ def write(synthesis: Synthesis, path: str | Path, against: Any = None, figures: 
             raise InputError(f"cannot make the folder {str(folder)!r}: {problem.strerror}") from None
         check_writable(folder / "figure.png")
     with styled():
-        page = _page(synthesis, against, Pictures(folder, against is not None), int(seed))
+        page = _page(synthesis, against, Pictures(folder, against is not None), int(seed),
+                     progress or (lambda step, done, total: None))
     write_whole(path, page.encode("utf-8"))
     return path
 
 
-def _page(synthesis: Synthesis, against: Any, pictures: Pictures, seed: int) -> str:
+def is_page(path: Path) -> bool:
+    """Return whether a file begins as a page of HTML does."""
+    with path.open("rb") as file:
+        return file.read(64).lstrip().lower().startswith((b"<!doctype html", b"<html"))
+
+
+def _page(synthesis: Synthesis, against: Any, pictures: Pictures, seed: int, say: Progress) -> str:
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 
+    say("reading the release", 0, 0)
     distribution, ledger, schema = synthesis.distribution, synthesis.ledger, synthesis.schema
     made = Side.of(schema, distribution.points, distribution.weights)
     true = None
     if against is not None:
+        say("reading the table", 0, 0)
         rows = rows_of(schema, against)
         true = Side.of(schema, rows, np.full(len(rows), 1.0 / len(rows)))
     layout = schema.layout
     said = guarantee(ledger, synthesis.release.n)
-    drawn, pairs = columns(made, true, pictures), together(made, true, pictures)
+    drawn = columns(made, true, pictures, lambda done, total: say("drawing columns", done, total))
+    say("drawing columns together", 0, 0)
+    pairs = together(made, true, pictures)
+    say("asking queries", 0, 0)
     wrong = errors(synthesis, layout, made, true, pictures, seed)
     contents = [("guarantee", "What is guaranteed"), ("not-covered", "What is not covered"), ("ledger", "The ledger"),
                 ("measured", "What was measured"), ("columns", "Each column"), ("together", "Columns together"),
@@ -89,6 +104,7 @@ def _page(synthesis: Synthesis, against: Any, pictures: Pictures, seed: int) -> 
                 *([("scatter", "Predicted against true errors")] if wrong["scatter"] else []), ("points", "The points")]
     if true is not None and len(true.points) > 1:
         contents.append(("distances", "Distances to true records"))
+    say("comparing points", 0, 0)
     page = Environment(
         loader=PackageLoader("trigmech"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True, finalize=lambda value: value if isinstance(value, Markup) else plain(value),
@@ -105,8 +121,6 @@ def _page(synthesis: Synthesis, against: Any, pictures: Pictures, seed: int) -> 
         points=points(synthesis, made, true, pictures, seed),
         footer="Written by trigmech; the same release gives the same page. Figures: dark lines and bars are synthetic"
                + ("." if true is None else ", light hatched areas are true."))
-
-
 
 
 def _proved(said: dict[str, Any], simulated: bool) -> str:

@@ -18,6 +18,8 @@ Array = NDArray[np.float64]
 BINS = 30
 MOST_INTEGER_BINS = 40
 ROWS_AT_A_TIME = 8_192
+# Ten days: marks of an axis this long are told apart by their dates.
+SECONDS_THAT_NEED_NO_TIME = 864_000.0
 # Of associations: columns with more categories, and columns beyond this number, are left out.
 MOST_CATEGORIES = 64
 MOST_COLUMNS = 250
@@ -164,7 +166,12 @@ def ticks(column: Column, edges: Array) -> list[tuple[float, str]]:
         places = [float(at) for at in MaxNLocator(4).tick_values(edges[0], edges[-1]) if edges[0] <= at <= edges[-1]]
     else:
         places = [float(at) for at in np.linspace(edges[0], edges[-1], 7)[1::2]]
-    return [(at, unit_text(column, float(unscaled(column, np.array([at]))[0]))) for at in places]
+    texts = [unit_text(column, float(unscaled(column, np.array([at]))[0])) for at in places]
+    if column.unit == "s":
+        dates, times = zip(*(text.split(" ") for text in texts), strict=True)
+        far = edges[-1] - edges[0] > SECONDS_THAT_NEED_NO_TIME
+        texts = list(dates if far else times if len(set(dates)) == 1 else (text[:-3] for text in texts))
+    return list(zip(places, texts, strict=True))
 
 
 @dataclass(frozen=True, eq=False)

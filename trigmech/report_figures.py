@@ -19,6 +19,8 @@ Array = NDArray[np.float64]
 Format = Literal["svg", "png", "pdf"]
 
 LONGEST_LABEL = 22
+# Inches of a name beside bars or a matrix; how much wider a reader's own letters may be; and points between marks.
+WIDEST_LABEL, SPARE, LEAST_GAP = 1.55, 1.08, 4.0
 LABELLED = 30
 DARK, LIGHT, HATCH = "#1b3a5c", "#e4e4e4", "#8a8a8a"
 STYLE = {"font.size": 8.0, "axes.linewidth": 0.6, "axes.spines.top": False, "axes.spines.right": False,
@@ -95,10 +97,11 @@ def histogram(edges: Array, shares: Array, truth: Array | None, ticks: Sequence[
                     label="true")
     axes.stairs(100.0 * shares, edges, fill=truth is None, facecolor="#b9cbe0", edgecolor=DARK, linewidth=1.3,
                 label="synthetic")
-    axes.set_xticks([at for at, _ in ticks], [shortened(text) for _, text in ticks])
     axes.set_xlim(edges[0], edges[-1])
     axes.set_ylim(0.0, 105.0 * max(1e-4, *(float(part.max()) for part in (shares, truth) if part is not None)))
     _percent(axes.yaxis)
+    _make_room(axes)
+    _mark(axes, [(at, shortened(text)) for at, text in ticks])
     if truth is not None:
         _legend_above(axes)
     return figure
@@ -106,8 +109,8 @@ def histogram(edges: Array, shares: Array, truth: Array | None, ticks: Sequence[
 
 def bars(labels: Sequence[str], shares: Array, truth: Array | None) -> Any:
     """Return the shares (k,) of named values, from the top down."""
-    names = [shortened(label) for label in labels]
-    figure, axes = _panel(3.3, 0.75 + 0.22 * max(len(names), 3), left=0.12 + 0.0165 * max(map(len, names)))
+    names, longest = _fitting(labels, LONGEST_LABEL, WIDEST_LABEL)
+    figure, axes = _panel(3.3, 0.75 + 0.22 * max(len(names), 3), left=0.06 + longest / 3.3)
     at = np.arange(len(names))
     if truth is None:
         axes.barh(at, 100.0 * shares, 0.62, color="#b9cbe0", edgecolor=DARK, linewidth=0.8)
@@ -143,9 +146,9 @@ def heat_map(matrix: Array, names: Sequence[str], places: Sequence[int], signed:
     """
     k = len(names)
     side = 4.4 if k <= LABELLED else min(9.0, 3.0 + 0.06 * k)
-    longest = max(len(shortened(name, 18)) for name in names) if k <= LABELLED else 3
-    margin = 0.25 + 0.062 * longest
-    figure = _figure(side + margin + 0.95, side + margin + 0.1)
+    shown, longest = _fitting(names, 18, WIDEST_LABEL) if k <= LABELLED else ([], 0.2)
+    margin = 0.25 + longest
+    figure = _figure(side + margin + 1.25, side + margin + 0.1)
     width, height = figure.get_size_inches()
     axes = figure.add_axes((margin / width, margin / height, side / width, side / height))
     colours = _colours("RdBu" if signed else "Blues")
@@ -157,7 +160,6 @@ def heat_map(matrix: Array, names: Sequence[str], places: Sequence[int], signed:
         for chosen, colour in ((white, "white"), (~white, "black")):
             axes.scatter(columns[chosen], rows[chosen], s=min(size, 60.0), marker="_", c=colour, linewidths=0.7)
     if k <= LABELLED:
-        shown = [shortened(name, 18) for name in names]
         axes.set_xticks(range(k), shown, rotation=90)
         axes.set_yticks(range(k), shown)
     else:
@@ -195,13 +197,13 @@ def scatter(x: Sequence[Array], y: Sequence[Array], labels: Sequence[str], xlabe
 
 def distributions(values: Sequence[Array], labels: Sequence[str], xlabel: str) -> Any:
     """Return the distribution functions of samples, the first dark and whole, the second dashed."""
-    figure, axes = _panel(4.4, 2.7, left=0.13, bottom=0.18, top=0.96)
+    figure, axes = _panel(4.4, 3.0, left=0.13, bottom=0.16, top=0.85)
     for sample, label, line, colour in zip(values, labels, ("-", "--"), (DARK, "black"), strict=True):
         axes.ecdf(sample, label=label, linestyle=line, color=colour, linewidth=1.4)
     axes.set(xlabel=xlabel, ylabel="share of the rows", ylim=(0.0, 1.0))
     axes.set_xlim(left=0.0)
     axes.xaxis.set_major_formatter(_ticks())
-    axes.legend(loc="lower right")
+    _legend_above(axes, 1)
     return figure
 
 
@@ -223,8 +225,55 @@ def _panel(width: float, height: float, left: float = 0.14, bottom: float | None
     return figure, figure.add_axes((left, low, 0.95 - left, high - low))
 
 
-def _legend_above(axes: Any) -> None:
-    axes.legend(loc="lower left", bbox_to_anchor=(-0.02, 1.01), ncols=2, borderpad=0.1, borderaxespad=0.0)
+def _fitting(labels: Sequence[object], longest: int, widest: float) -> tuple[list[str], float]:
+    """Return labels cut to so many letters and inches, and the inches of the widest, with some to spare for readers'
+    own fonts."""
+    figure = _figure(1.0, 1.0)
+
+    def inches(text: str) -> float:
+        drawn = figure.text(0.0, 0.0, text)
+        width = float(drawn.get_window_extent(figure.canvas.get_renderer()).width) / figure.dpi
+        drawn.remove()
+        return SPARE * width
+
+    cut = [shortened(label, longest) for label in labels]
+    widths = [inches(text) for text in cut]
+    for i, label in enumerate(labels):
+        while len(cut[i]) > 2 and widths[i] > widest:
+            cut[i] = shortened(label, max(2, min(len(cut[i]) - 1, int(len(cut[i]) * widest / widths[i]) + 1)))
+            widths[i] = inches(cut[i])
+    return cut, max(widths)
+
+
+def _make_room(axes: Any) -> None:
+    """Move the left edge of the axes to where the marks of the vertical axis have room."""
+    renderer, width = axes.figure.canvas.get_renderer(), axes.figure.bbox.width
+    widest = max(label.get_window_extent(renderer).width for label in axes.get_yticklabels())
+    box = axes.get_position()
+    left = max(box.x0, (SPARE * widest + 10.0) / width)
+    axes.set_position((left, box.y0, box.x1 - left, box.height))
+
+
+def _mark(axes: Any, ticks: Sequence[tuple[float, str]]) -> None:
+    """Mark places of the horizontal axis: those whose texts would overlap are left out, and the ends kept inside."""
+    renderer, kept, reached = axes.figure.canvas.get_renderer(), [], -math.inf
+    axes.set_xticks([at for at, _ in ticks], [text for _, text in ticks])
+    right = axes.figure.bbox.x1
+    for (at, text), label in zip(ticks, axes.get_xticklabels(), strict=True):
+        box = label.get_window_extent(renderer)
+        middle, half = (box.x0 + box.x1) / 2.0, SPARE * box.width / 2.0
+        side = "left" if middle - half < 0.0 else "right" if middle + half > right else "center"
+        start = middle - {"left": 0.0, "center": half, "right": 2.0 * half}[side]
+        if start > reached + LEAST_GAP:
+            kept.append((at, text, side))
+            reached = start + 2.0 * half
+    axes.set_xticks([at for at, _, _ in kept], [text for _, text, _ in kept])
+    for label, (_, _, side) in zip(axes.get_xticklabels(), kept, strict=True):
+        label.set_horizontalalignment(side)
+
+
+def _legend_above(axes: Any, columns: int = 2) -> None:
+    axes.legend(loc="lower left", bbox_to_anchor=(-0.02, 1.01), ncols=columns, borderpad=0.1, borderaxespad=0.0)
 
 
 def _percent(axis: Any) -> None:

@@ -1,7 +1,7 @@
 """The parts of a report that show what came of a release: columns, their associations, errors and points."""
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -87,11 +87,12 @@ class Side:
         return cls(points, weights, values, [marginal(column, weights) for column in values])
 
 
-def columns(made: Side, true: Side | None, pictures: Pictures) -> dict[str, Any]:
+def columns(made: Side, true: Side | None, pictures: Pictures, say: Callable[[int, int], Any]) -> dict[str, Any]:
     shown, rows = [], []
     truths: Sequence[Marginal | None] = made.marginals if true is None else true.marginals
     for j, (own, other) in enumerate(zip(made.marginals, truths, strict=True)):
         truth = None if true is None else other
+        say(j, len(made.marginals))
         row = [own.column.name, str(j + 1), own.column.kind, _range_text(own), *_moments_text(own)]
         if true is not None and truth is not None:
             row += [*_moments_text(truth), number(_difference(made, true, j))]

@@ -1,5 +1,6 @@
 """`synthesize`, which walks the path from a table to a release, and what it returns."""
 
+import logging
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -33,6 +34,8 @@ from trigmech.table_file import TableFile
 from trigmech.tables import categorical_names, collected, library_of, like
 from trigmech.typed_columns import Categories
 from trigmech.workload import Workload
+
+logger = logging.getLogger(__name__)
 
 MAX_ROWS = 100_000_000
 # The part of the budget that finds bounds, if the schema asks for private ones.
@@ -346,10 +349,16 @@ def synthesize(table: Any, schema: Schema, budget: Budget, mechanism: Mechanism 
         incomplete = schema
         schema = with_private_bounds(lambda: table.chunks(incomplete) if isinstance(table, TableFile) else (table,),
                                      incomplete, shared, bounds_share, account, noise)
+        logger.info("found private bounds of %d columns", len(incomplete.private_bounds))
     rows = encoded(table, schema, say)
     if rows.n < 2:
         raise InputError(f"a release needs at least 2 rows; the table has {rows.n}")
+    logger.info("releasing %d rows of %d columns by %s, %s noise", rows.n, schema.d, type(mechanism).__name__,
+                "simulated" if noise.simulated else "hardened")
     outcome = mechanism.run(rows, spendable, account, noise, public_rng)
+    logger.info("fitted %d points: %s after %d iterations, %s", len(outcome.distribution.points), outcome.fit.status,
+                outcome.fit.iterations, f"misfit {outcome.fit.misfit:.3g}" if isinstance(
+                    outcome.fit, Reconstruction) else f"objective {outcome.fit.objective:.3g}")
     made = Synthesis(outcome.distribution, account, schema, outcome.release, outcome.fit, outcome.rows, library,
                      categorical)
     _warn(made.warnings)

@@ -1,0 +1,203 @@
+"""What is said of a release before it is paid for holds of it afterwards, and is said from public numbers alone."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+import trigmech as tm
+from trigmech.errors import BudgetError, InputError
+from trigmech.planner import Design
+from trigmech.preview import clipping_of, preview, warnings_of
+
+N = 1_500
+REGIONS = ("north", "south", "east", "west")
+SCHEMA = tm.Schema([tm.Column("age", 0, 100, "integer"), tm.Column("income", 0, 200_000),
+                    tm.Column("smokes", 0, 1, "binary"),
+                    tm.Column("region", kind="categorical", categories=REGIONS)])
+
+
+def table():
+    rng = np.random.default_rng(3)
+    rows = np.empty((N, 4), dtype=object)
+    rows[:, 0] = np.clip(rng.normal(45, 15, N), 0, 100).round()
+    rows[:, 1] = np.clip(rng.lognormal(10.0, 0.6, N), 0.0, 2e5)
+    rows[:, 2] = (rng.random(N) < 0.3).astype(int)
+    rows[:, 3] = rng.choice(np.array(REGIONS, dtype=object), N, p=[0.4, 0.3, 0.2, 0.1])
+    return rows
+
+
+def statistics(columns):
+    """The statistics that a preview speaks of, in its units."""
+    return np.array([np.mean(columns["age"]), np.mean(columns["income"]), 100.0 * np.mean(columns["smokes"]),
+                     *(100.0 * np.mean(columns["region"] == region) for region in REGIONS)])
+
+
+@pytest.mark.parametrize("budget", [tm.Budget(1.0, 1e-5), tm.Budget(1.0)])
+def test_errors_of_synthetic_tables_are_as_predicted(budget):
+    """Root mean squares of 12 runs: within 0.45 and 1.4 of the prediction, for shrinking and fitting take some away."""
+    rows = table()
+    truth = statistics({"age": rows[:, 0].astype(float), "income": rows[:, 1].astype(float),
+                        "smokes": rows[:, 2].astype(float), "region": rows[:, 3]})
+    errors = []
+    for seed in range(12):
+        made = tm.synthesize(rows, SCHEMA, budget, rng=np.random.default_rng(seed))
+        errors.append(statistics(made.columns(N, np.random.default_rng(seed))) - truth)
+    measured = np.sqrt(np.square(errors).mean(axis=0))
+    measured = np.append(measured[:3], np.sqrt(np.square(measured[3:]).mean()))
+    expected = preview(N, SCHEMA, budget)
+    assert [(each.column, each.unit) for each in expected.columns] == [
+        ("age", ""), ("income", ""), ("smokes", "percentage points"), ("region", "percentage points")]
+    ratio = measured / [each.error for each in expected.columns]
+    assert (ratio > 0.45).all()
+    assert (ratio < 1.4).all()
+    # A prediction for twice the rows, or twice the budget, would not pass for this one.
+    assert (measured / [each.error for each in preview(3 * N, SCHEMA, budget).columns]).mean() > 1.4
+
+
+def test_the_noise_that_is_released_is_that_of_the_preview():
+    expected = preview(N, SCHEMA, tm.Budget(1.0, 1e-5))
+    made = tm.synthesize(table(), SCHEMA, tm.Budget(1.0, 1e-5), tm.MomentMechanism(points=64, iterations=1),
+                         np.random.default_rng(1))
+    np.testing.assert_array_equal(made.release.scales, expected.design.scales)
+    assert tuple(made.ledger.charges) == expected.charges
+    assert made.ledger.proved_epsilon == expected.proved_epsilon
+
+
+EVERYTHING = tm.Schema([
+    tm.Column("weight", private_bounds=True), tm.Column("gain", 1.0, 1e4, transform="log", special=(0,)),
+    tm.Column("loss", 0.0, 1e4, transform="log1p", missing="keep"),
+    tm.Column("day", "2000-01-01", "2020-01-01", "datetime"),
+    tm.Column("time", "2000-01-01T00:00:00", "2000-01-01T01:00:00", "datetime"),
+    tm.Column("school", kind="ordinal", categories=["none", "some", "all"]),
+    tm.Column("colour", kind="categorical", categories=["red", "green"]),
+    tm.Column("shape", kind="categorical", categories=["round", "square", "long"])])
+
+
+def test_every_kind_of_column_is_told_in_its_own_units():
+    expected = preview(100_000, EVERYTHING, tm.Budget(1.0, 1e-6))
+    said = {(each.column, each.what): each for each in expected.columns}
+    units = {("weight", "mean"): "% of the range that is found", ("gain", "geometric mean"): "%",
+             ("gain", "share of a special or missing value"): "percentage points",
+             ("loss", "geometric mean of 1 + value - 0"): "%",
+             ("loss", "share of a special or missing value"): "percentage points", ("day", "mean"): "days",
+             ("time", "mean"): "seconds", ("school", "mean place among 3 categories"): "places",
+             ("colour", "frequency of a category"): "percentage points",
+             ("shape", "frequency of a category"): "percentage points"}
+    assert {key: each.unit for key, each in said.items()} == units
+    noise = said["weight", "mean"].error / 50.0
+    assert said["gain", "geometric mean"].error == pytest.approx(100.0 * math.expm1(math.log(1e4) / 2.0 * noise))
+    days = (np.datetime64("2020-01-01") - np.datetime64("2000-01-01")).astype(int)
+    assert said["day", "mean"].error == pytest.approx(days / 2.0 * noise)
+    assert said["time", "mean"].error == pytest.approx(3_600.0 / 2.0 * noise)
+    assert said["school", "mean place among 3 categories"].error == pytest.approx(noise)
+    assert [each.error > 0 for each in expected.together] == [True] * 3
+    # The two histograms that find bounds are charged too.
+    assert [charge.purpose for charge in expected.charges][:2] == ["bounds, coarse", "bounds, fine"]
+    assert 0.9 < expected.proved_epsilon <= 1.0
+
+
+def test_what_is_not_measured_is_said_to_be_not_measured():
+    expected = preview(60, EVERYTHING, tm.Budget(0.05))
+    assert "not measured" in str(expected)
+    assert None in [each["error"] for each in expected.to_dict()["together"]]
+
+
+def test_a_ledger_file_is_looked_at_and_left_alone(tmp_path):
+    book = tm.LedgerFile.create(tmp_path / "book.json", tm.Budget(1.5, 1e-5))
+    expected = preview(N, SCHEMA, tm.Budget(1.0, 1e-5), ledger=tmp_path / "book.json")
+    assert expected.ledger["accepted"]
+    assert "there is room for it" in str(expected)
+    before = (tmp_path / "book.json").read_bytes()
+    tm.synthesize(table(), SCHEMA, tm.Budget(1.0, 1e-5), tm.MomentMechanism(points=64, iterations=1), ledger=book)
+    assert book.total == pytest.approx(expected.ledger["total_after"], rel=1e-9)
+    assert before != (tmp_path / "book.json").read_bytes()
+    for budget in (tm.Budget(1.4, 1e-5), tm.Budget(1.4, 0.0)):
+        again = preview(N, SCHEMA, budget, ledger=book)
+        assert not again.ledger["accepted"]
+        assert "REFUSED" in str(again)
+    # Gaussian noise proves nothing where the data set's delta is 0.
+    pure = tm.LedgerFile.create(tmp_path / "pure.json", tm.Budget(5.0))
+    assert preview(N, SCHEMA, tm.Budget(1.0, 1e-5), ledger=pure).to_dict()["ledger"]["total_after"] is None
+
+
+def test_a_preview_is_plain_data_and_draws_nothing(monkeypatch):
+    monkeypatch.setattr("trigmech.noise.SystemNoise.gaussian", None)
+    monkeypatch.setattr(Design, "__str__", lambda design: "the plan\nin detail")
+    expected = preview(N, SCHEMA, tm.Budget(1.0, 1e-5))
+    facts = json.loads(json.dumps(expected.to_dict()))
+    assert facts["n"] == N
+    assert facts["columns"][1]["column"] == "income"
+    assert "the plan\n" in str(expected)
+    assert "in detail" not in str(expected)
+
+
+@pytest.mark.parametrize(("arguments", "error"), [
+    ((1, SCHEMA, tm.Budget(1.0)), InputError), ((2.5, SCHEMA, tm.Budget(1.0)), InputError),
+    ((True, SCHEMA, tm.Budget(1.0)), InputError), ((N, "schema", tm.Budget(1.0)), InputError),
+    ((N, SCHEMA, 1.0), BudgetError), ((N, SCHEMA, tm.Budget(1e-12)), BudgetError),
+])
+def test_input_that_breaks_a_rule_is_refused(arguments, error):
+    with pytest.raises(error):
+        preview(*arguments)
+
+
+def one(column):
+    return tm.Schema([column])
+
+
+PLAIN = one(tm.Column("x", 0, 1))
+
+
+@pytest.mark.parametrize(("n", "schema", "budget", "words"), [
+    (1_000, PLAIN, tm.Budget(10.1, 1e-6), "epsilon = 10.1 is above 10"),
+    (49, PLAIN, tm.Budget(1.0, 1e-6), "49 rows are few"),
+    (1_000, PLAIN, tm.Budget(1.0, 1e-3), "delta = 0.001 is not below 1 / 1000"),
+    (1_000, tm.Schema.cube(30), tm.Budget(1.0), "no delta is given: with delta = 0.0001"),
+    *((1_000, one(tm.Column(name, 0, 10)), tm.Budget(1.0, 1e-6), "looks like an identifier by its name")
+      for name in ("id", "ID", "patient_id", "patientId", "e-mail", "SSN", "phone number", "uuid")),
+    (1_000, one(tm.Column("customer number", 0, 999, "integer")), tm.Budget(1.0, 1e-6), "at least as many values"),
+    (30, one(tm.Column("x", kind="categorical", categories=list(range(20)))), tm.Budget(1.0, 1e-6),
+     "20 categories for 30 rows"),
+    *((1_000, one(tm.Column(name, low, high)), tm.Budget(1.0, 1e-6), "leave out most of the usual range")
+      for name, low, high in (("age", 0, 1), ("age_in_years", 120, 200), ("patientAge", -5, 5), ("hour", 30, 60))),
+    *((1_000, one(tm.Column(name, low, high)), tm.Budget(1.0, 1e-6), "much wider than the usual range")
+      for name, low, high in (("age", 0, 1_000), ("month", 0, 100))),
+])
+def test_what_is_worth_a_second_thought_is_warned_of(n, schema, budget, words):
+    found = warnings_of(n, schema, budget)
+    assert [words in warning for warning in found].count(True) == 1
+    assert words in str(preview(n, schema, budget).warnings)
+
+
+@pytest.mark.parametrize(("n", "schema", "budget"), [
+    (1_000, PLAIN, tm.Budget(10.0, 1e-6)), (50, PLAIN, tm.Budget(1.0)), (1_000, PLAIN, tm.Budget(1.0)),
+    (1_000, SCHEMA, tm.Budget(1.0, 1e-6)), (100_000, EVERYTHING, tm.Budget(1.0, 1e-6)),
+    *((1_000, one(column), tm.Budget(1.0, 1e-6)) for column in (
+        tm.Column("width", 0, 10), tm.Column("idle", 0, 1), tm.Column("paid", 0, 1, "binary"),
+        tm.Column("number of rooms", 0, 20, "integer"), tm.Column("age", 18, 65), tm.Column("age", 0, 120),
+        tm.Column("latitude", 45, 46), tm.Column("usage", 0, 1e6), tm.Column("age", kind="ordinal",
+                                                                              categories=["young", "old"]))),
+])
+def test_what_is_usual_is_not_warned_of(n, schema, budget):
+    assert warnings_of(n, schema, budget) == []
+
+
+def test_a_delta_of_nothing_that_was_chosen_is_not_warned_of():
+    assert warnings_of(1_000, tm.Schema.cube(30), tm.Budget(1.0), delta_chosen=True) == []
+
+
+def test_values_piled_at_a_bound_are_told_after_a_release_and_others_not():
+    rng = np.random.default_rng(5)
+    income = rng.lognormal(10.0, 0.6, 4_000)
+    for upper, clipped in ((30_000, True), (200_000, False)):
+        schema = tm.Schema([tm.Column("income", 0, upper), tm.Column("age", 0, 100, "integer"),
+                            tm.Column("rooms", 0, 3, "integer")])
+        rows = np.column_stack([income, np.clip(rng.normal(45, 15, 4_000), 0, 100).round(),
+                                rng.integers(0, 4, 4_000)])
+        made = tm.synthesize(rows, schema, tm.Budget(1.0, 1e-6), tm.MomentMechanism(points=2_000),
+                             np.random.default_rng(0))
+        found = clipping_of(made)
+        assert len(found) == clipped
+        assert all("column 'income'" in warning and "the upper bound 30000" in warning for warning in found)

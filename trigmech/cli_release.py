@@ -1,0 +1,118 @@
+"""The command that releases a table: all that can be refused first, then the charge, then what it bought."""
+
+import json
+import warnings
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+
+from trigmech import schema_file
+from trigmech.cli_files import STANDARD, check_outputs, keep_what_counts, ledger_of_run, write_sample
+from trigmech.cli_options import (
+    Data,
+    DateFormat,
+    Decimal,
+    Delimiter,
+    Encoding,
+    Epsilon,
+    Json,
+    budget_of,
+    file_options,
+)
+from trigmech.cli_preview import tell_preview, warn
+from trigmech.cli_progress import progress_bar
+from trigmech.errors import BudgetError, FitWarning, InputError
+from trigmech.preview import clipping_of, warnings_of
+from trigmech.synthesis import BOUNDS_SHARE, Synthesis, synthesize
+from trigmech.table_file import TableFile
+
+# The exit status of a release whose points miss what was released, if one is asked for.
+MISSED = 6
+
+
+def release(
+    data: Data,
+    schema: Annotated[Path, typer.Option(help="The schema (TOML); see 'trigmech schema init'.")],
+    epsilon: Epsilon,
+    out: Annotated[Path, typer.Option(help="Where the release is saved, such as clinic.tm.")],
+    delta: Annotated[float | None, typer.Option(
+        help="Privacy budget: delta, at least 0 and below 1, far below 1 / rows; default: 0.")] = None,
+    csv: Annotated[Path | None, typer.Option(
+        help="Also write a synthetic table (.csv, .tsv, .csv.gz or .parquet), or - for standard output.")] = None,
+    rows: Annotated[int | None, typer.Option(min=1, help="Rows of that table; default: as many as the data.")] = None,
+    ledger: Annotated[Path | None, typer.Option(
+        help="The data set's ledger file; made with this budget as its total if it is not there.")] = None,
+    delimiter: Delimiter = None,
+    decimal: Decimal = None,
+    encoding: Encoding = None,
+    date_format: DateFormat = None,
+    bounds_share: Annotated[float, typer.Option(
+        help="Part of the budget for columns with private_bounds = true.")] = BOUNDS_SHARE,
+    simulate: Annotated[int | None, typer.Option(
+        min=0, metavar="SEED", help="A repeatable simulation. It is NOT private.")] = None,
+    strict: Annotated[bool, typer.Option(
+        "--strict", help="End with status 6 if the points miss what was released; it is saved all the same.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace the file that --out names, if it is there.")] = False,
+    dry_run: Annotated[bool, typer.Option(
+        "--dry-run", help="Say what the budget will buy, in the columns' units; charge and write nothing.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Release a table: save the release, and write a synthetic table if asked to.
+
+    Example: `trigmech release data.csv --schema schema.toml --epsilon 1 --delta 1e-6 --out clinic.tm --rows 10000
+    --csv synth.csv --ledger ledger.json`
+    """
+    budget = budget_of(epsilon, delta or 0.0)
+    to_standard = str(csv) == STANDARD
+    if rows is not None and csv is None:
+        raise typer.BadParameter("--rows is of the table that --csv writes; give --csv as well")
+    if to_standard and as_json:
+        raise typer.BadParameter("--csv - and --json both write to standard output; give one of them a file")
+    if not 0.0 < bounds_share < 1.0:
+        raise typer.BadParameter(f"--bounds-share must be above 0 and below 1, not {bounds_share}")
+    check_outputs((out, ledger), (data, schema), table=csv)
+    keep_what_counts(out, force)
+    if out.exists() and not force:
+        raise InputError(f"{str(out)!r} exists; name another file, or give --force to replace it")
+    loaded = schema_file.load(schema)
+    table = TableFile(data, **loaded.file | file_options(delimiter, decimal, encoding, date_format))
+    if dry_run:
+        tell_preview(table, loaded.schema, budget, bounds_share=bounds_share, ledger=ledger,
+                     delta_chosen=delta is not None, as_json=as_json)
+        return
+    # Counting finds what cannot be read before a ledger file is made.
+    said = warn(warnings_of(table.n, loaded.schema, budget, delta is not None))
+    with ledger_of_run(ledger, budget, out.stem) as book, progress_bar(quiet=as_json) as progress, \
+            warnings.catch_warnings():
+        # Said below, in the words of a command.
+        warnings.simplefilter("ignore", FitWarning)
+        try:
+            made = synthesize(table, loaded.schema, budget, ledger=book, bounds_share=bounds_share,
+                              rng=None if simulate is None else np.random.default_rng(simulate), progress=progress)
+        except BudgetError as error:
+            if book is None:
+                raise
+            raise BudgetError(f"{error}. Nothing was written") from None
+        progress("saving", 0, 0)
+        made.save(out)
+        if csv is not None:
+            write_sample(made, csv, rows)
+    said += warn([f"{sentence}. It is saved, for it is paid for" for sentence in made.warnings] + clipping_of(made))
+    if as_json:
+        typer.echo(json.dumps({"release": str(out), "table": None if csv is None else str(csv), "n": made.release.n,
+                               "simulated": made.ledger.simulated, "ledger": made.ledger.to_dict(),
+                               "proved_epsilon": made.ledger.proved_epsilon, "delta": made.ledger.budget.delta,
+                               "warnings": said}))
+    else:
+        _tell(made, out, csv, to_standard)
+    if strict and made.warnings:
+        raise typer.Exit(MISSED)
+
+
+def _tell(made: Synthesis, out: Path, csv: Path | None, to_standard: bool) -> None:
+    typer.echo(made.ledger, err=to_standard)
+    typer.echo(f"written: {out}" + ("" if csv is None or to_standard else f" and {csv}"), err=to_standard)
+    typer.echo(f"next: trigmech report {out}   (a page to read)   or   trigmech sample {out} --rows 1000",
+               err=to_standard)

@@ -1,0 +1,58 @@
+"""Whether there is room to work in, found out before libraries end the process for want of it.
+
+Numerical libraries reserve address space for their threads, and where it is limited (`ulimit -v`) some of them abort or
+hang instead of raising an error. Such a limit can be read beforehand.
+"""
+
+import errno
+
+# Gigabytes of address space, measured on two cores, with all optional libraries; most of it is reserved and never used.
+IMPORT = 0.45
+NEEDED = {"release": 2.8, "evaluate": 2.1, "demo": 1.8, "report": 0.95, "sample": 0.7}
+LIKELY = max(NEEDED.values())
+
+
+class TooLittleMemoryError(MemoryError):
+    """Less memory is allowed than is needed; the message is made of public facts."""
+
+
+def check_memory(needed: float) -> None:
+    """Raise an error if this process may not use so much address space.
+
+    Parameters
+    ----------
+    needed : float
+        Gigabytes.
+
+    Raises
+    ------
+    TooLittleMemoryError
+        If it may not.
+    """
+    try:
+        import resource
+    except ImportError:  # Such limits are Unix's.
+        return
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if limit != resource.RLIM_INFINITY and limit < needed * 1e9:
+        raise TooLittleMemoryError(f"there is not enough memory: about {needed:g} GB of address space are needed, and "
+                                   f"this process may use {limit / 1e9:.2g} GB (see `ulimit -v`)")
+
+
+def shortage(error: BaseException) -> str | None:
+    """Return what to say of an error that comes of too little memory, or None if it is another one."""
+    if isinstance(error, TooLittleMemoryError):
+        return str(error)
+    thread = isinstance(error, RuntimeError) and str(error) == "can't start new thread"
+    if isinstance(error, MemoryError) or thread or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
+        return (f"there is not enough memory: about {LIKELY:g} GB of address space are needed for a release, and more "
+                "for a table of many columns")
+    try:
+        check_memory(LIKELY)
+    except TooLittleMemoryError as limited:
+        # Whatever a library made of it.
+        return f"an unexpected {type(error).__name__}, and perhaps the reason is this: {limited}"
+    return None
+
+
+check_memory(IMPORT)
