@@ -411,6 +411,33 @@ def test_gaussian_noise_needs_a_delta_of_the_data_set(tmp_path):
     assert book.verify() == []
 
 
+# Of a budget: two charges that fill it, and what the second would be if it exceeded the budget by a given part.
+FILLING = {
+    "pure": (Budget(1.0), lambda part: laplace(0.5 + part)),
+    "pure, of a budget with delta": (Budget(1.0, 1e-6), lambda part: laplace(0.5 + part)),
+    "gaussian": (Budget(1.0, 1e-6), lambda part: gaussian(gaussian_mu(Budget(1.0, 1e-6)) * (0.5 + part) ** 0.5)),
+}
+
+
+@pytest.mark.parametrize("part", [1e-5, 5e-4, 0.1])
+@pytest.mark.parametrize("case", FILLING)
+def test_a_file_takes_its_budget_to_the_last_and_not_the_least_more(case, part, tmp_path):
+    budget, half = FILLING[case]
+    book = LedgerFile.create(tmp_path / "full.json", budget)
+    book.charge("first", [half(0.0)], False)
+    before = book.path.read_bytes()
+    # Over it by this part, in one charge or in two, and by whoever asks: the file, or a run with a budget of its own.
+    for more in ([half(part)], [half(0.0), half(part - 0.5)]):
+        with pytest.raises(BudgetError, match="over the budget"):
+            book.charge("second", more, False)
+        with pytest.raises(BudgetError, match="over the budget"):
+            Ledger(Budget(9.0, 1e-6), file=book).charge(*more)
+    assert book.path.read_bytes() == before
+    book.charge("second", [half(0.0)], False)
+    assert (1.0 - 1e-5) * budget.epsilon < book.total <= budget.epsilon
+    assert book.verify() == []
+
+
 def test_a_link_shares_the_file_and_its_lock(book, tmp_path):
     link = tmp_path / "link.json"
     link.symlink_to(book.path)

@@ -2,14 +2,19 @@
 
 import os
 import signal
+import stat
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from trigmech import archive
+from trigmech.budget import Budget, Charge
 from trigmech.errors import InputError
+from trigmech.ledger_file import LedgerFile
 from trigmech.outputs import check_writable, replacing, write_whole
 
 
@@ -50,6 +55,99 @@ def test_what_cannot_be_written_is_refused_with_the_path(tmp_path):
                 attempt(path)
     check_writable(tmp_path / "new.txt")
     assert os.listdir(tmp_path) == ["file"]
+
+
+class Watched:
+    """What happens to files and folders, in order: syncs with inode and size at the time, and renames."""
+
+    def __init__(self, monkeypatch, sync=os.fsync):
+        self.events, replace = [], os.replace
+
+        def watched_sync(handle):
+            state = os.fstat(handle)
+            sync(handle)
+            self.events.append(("sync", state.st_ino, None if stat.S_ISDIR(state.st_mode) else state.st_size))
+
+        def watched_replace(source, target, **options):
+            inode = os.stat(source).st_ino
+            replace(source, target, **options)
+            self.events.append(("rename", inode, str(target)))
+
+        monkeypatch.setattr(os, "fsync", watched_sync)
+        monkeypatch.setattr(os, "replace", watched_replace)
+
+    def durable(self, path):
+        """Whether the whole file was on the disk before it got its name, and its name before we went on."""
+        state, folder = path.stat(), path.parent.stat().st_ino
+        wanted = [("sync", state.st_ino, state.st_size), ("rename", state.st_ino, str(path)), ("sync", folder, None)]
+        return self.events[-3:] == wanted
+
+
+def written(path):
+    write_whole(path, b"content" * 10_000)
+
+
+def archived(path):
+    archive.write(path, {"a": 1}, {"x": np.arange(100.0)})
+
+
+def made_ledger(path):
+    LedgerFile.create(path, Budget(1.0))
+
+
+def charged_ledger(path):
+    made_ledger(path)
+    charge = Charge("values", "laplace", 10.0, 1.0, "L1", 1, "given")
+    LedgerFile.open(path).charge("run", [charge], False)
+
+
+@pytest.mark.parametrize("write", [written, archived, made_ledger, charged_ledger])
+def test_a_file_is_on_the_disk_before_it_has_its_name_and_its_name_is_before_we_go_on(write, tmp_path, monkeypatch):
+    path = tmp_path.resolve() / "a.json"
+    watched = Watched(monkeypatch)
+    write(path)
+    assert watched.durable(path)
+
+
+@pytest.mark.parametrize("fault", ["no sync of the file", "no sync of the folder", "the file after its renaming",
+                                   "the file before its content"])
+def test_planted_faults_of_that_order_are_found(fault, tmp_path, monkeypatch):
+    path = tmp_path.resolve() / "a.json"
+    path.write_bytes(b"old")
+    watched = Watched(monkeypatch)
+    beside = path.with_name("beside")
+
+    def sync(place):
+        handle = os.open(place, os.O_RDONLY)
+        os.fsync(handle)
+        os.close(handle)
+
+    beside.write_bytes(b"")
+    if fault == "the file before its content":
+        sync(beside)
+    beside.write_bytes(b"new")
+    if fault == "no sync of the folder":
+        sync(beside)
+    beside.replace(path)
+    if fault == "the file after its renaming":
+        sync(path)
+    if fault != "no sync of the folder":
+        sync(path.parent)
+    assert not watched.durable(path)
+
+
+def test_what_cannot_be_made_durable_is_not_renamed(tmp_path, monkeypatch):
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"old")
+
+    def fails(handle):
+        raise OSError(5, "input/output error")
+
+    monkeypatch.setattr(os, "fsync", fails)
+    with pytest.raises(OSError, match="input/output"):
+        write_whole(path, b"new")
+    assert path.read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["a.txt"]
 
 
 WRITER = """
