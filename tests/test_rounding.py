@@ -1,0 +1,207 @@
+"""What floating point adds to a sensitivity: each charge holds the documented term, which is computed anew here.
+
+At 10^12 rows that term is by far the larger part, so a charge that lacks it is too small by orders of magnitude; at few
+rows, charges are compared with the exact movement plus the term. And computed means of adversarial tables do move
+further than exact ones can.
+"""
+
+import math
+from fractions import Fraction
+from functools import partial
+
+import numpy as np
+import pytest
+
+from trigmech.basis import ChebyshevBasis
+from trigmech.budget import Budget
+from trigmech.calibration import plan
+from trigmech.layout import Group, Layout
+from trigmech.mixed import plan_mixed
+from trigmech.moments import measure
+from trigmech.planner import PROFILE_DEGREE, plan_moments
+from trigmech.smooth import plan_smooth
+from trigmech.workload import GaussianKernels, SecondMoments
+
+UNIT = Fraction(1, 2**53)
+MANY = 10**12
+BUDGETS = {"gaussian": Budget(1.0, 1e-6), "laplace": Budget(1.0)}
+laws = pytest.mark.parametrize("law", BUDGETS)
+
+
+def term(n, degree):
+    """The documented movement, by rounding, of a mean of n values of products of a total degree."""
+    return float(UNIT * (Fraction(16 * math.ceil(degree) ** 2, n) + Fraction(202, 100) * (800 + Fraction(n, 2**18))))
+
+
+def added(law, each):
+    """The same of a vector, in the norm of the law; ``each`` is of its entries, times their weights."""
+    return {"gaussian": np.linalg.norm(each), "laplace": np.sum(each), "linf": np.max(each)}[law]
+
+
+def lattice(scale):
+    """The step of the lattice of l-infinity noise: the power of two with 2^40 <= scale / step < 2^41."""
+    step = Fraction(1)
+    while Fraction(scale) / step < 2**40:
+        step /= 2
+    while Fraction(scale) / step >= 2**41:
+        step *= 2
+    return float(step)
+
+
+def exactly(charge, exact, rounding):
+    """Whether a charge's sensitivity is the exact movement plus the term, where that is not lost in its last bits."""
+    return charge.sensitivity - exact == pytest.approx(rounding, rel=1e-2, abs=4e-16 * exact)
+
+
+# The mechanisms of the thesis
+
+
+@pytest.mark.parametrize("n", [100, 10**6, MANY])
+@pytest.mark.parametrize("t", [2, 3])
+@pytest.mark.parametrize("calibration", ["rigorous", "published"])
+def test_basis_means_are_charged_for_their_rounding(calibration, t, n):
+    d = 3
+    basis = ChebyshevBasis.tensor(d, t)
+    each = np.full(basis.K - 1, term(n, d * (t - 1)))
+    pure, approximate = (plan(basis, n, Budget(1.0, 1e-6), calibration, a).means for a in (False, True))
+    if t == 2:
+        assert exactly(pure, 2.0**d / n, added("laplace", each))
+    if calibration == "published":
+        assert exactly(approximate, 2.0 / n, each[0])
+    elif n == MANY:
+        assert approximate.sensitivity >= added("gaussian", each)
+    if n == MANY:
+        assert pure.sensitivity >= added("laplace", each)
+
+
+@pytest.mark.parametrize("n", [100, 10**6, MANY])
+@pytest.mark.parametrize(("d", "k"), [(1, 1), (4, 1), (4, 3), (30, 2)])
+def test_mean_and_axes_are_charged_for_their_rounding(d, k, n):
+    basis = ChebyshevBasis.graded(d, 2)
+    product = 3 * d * term(n, 2) + 2.02 * d**2 * math.sqrt(k) * float(UNIT)
+    for calibration, moved in (("rigorous", d / n), ("published", 4 * d * (n - 1) / n**2)):
+        exact = math.sqrt(min(k, 2)) * moved
+        pure, approximate = (plan(basis, n, Budget(1.0, 1e-6), calibration, a, k, 2) for a in (False, True))
+        assert exactly(approximate.axes(0.5), exact, product)
+        assert exactly(pure.axes(0.5), math.sqrt(d * k) * exact, math.sqrt(d * k) * product)
+        assert exactly(pure.mean, 2 * d / n, d * term(n, 1))
+        root = math.sqrt(d) if calibration == "rigorous" else 1.0
+        assert exactly(approximate.mean, root * 2 / n, root * term(n, 1))
+
+
+def test_computed_means_move_further_than_exact_ones_can():
+    # Replacing -1 by 1 moves the exact mean by 2/n; a computed one, of rows whose sums round, by more now and then.
+    basis, rng = ChebyshevBasis.tensor(1, 2), np.random.default_rng(3)
+    beyond = 0
+    for n in range(3, 200):
+        rows = rng.uniform(-1.0, 1.0, (n, 1))
+        means = []
+        for value in (-1.0, 1.0):
+            rows[n // 2] = value
+            moments = measure(rows, basis)
+            means.append(Fraction(float(moments.basis_sum[1] / n)))
+        moved = means[1] - means[0]
+        beyond += moved > Fraction(2, n)
+        charge = plan(basis, n, Budget(1.0), "rigorous", False).means
+        assert moved <= Fraction(charge.sensitivity)
+    # So that the charge without rounding, which is 2/n to the last bit, would be refuted.
+    assert beyond > 10
+
+
+# The package's own mechanisms
+
+
+def design_of(n, law, **options):
+    return plan_moments(n, 4, BUDGETS[law], options.pop("workload", SecondMoments(4)), degree=2, pair_degree=1,
+                        triples=True, **options)
+
+
+@laws
+@pytest.mark.parametrize("whole_row", [False, True])
+def test_planned_moments_are_charged_for_their_rounding(whole_row, law):
+    design = design_of(MANY, law, whole_row=whole_row, workload=GaussianKernels(4, seed=0, widths=(1.0,)))
+    degree = design.features.degree
+    each = np.full(design.features.K, term(MANY, degree))
+    for g, low in enumerate(design.features.floors):
+        each[design.features.basis.K + g] = term(MANY, 4 * 4 * PROFILE_DEGREE / math.sqrt(1.0 - low))
+    for block in design.blocks:
+        least = added(block.charge.law, block.weights * each[block.members])
+        # All of the rest is less than 2/n an entry, and the lattice's step.
+        most = least + added(block.charge.law, block.weights * np.full(len(block.weights), 2.1 / MANY))
+        more = lattice(block.charge.scale) if block.charge.law == "linf" else 0.0
+        assert least + more <= block.charge.sensitivity * (1.0 + 1e-12)
+        assert block.charge.sensitivity <= (most + more) * (1.0 + 1e-6)
+
+
+@pytest.mark.parametrize("epsilon", [1e-3, 1.0, 50.0])
+@pytest.mark.parametrize("n", [10, 10_000])
+def test_linf_noise_is_charged_for_the_step_of_its_lattice(n, epsilon):
+    # What is drawn is of values rounded to the lattice, and its certificate asks for what the charge says.
+    design = plan_moments(n, 30, Budget(epsilon), SecondMoments(30), degree=2, pair_degree=0)
+    blocks = [block for block in design.blocks if block.charge.law == "linf"]
+    assert len(blocks) == 2
+    for block in blocks:
+        parts = [2.0 / n, term(n, 2), lattice(block.charge.scale)]
+        assert block.charge.sensitivity == pytest.approx(math.fsum(parts), rel=4e-16, abs=0.0)
+        # Which is more than its last bits.
+        assert parts[2] > 1e-14 * parts[0]
+
+
+@pytest.mark.parametrize("n", [10, 10_000])
+def test_whole_row_functions_are_charged_for_the_degree_that_covers_them(n):
+    design = plan_moments(n, 30, Budget(1.0), GaussianKernels(30, seed=0, widths=(2.0, 6.0)), degree=2, pair_degree=0,
+                          whole_row=True)
+    block = design.blocks[-1]
+    assert (block.charge.law, block.charge.purpose) == ("linf", "whole rows")
+    degree = 4 * 30 * PROFILE_DEGREE / math.sqrt(1.0 - design.features.floors.max())
+    whole = math.fsum([2.0 / n, term(n, degree), lattice(block.charge.scale)])
+    assert block.charge.sensitivity == pytest.approx(whole, rel=4e-16, abs=0.0)
+    assert term(n, degree) > 2.0 * term(n, 2)
+
+
+def test_the_lattice_moves_values_by_up_to_the_step_that_is_charged():
+    design = plan_moments(1_000, 30, Budget(1.0), SecondMoments(30), degree=2, pair_degree=0)
+    charge = design.blocks[0].charge
+    step = lattice(charge.scale)
+    rng = np.random.default_rng(5)
+    exact = charge.sensitivity - step
+    worst = 0.0
+    for low in rng.uniform(-1.0, 1.0, 2_000):
+        places = [round(Fraction(value) / Fraction(step)) for value in (low, low + exact)]
+        worst = max(worst, (places[1] - places[0]) * step)
+    # Values that move by what is charged without the step can move further on the lattice.
+    assert exact < worst <= charge.sensitivity
+
+
+@laws
+def test_weighted_indicators_are_charged_for_their_rounding(law):
+    layout = Layout(9, [Group((2, 3), False, 1), Group((4, 5, 6), True), Group((7, 8), True)])
+    design = plan_mixed(MANY, layout, BUDGETS[law], SecondMoments(2), degree=2, pair_degree=1)
+    block = design.blocks[-1]
+    assert block.charge.purpose == "indicators"
+    assert (block.weights > 0).all()
+    least = added(law, block.weights * term(MANY, 3))
+    assert least <= block.charge.sensitivity <= least + added(law, block.weights * 2.1 / MANY)
+
+
+@laws
+@pytest.mark.parametrize("d", [1, 2])
+def test_the_minimax_moments_are_charged_for_their_rounding(d, law):
+    design = plan_smooth(MANY, d, BUDGETS[law], 1.0, 200)
+    (block,) = design.blocks
+    least = added(law, block.weights * term(MANY, design.features.degree))
+    assert least <= block.charge.sensitivity <= least + added(law, block.weights * 2.1 / MANY)
+
+
+@pytest.mark.parametrize("fault", ["no rounding", "rounding of one table", "no lattice"])
+def test_planted_faults_of_the_terms_are_found(fault):
+    n = 10_000
+    design = plan_moments(n, 30, Budget(1.0), SecondMoments(30), degree=2, pair_degree=0)
+    charge = design.blocks[0].charge
+    less = {"no rounding": term(n, 2), "rounding of one table": term(n, 2) / 2, "no lattice": lattice(charge.scale)}
+    whole = math.fsum([2.0 / n, term(n, 2), lattice(charge.scale)])
+    assert charge.sensitivity == pytest.approx(whole, rel=4e-16, abs=0.0)
+    assert charge.sensitivity != pytest.approx(whole - less[fault], rel=4e-16, abs=0.0)
+    exact = partial(exactly, charge, 2.0 / n)
+    assert exact(term(n, 2) + lattice(charge.scale))
+    assert not exact(term(n, 2) + lattice(charge.scale) - less[fault])
