@@ -397,6 +397,32 @@ def test_opendp_says_the_same_of_laplace_and_gaussian_noise():
         assert epsilon_of([charge], 1e-5) <= curve.epsilon(delta=1e-5) * (1 + 1e-6)
 
 
+@pytest.mark.parametrize("one", [each, pure, gaussian])
+@pytest.mark.parametrize("delta", [1e-6, 0.01])
+def test_equal_charges_cost_as_much_as_one_of_their_number(one, delta):
+    for number in (2, 7):
+        apart, together = [one(0.3)] * number, [one(0.3, number)]
+        assert epsilon_of(apart, delta) == pytest.approx(epsilon_of(together, delta), rel=1e-9)
+        assert epsilon_of(apart, delta) > 1.2 * epsilon_of([one(0.3)], delta)
+        # Beside others too, among which they may stand anywhere.
+        others = [pure(0.11, 2), gaussian(0.2)]
+        assert epsilon_of([*others, *apart], delta) == pytest.approx(epsilon_of([*together, *others], delta), rel=1e-9)
+
+
+@pytest.mark.parametrize("delta", [1e-9, 1e-6, 1e-3, 0.1])
+@pytest.mark.parametrize("mu", [0.3, 0.7, 1.5, 4.0, 20.0, 1.0001e4, 1e6])
+def test_a_gaussian_epsilon_is_never_below_the_exact_one(mu, delta):
+    epsilon = gaussian_epsilon(mu, delta)
+    if mu < 100.0:
+        # The oracle's two terms err by less than 1e-11 of their difference here; 1e-7 less epsilon would show.
+        assert epsilon == 0.0 or oracles.gaussian_delta(epsilon, mu) <= delta * (1.0 + 1e-10)
+        assert epsilon == 0.0 or oracles.gaussian_delta(epsilon * (1.0 - 1e-7) - 1e-11, mu) > delta * (1.0 + 1e-10)
+    else:
+        # The loss is N(mu^2 / 2, mu^2), and no more than its part above epsilon counts.
+        assert stats.norm.sf((epsilon - mu**2 / 2.0) / mu) <= delta
+    assert gaussian_epsilon(mu, delta, below=True) <= epsilon
+
+
 def test_a_charges_own_cost():
     assert cost(pure(0.2, 3), 1e-3) == (pytest.approx(0.6), 0.0)
     assert cost(gaussian(0.5), 1e-3) == (gaussian_epsilon(0.5, 1e-3), 1e-3)

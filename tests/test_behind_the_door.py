@@ -16,8 +16,13 @@ import trigmech as tm
 from trigmech import moment_mechanism, report, report_sections, saved
 from trigmech import synthesis as module
 from trigmech.distribution import Distribution
+from trigmech.layout import Layout
 from trigmech.mechanisms import Outcome
+from trigmech.moments import PrivateMoments
 from trigmech.noise import SimulatedNoise, SystemNoise
+from trigmech.rows import PrivateRows
+from trigmech.table_file import TableFile
+from trigmech.tables import Columns
 
 N = 240
 PURE, GAUSSIAN = tm.Budget(2.0), tm.Budget(2.0, 1e-5)
@@ -335,6 +340,31 @@ def test_neighbours_attain_what_is_charged_for_both_histograms(case, monkeypatch
     for charge, before, after in zip(charges[:2], tape.given, again.given, strict=False):
         moved = np.linalg.norm(before - after, ORDERS[charge.norm])
         assert moved == pytest.approx(charge.sensitivity, rel=1e-12)
+
+
+SHOWN = "86753.125"
+
+
+def holders(folder):
+    """Everything that holds rows or sums of rows, of a table with a marked value in each cell."""
+    marked = pd.DataFrame({"a": [float(SHOWN)] * 5, "b": [float(SHOWN)] * 5})
+    marked.to_csv(folder / "table.csv", index=False)
+    rows = PrivateRows.of(marked.to_numpy())
+    yield rows
+    yield PrivateRows(5, Layout(2), lambda: (marked.to_numpy(),))
+    yield PrivateMoments(5, marked.to_numpy()[0], marked.to_numpy()[0], marked.to_numpy()[:2])
+    for table in (marked, marked.to_numpy(), marked.astype(object).to_numpy()):
+        yield Columns(table, ("a", "b"))
+    yield TableFile(folder / "table.csv")
+
+
+def test_what_holds_rows_never_shows_them(tmp_path):
+    held = list(holders(tmp_path))
+    assert len(held) == 7
+    for holder in held:
+        for text in (repr(holder), str(holder), f"{holder}", f"{[holder]}"):
+            assert "86753" not in text, type(holder)
+            assert "hidden" in text
 
 
 def test_the_mechanisms_here_use_the_door_that_is_watched():

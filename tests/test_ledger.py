@@ -1,6 +1,7 @@
 """Ledgers: what they refuse, what they say, and the file that processes share, attacked by edits, kills and races."""
 
 import copy
+import dataclasses
 import json
 import os
 import subprocess
@@ -534,6 +535,40 @@ TAMPERING = {
     "a claim": lambda data: data["entries"][4]["charge"].update(proof="proved"),
     "the name": lambda data: data.update(data_set="other"),
 }
+
+
+def other_than(value):
+    """Another value of the same type."""
+    if isinstance(value, bool):
+        return not value
+    return value + "x" if isinstance(value, str) else 2 * value + 1
+
+
+def test_every_field_is_in_the_chain(book):
+    # Also where no total, order or epsilon would give the change away: what is compared are the hashes alone.
+    charge = laplace(0.1, floor=20.0, claim=Budget(0.5))
+    book.charge("run", [charge], True)
+    (entry,) = book.entries
+    before = ledger_format.read(book.path).genesis
+    assert entry.digest(before) == entry.hash
+    changed = {}
+    for field in dataclasses.fields(entry):
+        if field.name not in ("hash", "charge"):
+            changed[field.name] = dataclasses.replace(entry, **{field.name: other_than(getattr(entry, field.name))})
+    others = {"law": "linf", "norm": "each", "claim": None, "floor": None}
+    for field in dataclasses.fields(charge):
+        new = others.get(field.name) if field.name in others else other_than(getattr(charge, field.name))
+        options = {"norm": "Linf"} if field.name == "law" else {}
+        changed[f"charge.{field.name}"] = dataclasses.replace(
+            entry, charge=dataclasses.replace(charge, **{field.name: new, **options}))
+    assert len(changed) == 8 - 1 + 9
+    assert [name for name, other in changed.items() if other.digest(before) == entry.hash] == []
+    # And what stood before it, which begins with all that the file says of itself.
+    assert entry.digest(other_than(before)) != entry.hash
+    state = ledger_format.read(book.path)
+    for new in ({"data_set": "other"}, {"budget": Budget(2.0, 1e-6)}, {"budget": Budget(1.0, 1e-5)},
+                {"created": "2001-01-01T00:00:00Z"}):
+        assert dataclasses.replace(state, **new).genesis != state.genesis
 
 
 @pytest.mark.parametrize("name", TAMPERING)

@@ -73,6 +73,15 @@ def test_the_bound_is_attained_by_rows_that_change_all_their_categories():
     assert l2_spread(layout, items, weights) == pytest.approx(float(moved @ moved), rel=1e-14)
 
 
+def test_products_of_a_category_that_stays_attain_their_part_of_the_bound():
+    # Two numbers go from 1 to -1 while the category stays: each product moves by twice its weight, and nothing else.
+    layout = Layout(4, [Group((2, 3), True)])
+    items = [_Item((0,), None, 0, 2, 2, 0.1), _Item((0,), 0, 1, 2, 2, 0.5), _Item((0,), 1, 1, 2, 2, 0.4)]
+    weights = np.array([0.1, 1.0, 0.8])
+    moved = np.array([0.0, 2.0 * weights[1], 2.0 * weights[2]])
+    assert l2_spread(layout, items, weights) == pytest.approx(float(moved @ moved), rel=1e-14)
+
+
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 @pytest.mark.parametrize("numbers", [True, False])
 def test_the_charges_of_a_design_spend_the_budget_and_no_more(delta, numbers):

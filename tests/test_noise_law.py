@@ -397,6 +397,21 @@ def test_planted_ways_back_to_the_noise_are_found(hide, a_release):
     assert sources_of_noise(release, SEED)
 
 
+@pytest.mark.parametrize("law", [*LAWS, "linf"])
+def test_hardened_noise_does_not_come_from_a_generator_that_can_be_seeded(law, monkeypatch):
+    def fails(*_, **__):
+        raise RuntimeError("a generator with a seed")
+
+    # The secrets module has a generator of its own, which asks the operating system.
+    for name in ("random", "getrandbits"):
+        monkeypatch.setattr(random.Random, name, fails, raising=False)
+    monkeypatch.setattr(np.random, "default_rng", fails)
+    assert getattr(SystemNoise(), law)(np.zeros(5), 1.0).all()
+    for planted in (lambda: random.randrange(10), lambda: random.gauss(0.0, 1.0), np.random.default_rng):
+        with pytest.raises(RuntimeError, match="seed"):
+            planted()
+
+
 # The lattice
 
 

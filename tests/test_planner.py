@@ -83,6 +83,8 @@ SEARCHED = {
     "two columns, pure": (2, 1.0, 0.0, None, {}),
     "three columns, all kinds": (3, 1.0, 1e-6, None, {"triples": True, "whole_row": True}),
     "three columns, all kinds, pure": (3, 1.0, 0.0, None, {"triples": True, "whole_row": True}),
+    "one column and whole rows, pure": (1, 1.0, 0.0, None, {"whole_row": True}),
+    "two columns and whole rows, pure": (2, 1.0, 0.0, None, {"whole_row": True}),
     "second moments": (5, 1.0, 1e-6, SECOND, {}),
     "second moments, pure": (5, 1.0, 0.0, SECOND, {}),
     "kernels of five columns": (5, 1.0, 1e-6, None, {"pair_degree": 2, "triples": True}),
@@ -158,6 +160,7 @@ def test_the_searched_designs_are_of_every_law_and_kind():
     designs = [searched_design(name) for name in SEARCHED]
     assert {block.charge.law for design in designs for block in design.blocks} == set(NORMS)
     assert any(design.triples and design.whole_row and design.pair_degree for design in designs)
+    assert any(design.whole_row and design.blocks[0].charge.law == "laplace" for design in designs)
 
 
 @pytest.mark.parametrize("setting", [(569, 30, 1.0, 0.0), (2, 101, 1.0, 0.0), (10**9, 30, 1.0, 0.0)], ids=str)

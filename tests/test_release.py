@@ -419,6 +419,13 @@ def test_noise_and_its_scales_are_divided_by_the_weights(parts):
     np.testing.assert_allclose(scales, expected / weights, rtol=1e-12)
 
 
+@pytest.mark.parametrize("weight", [0.0, -1.0, math.nan, math.inf])
+def test_weights_that_are_none_are_refused(weight):
+    charge = Charge("part", "gaussian", 1.0, 0.1, "L2", 1, "here")
+    with pytest.raises(BudgetError, match="part: weights must be positive and finite"):
+        Block(slice(0, 3), np.array([1.0, weight, 2.0]), charge)
+
+
 class Watched(Silent):
     """Remembers how much was charged whenever it was asked for noise."""
 
@@ -595,11 +602,13 @@ def test_noise_that_costs_more_than_its_charge_is_refused_before_anything_is_cha
     assert ledger.charges == []
 
 
+@pytest.mark.parametrize("scale", [0.5, 0.9, 1.0 - 1e-6])
 @pytest.mark.parametrize(("calibration", "approximate"), [("published", True)])
-def test_a_fault_of_the_last_step_s_law_alone_is_refused_before_anything_is_charged(calibration, approximate, plant):
+def test_a_fault_of_the_last_step_s_law_alone_is_refused_before_anything_is_charged(calibration, approximate, scale,
+                                                                                    plant):
     # Algorithm 10 as printed: Laplace noise for means and mean, Gaussian noise for the axes.
     ledger = Ledger(Budget(1.0, 1e-3), enforced=False)
-    plant(scale=0.5, laws=("gaussian",))
+    plant(scale=scale, laws=("gaussian",))
     with pytest.raises(BudgetError, match=r"axes: the gaussian noise .* by its own proof"):
         run(table(), SystemNoise(), calibration, approximate, ledger=ledger)
     assert ledger.charges == []
