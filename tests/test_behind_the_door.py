@@ -7,8 +7,10 @@ then moves no further than the ledger was charged for.
 
 import dataclasses
 from datetime import date
+from decimal import Decimal
 
 import numpy as np
+import oracles
 import pandas as pd
 import pytest
 
@@ -16,6 +18,7 @@ import trigmech as tm
 from trigmech import moment_mechanism, report, report_sections, saved
 from trigmech import synthesis as module
 from trigmech.distribution import Distribution
+from trigmech.errors import InputError
 from trigmech.layout import Layout
 from trigmech.mechanisms import Outcome
 from trigmech.moments import PrivateMoments
@@ -365,6 +368,31 @@ def test_what_holds_rows_never_shows_them(tmp_path):
         for text in (repr(holder), str(holder), f"{holder}", f"{[holder]}"):
             assert "86753" not in text, type(holder)
             assert "hidden" in text
+
+
+class Loud(Decimal):
+    """A number whose own error quotes it."""
+
+    def __float__(self):
+        raise ValueError(f"I am {SHOWN}")
+
+    def __hash__(self):
+        raise ValueError(f"I am {SHOWN}")
+
+
+@pytest.mark.parametrize("kind", ["array", "pandas"])
+@pytest.mark.parametrize("column", [tm.Column("a", 0, 1), tm.Column("a", 0, 1, kind="integer", missing="keep"),
+                                    tm.Column("a", kind="categorical", categories=("x", "y"))])
+def test_errors_of_what_reads_a_cell_are_not_behind_ours(column, kind):
+    cells = np.array([[Loud(1)], [Loud(0)]], dtype=object)
+    table = pd.DataFrame(cells, columns=["a"]) if kind == "pandas" else cells
+    with pytest.raises(InputError, match="'a'") as caught:
+        tm.Schema([column]).to_cube(table)
+    assert SHOWN not in oracles.whole_message(caught.value)
+    # The planted fault: the error as it was raised, behind another one.
+    planted = InputError("column 'a' cannot be read")
+    planted.__context__ = ValueError(f"I am {SHOWN}")
+    assert SHOWN in oracles.whole_message(planted)
 
 
 def test_the_mechanisms_here_use_the_door_that_is_watched():

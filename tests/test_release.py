@@ -738,6 +738,13 @@ def test_rows_that_do_not_keep_to_their_layout_are_not_measured(row, place, monk
         measured()
 
 
+@pytest.mark.parametrize("length", [29, 31, 60])
+def test_rows_that_are_fewer_or_more_than_was_said_are_not_measured(length):
+    table = np.zeros((length, 2))
+    with pytest.raises(InputError, match=f"said to have 30 rows and has {length}"):
+        measure(PrivateRows(30, Layout(2), lambda: (table[:20], table[20:])), ChebyshevBasis.graded(2, 4))
+
+
 @pytest.mark.parametrize("n", [0, 1])
 def test_a_table_of_fewer_than_two_rows_is_refused(n):
     with pytest.raises(InputError, match="at least 2 rows"):

@@ -84,6 +84,18 @@ def test_values_outside_the_bounds_are_clipped_the_infinite_ones_too():
     np.testing.assert_array_equal(schema.to_cube(values), [[-1], [-1], [-1], [1], [1], [1]])
 
 
+@pytest.mark.parametrize("options", [{}, {"transform": "log1p"}, {"transform": "log"}, {"missing": "keep"},
+                                     {"kind": "integer"}, {"special": (7.0,)}], ids=str)
+def test_values_outside_the_bounds_are_clipped_under_every_transform(options):
+    schema = Schema([Column("a", 2.0, 5.0, **options)])
+    beyond = [-1e300, -np.inf, -3.0, 0.0, 1.0, 6.0, 1e300, np.inf]
+    points = schema.to_cube(np.array([beyond]).T)
+    np.testing.assert_array_equal(points[:, 0], [-1.0] * 5 + [1.0] * 3)
+    inside = schema.to_cube(np.linspace(2.0, 5.0, 1001)[:, None])[:, 0]
+    assert np.abs(inside).max() == 1.0
+    assert (np.diff(inside) > 0).all()
+
+
 def test_points_outside_the_cube_come_back_as_the_bounds():
     table = people().from_cube([[-2, -2, -2], [9, 9, 9]])
     np.testing.assert_array_equal(table, [[0, -1e4, 0], [120, 5e5, 1]])
