@@ -132,7 +132,11 @@ class Tape:
         return self._draw("linf", values, scale)
 
     def _draw(self, law, values, scale):
-        drawn = getattr(self.noise, law)(values, scale) if self.replayed is None else self.replayed[len(self.asked)]
+        if self.replayed is None:
+            drawn = getattr(self.noise, law)(values, scale)
+        else:
+            drawn = self.replayed[len(self.asked)]
+            assert np.shape(drawn) == np.shape(values), "what is asked for depends on the table"
         self.asked.append((law, scale, np.shape(values)))
         self.given.append(np.array(values))
         self.returned.append(drawn)

@@ -110,6 +110,18 @@ def test_a_higher_level_gives_wider_bounds_and_the_same_deviations():
         assert (narrow.worst < wide.worst).all()
 
 
+@pytest.mark.parametrize("queries", [1, 7, 300])
+@pytest.mark.parametrize("level", [0.5, 0.95])
+def test_the_bound_of_the_worst_shares_the_risk_among_all_queries(queries, level):
+    _, synthesis = run(8, 2)
+    bars = synthesis.predicted_error(PairKernels(2, seed=1, n_queries=queries), level)
+    # What is added to a bound besides the noise is there in both.
+    offset = bars.bound - stats.norm.ppf((1.0 + level) / 2.0) * bars.deviation
+    assert offset.min() > -1e-12
+    each = offset + stats.norm.ppf(1.0 - (1.0 - level) / (2.0 * queries)) * bars.deviation
+    np.testing.assert_allclose(bars.worst, each.max(axis=0), rtol=1e-9)
+
+
 def test_more_noise_gives_wider_bounds():
     small, large = (run(7, 3, n=n)[1].predicted_error(SecondMoments(3)) for n in (20_000, 200))
     assert (small.deviation < large.deviation).all()
