@@ -8,6 +8,7 @@ import ast
 import tomllib
 from collections import Counter
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 LIST = Path(__file__).with_name("faults.toml")
@@ -43,7 +44,7 @@ class Fault:
             raise ValueError(f"the old text stands {source.count(self.old)} times in {self.file}, not once")
         changed = source.replace(self.old, self.new)
         # A change of a comment alone would survive for ever; one that does not compile would die for nothing.
-        if ast.dump(ast.parse(changed)) == ast.dump(ast.parse(source)):
+        if ast.dump(ast.parse(changed)) == _meaning(source):
             raise ValueError(f"the new text changes nothing of what {self.file} does")
         return changed
 
@@ -63,10 +64,16 @@ def read(path: Path = LIST) -> list[Fault]:
     return [Fault(**{**entry, "tests": tuple(entry["tests"])}) for entry in entries]
 
 
+@cache
 def functions_of(path: Path) -> set[str]:
     """Return the names of the functions of a test file."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     return {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+
+
+@cache
+def _meaning(source: str) -> str:
+    return ast.dump(ast.parse(source))
 
 
 def missing(fault: Fault, root: Path) -> list[str]:
