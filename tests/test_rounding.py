@@ -153,10 +153,12 @@ def test_whole_row_functions_are_charged_for_the_degree_that_covers_them(n):
                           whole_row=True)
     block = design.blocks[-1]
     assert (block.charge.law, block.charge.purpose) == ("linf", "whole rows")
-    degree = 4 * 30 * PROFILE_DEGREE / math.sqrt(1.0 - design.features.floors.max())
-    whole = math.fsum([2.0 / n, term(n, degree), lattice(block.charge.scale)])
-    assert block.charge.sensitivity == pytest.approx(whole, rel=4e-16, abs=0.0)
-    assert term(n, degree) > 2.0 * term(n, 2)
+    # At least the degree for which the products of q-th degree polynomials of all columns are proved to be covered.
+    least, most = (factor * 30 * PROFILE_DEGREE / math.sqrt(1.0 - design.features.floors.max()) for factor in (4, 6))
+    rest = [2.0 / n, lattice(block.charge.scale)]
+    assert block.charge.sensitivity >= math.fsum([*rest, term(n, least)]) * (1.0 - 4e-16)
+    assert block.charge.sensitivity <= math.fsum([*rest, term(n, most)])
+    assert term(n, least) > 2.0 * term(n, 2)
 
 
 def test_the_lattice_moves_values_by_up_to_the_step_that_is_charged():
