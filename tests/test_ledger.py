@@ -566,8 +566,9 @@ def test_every_field_is_in_the_chain(book):
     # And what stood before it, which begins with all that the file says of itself.
     assert entry.digest(other_than(before)) != entry.hash
     state = ledger_format.read(book.path)
-    for new in ({"data_set": "other"}, {"budget": Budget(2.0, 1e-6)}, {"budget": Budget(1.0, 1e-5)},
-                {"created": "2001-01-01T00:00:00Z"}):
+    limits = [ledger_format.Limit(Budget(2.0, 1e-6)), ledger_format.Limit(Budget(1.0, 1e-5)),
+              ledger_format.Limit(Budget(1.0, 1e-6), 1e-7)]
+    for new in ({"data_set": "other"}, *({"made": limit} for limit in limits), {"created": "2001-01-01T00:00:00Z"}):
         assert dataclasses.replace(state, **new).genesis != state.genesis
 
 

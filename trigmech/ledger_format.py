@@ -82,7 +82,6 @@ class Entry:
         del content["hash"]
         return _digest(before, content)
 
-
     @property
     def simulation(self) -> str:
         """What a table says beside an entry that does not count."""
