@@ -182,8 +182,8 @@ def test_a_refusal_says_what_was_asked_what_would_fit_and_what_to_do(book):
         assert str(error.value) == (
             "means: the charge (epsilon = 0.7 by itself) would bring the data set's total to 1.1 at delta=1e-06, over "
             f"the budget (1, 1e-06) of the ledger file '{book.path}', which would admit a pure release of up to "
-            f"epsilon = 0.6. To look: `trigmech ledger show {book.path}`, or in Python print(LedgerFile.open(...)); to "
-            "allow more: `trigmech ledger raise`, or LedgerFile.raise_budget")
+            f"epsilon = 0.6. To look: `trigmech ledger show {book.path}`, or in Python print(LedgerFile.open(...)); "
+            "for more: `trigmech ledger raise`, or LedgerFile.raise_budget")
     book.charge("run", [laplace(book.remaining.pure)], False)
     assert len(book.entries) == 2
 

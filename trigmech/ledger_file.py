@@ -330,8 +330,7 @@ class LedgerFile:
                     f"at delta={shown_up(limit.budget.delta)}, over the budget {limit.budget}")
         raise BudgetError(f"{charges[0].purpose}: the charge{what} of the ledger file {file!r}, which would admit "
                           f"{_remaining(state)}. To look: `trigmech ledger show {shlex.quote(file)}`, or in Python "
-                          "print(LedgerFile.open(...)); to allow more: `trigmech ledger raise`, or "
-                          "LedgerFile.raise_budget")
+                          "print(LedgerFile.open(...)); for more: `trigmech ledger raise`, or LedgerFile.raise_budget")
 
     def _append(self, state: State, made: Sequence[Entry | Raised]) -> None:
         """Write the file with these entries after the others, in the chain."""
