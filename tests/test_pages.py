@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
@@ -13,9 +14,12 @@ import pytest
 import trigmech as tm
 
 TOP = Path(__file__).parent.parent
+# Its commands stand in the program's order, not in that of their use; they run after the page that walks through them.
+COMMANDS = "cli.md"
 PAGES = {page.name: page for page in [TOP / "README.md", *sorted((TOP / "docs").glob("*.md"))]}
 WITH_BLOCKS = [name for name, page in PAGES.items()
-               if any(not block["reason"] for block in page_runner.BLOCK.finditer(page.read_text(encoding="utf-8")))]
+               if any(not block["reason"] for block in page_runner.BLOCK.finditer(page.read_text(encoding="utf-8")))
+               and name != COMMANDS]
 
 
 @pytest.fixture(scope="session")
@@ -26,15 +30,29 @@ def environment(tmp_path_factory):
     return folder
 
 
+def as_reader(command, folder):
+    """Run a command in a folder and with nothing of this process's environment."""
+    own = {name: value for name, value in os.environ.items() if name.startswith(("NUMBA_", "TRIGMECH_NUM"))}
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, env=own | {
+        "PATH": "/usr/bin:/bin", "PYTHONPATH": str(TOP), "MPLBACKEND": "Agg", "HOME": str(folder), "LC_ALL": "C.UTF-8"})
+
+
 def run(page, environment, folder):
     """Run a page in a folder where `.venv` is the environment and `data.csv` the reader's own table."""
     (folder / ".venv").symlink_to(environment)
-    reader = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(TOP), "MPLBACKEND": "Agg", "HOME": str(folder),
-              "LC_ALL": "C.UTF-8",
-              **{name: value for name, value in os.environ.items() if name.startswith(("NUMBA_", "TRIGMECH_NUM"))}}
-    done = subprocess.run([environment / "bin" / "python", TOP / "tests" / "page_runner.py", page], cwd=folder,
-                          env=reader, capture_output=True, text=True, check=False)
+    done = as_reader([environment / "bin" / "python", TOP / "tests" / "page_runner.py", page], folder)
     return done.returncode, done.stdout, done.stderr
+
+
+def run_commands(page, folder):
+    """Run each command of a page; what it makes is not there before."""
+    for block in page_runner.BLOCK.finditer(page.read_text(encoding="utf-8")):
+        words = shlex.split(block["text"])
+        made = words[3] if words[1:3] == ["ledger", "create"] else "--out" in words and words[words.index("--out") + 1]
+        if made:
+            (folder / made).unlink(missing_ok=True)
+        done = as_reader([folder / ".venv" / "bin" / words[0], *words[1:]], folder)
+        assert done.returncode == 0, (words, done.stderr)
 
 
 @pytest.fixture(scope="session")
@@ -61,6 +79,8 @@ def test_the_blocks_of_a_page_run_where_only_the_page_s_install_was_made(name, e
         assert tm.load(tmp_path / "clinic.tm").ledger.simulated is False
         assert len((tmp_path / "synth.csv").read_text(encoding="utf-8").splitlines()) == 10_001
         assert (tmp_path / "clinic.html").stat().st_size > 10_000
+    if name == "start.md":
+        run_commands(PAGES[COMMANDS], tmp_path)
 
 
 def test_every_command_of_the_package_is_on_a_page_that_runs():

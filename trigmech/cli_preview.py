@@ -12,10 +12,10 @@ from trigmech.schema import Schema
 from trigmech.table_file import TableFile
 
 
-def warn(warnings: list[str]) -> list[str]:
+def warn(warnings: list[str], mark: str = "warning") -> list[str]:
     """Print warnings on standard error, and return them."""
     for warning in warnings:
-        typer.echo(f"trigmech: warning: {warning}", err=True)
+        typer.echo(f"trigmech: {mark}: {warning}", err=True)
     return warnings
 
 

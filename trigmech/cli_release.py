@@ -99,7 +99,8 @@ def release(
         made.save(out)
         if csv is not None:
             write_sample(made, csv, rows)
-    said += warn([f"{sentence}. It is saved, for it is paid for" for sentence in made.warnings] + clipping_of(made))
+    said += warn(clipping_of(made))
+    said += warn([f"{sentence}. It is saved, for it is paid for" for sentence in made.warnings], "WARNING")
     if as_json:
         typer.echo(json.dumps({"release": str(out), "table": None if csv is None else str(csv), "n": made.release.n,
                                "simulated": made.ledger.simulated, "ledger": made.ledger.to_dict(),

@@ -98,6 +98,9 @@ class Ledger:
         if self.file is not None:
             self.file.charge(self.run or new_run(), charges, self.simulated)
         self.charges.extend(charges)
+        self._log(charges)
+
+    def _log(self, charges: Sequence[Charge]) -> None:
         for charge in charges:
             logger.info("charged%s: %s, %s noise of scale %.4g, sensitivity %.4g in %s, %d times",
                         " (simulated)" if self.simulated else "", charge.purpose, charge.law, charge.scale,

@@ -34,6 +34,13 @@ class _Silence:
     gaussian = linf = laplace
 
 
+class _Trial(Ledger):
+    """A ledger of which nothing is told, for nothing is spent."""
+
+    def _log(self, charges: Sequence[Charge]) -> None:
+        pass
+
+
 def rehearse(n: int, layout: Layout, mechanism: Mechanism, spendable: Budget, before: Sequence[Charge],
              account: Ledger, noise: Noise) -> None:
     """Raise what a mechanism would raise between here and its first draw, or what the ledger file would refuse.
@@ -62,7 +69,7 @@ def rehearse(n: int, layout: Layout, mechanism: Mechanism, spendable: Budget, be
     -----
     Privacy: no row of the table is seen. Cost: that of measuring n rows.
     """
-    rehearsed = Ledger(account.budget, account.enforced)
+    rehearsed = _Trial(account.budget, account.enforced)
     rehearsed.charge(*before)
     try:
         # A mechanism charges when it has measured, and draws when it has charged.
