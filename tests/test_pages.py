@@ -46,9 +46,11 @@ def run(page, environment, folder):
 
 def run_commands(page, folder):
     """Run each command of a page; what it makes is not there before."""
+    filled_in = (folder / "schema.toml").read_bytes()
     for block in page_runner.BLOCK.finditer(page.read_text(encoding="utf-8")):
         words = shlex.split(block["text"])
         made = words[3] if words[1:3] == ["ledger", "create"] else "--out" in words and words[words.index("--out") + 1]
+        (folder / "schema.toml").write_bytes(filled_in)
         if made:
             (folder / made).unlink(missing_ok=True)
         done = as_reader([folder / ".venv" / "bin" / words[0], *words[1:]], folder)
