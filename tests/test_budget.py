@@ -177,6 +177,7 @@ def test_no_text_states_less_than_what_is_proved(tmp_path):
         proved = ledger.proved_epsilon
         for text, exact in ((f"proved: {ledger.guarantee}", proved), (str(ledger), proved),
                             (f"proved: {page['proved']}", proved),
+                            (ledger._repr_html_().replace("proved (", "proved: ("), proved),
                             (str(book).replace("total: ", "proved: "), book.total)):
             shown = numbers_after("proved: ", text.replace("−", "-"))
             assert exact <= shown[0] <= exact * (1 + 1e-3)

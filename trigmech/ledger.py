@@ -172,8 +172,8 @@ class Ledger:
         for charge in self.charges:
             epsilon, delta = cost(charge, self.budget.delta)
             rows.append((charge.purpose, charge.law, f"{charge.scale:.4g}", f"{charge.sensitivity:.4g}", charge.norm,
-                         charge.count, f"({epsilon:.4g}, {delta:.2g})"))
-        proved = (f"proved ({self.proved_epsilon:g}, {self.budget.delta:g})-DP of all charges together"
+                         charge.count, f"({shown_up(epsilon, 4)}, {shown_up(delta, 2)})"))
+        proved = (f"proved ({shown_up(self.proved_epsilon)}, {shown_up(self.budget.delta)})-DP of all charges together"
                   if math.isfinite(self.proved_epsilon) else "proved no differential privacy at all")
         title = "SIMULATED, NOT PRIVATE" if self.simulated else proved
         spent = "budget" if self.enforced else "claimed by the thesis, not a guarantee:"
