@@ -681,6 +681,59 @@ def test_what_fails_within_ends_with_a_line_that_quotes_nothing(run, clinic, mon
     assert not Path("new.tm").exists()
 
 
+def gone_after(monkeypatch, folder):
+    """Remove a folder when a release is made and paid for, before it is saved."""
+    def made(*arguments, **options):
+        found = synthesis.synthesize(*arguments, **options)
+        shutil.rmtree(folder)
+        return found
+
+    monkeypatch.setattr(cli_release, "synthesize", made)
+
+
+def test_a_release_that_cannot_be_saved_where_it_was_asked_for_is_saved_elsewhere(run, clinic, monkeypatch):
+    Path("away").mkdir()
+    Path("temporary").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(clinic / "temporary"))
+    gone_after(monkeypatch, "away")
+    status, _, told = run(*RELEASE[:-1], "away/new.tm", "--ledger", "paid.json")
+    assert status == 3
+    assert "cannot write 'away/new.tm'" in told
+    saved, = Path("temporary").rglob("release.tm")
+    assert f"was saved as {str(clinic / saved)!r} instead" in told
+    assert tm.load(saved).ledger.charges == [entry.charge for entry in tm.LedgerFile.open("paid.json").entries]
+
+
+def test_a_release_that_cannot_be_saved_anywhere_is_said_to_be_lost(run, clinic, monkeypatch):
+    def full(self, path):
+        raise OSError(28, SECRET)
+
+    monkeypatch.setattr(tm.Synthesis, "save", full)
+    status, _, told = run(*RELEASE)
+    assert status == 3
+    assert "cannot write 'new.tm': No space left on device" in told
+    assert "it is lost, and what was charged stays spent" in told
+    assert SECRET not in told
+
+
+@pytest.mark.parametrize("error", [None, OSError(28, SECRET), MemoryError(SECRET)])
+def test_a_table_that_cannot_be_written_is_told_apart_from_its_release(run, clinic, monkeypatch, error):
+    def fails(*arguments):
+        raise error
+
+    Path("away").mkdir()
+    if error is None:
+        gone_after(monkeypatch, "away")
+    else:
+        monkeypatch.setattr(cli_release, "write_sample", fails)
+    status, _, told = run(*RELEASE, "--csv", "away/rows.csv")
+    assert status == 3
+    assert "cannot write 'away/rows.csv'" in told
+    assert "The release itself is saved as 'new.tm', and `trigmech sample`" in told
+    assert SECRET not in told
+    assert tm.load("new.tm").rows == ROWS
+
+
 def test_an_unexpected_error_is_shown_when_asked_for(run, clinic, monkeypatch):
     def fails(*arguments, **options):
         raise KeyError(SECRET)

@@ -1,6 +1,8 @@
 """The command that releases a table: all that can be refused first, then the charge, then what it bought."""
 
 import json
+import os
+import tempfile
 import warnings
 from pathlib import Path
 from typing import Annotated
@@ -23,7 +25,7 @@ from trigmech.cli_options import (
 )
 from trigmech.cli_preview import tell_preview, warn
 from trigmech.cli_progress import progress_bar
-from trigmech.errors import BudgetError, FitWarning, InputError
+from trigmech.errors import BudgetError, FitWarning, InputError, TrigmechError
 from trigmech.preview import clipping_of, warnings_of
 from trigmech.synthesis import BOUNDS_SHARE, Synthesis, synthesize
 from trigmech.table_file import TableFile
@@ -96,9 +98,9 @@ def release(
                 raise
             raise BudgetError(f"{error}. Nothing was written") from None
         progress("saving", 0, 0)
-        made.save(out)
+        _save(made, out)
         if csv is not None:
-            write_sample(made, csv, rows)
+            _write_table(made, csv, rows, out)
     said += warn(clipping_of(made))
     said += warn([f"{sentence}. It is saved, for it is paid for" for sentence in made.warnings], "WARNING")
     if as_json:
@@ -110,6 +112,48 @@ def release(
         _tell(made, out, csv, to_standard)
     if strict and made.warnings:
         raise typer.Exit(MISSED)
+
+
+def _save(made: Synthesis, out: Path) -> None:
+    """Save a release: where it was asked for, or else, as it is paid for, in the folder for temporary files.
+
+    Raises
+    ------
+    InputError
+        If it is not where it was asked for; the message says where it is, or that it is lost.
+    """
+    try:
+        made.save(out)
+        return
+    except (TrigmechError, OSError, MemoryError) as problem:
+        reason = _reason(problem, out)
+    try:
+        beside = Path(tempfile.mkdtemp(prefix="trigmech-")) / "release.tm"
+        made.save(beside)
+    except (TrigmechError, OSError, MemoryError):
+        raise InputError(f"{reason}; nor could the release be saved in the folder for temporary files, so it is lost, "
+                         "and what was charged stays spent") from None
+    raise InputError(f"{reason}. The release, which is paid for, was saved as {str(beside)!r} instead: copy it to "
+                     "where it is to stay")
+
+
+def _write_table(made: Synthesis, csv: Path, rows: int | None, out: Path) -> None:
+    try:
+        write_sample(made, csv, rows)
+    except BrokenPipeError:
+        raise
+    except (TrigmechError, OSError, MemoryError) as problem:
+        raise InputError(f"{_reason(problem, csv)}. The release itself is saved as {str(out)!r}, and `trigmech sample` "
+                         "makes a table of it at no further cost") from None
+
+
+def _reason(problem: BaseException, path: Path) -> str:
+    if isinstance(problem, TrigmechError):
+        return str(problem)
+    # The system's words for a number quote nothing.
+    why = (os.strerror(problem.errno) if isinstance(problem, OSError) and problem.errno
+           else "not enough memory" if isinstance(problem, MemoryError) else "the system failed")
+    return f"cannot write {str(path)!r}: {why}"
 
 
 def _tell(made: Synthesis, out: Path, csv: Path | None, to_standard: bool) -> None:
