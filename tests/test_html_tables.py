@@ -102,3 +102,13 @@ def test_no_dataframe_library_is_needed():
             "print({'pandas', 'polars', 'pyarrow'} & set(sys.modules))")
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
+
+
+@pytest.mark.parametrize(("delta", "shown"), [(0.0, "(1.00001, 0)"), (1.2340004e-9, "(1.00001, 1.23401e-09)")])
+def test_a_guarantee_and_its_parts_are_shown_rounded_up(delta, shown):
+    # To the nearest of six, and of four, digits these would read as less than they are.
+    ledger = tm.Ledger(tm.Budget(2.0, delta))
+    ledger.charge(tm.Charge("a", "laplace", 1.0 / 1.000004, 1.0, "L1", 1, "here"))
+    page = ledger._repr_html_()
+    assert f"proved {shown}-DP" in page
+    assert "(1.001, 0)" in page

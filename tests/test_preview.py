@@ -152,6 +152,7 @@ PLAIN = one(tm.Column("x", 0, 1))
 
 @pytest.mark.parametrize(("n", "schema", "budget", "words"), [
     (1_000, PLAIN, tm.Budget(10.1, 1e-6), "epsilon = 10.1 is above 10"),
+    (1_000, PLAIN, tm.Budget(10.000004, 1e-6), "epsilon = 10.0001 is above 10"),
     (49, PLAIN, tm.Budget(1.0, 1e-6), "49 rows are few"),
     (1_000, PLAIN, tm.Budget(1.0, 1e-3), "delta = 0.001 is not below 1 / 1000"),
     (1_000, tm.Schema.cube(30), tm.Budget(1.0), "no delta is given: with delta = 0.0001"),

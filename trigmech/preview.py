@@ -122,7 +122,7 @@ class Preview:
         if self.ledger is not None:
             state = "there is room for it" if self.ledger["accepted"] else "it would be REFUSED"
             lines.append(f"ledger file {self.ledger['file']}: {shown_up(self.ledger['total'])} of "
-                         f"{self.ledger['budget']['epsilon']:g} is spent, "
+                         f"{shown_up(self.ledger['budget']['epsilon'])} is spent, "
                          f"{shown_up(self.ledger['total_after'] or math.inf)} after this release; {state}")
         return "\n".join(lines)
 
@@ -225,13 +225,13 @@ def warnings_of(n: int, schema: Schema, budget: Budget, delta_chosen: bool = Fal
     """
     found = []
     if budget.epsilon > MOST_EPSILON:
-        found.append(f"epsilon = {budget.epsilon:g} is above {MOST_EPSILON:g}: whoever knows all rows but one may tell "
-                     "that one nearly for certain")
+        found.append(f"epsilon = {shown_up(budget.epsilon)} is above {MOST_EPSILON:g}: whoever knows all rows but one "
+                     "may tell that one nearly for certain")
     if n < FEWEST_ROWS:
         found.append(f"{n} rows are few: below {FEWEST_ROWS} noise mostly drowns what a table says")
     if budget.delta >= 1.0 / n:
-        found.append(f"delta = {budget.delta:g} is not below 1 / {n}, one over the number of rows; a release may then "
-                     "show a whole record")
+        found.append(f"delta = {shown_up(budget.delta)} is not below 1 / {n}, one over the number of rows; a release "
+                     "may then show a whole record")
     if budget.delta == 0 and not delta_chosen:
         found += _forgotten_delta(n, schema.d, budget)
     for column in schema.columns:
