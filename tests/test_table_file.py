@@ -139,6 +139,19 @@ def test_without_a_header_columns_are_the_schemas_in_its_order(tmp_path):
         read(file, Schema([Column("age", 0, 10)]))
 
 
+@pytest.mark.parametrize("block", [16, 2**20])
+def test_truth_values_beside_numbers_are_read_in_whatever_block_they_stand(tmp_path, monkeypatch, block):
+    monkeypatch.setattr(csv_text, "BLOCK", block)
+    monkeypatch.setattr(csv_text, "BLOCK_OF_A_COLUMN", 1)
+    cells = ["true", "5", "", "False", "-2.5", "TRUE", "nan", "1", "0", "1e1"] * 3
+    path = tmp_path / "t.csv"
+    path.write_text("x\n" + "\n".join(cells) + "\n")
+    of_columns = Schema([Column("x", -16, 16, missing="keep")])
+    numbers, absent = read(TableFile(path), of_columns).T
+    np.testing.assert_array_equal(numbers * 16, [1, 5, 0, 0, -2.5, 1, 0, 1, 0, 10] * 3)
+    np.testing.assert_array_equal(absent, [0, 0, 1, 0, 0, 0, 1, 0, 0, 0] * 3)
+
+
 def test_a_mark_of_missing_values_that_is_a_category_is_that_category(tmp_path):
     path = written(tmp_path, "a,b\n?,?\nx,x\n")
     both = Schema([Column("a", kind="categorical", categories=["?", "x"]),

@@ -49,13 +49,18 @@ def with_points(cells: Any, decimal: str) -> Any:
 def floats_of(cells: Any) -> Any:
     """Return cells as floats, "true" and "false" as 1 and 0, or None if one is neither."""
     import pyarrow as pa
+    import pyarrow.compute as pc
 
     try:
         return cells.cast(pa.float64())
     except pa.ArrowException:
         pass
+    # Cell by cell, so that what stands beside a cell does not decide whether it is read.
+    words = pc.utf8_lower(cells)
+    for word, digit in (("true", "1"), ("false", "0")):
+        cells = pc.if_else(pc.equal(words, word), digit, cells)
     try:
-        return cells.cast(pa.bool_()).cast(pa.int8()).cast(pa.float64())
+        return cells.cast(pa.float64())
     except pa.ArrowException:
         return None
 
