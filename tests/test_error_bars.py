@@ -250,3 +250,16 @@ def test_a_warning_never_loses_a_release():
         warnings.simplefilter("ignore")
         synthesize(X, Schema.cube(2), Budget(100.0, 1e-6), lazy, np.random.default_rng(4))
     assert shown == []
+
+
+@pytest.mark.parametrize("fit", ["cloud", "particles"])
+def test_products_beyond_the_planned_degrees_are_in_the_bounds_where_noise_is_small(fit):
+    """Polynomials of degree 20 have pairs of degrees above 8, of which nothing is measured."""
+    rng = np.random.default_rng(0)
+    table = rng.uniform(-1.0, 1.0, (400, 2))
+    family = Polynomials(2, 20, 50, seed=1)
+    made = synthesize(table, Schema.cube(2), Budget(1e3), MomentMechanism(workload=family, fit=fit),
+                      np.random.default_rng(1))
+    answers = made.query(family)
+    inside = np.abs(family.answers(table) - answers.values) <= answers.error.bound
+    assert inside.mean() >= 0.9

@@ -93,7 +93,9 @@ def unmeasured_variances(features: Features, scales: Array, workload: Family) ->
     """
     index = features.basis.index
     several = (index > 0).sum(axis=1)
-    problem = _Problem(2, features.d, Budget(1.0), workload)
+    # All degrees that could be measured, not those that are planned by default: kernels that are narrow and polynomials
+    # have pairs beyond these, and with little noise nothing else is left.
+    problem = _Problem(2, features.d, Budget(1.0), workload, degree=MOST_DEGREE, pair_degree=MOST_PAIR_DEGREE)
     p = min(int(index[several == 1].max(initial=0)), problem.single.shape[1])
     q = min(int(index[several == 2].max(initial=0)), problem.pair.shape[1])
     exact = _Levels(np.zeros(p), np.zeros((q, q)), 0.0 if (several == 3).any() else math.inf, math.inf)
