@@ -704,6 +704,16 @@ def test_a_release_that_cannot_be_saved_where_it_was_asked_for_is_saved_elsewher
     assert tm.load(saved).ledger.charges == [entry.charge for entry in tm.LedgerFile.open("paid.json").entries]
 
 
+@pytest.mark.parametrize("ledger", ["new.json", "link.json"])
+def test_a_release_is_not_saved_as_the_lock_of_its_ledger_file(run, clinic, ledger):
+    """The next charge would empty it."""
+    Path("link.json").symlink_to("new.json")
+    status, _, told = run(*RELEASE[:-1], "new.json.lock", "--ledger", ledger)
+    assert status == 2
+    assert "'new.json.lock' is given twice" in told
+    assert not Path("new.json").exists()
+
+
 def test_a_release_that_cannot_be_saved_anywhere_is_said_to_be_lost(run, clinic, monkeypatch):
     def full(self, path):
         raise OSError(28, SECRET)

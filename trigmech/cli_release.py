@@ -74,7 +74,9 @@ def release(
         raise typer.BadParameter("--csv - and --json both write to standard output; give one of them a file")
     if not 0.0 < bounds_share < 1.0:
         raise typer.BadParameter(f"--bounds-share must be above 0 and below 1, not {bounds_share}")
-    check_outputs((out, ledger), (data, schema), table=csv)
+    # Who takes the lock empties the file that it is.
+    lock = None if ledger is None else Path(f"{os.path.realpath(ledger)}.lock")
+    check_outputs((ledger, lock, out), (data, schema), table=csv)
     keep_what_counts(out, force)
     if out.exists() and not force:
         raise InputError(f"{str(out)!r} exists; name another file, or give --force to replace it")
