@@ -390,3 +390,23 @@ def test_a_used_up_ledger_refuses_the_release_and_nothing_is_written(run, tmp_pa
 
 def test_there_are_enough_of_them():
     assert sum(map(len, (TABLES, FINE, COLUMNS, BUDGETS, CALLS, FILES, SCHEMAS, OPTIONS))) > 150
+
+
+MISPLACED = {
+    "preview": lambda table: tm.preview(table, SCHEMA, BUDGET),
+    "design": lambda table: tm.MomentMechanism().design(table, SCHEMA.layout, BUDGET),
+    "estimator": lambda table: tm.Synthesizer(table, epsilon=1.0).fit(table),
+    "epsilon": lambda table: tm.Budget(table),
+    "mechanism": lambda table: tm.synthesize(rows(), SCHEMA, BUDGET, table),
+    "column": lambda table: tm.Column("a", table, 1.0),
+    "cube": lambda table: tm.Schema.cube(table),
+}
+
+
+@pytest.mark.parametrize("door", list(MISPLACED))
+@pytest.mark.parametrize("table", [frame(), rows(), rows().tolist(), pa.table({"a": [MARKER] * 9})],
+                         ids=lambda table: type(table).__name__)
+def test_a_table_in_the_wrong_place_is_not_quoted(door, table):
+    with pytest.raises((InputError, BudgetError), match=f"not .*{type(table).__name__}") as caught:
+        MISPLACED[door](table)
+    assert str(int(MARKER)) not in str(caught.value)

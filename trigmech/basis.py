@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from trigmech import _kernels, sensitivity
 from trigmech.chunks import in_order
-from trigmech.errors import InputError
+from trigmech.errors import InputError, shown
 from trigmech.tables import numbers
 
 ROWS_PER_CHUNK = 16_384
@@ -161,7 +161,7 @@ class ChebyshevBasis:
         if max_degree is not None:
             _check_positive(max_degree=max_degree)
         if ties not in ("fewest", "last"):
-            raise InputError(f'ties must be "fewest" or "last", not {ties!r}')
+            raise InputError(f'ties must be "fewest" or "last", not {shown(ties)}')
         if max_degree is not None and d * math.log2(max_degree + 1) < 62 and (max_degree + 1) ** d < K:
             raise InputError(f"K = {K} functions were asked for, but with degrees up to {max_degree} in {d} "
                              f"column(s) there are {(max_degree + 1) ** d}")
@@ -172,7 +172,7 @@ class ChebyshevBasis:
         """Return all multi-indices of total degree at most ``degree``, in the order of :meth:`graded`."""
         _check_positive(d=d)
         if not (isinstance(degree, int | np.integer) and degree >= 0):
-            raise InputError(f"degree must be an integer that is at least 0, not {degree!r}")
+            raise InputError(f"degree must be an integer that is at least 0, not {shown(degree)}")
         return cls.graded(d, math.comb(d + int(degree), d))
 
     @property
@@ -385,7 +385,7 @@ def _block(X: NDArray, start: int, stop: int) -> NDArray[np.float64]:
 def _check_positive(**arguments: int) -> None:
     for name, value in arguments.items():
         if not (isinstance(value, int | np.integer) and value >= 1):
-            raise InputError(f"{name} must be a positive integer, not {value!r}")
+            raise InputError(f"{name} must be a positive integer, not {shown(value)}")
 
 
 def _ascending(d: int, cap: int | None, ties: Ties) -> Iterator[list[int]]:

@@ -26,7 +26,7 @@ from scipy.special import ndtr, ndtri
 from trigmech.accounting import SMALLEST_GAUSSIAN_EPSILON, gaussian_mu
 from trigmech.budget import Budget, Charge
 from trigmech.calibration import UPWARD
-from trigmech.errors import BudgetError, InputError
+from trigmech.errors import BudgetError, InputError, shown
 from trigmech.ledger import Ledger
 from trigmech.noise import Noise
 from trigmech.privacy_loss import gaussian_epsilon
@@ -135,7 +135,7 @@ def rest_of(budget: Budget, share: float) -> Budget:
         If epsilon, or what is left, is too small for Gaussian noise.
     """
     if not (isinstance(share, Real) and 0.0 < share < 1.0):
-        raise InputError(f"the share for private bounds must be between 0 and 1, not {share!r}")
+        raise InputError(f"the share for private bounds must be between 0 and 1, not {shown(share)}")
     if budget.delta == 0:
         return Budget(budget.epsilon * (1.0 - share) / UPWARD)
     mu = gaussian_mu(budget) * math.sqrt(1.0 - share)

@@ -10,7 +10,7 @@ from functools import lru_cache
 from numbers import Real
 from typing import Any, Literal, Self
 
-from trigmech.errors import BudgetError, InputError
+from trigmech.errors import BudgetError, InputError, shown
 
 Law = Literal["laplace", "gaussian", "linf", "other"]
 Norm = Literal["L1", "L2", "Linf", "each", "none"]
@@ -153,7 +153,7 @@ class Charge:
         try:
             count = operator.index(self.count)
         except TypeError:
-            raise BudgetError(f"{self.purpose}: the count must be an integer, not {self.count!r}") from None
+            raise BudgetError(f"{self.purpose}: the count must be an integer, not {shown(self.count)}") from None
         if not 1 <= count <= LARGEST_COUNT:
             raise BudgetError(f"{self.purpose}: the count must be from 1 to {LARGEST_COUNT:g}, not {count}")
         object.__setattr__(self, "count", count)
@@ -233,7 +233,7 @@ def real_number(name: str, value: object) -> float:
         If it is no real number; the message begins with ``name``.
     """
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise BudgetError(f"{name} must be a number, not {value!r}")
+        raise BudgetError(f"{name} must be a number, not {shown(value)}")
     try:
         return float(value)
     except OverflowError:

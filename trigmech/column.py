@@ -12,7 +12,7 @@ from typing import Any, Literal, cast, get_args
 
 import numpy as np
 
-from trigmech.errors import InputError
+from trigmech.errors import InputError, shown
 
 Kind = Literal["continuous", "integer", "binary", "ordinal", "categorical", "datetime"]
 Missing = Literal["refuse", "centre", "keep"]
@@ -85,17 +85,17 @@ class Column:
 
     def __post_init__(self) -> None:
         if not (isinstance(self.name, str) and self.name and _is_unicode(self.name)):
-            raise InputError(f"a column's name must be a non-empty string, not {self.name!r}")
+            raise InputError(f"a column's name must be a non-empty string, not {shown(self.name)}")
         if self.kind not in get_args(Kind):
-            raise self._error(f"kind must be one of {', '.join(get_args(Kind))}, not {self.kind!r}")
+            raise self._error(f"kind must be one of {', '.join(get_args(Kind))}, not {shown(self.kind)}")
         if self.missing not in get_args(Missing):
-            raise self._error(f"missing must be one of {', '.join(get_args(Missing))}, not {self.missing!r}")
+            raise self._error(f"missing must be one of {', '.join(get_args(Missing))}, not {shown(self.missing)}")
         if self.missing == "centre" and self.kind == "categorical":
             raise self._error("categories have no centre; missing must be 'refuse' or 'keep'")
         if self.transform is not None and self.transform not in get_args(Transform):
-            raise self._error(f"transform must be 'log', 'log1p' or left out, not {self.transform!r}")
+            raise self._error(f"transform must be 'log', 'log1p' or left out, not {shown(self.transform)}")
         if not isinstance(self.private_bounds, bool):
-            raise self._error(f"private_bounds must be True or False, not {self.private_bounds!r}")
+            raise self._error(f"private_bounds must be True or False, not {shown(self.private_bounds)}")
         self._set("special", self._sequence("special", self.special))
         for option, given, kinds in (("categories", self.categories is not None, CATEGORIES),
                                      ("other", self.other is not None, CATEGORIES),
@@ -129,7 +129,7 @@ class Column:
 
     def _check_numbers(self) -> None:
         if not (isinstance(self.lower, Real) and isinstance(self.upper, Real)):
-            raise self._error(f"bounds must be numbers, not {self.lower!r} and {self.upper!r}")
+            raise self._error(f"bounds must be numbers, not {shown(self.lower)} and {shown(self.upper)}")
         lower, upper = _float(self.lower), _float(self.upper)
         if not (math.isfinite(lower) and math.isfinite(upper) and lower < upper):
             raise self._error(f"bounds must be finite with lower < upper; given lower={lower} and upper={upper}")
@@ -191,7 +191,7 @@ class Column:
         if self.other is not None:
             other = plain_category(self.other)
             if type(other) not in types or other not in values:
-                raise self._error(f"other must be one of the categories, not {self.other!r}")
+                raise self._error(f"other must be one of the categories, not {shown(self.other)}")
             self._set("other", other)
 
     def _date(self, option: str, value: Any) -> Any:
@@ -206,7 +206,7 @@ class Column:
                     value = datetime.datetime.fromisoformat(value)
                 except ValueError:
                     raise self._error(f"{option} must be a date or time in ISO form such as 2020-12-31, "
-                                      f"not {value!r}") from None
+                                      f"not {shown(value)}") from None
         if isinstance(value, datetime.datetime):
             try:
                 return without_zone(value)
@@ -214,7 +214,7 @@ class Column:
                 pass
         elif isinstance(value, datetime.date):
             return value
-        raise self._error(f"{option} must be a date or time such as 2020-12-31, not {value!r}")
+        raise self._error(f"{option} must be a date or time such as 2020-12-31, not {shown(value)}")
 
     @staticmethod
     def is_date(value: Any) -> bool:
@@ -318,7 +318,7 @@ class Column:
         for option in ("lower", "upper", "special"):
             given = plain.get(option)
             if any(isinstance(value, bool) for value in (given if isinstance(given, list | tuple) else [given])):
-                raise InputError(f"column {plain['name']!r}: {option} must be a number or a date, not {given!r}")
+                raise InputError(f"column {plain['name']!r}: {option} must be a number or a date, not {shown(given)}")
         return cls(**plain)
 
 

@@ -8,7 +8,7 @@ independence no more than noise would is better taken as independent. All of it 
 import numpy as np
 from numpy.typing import NDArray
 
-from trigmech.errors import InputError
+from trigmech.errors import InputError, shown
 from trigmech.tables import numbers
 
 Array = NDArray[np.float64]
@@ -121,7 +121,7 @@ def shrink_interactions(index: NDArray[np.int64], means: Array, scales: Array, e
     if not (scales > 0.0).all():
         raise InputError("scales must be positive")
     if not caution >= 0.0:
-        raise InputError(f"caution must be at least 0, not {caution!r}")
+        raise InputError(f"caution must be at least 0, not {shown(caution)}")
     deviations = (means - expected) / scales
     _, sets = np.unique(index > 0, axis=0, return_inverse=True)
     sets = sets.ravel()

@@ -6,7 +6,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from trigmech.errors import InputError
+from trigmech.errors import InputError, shown
 
 Draw = Literal["uniform", "published"]
 
@@ -63,7 +63,7 @@ class Ellipsoid:
         elif how == "published":
             sphere = _from_angles(rng.uniform(0.0, np.pi, (size, k)))
         else:
-            raise InputError(f'ellipsoid must be "uniform" or "published", not {how!r}')
+            raise InputError(f'ellipsoid must be "uniform" or "published", not {shown(how)}')
         # U^(1/k) is Beta(k, 1).
         ball = sphere * rng.random((size, 1)) ** (1.0 / k)
         return self.center + (ball * self.radii) @ self.directions.T

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from trigmech.basis import ChebyshevBasis
 from trigmech.denoise import within_reason
-from trigmech.errors import InputError
+from trigmech.errors import InputError, shown
 from trigmech.features import Features
 from trigmech.html_tables import html_table
 from trigmech.layout import Layout
@@ -129,7 +129,7 @@ def predicted_error(workload: Workload, release: MomentRelease, fit: Reconstruct
     from scipy.special import ndtri
 
     if not 0.0 < level < 1.0:
-        raise InputError(f"level must be between 0 and 1, not {level!r}")
+        raise InputError(f"level must be between 0 and 1, not {shown(level)}")
     if workload.d != release.features.d:
         raise InputError(f"the workload is of {workload.d} columns, the release of {release.features.d}")
     workload = answerable(workload)

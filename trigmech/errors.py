@@ -5,6 +5,22 @@ shape), never of a record's value, because an exception can leave the house like
 """
 
 
+import datetime
+from decimal import Decimal
+from numbers import Number
+from typing import Any
+
+PLAIN = (str, bytes, Number, Decimal, datetime.date, datetime.time, datetime.timedelta, type(None))
+
+
+def shown(value: Any) -> str:
+    """Return what a message may say of a value given for an option: itself if it is a single one, else its type.
+
+    A table that is given in the wrong place must not be quoted: its cells are private.
+    """
+    return repr(value) if isinstance(value, PLAIN) else f"an object of type {type(value).__name__}"
+
+
 class TrigmechError(Exception):
     """Base class of all errors raised on purpose by this package."""
 

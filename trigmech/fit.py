@@ -24,6 +24,7 @@ from trigmech.errors import (
     NumericalError,
     SolverTimeoutError,
     UnboundedError,
+    shown,
 )
 from trigmech.grid import Grid, round_to_levels
 from trigmech.pricing import CubeSearch
@@ -141,7 +142,7 @@ def fit_l1(basis: ChebyshevBasis, points: ArrayLike | Grid, target: ArrayLike, w
     clock = _Clock(time_limit)
     problem = _Problem(basis, points, target, weights, max_weight, levels)
     if method not in ("auto", "columns", "whole"):
-        raise InputError(f'method must be "auto", "columns" or "whole", not {method!r}')
+        raise InputError(f'method must be "auto", "columns" or "whole", not {shown(method)}')
     whole = method == "whole" or (method == "auto" and problem.m <= 2 * basis.K)
     if whole and problem.m * basis.K > WHOLE_LIMIT:
         raise InputError(f'the whole matrix of {problem.m} candidates and {basis.K} functions has more than '

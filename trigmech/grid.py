@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from trigmech.basis import ChebyshevBasis
-from trigmech.errors import InputError
+from trigmech.errors import InputError, shown
 from trigmech.tables import numbers
 
 MAX_POINTS = 20_000_000
@@ -55,7 +55,7 @@ class Grid:
         for name in ("d", "N"):
             value = getattr(self, name)
             if not (isinstance(value, int | np.integer) and value >= 1):
-                raise InputError(f"a grid's {name} must be a positive integer, not {value!r}")
+                raise InputError(f"a grid's {name} must be a positive integer, not {shown(value)}")
         if self.d * math.log(self.N) > math.log(MAX_POINTS):
             raise InputError(f"the full grid has N^d = {self.N}^{self.d} points, more than {MAX_POINTS}; use a "
                              "smaller grid, or ImprovedTrigI or ImprovedTrigII, which draw a few of its points")

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from trigmech import _kernels
 from trigmech.chunks import in_order
-from trigmech.errors import InputError
+from trigmech.errors import InputError, shown
 from trigmech.kernel_numbers import (
     expansion_of,
     kernel_coefficients,
@@ -74,7 +74,7 @@ class GaussianKernels(Workload):
         if not self.n_centers >= 1:
             raise InputError(f"n_centers must be at least 1, not {self.n_centers}")
         if self.variant not in get_args(Variant):
-            raise InputError(f'variant must be "fresh" or "pool", not {self.variant!r}')
+            raise InputError(f'variant must be "fresh" or "pool", not {shown(self.variant)}')
 
     @cached_property
     def _queries(self) -> tuple[Array, NDArray[np.int64], Array]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from trigmech.errors import InputError
+from trigmech.errors import InputError, shown
 from trigmech.tables import numbers
 
 Array = NDArray[np.float64]
@@ -132,7 +132,7 @@ class Marginals:
         from scipy.stats import qmc
 
         if not (isinstance(count, int | np.integer) and count >= 1):
-            raise InputError(f"count must be a positive integer, not {count!r}")
+            raise InputError(f"count must be a positive integer, not {shown(count)}")
         if self.d > qmc.Sobol.MAXDIM:
             levels = rng.random((int(count), self.d))
         else:

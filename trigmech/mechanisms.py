@@ -13,7 +13,7 @@ from trigmech.budget import Budget
 from trigmech.calibration import Calibration, plan
 from trigmech.distribution import Distribution
 from trigmech.ellipsoid import Draw
-from trigmech.errors import InputError, SolverError
+from trigmech.errors import InputError, SolverError, shown
 from trigmech.fit import Fit, fit_l1
 from trigmech.grid import Grid, round_to_levels
 from trigmech.ledger import Ledger
@@ -129,7 +129,7 @@ class ThesisMechanism:
         for name in ("max_weight", "time_limit"):
             value = getattr(self, name)
             if value is not None and not (is_number(value) and 0 < value < math.inf):
-                raise InputError(f"{name} must be positive and finite, not {value!r}")
+                raise InputError(f"{name} must be positive and finite, not {shown(value)}")
 
     @property
     def published(self) -> bool:
@@ -318,9 +318,9 @@ class EllipsoidMechanism(ThesisMechanism):
         check_counts(self, (None,), "n_basis", "rank")
         check_counts(self, ("formula", None), "degree", "grid", "levels", "rows")
         if self.scale is not None and not (is_number(self.scale) and 0 < self.scale <= LARGEST_SCALE):
-            raise InputError(f"scale must be positive and at most {LARGEST_SCALE:g}, not {self.scale!r}")
+            raise InputError(f"scale must be positive and at most {LARGEST_SCALE:g}, not {shown(self.scale)}")
         if not (is_number(self.background) and 0 <= self.background <= 1):
-            raise InputError(f"background must be between 0 and 1, not {self.background!r}")
+            raise InputError(f"background must be between 0 and 1, not {shown(self.background)}")
         self._check_sizes(self.n_candidates, self.n_candidates)
         for name, choices in (("ellipsoid", Draw), ("eigenvalues", Eigenvalues), ("ties", Ties)):
             check_choice(name, getattr(self, name), choices)
@@ -391,9 +391,9 @@ def check_counts(options: object, others: tuple[Any, ...], *names: str) -> None:
             continue
         if not any(value is other or (isinstance(value, str) and value == other) for other in others):
             words = " or ".join(["a positive integer up to 2^53", *map(repr, others)])
-            raise InputError(f"{name} must be {words}, not {value!r}")
+            raise InputError(f"{name} must be {words}, not {shown(value)}")
 
 
 def check_choice(name: str, value: Any, choices: Any) -> None:
     if value not in get_args(choices):
-        raise InputError(f"{name} must be one of {', '.join(map(repr, get_args(choices)))}, not {value!r}")
+        raise InputError(f"{name} must be one of {', '.join(map(repr, get_args(choices)))}, not {shown(value)}")

@@ -8,7 +8,7 @@ import numpy as np
 
 from trigmech.budget import Budget
 from trigmech.distribution import Distribution
-from trigmech.errors import InputError
+from trigmech.errors import InputError, shown
 from trigmech.layout import Layout
 from trigmech.ledger import Ledger
 from trigmech.mechanisms import Outcome, check_choice, check_counts, is_number
@@ -112,11 +112,11 @@ class MomentMechanism:
                             ("copula", ""), ("weigh", "")):
             value = getattr(self, name)
             if not (isinstance(value, bool) or (value is None and words)):
-                raise InputError(f"{name} must be True or False{words}, not {value!r}")
+                raise InputError(f"{name} must be True or False{words}, not {shown(value)}")
         if self.workload is not None and not isinstance(self.workload, Family):
-            raise InputError(f"workload must be a query family such as GaussianKernels, not {self.workload!r}")
+            raise InputError(f"workload must be a query family such as GaussianKernels, not {shown(self.workload)}")
         if self.smoothness is not None and not (is_number(self.smoothness) and 0 < self.smoothness < float("inf")):
-            raise InputError(f"smoothness must be positive and finite, not {self.smoothness!r}")
+            raise InputError(f"smoothness must be positive and finite, not {shown(self.smoothness)}")
         if self.smoothness is not None:
             self._refuse("smoothness", "workload", "degree", "pair_degree", "triples", "whole_row", "weighted",
                          "denoise")

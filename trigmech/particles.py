@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trigmech.distribution import systematic
-from trigmech.errors import InputError
+from trigmech.errors import InputError, shown
 from trigmech.features import FunctionSet
 from trigmech.tables import numbers
 
@@ -112,7 +112,7 @@ def draw(points: Array, weights: Array, count: int, jitter: float, rng: np.rando
     points = numbers("points", points, "m", "d")
     numbers("weights", weights, len(points))
     if not 0.0 <= jitter < np.inf:
-        raise InputError(f"jitter must be at least 0 and finite, not {jitter!r}")
+        raise InputError(f"jitter must be at least 0 and finite, not {shown(jitter)}")
     return _shaken(points[systematic(weights, count, rng)], jitter, rng)
 
 

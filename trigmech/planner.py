@@ -38,7 +38,7 @@ from trigmech.accounting import gaussian_mu
 from trigmech.basis import ChebyshevBasis
 from trigmech.budget import Budget, Charge
 from trigmech.calibration import UPWARD, Block, rounding
-from trigmech.errors import BudgetError, InputError
+from trigmech.errors import BudgetError, InputError, shown
 from trigmech.features import Features
 from trigmech.html_tables import html_table
 from trigmech.importance import summed_importance
@@ -392,7 +392,7 @@ def _check(n: int, d: int, workload: Family, degree: int | None, pair_degree: in
         if value is None and name.endswith("degree"):
             continue
         if isinstance(value, bool) or not (isinstance(value, int | np.integer) and value >= least):
-            raise InputError(f"{name} must be an integer that is at least {least}, not {value!r}")
+            raise InputError(f"{name} must be an integer that is at least {least}, not {shown(value)}")
     for name, value, most in (("degree", degree, MOST_DEGREE), ("pair_degree", pair_degree, MOST_PAIR_DEGREE)):
         if value is not None and value > most:
             raise InputError(f"{name} must be at most {most}, beyond which no sensitivity is searched; given {value}")

@@ -14,7 +14,7 @@ from trigmech.accounting import filtered_epsilon, gaussian_mu
 from trigmech.bounds import histogram_charge, rest_of
 from trigmech.budget import Budget, Charge, shown_up
 from trigmech.column import Column, text_of
-from trigmech.errors import BudgetError, InputError, TrigmechError
+from trigmech.errors import BudgetError, InputError, TrigmechError, shown
 from trigmech.ledger import Ledger
 from trigmech.ledger_file import LedgerFile
 from trigmech.moment_mechanism import MomentMechanism
@@ -182,7 +182,7 @@ def preview(n: int, schema: Schema, budget: Budget, *, mechanism: MomentMechanis
     [('age', 'mean', 0.31), ('income', 'mean', 508.92)]
     """
     if isinstance(n, bool) or not (isinstance(n, int | np.integer) and n >= 2):
-        raise InputError(f"n, the number of rows, must be an integer that is at least 2, not {n!r}")
+        raise InputError(f"n, the number of rows, must be an integer that is at least 2, not {shown(n)}")
     if not isinstance(schema, Schema):
         raise InputError(f"schema must be a Schema, not {type(schema).__name__}")
     if not isinstance(budget, Budget):

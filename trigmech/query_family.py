@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from trigmech.chunks import in_order
 from trigmech.distribution import Distribution
-from trigmech.errors import InputError
+from trigmech.errors import InputError, shown
 from trigmech.tables import numbers
 
 Array = NDArray[np.float64]
@@ -182,7 +182,7 @@ def query_span(start: int, stop: int | None, count: int) -> tuple[int, int]:
 def check_integers(least: int, **arguments: int) -> None:
     for name, value in arguments.items():
         if isinstance(value, bool) or not (isinstance(value, int | np.integer) and value >= least):
-            raise InputError(f"{name} must be an integer that is at least {least}, not {value!r}")
+            raise InputError(f"{name} must be an integer that is at least {least}, not {shown(value)}")
 
 
 def check_family(d: int, n_queries: int, widths: tuple[float, ...]) -> None:

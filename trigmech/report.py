@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from trigmech.budget import ADJACENCY
-from trigmech.errors import InputError
+from trigmech.errors import InputError, shown
 from trigmech.outputs import check_writable, write_whole
 from trigmech.report_against import rows_of
 from trigmech.report_figures import plain, styled
@@ -53,7 +53,7 @@ def write(synthesis: Synthesis, path: str | Path, against: Any = None, figures: 
     tenth of a second for each column's figure and for each file of it; queries are fewer for larger tables.
     """
     if isinstance(seed, bool) or not (isinstance(seed, int | np.integer) and seed >= 0):
-        raise InputError(f"seed must be an integer that is at least 0, not {seed!r}")
+        raise InputError(f"seed must be an integer that is at least 0, not {shown(seed)}")
     path = Path(path)
     if against is not None and PRIVATE_MARK not in path.name.lower():
         path = path.with_name(f"{path.stem}.{PRIVATE_MARK}{path.suffix}")

@@ -10,7 +10,7 @@ import numpy as np
 
 from trigmech.column import Column, Kind
 from trigmech.encoding import Values, decode, encode, from_unit, rounded, to_unit
-from trigmech.errors import InputError
+from trigmech.errors import InputError, shown
 from trigmech.html_tables import html_table
 from trigmech.layout import Group, Layout
 from trigmech.tables import Columns, Matrix, numbers, to_matrix
@@ -55,7 +55,7 @@ class Schema:
     def cube(cls, d: int) -> "Schema":
         """Return the schema of a table that already lies in the cube: columns x1 to xd with bounds -1 and 1."""
         if not (isinstance(d, int | np.integer) and d >= 1):
-            raise InputError(f"d must be a positive integer, not {d!r}")
+            raise InputError(f"d must be a positive integer, not {shown(d)}")
         return cls(Column(f"x{j + 1}", -1.0, 1.0) for j in range(d))
 
     @property

@@ -40,7 +40,7 @@ from trigmech.accounting import gaussian_mu
 from trigmech.basis import ChebyshevBasis
 from trigmech.budget import Budget, Charge
 from trigmech.calibration import UPWARD, Block, rounding
-from trigmech.errors import InputError
+from trigmech.errors import InputError, shown
 from trigmech.features import Features
 from trigmech.planner import Design
 from trigmech.sensitivity import pair_spread
@@ -76,7 +76,7 @@ def plan_smooth(n: int, d: int, budget: Budget, smoothness: float, max_functions
     Privacy: public numbers only; the proof is in the module's text.
     """
     if not smoothness > 0 or not math.isfinite(smoothness):
-        raise InputError(f"smoothness must be positive and finite, not {smoothness!r}")
+        raise InputError(f"smoothness must be positive and finite, not {shown(smoothness)}")
     if 2**d - 1 > max_functions:
         raise InputError(f"the minimax mechanism measures all moments up to a degree: with {d} columns at least "
                          f"{2**d - 1}, more than max_functions = {max_functions}")

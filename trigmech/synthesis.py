@@ -16,7 +16,7 @@ from trigmech.budget import Budget, Charge
 from trigmech.distribution import Distribution
 from trigmech.encoding import categories_of
 from trigmech.error_bars import PredictedError, of_numbers, predicted_error
-from trigmech.errors import BudgetError, FitWarning, InputError
+from trigmech.errors import BudgetError, FitWarning, InputError, shown
 from trigmech.fit import Fit
 from trigmech.html_tables import html_table
 from trigmech.ledger import Ledger
@@ -321,7 +321,7 @@ def synthesize(table: Any, schema: Schema, budget: Budget, mechanism: Mechanism 
     if mechanism is None:
         mechanism = MomentMechanism()
     if isinstance(mechanism, type) or not isinstance(mechanism, Mechanism):
-        raise InputError(f"mechanism must be a mechanism such as MomentMechanism(), not {mechanism!r}")
+        raise InputError(f"mechanism must be a mechanism such as MomentMechanism(), not {shown(mechanism)}")
     if isinstance(ledger, str | Path):
         ledger = LedgerFile.open(Path(ledger))
     if ledger is not None and not isinstance(ledger, LedgerFile):

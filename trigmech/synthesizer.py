@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted, check_random_state
 
 from trigmech.budget import Budget
 from trigmech.distribution import Distribution
-from trigmech.errors import InputError
+from trigmech.errors import InputError, shown
 from trigmech.evaluate import evaluate, total_variations
 from trigmech.layout import Layout
 from trigmech.ledger import Ledger
@@ -112,7 +112,7 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         if isinstance(self.schema, Schema):
             schema = self.schema
         elif not (isinstance(self.schema, str) and self.schema == "cube"):
-            raise InputError(f"schema must be a Schema or 'cube', not {self.schema!r}")
+            raise InputError(f"schema must be a Schema or 'cube', not {shown(self.schema)}")
         elif names is None:
             X = _array(X)
             schema = Schema.cube(X.shape[1])
@@ -210,7 +210,7 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
     def set_output(self, *, transform: str | None = None) -> Self:
         """Choose what ``sample`` returns: "default" (as fitted), "pandas" or "polars"; None leaves it."""
         if transform is not None and transform not in CONTAINERS:
-            raise InputError(f"transform must be one of {', '.join(CONTAINERS)} or None, not {transform!r}")
+            raise InputError(f"transform must be one of {', '.join(CONTAINERS)} or None, not {shown(transform)}")
         if transform is not None:
             # The name that scikit-learn's clone takes over.
             self._sklearn_output_config = {"transform": transform}
