@@ -4,11 +4,13 @@ import numpy as np
 import pytest
 from test_mixed import LAYOUT, rows_of
 
+import trigmech as tm
 from trigmech.errors import InputError
 from trigmech.layout import Group, Layout
 from trigmech.relaxed import (
     GroupedChart,
     draw_groups,
+    held_together,
     nearest_frequencies,
     rake,
     rake_probabilities,
@@ -195,3 +197,37 @@ def test_impossible_layouts_are_refused(groups):
 def test_owners_and_numbers_of_a_layout():
     assert LAYOUT.numbers == (0, 1)
     np.testing.assert_array_equal(LAYOUT.owner, [0, 1, 1, 1, 4, 4, 4, 7, 7])
+
+
+def test_events_meet_in_the_cloud_as_often_as_released():
+    shares = np.array([0.03, 0.04, 0.2, 0.5])
+    joint = np.array([[0.03, 0.03, 0.006, 0.015], [0.03, 0.04, 0.008, 0.02], [0.006, 0.008, 0.2, 0.02],
+                      [0.015, 0.02, 0.02, 0.5]])
+    scales = np.full((4, 4), 1e-3)
+    held = held_together(shares, joint, scales)
+    assert np.linalg.eigvalsh(held).min() > 0.0
+    assert np.diag(held) == pytest.approx(np.ones(4))
+    layout = Layout(8, [Group((4 + k,), complete=False, value=k) for k in range(4)])
+    frequencies = [np.array([share]) for share in shares]
+    events = draw_groups(frequencies, layout, 20_000, np.random.default_rng(1), held)[:, 4:]
+    assert np.abs(events.mean(axis=0) - shares).max() <= 1.0 / 20_000
+    assert np.abs(events.T @ events / 20_000 - joint)[~np.eye(4, dtype=bool)].max() < 0.004
+
+
+def test_independent_and_unreleased_events_have_no_copula():
+    shares = np.array([0.1, 0.3])
+    assert held_together(shares, np.outer(shares, shares) + 1e-3, np.full((2, 2), 1e-3)) is None
+    assert held_together(shares, np.zeros((2, 2)), np.full((2, 2), np.inf)) is None
+    assert held_together(np.zeros(0), np.zeros((0, 0)), np.zeros((0, 0))) is None
+
+
+@pytest.mark.parametrize("special", [(), (0.0,)])
+def test_columns_that_are_missing_together_are_missing_together_in_the_release(special):
+    rng, n = np.random.default_rng(3), 30_000
+    table = np.clip(rng.normal(0.0, 0.4, (n, 5)), -1.0, 1.0)
+    table[rng.random(n) < 0.03, :4] = np.nan
+    schema = tm.Schema([tm.Column(name, -1, 1, missing="keep", special=special) for name in "abcd"]
+                       + [tm.Column("e", -1, 1)])
+    made = tm.synthesize(table, schema, tm.Budget(1.0, 1e-6), tm.MomentMechanism(points=2048), rng=rng)
+    missing = np.isnan(made.sample(n))[:, :4].astype(float)
+    assert np.abs(missing.T @ missing / n - 0.03).max() < 0.012

@@ -19,7 +19,15 @@ from trigmech.layout import Group, Layout
 from trigmech.marginals import Marginals, copula_correlation
 from trigmech.particles import Descent, descend, reweight
 from trigmech.reconstruct import CLOUD, FIRST_POINTS, JITTER, START_ITERATIONS, TEMPER, Reconstruction
-from trigmech.relaxed import GroupedChart, draw_groups, nearest_frequencies, rake, rake_probabilities, round_groups
+from trigmech.relaxed import (
+    GroupedChart,
+    draw_groups,
+    held_together,
+    nearest_frequencies,
+    rake,
+    rake_probabilities,
+    round_groups,
+)
 from trigmech.release import MomentRelease
 
 Array = NDArray[np.float64]
@@ -79,9 +87,10 @@ def _reconstruct(release: MomentRelease, layout: Layout, count: int, rng: np.ran
                                               scales[~single], expected[~single])
         dependent = bool((target[~single] != expected[~single]).any())
     correlation = _correlation(index, target, scales, layout, marginals) if copula and marginals is not None else None
-    cloud = _cloud(marginals, frequencies, layout, None, rng)
-    if correlation is not None:
-        cloud = np.vstack([cloud, _cloud(marginals, frequencies, layout, correlation, rng)])
+    held = _held(index, target, scales, layout, frequencies) if copula else None
+    cloud = _cloud(marginals, frequencies, layout, None, None, rng)
+    if correlation is not None or held is not None:
+        cloud = np.vstack([cloud, _cloud(marginals, frequencies, layout, correlation, held, rng)])
     weights = np.full(len(cloud), 1.0 / len(cloud))
     if weigh and ((index > 0).sum(axis=1) > 1).any():
         weights = reweight(features.evaluate(cloud), target, TEMPER * scales, START_ITERATIONS)
@@ -146,8 +155,8 @@ def _columns(release: MomentRelease, layout: Layout, frequencies: list[Array]) -
 
 
 def _cloud(marginals: Marginals | None, frequencies: list[Array], layout: Layout, correlation: Array | None,
-           rng: np.random.Generator) -> Array:
-    rows = draw_groups(frequencies, layout, CLOUD, rng)
+           held: Array | None, rng: np.random.Generator) -> Array:
+    rows = draw_groups(frequencies, layout, CLOUD, rng, held)
     if marginals is not None:
         rows[:, list(layout.numbers)] = marginals.cloud(CLOUD, rng, correlation)
     return _with_centres(rows, layout)
@@ -190,3 +199,23 @@ def _correlation(index: NDArray[np.int64], target: Array, scales: Array, layout:
         means[i, j] = means[j, i] = target[r]
         noise[i, j] = noise[j, i] = scales[r]
     return copula_correlation(marginals, means, noise)
+
+
+def _held(index: NDArray[np.int64], target: Array, scales: Array, layout: Layout,
+          frequencies: list[Array]) -> Array | None:
+    """Return the copula of columns that hold special or missing values together, if that was released.
+
+    Their indicators do not move with the points, so a cloud in which they never meet could not be mended afterwards.
+    """
+    incomplete = [i for i, group in enumerate(layout.groups) if not group.complete]
+    place = np.full(layout.d, -1)
+    for k, i in enumerate(incomplete):
+        place[list(layout.groups[i].coordinates)] = k
+    joint, variance = np.zeros((2, len(incomplete), len(incomplete)))
+    pairs = np.flatnonzero((index.sum(axis=1) == 2) & ((index[:, place >= 0] == 1).sum(axis=1) == 2))
+    for r in pairs:
+        a, b = place[np.flatnonzero(index[r])]
+        joint[a, b] = joint[b, a] = joint[a, b] + target[r]
+        variance[a, b] = variance[b, a] = variance[a, b] + scales[r] ** 2
+    noise = np.where(variance > 0.0, np.sqrt(variance), np.inf)
+    return held_together(np.array([frequencies[i].sum() for i in incomplete]), joint, noise)

@@ -8,6 +8,7 @@ afterwards changes the fitted means by its sampling error alone.
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtr, ndtri
 
 from trigmech.distribution import systematic
 from trigmech.layout import Group, Layout
@@ -19,6 +20,8 @@ OWN_CATEGORY = 0.75
 SMALLEST_PROBABILITY = 1e-6
 # Of a raked weight that is not 0: it can always grow back, and what it is divided by never underflows.
 SMALLEST_WEIGHT = 1e-20
+# Of two events that always happen together.
+LARGEST_CORRELATION = 0.9999
 
 
 class GroupedChart:
@@ -136,8 +139,9 @@ def _one_each(probabilities: Array, rng: np.random.Generator) -> Array:
     return indicators
 
 
-def draw_groups(frequencies: list[Array], layout: Layout, count: int, rng: np.random.Generator) -> Array:
-    """Return rows (count, d), 0 but for indicators that are drawn independently by group.
+def draw_groups(frequencies: list[Array], layout: Layout, count: int, rng: np.random.Generator,
+                held: Array | None = None) -> Array:
+    """Return rows (count, d), 0 but for indicators that are drawn by group.
 
     Parameters
     ----------
@@ -146,14 +150,69 @@ def draw_groups(frequencies: list[Array], layout: Layout, count: int, rng: np.ra
     layout : Layout
     count : int
     rng : numpy.random.Generator
+    held : ndarray (g, g), optional
+        The correlation of a Gaussian copula of the g incomplete groups, such as :func:`held_together` finds. Default:
+        all groups are independent.
     """
     rows = np.zeros((count, layout.d))
-    for group, p in zip(layout.groups, frequencies, strict=True):
-        weights = p if group.complete else np.append(p, max(0.0, 1.0 - float(p.sum())))
-        chosen = rng.permutation(systematic(weights, count, rng))
-        has = chosen < len(p)
-        rows[np.flatnonzero(has), np.array(group.coordinates)[chosen[has]]] = 1.0
+    weights = [p if group.complete else np.append(p, max(0.0, 1.0 - float(p.sum())))
+               for group, p in zip(layout.groups, frequencies, strict=True)]
+    chosen = [rng.permutation(systematic(w, count, rng)) for w in weights]
+    if held is not None:
+        scores = rng.standard_normal((count, len(held))) @ np.linalg.cholesky(held).T
+        incomplete = [i for i, group in enumerate(layout.groups) if not group.complete]
+        for i, score in zip(incomplete, scores.T, strict=True):
+            # The same draws as before in the order of the scores: the frequencies stay as they are.
+            chosen[i] = np.sort(chosen[i])[np.argsort(np.argsort(score))]
+    for group, p, which in zip(layout.groups, frequencies, chosen, strict=True):
+        has = which < len(p)
+        rows[np.flatnonzero(has), np.array(group.coordinates)[which[has]]] = 1.0
     return rows
+
+
+def held_together(shares: Array, joint: Array, scales: Array, threshold: float = 3.0) -> Array | None:
+    """Return the correlation of a Gaussian copula under which events happen together as often as released.
+
+    Parameters
+    ----------
+    shares : ndarray (g,)
+        How often each event happens, from 0 to 1.
+    joint : ndarray (g, g)
+        How often two happen together; the diagonal is not read.
+    scales : ndarray (g, g)
+        The standard deviations of their noise; infinite where nothing was released.
+    threshold : float
+        A dependence counts only if it exceeds this many standard deviations of its noise.
+
+    Returns
+    -------
+    ndarray (g, g) or None
+        Positive definite with unit diagonal; None if no pair passes.
+
+    Notes
+    -----
+    Privacy: post-processing. The correlation of two events is found by bisection; together they may be no correlation
+    matrix, and the nearest by eigenvalues is taken.
+    """
+    passed = np.abs(joint - np.outer(shares, shares)) > threshold * scales
+    np.fill_diagonal(passed, False)
+    if not passed.any():
+        return None
+    a, b = np.nonzero(np.triu(passed | passed.T))
+    inside = np.clip(shares, 1e-6, 1.0 - 1e-6)
+    # Scores of the first event, evenly over the share of cases in which it happens.
+    first = ndtri(inside[a, None] * (np.arange(64) + 0.5) / 64.0)
+    low, high = np.full(len(a), -LARGEST_CORRELATION), np.full(len(a), LARGEST_CORRELATION)
+    for _ in range(30):
+        middle = (low + high) / 2.0
+        spread = np.sqrt(1.0 - middle**2)
+        both = inside[a] * ndtr((ndtri(inside[b]) - middle * first.T) / spread).mean(axis=0)
+        low, high = np.where(both < joint[a, b], middle, low), np.where(both < joint[a, b], high, middle)
+    correlation = np.eye(len(shares))
+    correlation[a, b] = correlation[b, a] = (low + high) / 2.0
+    values, vectors = np.linalg.eigh(correlation)
+    repaired = (vectors * np.maximum(values, 1.0 - LARGEST_CORRELATION)) @ vectors.T
+    return np.asarray(repaired / np.sqrt(np.outer(np.diag(repaired), np.diag(repaired))))
 
 
 def nearest_frequencies(noisy: Array, group: Group) -> Array:
