@@ -68,6 +68,10 @@ class PredictedError:
     bound: Array
     worst: Array
 
+    def __repr__(self) -> str:
+        worst = ", ".join(f"{bound:.3g}" for bound in self.worst)
+        return f"PredictedError(level={self.level:g}, worst=[{worst}], bound.shape={self.bound.shape})"
+
     def _repr_html_(self) -> str:
         columns = [(f"{median:.3g}", f"{largest:.3g}") for median, largest in zip(
             np.median(self.bound, axis=0), self.bound.max(axis=0), strict=True)]
