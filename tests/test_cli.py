@@ -165,6 +165,8 @@ def test_a_release_with_its_ledger_and_tables(run, clinic):
     assert "NOT PRIVATE" not in said
     assert said.splitlines()[-2] == "written: new.tm and synth.csv.gz"
     assert tm.load("new.tm").release.n == ROWS
+    # Named after the ledger, as `ledger create` does, and not after one of the releases that it will hold.
+    assert tm.LedgerFile.open("book.json").data_set == "book"
     with gzip.open("synth.csv.gz", "rt") as file:
         rows = list(csv.DictReader(file))
     assert (len(rows), list(rows[0])) == (40, NAMES)
@@ -610,11 +612,12 @@ WRONG = [
     (3, ("evaluate", "clinic.tm", "--against", "bare.csv"), "lacks the column(s)"),
     (3, ("report", "absent.tm"), "absent.tm"),
     (3, ("report", "clinic.tm", "--out", "nowhere/new.html"), "there is no folder 'nowhere'; make it first"),
+    (3, ("report", "clinic.tm", "--out", "new.pdf"), "a page is written as .html"),
     (3, ("report", "clinic.tm", "--figures", "data.csv/figures"), "cannot make the folder"),
     (3, ("ledger", "create", "ledger.json", "--epsilon", "1"), "exists"),
     (3, ("ledger", "create", "nowhere/new.json", "--epsilon", "1"), "there is no folder 'nowhere'; make it first"),
-    (3, ("ledger", "show", "absent.json"), "cannot be read"),
-    (3, ("ledger", "raise", "absent.json", "--epsilon", "2"), "cannot be read"),
+    (3, ("ledger", "show", "absent.json"), "is not there; make it once"),
+    (3, ("ledger", "raise", "absent.json", "--epsilon", "2"), "is not there; make it once"),
     (3, (*RELEASE, "--ledger", "linked.json"), "has 2 names (hard links)"),
     (3, ("ledger", "verify", "data.csv"), "is not JSON"),
     (3, ("release", "bare.csv", *RELEASE[2:], "--dry-run"), "lacks the column(s) 'age', 'income', 'colour', 'joined'"),

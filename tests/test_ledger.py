@@ -139,7 +139,7 @@ def book(tmp_path):
 def test_a_file_is_made_once_and_opened(tmp_path, book):
     with pytest.raises(InputError, match="exists"):
         LedgerFile.create(book.path, Budget(5.0))
-    with pytest.raises(InputError, match="cannot be read"):
+    with pytest.raises(InputError, match="is not there; make it once"):
         LedgerFile.open(tmp_path / "other.json")
     with pytest.raises(InputError, match="cannot write"):
         LedgerFile.create(tmp_path / "no" / "ledger.json", Budget(1.0))
@@ -473,7 +473,7 @@ def test_a_file_is_removed_if_nobody_has_charged_it_and_its_other_readers_charge
     made = LedgerFile.create(tmp_path / "m.json", Budget(1.0))
     other = LedgerFile.open(tmp_path / "m.json")
     assert made.removed_if_unused()
-    with pytest.raises(InputError, match="cannot be read"):
+    with pytest.raises(InputError, match="is not there"):
         other.charge("run", [laplace(0.5)], simulated=False)
     assert not made.path.exists()
 

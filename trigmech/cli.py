@@ -291,6 +291,9 @@ def report(
     keep_what_counts(page)
     if page.is_file() and page.stat().st_size and not pages.is_page(page):
         raise InputError(f"{str(page)!r} exists and is no page; name another file")
+    if page.suffix.lower() not in (".html", ".htm"):
+        raise InputError(f"cannot write {str(page)!r}: a page is written as .html; figures alone are written as .png "
+                         "and .pdf into the folder that --figures names")
     made = tm.load(saved)
     with progress_bar(quiet=as_json) as progress:
         progress("reading the table", 0, 0)

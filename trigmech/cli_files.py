@@ -90,7 +90,7 @@ def _same(first: Path, second: Path) -> bool:
 
 
 @contextmanager
-def ledger_of_run(path: Path | None, budget: Budget, data_set: str) -> Iterator[LedgerFile | None]:
+def ledger_of_run(path: Path | None, budget: Budget) -> Iterator[LedgerFile | None]:
     """Yield the ledger file, made with a run's budget as the total if it is not there, which is said.
 
     If the run fails before anything is charged, a file that was made for it goes again: the next run, of another budget
@@ -99,7 +99,7 @@ def ledger_of_run(path: Path | None, budget: Budget, data_set: str) -> Iterator[
     if path is None or path.exists():
         yield None if path is None else LedgerFile.open(path)
         return
-    made = LedgerFile.create(path, budget, data_set=data_set)
+    made = LedgerFile.create(path, budget, data_set=path.stem)
     kept = True
     try:
         yield made

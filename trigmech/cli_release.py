@@ -88,7 +88,7 @@ def release(
         return
     # Counting finds what cannot be read before a ledger file is made.
     said = warn(warnings_of(table.n, loaded.schema, budget, delta is not None))
-    with ledger_of_run(ledger, budget, out.stem) as book, progress_bar(quiet=as_json) as progress, \
+    with ledger_of_run(ledger, budget) as book, progress_bar(quiet=as_json) as progress, \
             warnings.catch_warnings():
         # Said below, in the words of a command.
         warnings.simplefilter("ignore", FitWarning)

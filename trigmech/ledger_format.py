@@ -250,6 +250,9 @@ def read(path: Path) -> State:
             raise InputError(f"{said} is not a file")
         with path.open("rb") as file:
             content = file.read(LARGEST_FILE + 1)
+    except FileNotFoundError:
+        raise InputError(f"{said} is not there; make it once, before the first release, by `trigmech ledger create` or "
+                         "LedgerFile.create(...)") from None
     except OSError as problem:
         raise InputError(f"{said} cannot be read: {problem.strerror}") from None
     _check_size(content, said)
