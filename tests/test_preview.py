@@ -102,6 +102,7 @@ def test_what_is_not_measured_is_said_to_be_not_measured():
     expected = preview(60, EVERYTHING, tm.Budget(0.05))
     assert "not measured" in str(expected)
     assert None in [each["error"] for each in expected.to_dict()["together"]]
+    assert all(line.endswith("not measured") for line in str(expected).splitlines() if "not measured" in line)
 
 
 def test_a_ledger_file_is_looked_at_and_left_alone(tmp_path):

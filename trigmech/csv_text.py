@@ -24,8 +24,9 @@ END = 2**16
 ARCHIVES = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")
 UTF_8 = ("utf-8", "utf-8-sig")
 # All causes that there can be are told, so that the message does not depend on the cell.
-OTHER_CAUSES = ("a sign between thousands, a unit, currency or percent sign, or a mark of missing values that is not "
-                "listed (missing = [...] below [file] in the schema file)")
+OTHER_CAUSES = ("a word (then the column's kind is another, such as categorical), a sign between thousands, a unit, "
+                "currency or percent sign, or a mark of missing values that is "
+                "not listed (missing = [...] below [file] in the schema file)")
 NO_NUMBER = {".": f"no number; usual causes are a decimal comma (then {give('decimal', ',')}), {OTHER_CAUSES}",
              ",": f"no number with a decimal comma; usual causes are a decimal point, {OTHER_CAUSES}"}
 NO_TIME = ("no date or time in ISO form, such as 2020-12-31; if dates are written in another way, say in which: "

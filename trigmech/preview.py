@@ -73,7 +73,9 @@ class Expected:
     note: str = ""
 
     def __str__(self) -> str:
-        error = "not measured" if self.error is None else f"± {number(self.error, 2)} {self.unit}".rstrip()
+        if self.error is None:
+            return f"{self.what}: not measured"
+        error = f"± {number(self.error, 2)} {self.unit}".rstrip()
         return f"{self.what}: {error}" + (f"   ({self.note})" if self.note else "")
 
 

@@ -196,7 +196,8 @@ def _read(path: str | os.PathLike[str]) -> dict[str, Any]:
     except OSError as problem:
         raise InputError(f"cannot read {str(path)!r}: {problem.strerror}") from None
     except UnicodeDecodeError:
-        raise InputError(f"cannot read {str(path)!r}: its text is not UTF-8") from None
+        raise InputError(f"cannot read {str(path)!r}: its text is not UTF-8, as that of a schema file is, such as "
+                         "`trigmech schema init` writes") from None
     return _parsed(text, repr(str(path)))
 
 

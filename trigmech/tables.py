@@ -164,7 +164,8 @@ class Columns:
                 elif dtype.is_numeric() or dtype == nw.Boolean:
                     found = _to_floats(series)
         if found is None:
-            raise InputError(f"column {name!r} must be numeric; its type is {kind}")
+            raise InputError(f"column {name!r} must be numeric; its type is {kind}: make numbers of it, or give "
+                             "the column another kind in the schema")
         return found
 
     def distinct(self, j: int) -> tuple[list[Any], NDArray[np.int64]]:
