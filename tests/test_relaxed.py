@@ -231,3 +231,17 @@ def test_columns_that_are_missing_together_are_missing_together_in_the_release(s
     made = tm.synthesize(table, schema, tm.Budget(1.0, 1e-6), tm.MomentMechanism(points=2048), rng=rng)
     missing = np.isnan(made.sample(n))[:, :4].astype(float)
     assert np.abs(missing.T @ missing / n - 0.03).max() < 0.012
+
+
+def test_raking_meets_how_often_two_columns_hold_special_values_together():
+    layout = Layout(6, [Group((3 + k,), complete=False, value=k) for k in range(3)])
+    frequencies = [np.array([0.03]), np.array([0.04]), np.array([0.2])]
+    joint = np.array([[0.0, 0.03, 0.006], [0.03, 0.0, 0.008], [0.006, 0.008, 0.0]])
+    points = draw_groups([np.array([0.3])] * 3, layout, 4_000, np.random.default_rng(2))
+    # As after weights that had taken all from the points with the second and not the first.
+    weights = np.where((points[:, 4] > 0.0) & (points[:, 3] == 0.0), 1e-30, 1.0)
+    raked = rake(points, weights, frequencies, layout, joint=joint)
+    events = points[:, 3:]
+    found = (events * raked[:, None]).T @ events
+    assert found[~np.eye(3, dtype=bool)] == pytest.approx(joint[~np.eye(3, dtype=bool)], abs=1e-4)
+    assert np.diag(found) == pytest.approx([0.03, 0.04, 0.2], abs=1e-4)

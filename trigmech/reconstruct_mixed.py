@@ -87,14 +87,15 @@ def _reconstruct(release: MomentRelease, layout: Layout, count: int, rng: np.ran
                                               scales[~single], expected[~single])
         dependent = bool((target[~single] != expected[~single]).any())
     correlation = _correlation(index, target, scales, layout, marginals) if copula and marginals is not None else None
-    held = _held(index, target, scales, layout, frequencies) if copula else None
+    shares, joint, noise = _joint_of_special(index, target, scales, layout, frequencies)
+    held = held_together(shares, joint, noise) if copula else None
     cloud = _cloud(marginals, frequencies, layout, None, None, rng)
     if correlation is not None or held is not None:
         cloud = np.vstack([cloud, _cloud(marginals, frequencies, layout, correlation, held, rng)])
     weights = np.full(len(cloud), 1.0 / len(cloud))
     if weigh and ((index > 0).sum(axis=1) > 1).any():
         weights = reweight(features.evaluate(cloud), target, TEMPER * scales, START_ITERATIONS)
-    weights = rake(cloud, weights, frequencies, layout)
+    weights = rake(cloud, weights, frequencies, layout, joint=None if held is None else joint)
     start = _shaken(cloud[systematic(weights, min(count, FIRST_POINTS), rng)], layout, rng)
     # A group without products has nothing to gain by moving: its frequencies are met by raking.
     tied = (index[(index > 0).sum(axis=1) > 1] > 0).any(axis=0)
@@ -201,9 +202,9 @@ def _correlation(index: NDArray[np.int64], target: Array, scales: Array, layout:
     return copula_correlation(marginals, means, noise)
 
 
-def _held(index: NDArray[np.int64], target: Array, scales: Array, layout: Layout,
-          frequencies: list[Array]) -> Array | None:
-    """Return the copula of columns that hold special or missing values together, if that was released.
+def _joint_of_special(index: NDArray[np.int64], target: Array, scales: Array, layout: Layout,
+                      frequencies: list[Array]) -> tuple[Array, Array, Array]:
+    """Return how often columns hold special or missing values (g,), two together (g, g), and the noise in the latter.
 
     Their indicators do not move with the points, so a cloud in which they never meet could not be mended afterwards.
     """
@@ -217,5 +218,7 @@ def _held(index: NDArray[np.int64], target: Array, scales: Array, layout: Layout
         a, b = place[np.flatnonzero(index[r])]
         joint[a, b] = joint[b, a] = joint[a, b] + target[r]
         variance[a, b] = variance[b, a] = variance[a, b] + scales[r] ** 2
-    noise = np.where(variance > 0.0, np.sqrt(variance), np.inf)
-    return held_together(np.array([frequencies[i].sum() for i in incomplete]), joint, noise)
+    shares = np.array([frequencies[i].sum() for i in incomplete])
+    measured = variance > 0.0
+    return (shares, np.where(measured, joint, np.outer(shares, shares)),
+            np.where(measured, np.sqrt(variance), np.inf))

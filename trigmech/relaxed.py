@@ -225,15 +225,23 @@ def nearest_frequencies(noisy: Array, group: Group) -> Array:
     return np.maximum(noisy - excess[np.flatnonzero(ordered > excess)[-1]], 0.0)
 
 
-def rake(points: Array, weights: Array, frequencies: list[Array], layout: Layout, rounds: int = 20) -> Array:
+def rake(points: Array, weights: Array, frequencies: list[Array], layout: Layout, rounds: int = 20,
+         joint: Array | None = None) -> Array:
     """Return weights (m,) with the given frequencies of every group's indicators, near the ones given.
 
     Iterative proportional fitting: the result is nearest in KL divergence once it has converged. A category that no
     weighted point has stays without weight, and a group of which no weighted point has a wanted category is passed
-    over. Weights that sum to a positive number give weights that sum to 1, whatever the frequencies are.
+    over. Weights that sum to a positive number give weights that sum to 1, whatever the frequencies are. ``joint``
+    (g, g) says how often two of the g incomplete groups hold an indicator together; without it that is not raked.
     """
     weights = _kept_alive(weights / weights.sum())
+    tables = [] if joint is None else _tables(points, frequencies, layout, joint)
     for _ in range(rounds):
+        for cell, wanted in tables:
+            have = np.bincount(cell, weights, 4)
+            raked = weights * np.divide(wanted, have, out=np.zeros(4), where=have > 0.0)[cell]
+            if raked.sum() > 0.0:
+                weights = _kept_alive(raked / raked.sum())
         for group, p in zip(layout.groups, frequencies, strict=True):
             indicators = points[:, list(group.coordinates)]
             none = 1.0 - indicators.sum(axis=1)
@@ -244,6 +252,22 @@ def rake(points: Array, weights: Array, frequencies: list[Array], layout: Layout
             if raked.sum() > 0.0:
                 weights = _kept_alive(raked / raked.sum())
     return weights / weights.sum()
+
+
+def _tables(points: Array, frequencies: list[Array], layout: Layout,
+            joint: Array) -> list[tuple[NDArray[np.int64], Array]]:
+    """Return of every two incomplete groups each point's cell in their table, and what the four cells should have."""
+    incomplete = [i for i, group in enumerate(layout.groups) if not group.complete]
+    holds = [points[:, list(layout.groups[i].coordinates)].any(axis=1).astype(np.int64) for i in incomplete]
+    shares = [float(frequencies[i].sum()) for i in incomplete]
+    tables: list[tuple[NDArray[np.int64], Array]] = []
+    for a in range(len(incomplete)):
+        for b in range(a):
+            both = min(max(joint[a, b], shares[a] + shares[b] - 1.0, 0.0), shares[a], shares[b])
+            wanted = np.array([1.0 - shares[a] - shares[b] + both, shares[b] - both, shares[a] - both, both])
+            cell = np.asarray(2 * holds[a] + holds[b], dtype=np.int64)
+            tables.append((cell, np.maximum(wanted, 0.0)))
+    return tables
 
 
 def _kept_alive(weights: Array) -> Array:
