@@ -187,9 +187,14 @@ def copula_correlation(marginals: Marginals, products: Array, scales: Array, thr
         return None
     correlation = np.where(passed, np.clip(covariance / np.outer(deviations, deviations), -0.95, 0.95), 0.0)
     np.fill_diagonal(correlation, 1.0)
+    return positive_definite(correlation, 0.02)
+
+
+def positive_definite(correlation: Array, least: float) -> Array:
+    """Return a symmetric matrix with eigenvalues of at least ``least``, then brought to a unit diagonal."""
     values, vectors = np.linalg.eigh(correlation)
-    repaired = (vectors * np.maximum(values, 0.02)) @ vectors.T
-    return repaired / np.sqrt(np.outer(np.diag(repaired), np.diag(repaired)))
+    repaired = (vectors * np.maximum(values, least)) @ vectors.T
+    return np.asarray(repaired / np.sqrt(np.outer(np.diag(repaired), np.diag(repaired))))
 
 
 def _dual_value(dual: Array, T: Array, log_base: Array, z: Array, variances: Array) -> tuple[Array, Array]:

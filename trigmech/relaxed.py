@@ -12,6 +12,7 @@ from scipy.special import ndtr, ndtri
 
 from trigmech.distribution import systematic
 from trigmech.layout import Group, Layout
+from trigmech.marginals import positive_definite
 
 Array = NDArray[np.float64]
 
@@ -210,9 +211,7 @@ def held_together(shares: Array, joint: Array, scales: Array, threshold: float =
         low, high = np.where(both < joint[a, b], middle, low), np.where(both < joint[a, b], high, middle)
     correlation = np.eye(len(shares))
     correlation[a, b] = correlation[b, a] = (low + high) / 2.0
-    values, vectors = np.linalg.eigh(correlation)
-    repaired = (vectors * np.maximum(values, 1.0 - LARGEST_CORRELATION)) @ vectors.T
-    return np.asarray(repaired / np.sqrt(np.outer(np.diag(repaired), np.diag(repaired))))
+    return positive_definite(correlation, 1.0 - LARGEST_CORRELATION)
 
 
 def nearest_frequencies(noisy: Array, group: Group) -> Array:
