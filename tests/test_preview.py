@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 import trigmech as tm
+from trigmech.advice import clipping_of, warnings_of
 from trigmech.errors import BudgetError, InputError
 from trigmech.planner import Design
-from trigmech.preview import clipping_of, preview, warnings_of
+from trigmech.preview import preview
 
 N = 1_500
 REGIONS = ("north", "south", "east", "west")

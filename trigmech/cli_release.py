@@ -11,6 +11,7 @@ import numpy as np
 import typer
 
 from trigmech import schema_file
+from trigmech.advice import clipping_of, warnings_of
 from trigmech.cli_files import STANDARD, check_outputs, keep_what_counts, ledger_of_run, write_sample
 from trigmech.cli_options import (
     Data,
@@ -26,7 +27,6 @@ from trigmech.cli_options import (
 from trigmech.cli_preview import tell_preview, warn
 from trigmech.cli_progress import progress_bar
 from trigmech.errors import BudgetError, FitWarning, InputError, TrigmechError
-from trigmech.preview import clipping_of, warnings_of
 from trigmech.synthesis import BOUNDS_SHARE, Synthesis, synthesize
 from trigmech.table_file import TableFile
 
