@@ -17,7 +17,7 @@ from typing import Any, TypedDict
 import numpy as np
 from numpy.typing import ArrayLike
 
-from trigmech.chunks import THREADS_VARIABLE
+from trigmech._parallel import THREADS_VARIABLE
 
 ROUNDS, MOST_ROUNDS, SLOW_ROUNDS = 9, 50, 3
 QUICK_ROUNDS = 3

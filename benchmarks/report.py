@@ -10,7 +10,7 @@ from typing import Any, TypedDict
 
 from benchmarks.core import Row
 from benchmarks.registry import SUBJECTS
-from trigmech.chunks import thread_count
+from trigmech._parallel import thread_count
 
 RESULTS = Path(__file__).parent / "results"
 LIBRARIES = ("trigmech", "numpy", "scipy", "numba", "highspy")

@@ -6,7 +6,7 @@ from typing import Any
 
 import typer
 
-from trigmech.cli import app
+from trigmech.cli.app import app
 
 PAGE = Path(__file__).with_name("cli.md")
 START, END = "<!-- commands -->\n", "<!-- end of commands -->\n"

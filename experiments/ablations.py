@@ -13,7 +13,7 @@ from experiments.cells import BEST, Cell, run_cells
 from experiments.comparison import SETTINGS, shown
 from experiments.search import partial
 from experiments.tables import _write_csv, _write_markdown
-from trigmech.accounting import epsilon_of, gaussian_mu
+from trigmech.privacy.accounting import epsilon_of, gaussian_mu
 
 WORKLOADS = ("w1", "w2", "w3")
 DEFAULT, SPLIT, FEW = "default", "three releases", "few functions"

@@ -15,8 +15,8 @@ import numpy as np
 import trigmech as tm
 from experiments import datasets
 from experiments.cells import RESULTS, code_fingerprint, key_of, publish, run_cells
-from trigmech.evaluate import distribution_differences, total_variations
-from trigmech.tables import like
+from trigmech.evaluation.distances import distribution_differences, total_variations
+from trigmech.tables.frames import like
 
 SETTINGS = ((1.0, 1e-6), (1.0, 0.0))
 REPETITIONS = 5
@@ -110,9 +110,9 @@ class AdultCell:
         # As decoded: numbers in whole units, as the table has them.
         decoded = like("pyarrow", described.names, list(described.decode(made.distribution.points).values()))
         points = tm.Distribution(described.to_cube(decoded), made.distribution.weights)
-        truth, layout = described.to_cube(table), described.layout
-        single, pairs = total_variations(layout, truth, points)
-        names = [described.coordinates[group.coordinates[0]].split("=")[0] for group in layout.groups]
+        truth, domain = described.to_cube(table), described.domain
+        single, pairs = total_variations(domain, truth, points)
+        names = [described.coordinates[group.coordinates[0]].split("=")[0] for group in domain.groups]
         differences = distribution_differences(truth, points)
         return {"seconds": seconds, "single": dict(zip(names, single.tolist(), strict=True)),
                 "pairs": pairs[np.tril_indices(len(pairs), -1)].tolist(),

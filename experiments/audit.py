@@ -25,23 +25,26 @@ from scipy import stats
 import trigmech as tm
 from experiments.cells import code_fingerprint, key_of, run_cells
 from experiments.tables import _write_csv, _write_markdown
-from trigmech.accounting import gaussian_mu
-from trigmech.basis import ChebyshevBasis
-from trigmech.bounds import histogram_charge
-from trigmech.budget import Charge, Law, Norm
-from trigmech.calibration import UPWARD, Calibration, Plan, plan, published_rho
-from trigmech.layout import Group, Layout
-from trigmech.ledger import Ledger
-from trigmech.mixed import plan_mixed
-from trigmech.moments import measure
-from trigmech.noise import Noise, SimulatedNoise, SystemNoise, lattice_step
-from trigmech.release import release, release_counts, release_moments
-from trigmech.rows import PrivateRows
+from trigmech.domain import Domain, OneHotGroup
+from trigmech.functions.chebyshev import ChebyshevBasis
+from trigmech.measurement.moments import measure
+from trigmech.measurement.private_bounds import histogram_charge
+from trigmech.measurement.release import release, release_counts, release_moments
+from trigmech.measurement.rows import PrivateRows
+from trigmech.planning.calibration import UPWARD, Calibration, Plan, plan, published_rho
+from trigmech.planning.one_hot import plan_mixed
+from trigmech.privacy.accounting import gaussian_mu
+from trigmech.privacy.budget import Charge, Law, Norm
+from trigmech.privacy.ledger import Ledger
+from trigmech.privacy.noise import Noise, SimulatedNoise, SystemNoise, lattice_step
 
 Array = NDArray[np.float64]
 Runs = tuple[Array, Array]
 
 CONFIDENCE = 0.999
+# What the audited mechanisms are made of.
+RELEASING = ("measurement.release", "measurement.private_bounds", "planning.planner", "planning.minimax",
+             "planning.one_hot")
 SEED = 2014
 DELTA = 1e-3
 # Coordinates of the row that is replaced. From 1, T_1 and T_2 together move most at -1/4.
@@ -379,8 +382,8 @@ def own(name: str, mechanism: tm.MomentMechanism, n: int, d: int, delta: float) 
 
 def categories(n: int, delta: float) -> Subject:
     """Return the package's mechanism on two columns of categories, of which a row changes both."""
-    budget, layout = tm.Budget(1.0, delta), Layout(5, [Group((0, 1), True), Group((2, 3, 4), True)])
-    design = plan_mixed(n, layout, budget, None)
+    budget, domain = tm.Budget(1.0, delta), Domain(5, [OneHotGroup((0, 1), True), OneHotGroup((2, 3, 4), True)])
+    design = plan_mixed(n, domain, budget, None)
     tables = np.zeros((2, n, 5))
     tables[:, :, [0, 2]] = 1.0
     tables[1, 0] = 0.0, 1.0, 0.0, 1.0, 0.0
@@ -389,7 +392,7 @@ def categories(n: int, delta: float) -> Subject:
         return release_moments(moments, design.features, design.blocks, ledger, noise)
 
     return Subject(f"MomentMechanism, categories, {design.blocks[-1].charge.law}", "rigorous", n, 2, budget, _pair(
-        measure(PrivateRows.of(table, layout), design.features) for table in tables), draw)
+        measure(PrivateRows.of(table, domain), design.features) for table in tables), draw)
 
 
 def histogram(columns: int, delta: float) -> Subject:
@@ -530,7 +533,7 @@ class Audit:
 
     def key(self) -> str:
         """Return the name of the cache file."""
-        return key_of(self, "audit", code_fingerprint(("release", "planner", "smooth", "mixed", "bounds"), ("audit",)))
+        return key_of(self, "audit", code_fingerprint(RELEASING, ("audit",)))
 
     @property
     def shares(self) -> Hashable:

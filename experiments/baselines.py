@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import trigmech as tm
-from trigmech.accounting import gaussian_mu
+from trigmech.privacy.accounting import gaussian_mu
 from trigmech.workload import GaussianKernels, PairKernels, SecondMoments, Workload
 
 Array = NDArray[np.float64]

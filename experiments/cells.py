@@ -21,8 +21,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 import trigmech as tm
 from experiments import baselines, datasets
-from trigmech.chunks import THREADS_VARIABLE
-from trigmech.outputs import write_whole
+from trigmech._files import write_whole
+from trigmech._parallel import THREADS_VARIABLE
 from trigmech.workload import Workload
 
 Array = NDArray[np.float64]
@@ -39,9 +39,11 @@ BEST = "MomentMechanism"
 # An error relative to an answer near 0 says nothing. W1's answers are all positive, and the thesis has no such floor.
 SMALLEST_ANSWER = {"w1": 0.0, "w2": 0.01, "w3": 0.01}
 
+# Folders that only show what is computed elsewhere, or ask for it.
+SHOWING = ("cli", "report")
 # What exact answers are computed by, and baselines besides: a change elsewhere in the package leaves them as they are.
 ANSWERING = ("workload",)
-RELEASING_BASELINES = ("workload", "accounting")
+RELEASING_BASELINES = ("workload", "privacy.accounting")
 
 
 class Job(Protocol):
@@ -154,23 +156,36 @@ def code_fingerprint(modules: tuple[str, ...] | None = None, others: tuple[str, 
 
     `others` are modules of the experiments besides the data and the cells themselves.
     """
-    # The command line and the demo only call what is hashed anyway.
-    names = reached(modules) if modules else {path.stem for path in PACKAGE.glob("*.py")} - {"cli", "demo"}
+    names = reached(modules) if modules else {module_name(path) for path in PACKAGE.rglob("*.py")
+                                              if path.relative_to(PACKAGE).parts[0] not in SHOWING}
     digest = hashlib.sha256()
-    for source in [*(PACKAGE / f"{name}.py" for name in sorted(names)),
+    for source in [*(source_of(name) for name in sorted(names)),
                    *(HERE / f"{name}.py" for name in ("baselines", "cells", "datasets", *others))]:
         digest.update(source.read_bytes())
     return digest.hexdigest()
+
+
+def module_name(path: Path) -> str:
+    """Return the dotted name of a module of the package, below the package: "" of its own ``__init__``."""
+    return ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix("__init__").rstrip(".")
+
+
+def source_of(name: str) -> Path:
+    """Return the file of a module of the package, or of a folder's ``__init__``."""
+    path = PACKAGE.joinpath(*name.split(".")) if name else PACKAGE
+    return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
 
 
 def reached(modules: tuple[str, ...]) -> set[str]:
     """Return the names of the package's modules that these import, directly or not, and of these themselves."""
     found, waiting = set(modules), list(modules)
     while waiting:
-        for node in ast.walk(ast.parse((PACKAGE / f"{waiting.pop()}.py").read_text(encoding="utf-8"))):
+        for node in ast.walk(ast.parse(source_of(waiting.pop()).read_text(encoding="utf-8"))):
             if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "trigmech":
                 inside = str(node.module).removeprefix("trigmech").lstrip(".")
-                new = ({inside} if inside else {alias.name for alias in node.names}) - found
+                # What is imported from a folder may be a module of it; of the package itself nothing else is imported.
+                below = {f"{inside}.{alias.name}".lstrip(".") for alias in node.names}
+                new = ({name for name in below if source_of(name).exists()} | ({inside} - {""})) - found
                 found |= new
                 waiting += new
     return found

@@ -15,8 +15,8 @@ from experiments.cells import _cube, _truth, _workloads, code_fingerprint, key_o
 from experiments.comparison import SIGMAS, shown
 from experiments.search import partial
 from experiments.tables import _write_csv, _write_markdown
-from trigmech.error_bars import PredictedError
-from trigmech.release import MomentRelease
+from trigmech.evaluation.error_bars import PredictedError
+from trigmech.measurement.released import MomentRelease
 from trigmech.workload import Workload
 
 Array = NDArray[np.float64]

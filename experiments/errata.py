@@ -18,10 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import integrate, optimize, stats
 
-from trigmech.basis import ChebyshevBasis
-from trigmech.calibration import covariance_movement, published_rho
-from trigmech.ellipsoid import Draw, Ellipsoid
-from trigmech.sensitivity import l1_spread
+from trigmech.functions.chebyshev import ChebyshevBasis
+from trigmech.functions.sensitivity import l1_diameter
+from trigmech.planning.calibration import covariance_movement, published_rho
+from trigmech.thesis.ellipsoid import Draw, Ellipsoid
 
 Array = NDArray[np.float64]
 
@@ -232,7 +232,7 @@ def algorithm_4() -> list[Figure]:
         for d in (1, 3) if t < 10 else (1,):
             index = ChebyshevBasis.tensor(d, t).index
             x, y = (np.ones(d), -np.eye(d)[0] * 2 + 1) if t == 2 else exceeding_pair(d, t)
-            cube.append((t, d, float(np.abs(shifts(index, x, y)).sum()) / t**d, l1_spread(index) / t**d))
+            cube.append((t, d, float(np.abs(shifts(index, x, y)).sum()) / t**d, l1_diameter(index) / t**d))
     rounded: list[tuple[object, ...]] = []
     for n, K in ((218, 1), (1000, 1), (292, 2), (2000, 2), (176, 5), (534, 3), (11_090, 4), (31_111, 3)):
         t, N = line_1(n, 1, K)

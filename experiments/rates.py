@@ -15,7 +15,8 @@ import trigmech as tm
 from experiments.cells import BEST, code_fingerprint, key_of, run_cells
 from experiments.comparison import shown
 from experiments.tables import _write_csv, _write_markdown
-from trigmech.mechanisms import Mechanism, Sizes
+from trigmech.mechanisms.base import Mechanism
+from trigmech.thesis.mechanisms import Sizes
 
 Array = NDArray[np.float64]
 
@@ -134,9 +135,10 @@ def summary(d: int, k: int, delta: float, mechanism: str, results: dict[int, lis
 def theory(d: int, k: int, delta: float, mechanism: str) -> float | None:
     """Return the exponent of n in the proved upper bound, without logarithms; None if there is none.
 
-    Minimax, delta > 0: -min(1, k / d), see `trigmech.smooth`. With Laplace noise at delta = 0 the noise of the moments
-    up to degree m makes an error of the order m^(3d/2 - k) / n where k < 3d/2, and what is cut off one of m^-k; the
-    best m gives -min(1, 2k / (3d)). The thesis's theorems on algorithms 4 and 5: -K / (2d + K) and -2K / (3d + 2K).
+    Minimax, delta > 0: -min(1, k / d), see `trigmech.planning.minimax`. With Laplace noise at delta = 0 the noise of
+    the moments up to degree m makes an error of the order m^(3d/2 - k) / n where k < 3d/2, and what is cut off one of
+    m^-k; the best m gives -min(1, 2k / (3d)). The thesis's theorems on algorithms 4 and 5: -K / (2d + K) and -2K / (3d
+    + 2K).
     """
     if mechanism == MINIMAX:
         return -min(1.0, k / d if delta > 0 else 2.0 * k / (3.0 * d))

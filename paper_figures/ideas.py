@@ -15,7 +15,7 @@ from numpy.polynomial import chebyshev
 from numpy.typing import NDArray
 
 import trigmech as tm
-from trigmech.accounting import gaussian_mu
+from trigmech.privacy.accounting import gaussian_mu
 
 IMAGES = Path(__file__).parent.parent / "docs" / "images"
 Array = NDArray[np.float64]

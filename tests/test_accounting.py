@@ -10,8 +10,9 @@ import oracles
 import pytest
 from scipy import integrate, stats
 
-from trigmech import privacy_loss
-from trigmech.accounting import (
+from trigmech.errors import BudgetError
+from trigmech.privacy import privacy_loss
+from trigmech.privacy.accounting import (
     cost,
     epsilon_interval,
     epsilon_of,
@@ -23,8 +24,7 @@ from trigmech.accounting import (
     next_charge,
     zcdp_rho,
 )
-from trigmech.budget import Budget, Charge
-from trigmech.errors import BudgetError
+from trigmech.privacy.budget import Budget, Charge
 
 
 def gaussian(ratio, count=1):

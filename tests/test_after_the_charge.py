@@ -16,26 +16,27 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import trigmech as tm
-from trigmech import mechanisms as thesis_module
-from trigmech import reconstruct as numbers_module
-from trigmech import reconstruct_mixed as mixed_module
-from trigmech import report
 from trigmech import synthesis as synthesis_module
-from trigmech.accounting import gaussian_mu
-from trigmech.basis import ChebyshevBasis
-from trigmech.calibration import UPWARD, Block, plan, rounding
-from trigmech.cli import main
+from trigmech.cli.app import main
 from trigmech.distribution import Distribution
+from trigmech.domain import Domain, OneHotGroup
 from trigmech.errors import BudgetError, InputError, NumericalError, TrigmechError
-from trigmech.features import Features
-from trigmech.layout import Group, Layout
-from trigmech.ledger import Ledger
-from trigmech.mechanisms import Outcome
-from trigmech.moments import measure
-from trigmech.noise import SimulatedNoise
-from trigmech.reconstruct import reconstruct
-from trigmech.reconstruct_mixed import reconstruct_mixed
-from trigmech.release import MomentRelease, release, release_moments
+from trigmech.functions.chebyshev import ChebyshevBasis
+from trigmech.functions.features import Features
+from trigmech.measurement.moments import measure
+from trigmech.measurement.release import release, release_moments
+from trigmech.measurement.released import MomentRelease
+from trigmech.mechanisms.base import Outcome
+from trigmech.planning.calibration import UPWARD, Block, plan, rounding
+from trigmech.privacy.accounting import gaussian_mu
+from trigmech.privacy.ledger import Ledger
+from trigmech.privacy.noise import SimulatedNoise
+from trigmech.reconstruction import mixed_pipeline as mixed_module
+from trigmech.reconstruction import pipeline as numbers_module
+from trigmech.reconstruction.mixed_pipeline import reconstruct_mixed
+from trigmech.reconstruction.pipeline import reconstruct
+from trigmech.report import page as report
+from trigmech.thesis import mechanisms as thesis_module
 from trigmech.workload import GaussianKernels, SecondMoments
 
 # Hypothesis draws: the numbers a release can hold, and what only a file or another mechanism could.
@@ -60,9 +61,9 @@ def _small_clouds():
 
 
 @st.composite
-def released(draw, layout, whole_row=False):
-    """Distinct products of a layout's coordinates in any order, with hostile means and scales."""
-    d = layout.d
+def released(draw, domain, whole_row=False):
+    """Distinct products of a domain's coordinates in any order, with hostile means and scales."""
+    d = domain.d
     rows = draw(st.lists(hnp.arrays(np.int64, d, elements=st.sampled_from([0, 0, 0, 1, 1, 2, 3, 5])), min_size=1,
                          max_size=12, unique_by=tuple))
     rows = [row for row in rows if row.any()]
@@ -76,8 +77,8 @@ def released(draw, layout, whole_row=False):
     return MomentRelease(draw(st.sampled_from([2, 50, 10**6])), features, means, scales)
 
 
-def sound(made, release, layout, count=None):
-    assert made.points.shape == (count or len(made.points), layout.d)
+def sound(made, release, domain, count=None):
+    assert made.points.shape == (count or len(made.points), domain.d)
     assert np.abs(made.points).max() <= 1.0
     assert made.weights.min() >= 0.0
     assert made.weights.sum() == pytest.approx(1.0, abs=1e-9)
@@ -89,34 +90,34 @@ def sound(made, release, layout, count=None):
 @QUICK
 @given(st.data())
 def test_numbers_are_made_of_whatever_was_released(data):
-    layout = Layout(data.draw(st.sampled_from([1, 2, 3, 7])))
-    release = data.draw(released(layout, whole_row=True))
+    domain = Domain(data.draw(st.sampled_from([1, 2, 3, 7])))
+    release = data.draw(released(domain, whole_row=True))
     fit = data.draw(st.sampled_from(["particles", "particles", "cloud", "atoms"]))
     count = data.draw(st.sampled_from([1, 7, 40]))
     options = {name: data.draw(st.booleans()) for name in ("denoise", "copula", "weigh")}
     made = reconstruct(release, count, np.random.default_rng(1), fit=fit, iterations=3, **options)
-    sound(made, release, layout, count if fit == "particles" else None)
+    sound(made, release, domain, count if fit == "particles" else None)
 
 
 LAYOUTS = {
-    "one category": Layout(1, [Group((0,), True)]),
-    "categories": Layout(9, [Group((0, 1, 2, 3), True), Group((4, 5, 6), True), Group((7, 8), True)]),
-    "numbers, special values and categories": Layout(9, [Group((2, 3), False, 1), Group((4, 5, 6), True),
-                                                         Group((7, 8), True)]),
-    "special values alone": Layout(4, [Group((2,), False, 0), Group((3,), False, 1)]),
+    "one category": Domain(1, [OneHotGroup((0,), True)]),
+    "categories": Domain(9, [OneHotGroup((0, 1, 2, 3), True), OneHotGroup((4, 5, 6), True), OneHotGroup((7, 8), True)]),
+    "numbers, special values and categories": Domain(9, [OneHotGroup((2, 3), False, 1), OneHotGroup((4, 5, 6), True),
+                                                         OneHotGroup((7, 8), True)]),
+    "special values alone": Domain(4, [OneHotGroup((2,), False, 0), OneHotGroup((3,), False, 1)]),
 }
 
 
 @QUICK
 @given(st.data())
 def test_categories_are_made_of_whatever_was_released(data):
-    layout = LAYOUTS[data.draw(st.sampled_from(sorted(LAYOUTS)))]
-    release = data.draw(released(layout))
+    domain = LAYOUTS[data.draw(st.sampled_from(sorted(LAYOUTS)))]
+    release = data.draw(released(domain))
     count = data.draw(st.sampled_from([1, 7, 40]))
     options = {name: data.draw(st.booleans()) for name in ("denoise", "copula", "weigh")}
-    made = reconstruct_mixed(release, layout, count, np.random.default_rng(1), iterations=3, **options)
-    sound(made, release, layout, count)
-    layout.check(made.points)
+    made = reconstruct_mixed(release, domain, count, np.random.default_rng(1), iterations=3, **options)
+    sound(made, release, domain, count)
+    domain.check(made.points)
 
 
 # What is refused is refused before the charge
@@ -328,7 +329,7 @@ def usable(made, folder):
         assert repr(each)
         assert str(each.ledger)
         assert len(each.sample(7, np.random.default_rng(1))) == 7
-        numbers = len(each.schema.layout.numbers)
+        numbers = len(each.schema.domain.numbers)
         for workload in [SecondMoments(numbers), GaussianKernels(numbers, seed=0, n_queries=3)] if numbers else []:
             answers = each.query(workload)
             assert np.isfinite(answers.values).all()

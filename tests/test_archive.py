@@ -18,8 +18,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from trigmech import archive
 from trigmech.errors import InputError
+from trigmech.storage import archive
 
 MANIFEST = {"n": 7, "scale": 0.1, "names": ["a", "ü", "\n"], "none": None, "flag": True, "empty": {}, "big": 2**70}
 
@@ -510,7 +510,7 @@ KILLED_WRITERS = """
 import os, signal, sys, time
 from contextlib import contextmanager
 import numpy as np
-from trigmech import archive
+from trigmech.storage import archive
 from trigmech.errors import InputError
 
 path, fault = sys.argv[1], sys.argv[2] == "fault"

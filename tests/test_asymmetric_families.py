@@ -7,15 +7,15 @@ from math import comb
 import numpy as np
 import pytest
 
-from trigmech.budget import Budget
 from trigmech.errors import InputError
-from trigmech.importance import summed_importance
-from trigmech.moment_mechanism import MomentMechanism, default_workload, minimax
-from trigmech.planner import plan_moments
-from trigmech.query_family import is_symmetric
-from trigmech.schema import Column, Schema
+from trigmech.mechanisms.moment import MomentMechanism, default_workload, minimax
+from trigmech.planning.planner import plan_moments
+from trigmech.privacy.budget import Budget
+from trigmech.schema.schema import Column, Schema
 from trigmech.synthesis import synthesize
 from trigmech.workload import GaussianKernels, Mixture, PairKernels, Polynomials, SecondMoments, Smooth
+from trigmech.workload.coefficients import summed_importance
+from trigmech.workload.family import is_symmetric
 
 D, ROWS, RELEASES = 4, 2000, 6
 
@@ -285,7 +285,7 @@ def test_parts_of_equal_labels_all_count():
 def test_a_label_of_the_planners_own_loses_nothing():
     taken = Listed({(0, 1): 1.0}, label="frequencies of a column, total variation")
     schema = Schema([Column("a", 0, 1), Column("b", 0, 1), Column("c", kind="categorical", categories=("x", "y"))])
-    design = MomentMechanism(workload=taken).design(1000, schema.layout, Budget(1.0))
+    design = MomentMechanism(workload=taken).design(1000, schema.domain, Budget(1.0))
     assert list(design.predicted) == list(design.baseline) == [taken.labels[0], f"{taken.labels[0]} (2)"]
 
 

@@ -23,7 +23,7 @@ from experiments.audit import (
     runs_of,
 )
 from trigmech.errors import BudgetError
-from trigmech.noise import SimulatedNoise, SystemNoise
+from trigmech.privacy.noise import SimulatedNoise, SystemNoise
 
 # Runs of each table: enough for the planted faults, and few enough to be done in seconds. The seeds are fixed.
 RUNS = {"halved, gaussian": 12_000}

@@ -1,6 +1,7 @@
 """Baselines: their sensitivities, their noise, and closed forms against weighted points."""
 
 import math
+import shutil
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from scipy.stats import norm
 import trigmech as tm
 from experiments import baselines, cells
 from experiments.baselines import BASELINES, Product
-from trigmech.accounting import gaussian_mu
+from trigmech.privacy.accounting import gaussian_mu
 from trigmech.workload import GaussianKernels, PairKernels, SecondMoments
 
 APPROXIMATE, PURE = tm.Budget(1.0, 1e-3), tm.Budget(1.0, 0.0)
@@ -218,8 +219,23 @@ def test_products_have_no_closed_form_for_other_workloads():
 
 def test_the_fingerprint_of_baselines_covers_all_modules_that_answer():
     reached = cells.reached(cells.ANSWERING)
-    assert {"workload", "_kernels", "chunks", "distribution", "tables", "errors"} <= reached
-    assert cells.reached(cells.RELEASING_BASELINES) == reached | {"accounting", "budget", "privacy_loss"}
+    assert {"workload", "workload.gaussian", "functions.kernels", "_parallel", "distribution", "errors"} <= reached
+    assert cells.reached(cells.RELEASING_BASELINES) == reached | {
+        "privacy.accounting", "privacy.budget", "privacy.privacy_loss"}
     # Or else every change of a mechanism would throw away what does not depend on it.
-    assert not reached & {"mechanisms", "synthesis", "__init__"}
-    assert len({cells.code_fingerprint(names) for names in (None, ("errors",), ("chunks",))}) == 3
+    assert not any(name.startswith(("mechanisms", "thesis", "synthesis")) for name in reached)
+    assert len({cells.code_fingerprint(names) for names in (None, ("errors",), ("_parallel",))}) == 3
+
+
+def test_the_fingerprint_of_all_covers_every_folder_but_those_that_only_show(monkeypatch, tmp_path):
+    shutil.copytree(cells.PACKAGE, tmp_path / "trigmech", ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(cells, "PACKAGE", tmp_path / "trigmech")
+
+    def after_a_change_of(name):
+        path = cells.source_of(name)
+        before, text = cells.code_fingerprint.__wrapped__(), path.read_text(encoding="utf-8")
+        path.write_text(text + "# changed", encoding="utf-8")
+        return cells.code_fingerprint.__wrapped__() != before
+
+    names = [cells.module_name(path) for path in cells.PACKAGE.rglob("*.py")]
+    assert {name.split(".")[0] for name in names if not after_a_change_of(name)} == set(cells.SHOWING)

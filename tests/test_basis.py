@@ -6,9 +6,9 @@ import numpy as np
 import oracles
 import pytest
 
-from trigmech.basis import POINTS_PER_CHUNK, ROWS_PER_CHUNK, ChebyshevBasis, PrefixTree
-from trigmech.chunks import THREADS_VARIABLE
+from trigmech._parallel import THREADS_VARIABLE
 from trigmech.errors import InputError
+from trigmech.functions.chebyshev import POINTS_PER_CHUNK, ROWS_PER_CHUNK, ChebyshevBasis, PrefixTree
 
 BASES = {
     "tensor": ChebyshevBasis.tensor(2, 4),
@@ -134,10 +134,10 @@ def nested_lists(X, tmp_path):
 
 
 @each_method
-@pytest.mark.parametrize("layout", [fortran, every_second_row_and_column, mapped_from_a_file, nested_lists])
-def test_the_layout_of_the_rows_does_not_matter(method, layout, tmp_path):
+@pytest.mark.parametrize("domain", [fortran, every_second_row_and_column, mapped_from_a_file, nested_lists])
+def test_the_layout_of_the_rows_does_not_matter(method, domain, tmp_path):
     basis, X = BASES["graded"], points_of_cube(ROWS_PER_CHUNK + 1, 3)
-    np.testing.assert_array_equal(method(basis, layout(X, tmp_path)), method(basis, X))
+    np.testing.assert_array_equal(method(basis, domain(X, tmp_path)), method(basis, X))
 
 
 @each_method

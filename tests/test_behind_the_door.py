@@ -15,18 +15,21 @@ import pandas as pd
 import pytest
 
 import trigmech as tm
-from trigmech import moment_mechanism, report, report_sections, saved
 from trigmech import synthesis as module
-from trigmech.basis import ChebyshevBasis
 from trigmech.distribution import Distribution
+from trigmech.domain import Domain
 from trigmech.errors import InputError
-from trigmech.layout import Layout
-from trigmech.mechanisms import Outcome
-from trigmech.moments import measure
-from trigmech.noise import SimulatedNoise, SystemNoise
-from trigmech.rows import PrivateRows
-from trigmech.table_file import TableFile
-from trigmech.tables import Columns
+from trigmech.functions.chebyshev import ChebyshevBasis
+from trigmech.measurement.moments import measure
+from trigmech.measurement.rows import PrivateRows
+from trigmech.mechanisms import moment as moment_mechanism
+from trigmech.mechanisms.base import Outcome
+from trigmech.privacy.noise import SimulatedNoise, SystemNoise
+from trigmech.report import page as report
+from trigmech.report import sections as report_sections
+from trigmech.storage import release_file as saved
+from trigmech.tables.frames import Columns
+from trigmech.tables.reader import TableFile
 
 N = 240
 PURE, GAUSSIAN = tm.Budget(2.0), tm.Budget(2.0, 1e-5)
@@ -184,7 +187,7 @@ def consequences(made, folder):
     """All that anybody can be shown of a release."""
     path = folder / "release.tm"
     saved.write(path, **{field.name: getattr(made, field.name) for field in dataclasses.fields(made)})
-    workload = tm.workload.SecondMoments(len(made.schema.layout.numbers))
+    workload = tm.workload.SecondMoments(len(made.schema.domain.numbers))
     answers = made.query(workload)
     return {"saved": path.read_bytes(), "shown": [repr(made), str(made), str(made.ledger), repr(made.release),
                                                   repr(made.fit), repr(made.distribution)],
@@ -361,7 +364,7 @@ def holders(folder):
     marked.to_csv(folder / "table.csv", index=False)
     rows = PrivateRows.of(marked.to_numpy())
     yield rows
-    yield PrivateRows(5, Layout(2), lambda: (marked.to_numpy(),))
+    yield PrivateRows(5, Domain(2), lambda: (marked.to_numpy(),))
     moments = measure(rows, ChebyshevBasis.graded(2, 3), covariance=True)
     # What would be shown of them.
     assert SHOWN in str(moments.basis_sum)
@@ -407,4 +410,4 @@ def test_errors_of_what_reads_a_cell_are_not_behind_ours(column, kind):
 
 def test_the_mechanisms_here_use_the_door_that_is_watched():
     # Noise is drawn through what `run` replaces, else nothing above would have been recorded.
-    assert moment_mechanism.release_moments.__module__ == "trigmech.release"
+    assert moment_mechanism.release_moments.__module__ == "trigmech.measurement.release"

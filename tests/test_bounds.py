@@ -4,14 +4,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from trigmech import bounds
-from trigmech.accounting import epsilon_of, gaussian_mu
-from trigmech.bounds import rest_of, with_private_bounds
-from trigmech.budget import Budget
 from trigmech.errors import BudgetError, InputError
-from trigmech.ledger import Ledger
-from trigmech.noise import SimulatedNoise, SystemNoise
-from trigmech.schema import Column, Schema
+from trigmech.measurement import private_bounds as bounds
+from trigmech.measurement.private_bounds import rest_of, with_private_bounds
+from trigmech.privacy.accounting import epsilon_of, gaussian_mu
+from trigmech.privacy.budget import Budget
+from trigmech.privacy.ledger import Ledger
+from trigmech.privacy.noise import SimulatedNoise, SystemNoise
+from trigmech.schema.schema import Column, Schema
 
 SCHEMA = Schema([Column("income", private_bounds=True, special=(0,), missing="keep"),
                  Column("known", 0, 1),

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trigmech.accounting import epsilon_of, gaussian_mu
-from trigmech.budget import Budget, Charge, shown_down, shown_up
 from trigmech.errors import BudgetError
-from trigmech.ledger import Ledger
-from trigmech.ledger_file import LedgerFile
-from trigmech.report_statement import guarantee
+from trigmech.privacy.accounting import epsilon_of, gaussian_mu
+from trigmech.privacy.budget import Budget, Charge, shown_down, shown_up
+from trigmech.privacy.ledger import Ledger
+from trigmech.privacy.ledger_file import LedgerFile
+from trigmech.report.statement import guarantee
 
 
 def laplace(scale, sensitivity=1.0, count=1, norm="L1", floor=None):
@@ -124,7 +124,7 @@ def test_a_claim_is_a_charge_of_its_own_law():
 def test_a_claim_for_adding_or_removing_a_row_is_paid_for_in_two_steps(epsilon, delta):
     converted = Budget(epsilon, delta).for_replace_one()
     assert converted.epsilon == 2.0 * epsilon
-    # Group privacy of two, in exact arithmetic but for the exponential.
+    # OneHotGroup privacy of two, in exact arithmetic but for the exponential.
     with localcontext() as context:
         context.prec = 40
         exact = (1 + Decimal(epsilon).exp()) * Decimal(delta)

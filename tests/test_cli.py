@@ -23,11 +23,17 @@ import typer
 from rich.console import Console
 
 import trigmech as tm
-from trigmech import cli_progress, cli_release, demo, report, schema_file, synthesis, table_file
-from trigmech.budget import Budget
-from trigmech.cli import app, main
+from trigmech import synthesis
+from trigmech.cli import demo
+from trigmech.cli import progress as cli_progress
+from trigmech.cli import release as cli_release
+from trigmech.cli.app import app, main
 from trigmech.errors import SolverError
-from trigmech.table_file import TableFile
+from trigmech.privacy.budget import Budget
+from trigmech.report import page as report
+from trigmech.schema import toml as schema_file
+from trigmech.tables import reader as table_file
+from trigmech.tables.reader import TableFile
 from trigmech.workload import GaussianKernels
 
 ROWS = 150
@@ -811,7 +817,7 @@ def test_evaluations_and_reports_tell_what_they_do(run, clinic, monkeypatch):
     def bar(quiet=False):
         yield lambda *step: told.append(step)
 
-    monkeypatch.setattr("trigmech.cli.progress_bar", bar)
+    monkeypatch.setattr("trigmech.cli.app.progress_bar", bar)
     assert run("evaluate", "clinic.tm", "--against", "data.csv")[0] == 0
     assert told[-1] == ("asking the table", ROWS, ROWS)
     told.clear()
@@ -851,7 +857,9 @@ def test_the_installed_command_ends_quietly_when_nobody_reads_on(made):
 # Halts when the release is written beside its place; the charge has been made then.
 HALTING = """
 import functools, sys, time
-from trigmech import cli, outputs, synthesis
+from trigmech import _files as outputs
+from trigmech import synthesis
+from trigmech.cli import main
 
 def halt(path, durable=outputs._make_durable):
     if path.name.startswith(".clinic.tm"):
@@ -861,7 +869,7 @@ def halt(path, durable=outputs._make_durable):
 
 outputs._make_durable = halt
 synthesis.MomentMechanism = functools.partial(synthesis.MomentMechanism, points=64, iterations=1)
-cli.main()
+main()
 """
 
 

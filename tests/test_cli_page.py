@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from trigmech.cli import app
+from trigmech.cli.app import app
 
 PAGE = Path(__file__).parent.parent / "docs" / "cli.md"
 STATUSES = [0, 1, 2, 3, 4, 5, 6, 130]

@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from trigmech.basis import ChebyshevBasis
-from trigmech.denoise import FEWEST_COLUMNS, independent_means, shrink_columns, shrink_interactions
 from trigmech.errors import InputError
-from trigmech.marginals import Marginals
+from trigmech.functions.chebyshev import ChebyshevBasis
+from trigmech.reconstruction.marginals import Marginals
+from trigmech.reconstruction.shrinkage import FEWEST_COLUMNS, independent_means, shrink_columns, shrink_interactions
 
 # Columns
 

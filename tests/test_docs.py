@@ -16,7 +16,8 @@ from page_runner import BLOCK, SHELL
 
 import trigmech as tm
 from paper_figures import ideas
-from trigmech import cli, schema_file
+from trigmech.cli.app import app as cli
+from trigmech.schema import toml as schema_file
 
 TOP = Path(__file__).parent.parent
 DOCS = TOP / "docs"
@@ -81,7 +82,7 @@ def trigmech_commands(text):
 
 def command_of(arguments):
     """The command that arguments start with, and the rest of them."""
-    command, rest = typer.main.get_command(cli.app), list(arguments)
+    command, rest = typer.main.get_command(cli), list(arguments)
     while hasattr(command, "commands") and rest and not rest[0].startswith("-"):
         if rest[0] not in command.commands:
             raise KeyError(f"no command {rest[0]}")
@@ -206,12 +207,14 @@ def test_planted_broken_links_are_found(fault, found):
 
 
 @pytest.mark.parametrize("fault", [
-    "`trigmech.absent`", "`tm.Absent`", "`trigmech.fit.fit_l2`", "`tests/test_absent.py`", "`trigmech absent`",
+    "`trigmech.absent`", "`tm.Absent`", "`trigmech.reconstruction.l1.fit_l2`", "`tests/test_absent.py`",
+    "`trigmech absent`",
     "`trigmech sample --absent`", "`trigmech ledger absent FILE`",
 ])
 def test_planted_unknown_names_are_found(fault):
     assert len(unknown_names(f"See {fault} there.")) == 1
-    assert unknown_names("See `trigmech.fit.fit_l1`, `tm.Budget`, `tests/test_fit.py`, `trigmech sample --rows`.") == []
+    known = "`trigmech.reconstruction.l1.fit_l1`, `tm.Budget`, `tests/test_fit.py`, `trigmech sample --rows`"
+    assert unknown_names(f"See {known}.") == []
 
 
 @pytest.mark.parametrize("fault", ["trigmech absent", "trigmech demo --absent 1", "trigmech demo --epsilon no",

@@ -3,8 +3,8 @@ import oracles
 import pytest
 from scipy import stats
 
-from trigmech.ellipsoid import Ellipsoid
 from trigmech.errors import InputError
+from trigmech.thesis.ellipsoid import Ellipsoid
 
 DRAWS = 40_000
 dimensions = pytest.mark.parametrize("k", [1, 2, 3, 10])

@@ -11,15 +11,15 @@ import pytest
 from scipy import integrate, stats
 
 from experiments import errata
-from trigmech.accounting import epsilon_of, gaussian_mu
-from trigmech.basis import ChebyshevBasis
-from trigmech.budget import Budget
-from trigmech.calibration import covariance_movement, plan, published_rho
-from trigmech.mechanisms import Sizes, TrigI
-from trigmech.release import Axes
-from trigmech.schema import Schema
-from trigmech.sensitivity import l1_spread
+from trigmech.functions.chebyshev import ChebyshevBasis
+from trigmech.functions.sensitivity import l1_diameter
+from trigmech.measurement.released import Axes
+from trigmech.planning.calibration import covariance_movement, plan, published_rho
+from trigmech.privacy.accounting import epsilon_of, gaussian_mu
+from trigmech.privacy.budget import Budget
+from trigmech.schema.schema import Schema
 from trigmech.synthesis import synthesize
+from trigmech.thesis.mechanisms import Sizes, TrigI
 
 LOG = math.log(1e3)
 
@@ -231,7 +231,7 @@ def test_algorithm_4_is_exactly_private_at_two_degrees(d):
     assert np.abs(moved).sum() == 2**d
     assert laplace_loss(moved / n, scale) == pytest.approx(epsilon)
     # No pair moves further: a certificate, and a search.
-    assert l1_spread(basis.index) == pytest.approx(2**d, rel=1e-8)
+    assert l1_diameter(basis.index) == pytest.approx(2**d, rel=1e-8)
     _, found = oracles.largest_movement(basis.index, 1, np.random.default_rng(d), 13, 5)
     assert found <= 2**d * (1 + 1e-12)
 

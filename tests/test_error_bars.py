@@ -9,15 +9,16 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from trigmech import reconstruct_mixed, report
-from trigmech.budget import Budget
 from trigmech.distribution import Distribution
-from trigmech.error_bars import QUERIES_AT_A_TIME, missed_moments, of_numbers, predicted_error
 from trigmech.errors import FitWarning, InputError
-from trigmech.mechanisms import TrigI
-from trigmech.moment_mechanism import MomentMechanism, minimax
-from trigmech.schema import Column, Schema
+from trigmech.evaluation.error_bars import QUERIES_AT_A_TIME, missed_moments, of_numbers, predicted_error
+from trigmech.mechanisms.moment import MomentMechanism, minimax
+from trigmech.privacy.budget import Budget
+from trigmech.reconstruction import mixed_pipeline as reconstruct_mixed
+from trigmech.report import page as report
+from trigmech.schema.schema import Column, Schema
 from trigmech.synthesis import load, synthesize
+from trigmech.thesis.mechanisms import TrigI
 from trigmech.workload import GaussianKernels, PairKernels, Polynomials, SecondMoments, Smooth
 
 RUNS = 96
@@ -194,7 +195,7 @@ def missed():
 def test_error_bars_hold_what_the_fit_missed():
     held, noise_alone, frequencies, by_noise = [], [], [], []
     for X, made in missed():
-        numbers = list(made.schema.layout.numbers)
+        numbers = list(made.schema.domain.numbers)
         points = Distribution(made.distribution.points[:, numbers], made.distribution.weights)
         for workload in (SecondMoments(3), Polynomials(3, 2, 40, seed=0)):
             bars, errors = made.predicted_error(workload), workload.errors(X[:, numbers], points)
@@ -216,7 +217,7 @@ def test_error_bars_hold_what_the_fit_missed():
 
 def test_a_target_that_was_refuted_is_not_believed():
     X, made = missed()[0]
-    numbers, kept = made.schema.layout.numbers, of_numbers(made.release, made.fit, made.schema.layout)
+    numbers, kept = made.schema.domain.numbers, of_numbers(made.release, made.fit, made.schema.domain)
     # As if the descent had been led to where its points are.
     led = dataclasses.replace(kept[1], target=kept[0].features.means(kept[1].points))
     errors = SecondMoments(3).errors(X[:, numbers], Distribution(kept[1].points, kept[1].weights))

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 import trigmech as tm
-from trigmech import Distribution, cli_evaluation
-from trigmech.evaluate import Evaluation, compare, distribution_differences, evaluate, total_variations
-from trigmech.layout import Group, Layout
+from trigmech import Distribution
+from trigmech.cli import evaluation as cli_evaluation
+from trigmech.domain import Domain, OneHotGroup
+from trigmech.evaluation.distances import Evaluation, compare, distribution_differences, evaluate, total_variations
 
 
 def test_the_table_itself_has_no_error_and_another_one_has_the_errors_of_the_workload():
@@ -29,7 +30,7 @@ def test_an_error_relative_to_nothing_is_infinite_and_of_nothing_is_none():
     np.testing.assert_array_equal(found.worst_relative, [np.inf, 0.5])
 
 
-LAYOUT = Layout(6, [Group((1, 2, 3), True), Group((4, 5), False, 0)])
+LAYOUT = Domain(6, [OneHotGroup((1, 2, 3), True), OneHotGroup((4, 5), False, 0)])
 
 
 def rows_of(categories, specials, numbers):

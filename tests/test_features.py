@@ -4,10 +4,10 @@ import numpy as np
 import oracles
 import pytest
 
-from trigmech.basis import POINTS_PER_CHUNK, ROWS_PER_CHUNK, ChebyshevBasis
-from trigmech.chunks import THREADS_VARIABLE
+from trigmech._parallel import THREADS_VARIABLE
 from trigmech.errors import InputError
-from trigmech.features import Features, _range
+from trigmech.functions.chebyshev import POINTS_PER_CHUNK, ROWS_PER_CHUNK, ChebyshevBasis
+from trigmech.functions.features import Features, _range
 from trigmech.workload import GaussianKernels
 
 

@@ -3,9 +3,7 @@ import numpy as np
 import oracles
 import pytest
 
-from trigmech import fit as fit_module
-from trigmech.basis import ChebyshevBasis
-from trigmech.chunks import THREADS_VARIABLE
+from trigmech._parallel import THREADS_VARIABLE
 from trigmech.errors import (
     InfeasibleError,
     InputError,
@@ -13,9 +11,11 @@ from trigmech.errors import (
     SolverTimeoutError,
     UnboundedError,
 )
-from trigmech.fit import fit_cube, fit_l1, solve
-from trigmech.grid import Grid, round_to_grid
-from trigmech.pricing import CubeSearch
+from trigmech.functions.chebyshev import ChebyshevBasis
+from trigmech.functions.grid import Grid, round_to_grid
+from trigmech.reconstruction import l1 as fit_module
+from trigmech.reconstruction.l1 import fit_cube, fit_l1, solve
+from trigmech.reconstruction.pricing import CubeSearch
 
 
 def problem(d, K, m, kind="noisy", seed=0):

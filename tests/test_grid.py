@@ -7,9 +7,9 @@ import oracles
 import pytest
 from scipy import fft
 
-from trigmech.basis import ChebyshevBasis
 from trigmech.errors import InputError
-from trigmech.grid import Grid, nodes, round_to_grid, round_to_levels
+from trigmech.functions.chebyshev import ChebyshevBasis
+from trigmech.functions.grid import Grid, nodes, round_to_grid, round_to_levels
 
 
 def exact_nodes(N):

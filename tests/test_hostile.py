@@ -18,7 +18,7 @@ import pyarrow.parquet
 import pytest
 
 import trigmech as tm
-from trigmech.cli import main
+from trigmech.cli.app import main
 from trigmech.errors import BudgetError, InputError, TrigmechError
 
 MARKER = 73194.25871
@@ -394,7 +394,7 @@ def test_there_are_enough_of_them():
 
 MISPLACED = {
     "preview": lambda table: tm.preview(table, SCHEMA, BUDGET),
-    "design": lambda table: tm.MomentMechanism().design(table, SCHEMA.layout, BUDGET),
+    "design": lambda table: tm.MomentMechanism().design(table, SCHEMA.domain, BUDGET),
     "estimator": lambda table: tm.Synthesizer(table, epsilon=1.0).fit(table),
     "epsilon": lambda table: tm.Budget(table),
     "mechanism": lambda table: tm.synthesize(rows(), SCHEMA, BUDGET, table),

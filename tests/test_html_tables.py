@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import trigmech as tm
-from trigmech.html_tables import MOST_LETTERS, MOST_ROWS, html_table
+from trigmech._html import MOST_LETTERS, MOST_ROWS, html_table
 
 SCRIPT = "<script>alert('x')</script>&\"name\""
 SECRET = 7.31373737

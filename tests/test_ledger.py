@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from trigmech import ledger_file, ledger_format
-from trigmech.accounting import epsilon_of, filtered_epsilon, gaussian_mu
-from trigmech.budget import Budget, Charge, shown_down, shown_up
 from trigmech.errors import BudgetError, InputError
-from trigmech.ledger import Ledger, LedgerFile
+from trigmech.privacy import ledger_file, ledger_format
+from trigmech.privacy.accounting import epsilon_of, filtered_epsilon, gaussian_mu
+from trigmech.privacy.budget import Budget, Charge, shown_down, shown_up
+from trigmech.privacy.ledger import Ledger, LedgerFile
 
 
 def laplace(epsilon, purpose="values", **options):
@@ -666,10 +666,11 @@ import json, os, random, signal, sys, time
 from contextlib import nullcontext
 from pathlib import Path
 sys.path.insert(0, {root!r})
-from trigmech import ledger_file, ledger_format
-from trigmech.budget import Budget, Charge
+from trigmech.privacy import ledger_file
+from trigmech.privacy import ledger_format
+from trigmech.privacy.budget import Budget, Charge
 from trigmech.errors import BudgetError, InputError
-from trigmech.ledger import Ledger, LedgerFile
+from trigmech.privacy.ledger import Ledger, LedgerFile
 
 folder, chance = Path({folder!r}), random.Random(5)
 

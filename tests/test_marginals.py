@@ -3,7 +3,7 @@ import pytest
 from scipy import optimize, special, stats
 
 from trigmech.errors import InputError
-from trigmech.marginals import NODES, Marginals, copula_correlation
+from trigmech.reconstruction.marginals import NODES, Marginals, copula_correlation
 
 FINE = np.cos((np.arange(100_000) + 0.5) * np.pi / 100_000)
 ANGLES = (np.arange(NODES) + 0.5) * np.pi / NODES

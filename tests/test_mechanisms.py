@@ -5,18 +5,18 @@ import numpy as np
 import oracles
 import pytest
 
-from trigmech import mechanisms
-from trigmech.budget import Budget
-from trigmech.chunks import THREADS_VARIABLE
+from trigmech._parallel import THREADS_VARIABLE
 from trigmech.distribution import Distribution
 from trigmech.errors import BudgetError, InputError
-from trigmech.ledger import Ledger
-from trigmech.mechanisms import ImprovedTrigI, ImprovedTrigII, Sizes, TrigI, TrigII
-from trigmech.moment_mechanism import MomentMechanism
-from trigmech.release import Axes, Release
-from trigmech.schema import Column, Schema
-from trigmech.support import ellipsoid_points
+from trigmech.measurement.released import Axes, Release
+from trigmech.mechanisms.moment import MomentMechanism
+from trigmech.privacy.budget import Budget
+from trigmech.privacy.ledger import Ledger
+from trigmech.schema.schema import Column, Schema
 from trigmech.synthesis import synthesize
+from trigmech.thesis import mechanisms
+from trigmech.thesis.candidates import ellipsoid_points
+from trigmech.thesis.mechanisms import ImprovedTrigI, ImprovedTrigII, Sizes, TrigI, TrigII
 
 PURE, APPROXIMATE = Budget(1.0), Budget(1.0, 1e-3)
 SMALL = {

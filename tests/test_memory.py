@@ -4,9 +4,9 @@ import numpy as np
 import oracles
 import pytest
 
-from trigmech.basis import ChebyshevBasis
-from trigmech.chunks import THREADS_VARIABLE
-from trigmech.moments import measure
+from trigmech._parallel import THREADS_VARIABLE
+from trigmech.functions.chebyshev import ChebyshevBasis
+from trigmech.measurement.moments import measure
 from trigmech.workload import GaussianKernels
 
 D = 20

@@ -5,33 +5,33 @@ import math
 import numpy as np
 import pytest
 
-from trigmech.accounting import epsilon_of
-from trigmech.budget import Budget
+from trigmech.domain import Domain, OneHotGroup
 from trigmech.errors import InputError
-from trigmech.layout import Group, Layout
-from trigmech.mixed import _Item, l2_spread, plan_mixed
-from trigmech.moment_mechanism import MomentMechanism
+from trigmech.mechanisms.moment import MomentMechanism
+from trigmech.planning.one_hot import _Item, l2_diameter, plan_mixed
+from trigmech.privacy.accounting import epsilon_of
+from trigmech.privacy.budget import Budget
 from trigmech.workload import GaussianKernels, Mixture, SecondMoments
 
 # Two numbers, of which one has two special values, and two columns of categories.
-LAYOUT = Layout(9, [Group((2, 3), False, 1), Group((4, 5, 6), True), Group((7, 8), True)])
+LAYOUT = Domain(9, [OneHotGroup((2, 3), False, 1), OneHotGroup((4, 5, 6), True), OneHotGroup((7, 8), True)])
 NUMBERS = Mixture((GaussianKernels(2, seed=0), SecondMoments(2)))
 
 
-def rows_of(layout, count, rng, corners=False):
-    """Random rows that keep to a layout; with corners, numbers are -1, 0 or 1."""
-    rows = np.zeros((count, layout.d))
-    numbers = list(layout.numbers)
+def rows_of(domain, count, rng, corners=False):
+    """Random rows that keep to a domain; with corners, numbers are -1, 0 or 1."""
+    rows = np.zeros((count, domain.d))
+    numbers = list(domain.numbers)
     rows[:, numbers] = rng.choice([-1.0, 0.0, 1.0], (count, len(numbers))) if corners else rng.uniform(
         -1.0, 1.0, (count, len(numbers)))
-    for group in layout.groups:
+    for group in domain.groups:
         options = len(group.coordinates) + (not group.complete)
         chosen = rng.integers(options, size=count)
         has = chosen < len(group.coordinates)
         rows[np.flatnonzero(has), np.array(group.coordinates)[chosen[has]]] = 1.0
         if group.value is not None:
             rows[has, group.value] = 0.0
-    layout.check(rows)
+    domain.check(rows)
     return rows
 
 
@@ -58,7 +58,7 @@ def test_no_pair_of_rows_moves_the_weighted_functions_further_than_charged(delta
 
 
 def test_the_bound_is_attained_by_rows_that_change_all_their_categories():
-    layout = Layout(7, [Group((0, 1, 2), True), Group((3, 4, 5, 6), True)])
+    domain = Domain(7, [OneHotGroup((0, 1, 2), True), OneHotGroup((3, 4, 5, 6), True)])
     items = [_Item((0,), None, 0, 3, 3, 0.2), _Item((1,), None, 0, 4, 4, 0.3), _Item((0, 1), None, 0, 12, 12, 0.5)]
     weights = np.array([0.7, 1.0, 0.4])
     index = [np.eye(7, dtype=int)[[0, 1, 2]], np.eye(7, dtype=int)[[3, 4, 5, 6]],
@@ -70,24 +70,24 @@ def test_the_bound_is_attained_by_rows_that_change_all_their_categories():
 
     first, second = np.array([1.0, 0, 0, 1, 0, 0, 0]), np.array([0, 1.0, 0, 0, 1, 0, 0])
     moved = value(first) - value(second)
-    assert l2_spread(layout, items, weights) == pytest.approx(float(moved @ moved), rel=1e-14)
+    assert l2_diameter(domain, items, weights) == pytest.approx(float(moved @ moved), rel=1e-14)
 
 
 def test_products_of_a_category_that_stays_attain_their_part_of_the_bound():
     # Two numbers go from 1 to -1 while the category stays: each product moves by twice its weight, and nothing else.
-    layout = Layout(4, [Group((2, 3), True)])
+    domain = Domain(4, [OneHotGroup((2, 3), True)])
     items = [_Item((0,), None, 0, 2, 2, 0.1), _Item((0,), 0, 1, 2, 2, 0.5), _Item((0,), 1, 1, 2, 2, 0.4)]
     weights = np.array([0.1, 1.0, 0.8])
     moved = np.array([0.0, 2.0 * weights[1], 2.0 * weights[2]])
-    assert l2_spread(layout, items, weights) == pytest.approx(float(moved @ moved), rel=1e-14)
+    assert l2_diameter(domain, items, weights) == pytest.approx(float(moved @ moved), rel=1e-14)
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 @pytest.mark.parametrize("numbers", [True, False])
 def test_the_charges_of_a_design_spend_the_budget_and_no_more(delta, numbers):
-    layout = LAYOUT if numbers else Layout(5, [Group((0, 1, 2), True), Group((3, 4), True)])
+    domain = LAYOUT if numbers else Domain(5, [OneHotGroup((0, 1, 2), True), OneHotGroup((3, 4), True)])
     budget = Budget(0.7, delta)
-    design = plan_mixed(5_000, layout, budget, NUMBERS if numbers else None)
+    design = plan_mixed(5_000, domain, budget, NUMBERS if numbers else None)
     spent = epsilon_of([block.charge for block in design.blocks], delta)
     assert 0.999 * budget.epsilon < spent <= budget.epsilon
     covered = np.concatenate([np.arange(design.features.K)[block.members] for block in design.blocks])
@@ -95,17 +95,17 @@ def test_the_charges_of_a_design_spend_the_budget_and_no_more(delta, numbers):
 
 
 def test_tables_are_measured_where_their_entries_are_above_the_noise_only():
-    layout = Layout(60, [Group(tuple(range(30)), True), Group(tuple(range(30, 60)), True)])
+    domain = Domain(60, [OneHotGroup(tuple(range(30)), True), OneHotGroup(tuple(range(30, 60)), True)])
     budget = Budget(1.0, 1e-6)
-    few, many = (plan_mixed(n, layout, budget, None) for n in (500, 1_000_000))
+    few, many = (plan_mixed(n, domain, budget, None) for n in (500, 1_000_000))
     assert few.features.K == 60
     assert many.features.K == 60 + 900
-    assert plan_mixed(1_000_000, layout, budget, None, max_functions=500).features.K == 60
+    assert plan_mixed(1_000_000, domain, budget, None, max_functions=500).features.K == 60
 
 
 def test_the_stated_variation_is_that_of_the_noise():
-    layout = Layout(12, [Group(tuple(range(12)), True)])
-    design = plan_mixed(1_000, layout, Budget(1.0, 1e-6), None)
+    domain = Domain(12, [OneHotGroup(tuple(range(12)), True)])
+    design = plan_mixed(1_000, domain, Budget(1.0, 1e-6), None)
     noise = design.scales[0] * np.random.default_rng(2).standard_normal((20_000, 12))
     variation = 0.5 * np.abs(noise).sum(axis=1)
     stated = design.predicted["frequencies of a column, total variation"]
@@ -126,6 +126,6 @@ def test_options_for_tables_of_numbers_alone_are_refused_and_not_ignored(options
 
 
 def test_more_categories_than_points_could_hold_are_refused():
-    layout = Layout(5_000, [Group(tuple(range(5_000)), True)])
+    domain = Domain(5_000, [OneHotGroup(tuple(range(5_000)), True)])
     with pytest.raises(InputError, match="5000 categories"):
-        plan_mixed(10_000, layout, Budget(1.0), None)
+        plan_mixed(10_000, domain, Budget(1.0), None)

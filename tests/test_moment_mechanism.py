@@ -9,14 +9,14 @@ import oracles
 import pytest
 
 import trigmech
-from trigmech import moment_mechanism
-from trigmech.budget import Budget
-from trigmech.chunks import THREADS_VARIABLE
+from trigmech._parallel import THREADS_VARIABLE
 from trigmech.errors import InputError
-from trigmech.ledger import Ledger
-from trigmech.mechanisms import Mechanism
-from trigmech.moment_mechanism import FEWEST_POINTS, MOST_POINTS, MomentMechanism, default_workload, minimax
-from trigmech.schema import Column, Schema
+from trigmech.mechanisms import moment as moment_mechanism
+from trigmech.mechanisms.base import Mechanism
+from trigmech.mechanisms.moment import FEWEST_POINTS, MOST_POINTS, MomentMechanism, default_workload, minimax
+from trigmech.privacy.budget import Budget
+from trigmech.privacy.ledger import Ledger
+from trigmech.schema.schema import Column, Schema
 from trigmech.synthesis import synthesize
 from trigmech.workload import GaussianKernels, Mixture, SecondMoments
 

@@ -11,15 +11,15 @@ import oracles
 import pytest
 from scipy import special, stats
 
-from trigmech import noise as noise_module
-from trigmech.budget import Budget
-from trigmech.mechanisms import ImprovedTrigI, ImprovedTrigII, TrigI, TrigII
-from trigmech.moment_mechanism import MomentMechanism, minimax
-from trigmech.moments import PrivateMoments
-from trigmech.noise import SimulatedNoise, SystemNoise, integer_linf, lattice_step
-from trigmech.rows import PrivateRows
-from trigmech.schema import Schema
+from trigmech.measurement.moments import PrivateMoments
+from trigmech.measurement.rows import PrivateRows
+from trigmech.mechanisms.moment import MomentMechanism, minimax
+from trigmech.privacy import noise as noise_module
+from trigmech.privacy.budget import Budget
+from trigmech.privacy.noise import SimulatedNoise, SystemNoise, integer_linf, lattice_step
+from trigmech.schema.schema import Schema
 from trigmech.synthesis import synthesize
+from trigmech.thesis.mechanisms import ImprovedTrigI, ImprovedTrigII, TrigI, TrigII
 
 SCALE = 0.037
 LAWS = {"laplace": stats.laplace(scale=SCALE), "gaussian": stats.norm(scale=SCALE)}

@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from trigmech import archive
-from trigmech.budget import Budget, Charge
+from trigmech._files import check_writable, replacing, write_whole
 from trigmech.errors import InputError
-from trigmech.ledger_file import LedgerFile
-from trigmech.outputs import check_writable, replacing, write_whole
+from trigmech.privacy.budget import Budget, Charge
+from trigmech.privacy.ledger_file import LedgerFile
+from trigmech.storage import archive
 
 
 def test_a_file_is_written_and_replaced_with_the_usual_permissions(tmp_path):
@@ -155,7 +155,7 @@ import sys
 from pathlib import Path
 sys.path.insert(0, {root!r})
 path, plain = Path({path!r}), {plain}
-from trigmech.outputs import write_whole
+from trigmech._files import write_whole
 print("ready", flush=True)
 k = 0
 while True:

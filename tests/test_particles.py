@@ -3,10 +3,10 @@ import oracles
 import pytest
 from scipy import optimize, stats
 
-from trigmech.basis import ChebyshevBasis
 from trigmech.errors import InputError
-from trigmech.features import Features
-from trigmech.particles import descend, draw, reweight, systematic
+from trigmech.functions.chebyshev import ChebyshevBasis
+from trigmech.functions.features import Features
+from trigmech.reconstruction.particles import descend, draw, reweight, systematic
 
 PRODUCTS = Features(ChebyshevBasis(ChebyshevBasis.graded(3, 16).index[1:]))
 WITH_WHOLE_ROWS = Features(PRODUCTS.basis, [[1.0, 0.0, -0.2, 0.0, 0.01]])

@@ -9,18 +9,18 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from trigmech.accounting import gaussian_mu
-from trigmech.basis import ChebyshevBasis
-from trigmech.budget import Budget
-from trigmech.calibration import rounding
 from trigmech.errors import BudgetError, InputError
-from trigmech.features import Features
-from trigmech.ledger import Ledger
-from trigmech.moment_mechanism import default_workload
-from trigmech.moments import PrivateMoments
-from trigmech.noise import SimulatedNoise
-from trigmech.planner import MAX_FUNCTIONS, PROFILE_DEGREE, _movements, plan_moments, unmeasured_variances
-from trigmech.release import release_moments
+from trigmech.functions.chebyshev import ChebyshevBasis
+from trigmech.functions.features import Features
+from trigmech.measurement.moments import PrivateMoments
+from trigmech.measurement.release import release_moments
+from trigmech.mechanisms.moment import default_workload
+from trigmech.planning.calibration import rounding
+from trigmech.planning.planner import MAX_FUNCTIONS, PROFILE_DEGREE, _movements, plan_moments, unmeasured_variances
+from trigmech.privacy.accounting import gaussian_mu
+from trigmech.privacy.budget import Budget
+from trigmech.privacy.ledger import Ledger
+from trigmech.privacy.noise import SimulatedNoise
 from trigmech.workload import GaussianKernels, Mixture, PairKernels, Polynomials, SecondMoments, Smooth
 
 

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import trigmech as tm
-from trigmech.advice import clipping_of, warnings_of
 from trigmech.errors import BudgetError, InputError
-from trigmech.planner import Design
-from trigmech.preview import preview
+from trigmech.planning.planner import Design
+from trigmech.report.advice import clipping_of, warnings_of
+from trigmech.report.preview import preview
 
 N = 1_500
 REGIONS = ("north", "south", "east", "west")
@@ -125,7 +125,7 @@ def test_a_ledger_file_is_looked_at_and_left_alone(tmp_path):
 
 
 def test_a_preview_is_plain_data_and_draws_nothing(monkeypatch):
-    monkeypatch.setattr("trigmech.noise.SystemNoise.gaussian", None)
+    monkeypatch.setattr("trigmech.privacy.noise.SystemNoise.gaussian", None)
     monkeypatch.setattr(Design, "__str__", lambda design: "the plan\nin detail")
     expected = preview(N, SCHEMA, tm.Budget(1.0, 1e-5))
     facts = json.loads(json.dumps(expected.to_dict()))

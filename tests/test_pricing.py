@@ -3,10 +3,10 @@ import oracles
 import pytest
 from numpy.polynomial import chebyshev
 
-from trigmech.basis import ChebyshevBasis
-from trigmech.chunks import THREADS_VARIABLE
+from trigmech._parallel import THREADS_VARIABLE
 from trigmech.errors import InputError
-from trigmech.pricing import CubeSearch
+from trigmech.functions.chebyshev import ChebyshevBasis
+from trigmech.reconstruction.pricing import CubeSearch
 
 CASES = [(1, 1), (1, 2), (1, 3), (1, 9), (2, 2), (2, 5), (3, 3), (4, 2), (6, 3), (12, 2)]
 

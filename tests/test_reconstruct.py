@@ -7,19 +7,19 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from trigmech.basis import ChebyshevBasis
-from trigmech.budget import Budget
-from trigmech.chunks import THREADS_VARIABLE
-from trigmech.error_bars import predicted_error
-from trigmech.features import Features
-from trigmech.layout import Group, Layout
-from trigmech.marginals import Marginals
-from trigmech.mixed import plan_mixed
-from trigmech.moment_mechanism import MomentMechanism
-from trigmech.reconstruct import reconstruct
-from trigmech.reconstruct_mixed import reconstruct_mixed
-from trigmech.release import MomentRelease
-from trigmech.schema import Schema
+from trigmech._parallel import THREADS_VARIABLE
+from trigmech.domain import Domain, OneHotGroup
+from trigmech.evaluation.error_bars import predicted_error
+from trigmech.functions.chebyshev import ChebyshevBasis
+from trigmech.functions.features import Features
+from trigmech.measurement.released import MomentRelease
+from trigmech.mechanisms.moment import MomentMechanism
+from trigmech.planning.one_hot import plan_mixed
+from trigmech.privacy.budget import Budget
+from trigmech.reconstruction.marginals import Marginals
+from trigmech.reconstruction.mixed_pipeline import reconstruct_mixed
+from trigmech.reconstruction.pipeline import reconstruct
+from trigmech.schema.schema import Schema
 from trigmech.synthesis import synthesize
 from trigmech.workload import GaussianKernels, SecondMoments
 
@@ -246,17 +246,17 @@ def test_functions_may_come_in_any_order(name, fit):
 
 
 def test_categories_may_come_in_any_order():
-    layout = Layout(6, [Group((2,), False, 1), Group((3, 4, 5), True)])
+    domain = Domain(6, [OneHotGroup((2,), False, 1), OneHotGroup((3, 4, 5), True)])
     rng = np.random.default_rng(3)
     X = np.zeros((3000, 6))
     X[:, :2] = law(3000, 2, 1)
     X[np.arange(3000), rng.choice([3, 4, 5], 3000, p=[0.6, 0.3, 0.1])] = 1.0
     X[rng.random(3000) < 0.3, 2] = 1.0
     X[X[:, 2] == 1.0, 1] = 0.0
-    design = plan_mixed(3000, layout, Budget(5.0, 1e-6), SecondMoments(2), degree=3, pair_degree=1)
+    design = plan_mixed(3000, domain, Budget(5.0, 1e-6), SecondMoments(2), degree=3, pair_degree=1)
     given = released(X, design.features, 0.005)
     other, places = shuffled(given, 6)
-    first, second = (reconstruct_mixed(one, layout, 500, np.random.default_rng(2), iterations=60)
+    first, second = (reconstruct_mixed(one, domain, 500, np.random.default_rng(2), iterations=60)
                      for one in (given, other))
     np.testing.assert_allclose(second.target, first.target[places], atol=1e-9)
     np.testing.assert_allclose(given.features.means(second.points), given.features.means(first.points), atol=5e-3)
@@ -265,17 +265,17 @@ def test_categories_may_come_in_any_order():
 
 @pytest.mark.parametrize("special", [True, False])
 def test_a_special_value_leaves_the_copula_to_the_other_columns(special, monkeypatch):
-    layout = Layout(4, [Group((3,), False, 2)]) if special else Layout(4, [Group((3,), True)])
+    domain = Domain(4, [OneHotGroup((3,), False, 2)]) if special else Domain(4, [OneHotGroup((3,), True)])
     rng = np.random.default_rng(3)
     X = np.hstack([law(5000, 3, 1, 0.8), np.ones((5000, 1))])
     if special:
         X[:, 3] = rng.random(5000) < 0.3
         X[X[:, 3] == 1.0, 2] = 0.0
-    design = plan_mixed(5000, layout, Budget(5.0, 1e-6), SecondMoments(3), degree=3, pair_degree=1)
+    design = plan_mixed(5000, domain, Budget(5.0, 1e-6), SecondMoments(3), degree=3, pair_degree=1)
     asked, cloud = [], Marginals.cloud
     monkeypatch.setattr(Marginals, "cloud", lambda self, count, rng, correlation=None: (
         asked.append(correlation) or cloud(self, count, rng, correlation)))
-    made = reconstruct_mixed(released(X, design.features, 0.003), layout, 400, np.random.default_rng(2), iterations=4)
+    made = reconstruct_mixed(released(X, design.features, 0.003), domain, 400, np.random.default_rng(2), iterations=4)
     assert made.dependent
     plain, copula = asked
     assert plain is None

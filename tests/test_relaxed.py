@@ -1,13 +1,13 @@
-"""Indicators as probabilities: the chart, the rounding, the raking, and what layouts refuse."""
+"""Indicators as probabilities: the chart, the rounding, the raking, and what domains refuse."""
 
 import numpy as np
 import pytest
 from test_mixed import LAYOUT, rows_of
 
 import trigmech as tm
+from trigmech.domain import Domain, OneHotGroup
 from trigmech.errors import InputError
-from trigmech.layout import Group, Layout
-from trigmech.relaxed import (
+from trigmech.reconstruction.one_hot import (
     GroupedChart,
     draw_groups,
     held_together,
@@ -104,8 +104,8 @@ def test_rounding_is_right_on_average_and_groups_are_independent():
 def test_a_category_without_probability_is_never_drawn():
     made = np.zeros((5_000, 4))
     made[:, 1] = 1.0
-    layout = Layout(4, [Group((0, 1, 2, 3), True)])
-    np.testing.assert_array_equal(round_groups(made, layout, np.random.default_rng(8)), made)
+    domain = Domain(4, [OneHotGroup((0, 1, 2, 3), True)])
+    np.testing.assert_array_equal(round_groups(made, domain, np.random.default_rng(8)), made)
 
 
 def test_raked_weights_and_probabilities_have_the_frequencies():
@@ -122,15 +122,15 @@ def test_raked_weights_and_probabilities_have_the_frequencies():
 
 
 def test_weights_that_underflowed_are_raked_and_contradictions_end_in_weights():
-    layout = Layout(4, [Group((0, 1), True), Group((2, 3), True)])
+    domain = Domain(4, [OneHotGroup((0, 1), True), OneHotGroup((2, 3), True)])
     rows = np.array([[1.0, 0, 1, 0], [1, 0, 0, 1], [0, 1, 1, 0]])
     # The category that only the last row has comes back from a weight that one division would take to infinity.
     for lost in (5e-324, 1e-310, 1e-200):
-        raked = rake(rows, np.array([0.5, 0.5, lost]), [np.array([0.7, 0.3]), np.array([0.5, 0.5])], layout)
+        raked = rake(rows, np.array([0.5, 0.5, lost]), [np.array([0.7, 0.3]), np.array([0.5, 0.5])], domain)
         np.testing.assert_allclose(raked, [0.2, 0.5, 0.3], atol=1e-9)
     # No row has the second category of both groups; and none has the wanted category of either.
     for wanted in ([np.array([0.0, 1.0]), np.array([0.0, 1.0])], [np.array([1e-300, 1.0]), np.array([1e-9, 1.0])]):
-        raked = rake(rows, np.full(3, 1.0 / 3.0), wanted, layout)
+        raked = rake(rows, np.full(3, 1.0 / 3.0), wanted, domain)
         assert raked.min() >= 0.0
         assert raked.sum() == pytest.approx(1.0, rel=1e-12)
 
@@ -152,7 +152,7 @@ def test_drawn_groups_have_the_frequencies_of_whole_rows():
 
 @pytest.mark.parametrize("complete", [True, False])
 def test_nearest_frequencies_are_the_projection(complete):
-    group = Group((0, 1, 2), complete)
+    group = OneHotGroup((0, 1, 2), complete)
     rng = np.random.default_rng(12)
     grid = np.stack(np.meshgrid(*[np.linspace(0.0, 1.0, 101)] * 3, indexing="ij"), axis=-1).reshape(-1, 3)
     total = grid.sum(axis=1)
@@ -186,15 +186,16 @@ def test_two_categories_none_and_a_number_beside_a_special_value_are_refused(poi
         LAYOUT.check(broken)
 
 
-@pytest.mark.parametrize("groups", [[Group((), True)], [Group((0, 0), True)], [Group((9,), True)],
-                                    [Group((0, 1), True), Group((1, 2), True)], [Group((0, 1), False, 1)],
-                                    [Group((0,), False, 2), Group((1,), False, 2)]])
+@pytest.mark.parametrize("groups", [[OneHotGroup((), True)], [OneHotGroup((0, 0), True)], [OneHotGroup((9,), True)],
+                                    [OneHotGroup((0, 1), True), OneHotGroup((1, 2), True)],
+                                    [OneHotGroup((0, 1), False, 1)],
+                                    [OneHotGroup((0,), False, 2), OneHotGroup((1,), False, 2)]])
 def test_impossible_layouts_are_refused(groups):
     with pytest.raises(InputError):
-        Layout(3, groups)
+        Domain(3, groups)
 
 
-def test_owners_and_numbers_of_a_layout():
+def test_owners_and_numbers_of_a_domain():
     assert LAYOUT.numbers == (0, 1)
     np.testing.assert_array_equal(LAYOUT.owner, [0, 1, 1, 1, 4, 4, 4, 7, 7])
 
@@ -207,9 +208,9 @@ def test_events_meet_in_the_cloud_as_often_as_released():
     held = held_together(shares, joint, scales)
     assert np.linalg.eigvalsh(held).min() > 0.0
     assert np.diag(held) == pytest.approx(np.ones(4))
-    layout = Layout(8, [Group((4 + k,), complete=False, value=k) for k in range(4)])
+    domain = Domain(8, [OneHotGroup((4 + k,), complete=False, value=k) for k in range(4)])
     frequencies = [np.array([share]) for share in shares]
-    events = draw_groups(frequencies, layout, 20_000, np.random.default_rng(1), held)[:, 4:]
+    events = draw_groups(frequencies, domain, 20_000, np.random.default_rng(1), held)[:, 4:]
     assert np.abs(events.mean(axis=0) - shares).max() <= 1.0 / 20_000
     assert np.abs(events.T @ events / 20_000 - joint)[~np.eye(4, dtype=bool)].max() < 0.004
 
@@ -234,13 +235,13 @@ def test_columns_that_are_missing_together_are_missing_together_in_the_release(s
 
 
 def test_raking_meets_how_often_two_columns_hold_special_values_together():
-    layout = Layout(6, [Group((3 + k,), complete=False, value=k) for k in range(3)])
+    domain = Domain(6, [OneHotGroup((3 + k,), complete=False, value=k) for k in range(3)])
     frequencies = [np.array([0.03]), np.array([0.04]), np.array([0.2])]
     joint = np.array([[0.0, 0.03, 0.006], [0.03, 0.0, 0.008], [0.006, 0.008, 0.0]])
-    points = draw_groups([np.array([0.3])] * 3, layout, 4_000, np.random.default_rng(2))
+    points = draw_groups([np.array([0.3])] * 3, domain, 4_000, np.random.default_rng(2))
     # As after weights that had taken all from the points with the second and not the first.
     weights = np.where((points[:, 4] > 0.0) & (points[:, 3] == 0.0), 1e-30, 1.0)
-    raked = rake(points, weights, frequencies, layout, joint=joint)
+    raked = rake(points, weights, frequencies, domain, joint=joint)
     events = points[:, 3:]
     found = (events * raked[:, None]).T @ events
     assert found[~np.eye(3, dtype=bool)] == pytest.approx(joint[~np.eye(3, dtype=bool)], abs=1e-4)

@@ -5,20 +5,21 @@ import numpy as np
 import oracles
 import pytest
 
-from trigmech import moments as moments_module
-from trigmech import noise as noise_module
-from trigmech.basis import ChebyshevBasis
-from trigmech.bounds import histogram_charge
-from trigmech.budget import Budget, Charge
-from trigmech.calibration import Block, covariance_movement, plan, published_rho, rounding
+from trigmech.domain import Domain, OneHotGroup
 from trigmech.errors import BudgetError, InputError
-from trigmech.features import Features
-from trigmech.layout import Group, Layout
-from trigmech.ledger import Ledger
-from trigmech.moments import PrivateMoments, measure
-from trigmech.noise import SimulatedNoise, SystemNoise, lattice_step
-from trigmech.release import MomentRelease, release, release_counts, release_moments
-from trigmech.rows import PrivateRows
+from trigmech.functions.chebyshev import ChebyshevBasis
+from trigmech.functions.features import Features
+from trigmech.measurement import moments as moments_module
+from trigmech.measurement.moments import PrivateMoments, measure
+from trigmech.measurement.private_bounds import histogram_charge
+from trigmech.measurement.release import release, release_counts, release_moments
+from trigmech.measurement.released import MomentRelease
+from trigmech.measurement.rows import PrivateRows
+from trigmech.planning.calibration import Block, covariance_movement, plan, published_rho, rounding
+from trigmech.privacy import noise as noise_module
+from trigmech.privacy.budget import Budget, Charge
+from trigmech.privacy.ledger import Ledger
+from trigmech.privacy.noise import SimulatedNoise, SystemNoise, lattice_step
 
 
 class Silent:
@@ -713,7 +714,7 @@ def test_measuring_in_several_passes_gives_the_same_sums(monkeypatch):
         np.testing.assert_allclose(getattr(passes, name), getattr(whole, name), rtol=0, atol=1e-11)
 
 
-INDICATED = Layout(6, [Group((1, 2, 3), True), Group((4, 5), False, 0)])
+INDICATED = Domain(6, [OneHotGroup((1, 2, 3), True), OneHotGroup((4, 5), False, 0)])
 KEPT = [0.3, 1.0, 0.0, 0.0, 0.0, 0.0]
 BROKEN = {"two categories": [0.3, 1.0, 1.0, 0.0, 0.0, 0.0], "no category": [0.3, 0.0, 0.0, 0.0, 0.0, 0.0],
           "half a category": [0.3, 0.5, 0.5, 0.0, 0.0, 0.0], "less than none": [0.3, -1.0, 1.0, 1.0, 0.0, 0.0],
@@ -742,7 +743,7 @@ def test_rows_that_do_not_keep_to_their_layout_are_not_measured(row, place, monk
 def test_rows_that_are_fewer_or_more_than_was_said_are_not_measured(length):
     table = np.zeros((length, 2))
     with pytest.raises(InputError, match=f"said to have 30 rows and has {length}"):
-        measure(PrivateRows(30, Layout(2), lambda: (table[:20], table[20:])), ChebyshevBasis.graded(2, 4))
+        measure(PrivateRows(30, Domain(2), lambda: (table[:20], table[20:])), ChebyshevBasis.graded(2, 4))
 
 
 @pytest.mark.parametrize("n", [0, 1])

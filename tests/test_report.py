@@ -16,15 +16,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from trigmech import report, report_columns, report_sections
-from trigmech.budget import Budget, Charge
 from trigmech.errors import InputError
-from trigmech.ledger import Ledger
-from trigmech.mechanisms import ImprovedTrigII
-from trigmech.moment_mechanism import MomentMechanism
-from trigmech.report_against import in_words, rows_of
-from trigmech.report_columns import associations, greatest_difference, marginal, values_of
-from trigmech.report_figures import (
+from trigmech.mechanisms.moment import MomentMechanism
+from trigmech.privacy.budget import Budget, Charge
+from trigmech.privacy.ledger import Ledger
+from trigmech.report import columns as report_columns
+from trigmech.report import page as report
+from trigmech.report import sections as report_sections
+from trigmech.report.against import in_words, rows_of
+from trigmech.report.columns import associations, greatest_difference, marginal, values_of
+from trigmech.report.figures import (
     bars,
     content,
     distributions,
@@ -35,9 +36,10 @@ from trigmech.report_figures import (
     scatter,
     styled,
 )
-from trigmech.report_statement import guarantee, upward
-from trigmech.schema import Column, Schema
+from trigmech.report.statement import guarantee, upward
+from trigmech.schema.schema import Column, Schema
 from trigmech.synthesis import synthesize
+from trigmech.thesis.mechanisms import ImprovedTrigII
 from trigmech.workload import PairKernels
 
 FAST = MomentMechanism(points=100, iterations=4, degree=2, pair_degree=1, triples=False)
@@ -187,7 +189,7 @@ def test_a_real_release_of_numbers_is_told_without_a_warning(numbers, tmp_path):
     page = check(path.read_text(encoding="utf-8"))
     assert "not private" not in page.text.lower()
     for words in ("with ε = 1 and δ = 1e−6", "at most 73.2 %", "The number n itself is public", "n = 300",
-                  "Bounds, kinds and categories", "Choices made after looking", "Timings", "trigmech.planner",
+                  "Bounds, kinds and categories", "Choices made after looking", "Timings", "trigmech.planning.planner",
                   "hardened, from the operating system", "one number, degrees up to 2", "products of two numbers",
                   "Correlation, synthetic", "Gaussian kernels, width 2", "second moments", "Effective number of points",
                   "exact, to four digits", "opendp"):

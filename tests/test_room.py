@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from trigmech import memory
-from trigmech.cli import main
-from trigmech.memory import TooLittleMemoryError, check_memory, shortage
+from trigmech import _memory as memory
+from trigmech._memory import TooLittleMemoryError, check_memory, shortage
+from trigmech.cli.app import main
 
 SAYS_SO = re.compile(r"there is not enough memory: about [0-9.]+ GB of address space are needed, and this process may "
                      r"use [0-9.]+ GB \(see `ulimit -v`\)\n$")
 TOP = Path(memory.__file__).parent.parent
-PROGRAM = "from trigmech.cli import main; main()"
+PROGRAM = "from trigmech.cli.app import main; main()"
 
 
 def limited(gigabytes, *arguments):
@@ -85,7 +85,7 @@ def test_a_limit_that_is_met_within_an_import_ends_with_a_line_and_status_1(monk
     def fails(needed):
         raise MemoryError(SECRET)
 
-    monkeypatch.setattr("trigmech.cli.check_memory", fails)
+    monkeypatch.setattr("trigmech.cli.app.check_memory", fails)
     monkeypatch.setattr(sys, "argv", ["trigmech", "info"])
     with pytest.raises(SystemExit) as ended:
         main()

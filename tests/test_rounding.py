@@ -12,14 +12,14 @@ from functools import partial
 import numpy as np
 import pytest
 
-from trigmech.basis import ChebyshevBasis
-from trigmech.budget import Budget
-from trigmech.calibration import plan
-from trigmech.layout import Group, Layout
-from trigmech.mixed import plan_mixed
-from trigmech.moments import measure
-from trigmech.planner import PROFILE_DEGREE, plan_moments
-from trigmech.smooth import plan_smooth
+from trigmech.domain import Domain, OneHotGroup
+from trigmech.functions.chebyshev import ChebyshevBasis
+from trigmech.measurement.moments import measure
+from trigmech.planning.calibration import plan
+from trigmech.planning.minimax import plan_smooth
+from trigmech.planning.one_hot import plan_mixed
+from trigmech.planning.planner import PROFILE_DEGREE, plan_moments
+from trigmech.privacy.budget import Budget
 from trigmech.workload import GaussianKernels, SecondMoments
 
 UNIT = Fraction(1, 2**53)
@@ -177,8 +177,8 @@ def test_the_lattice_moves_values_by_up_to_the_step_that_is_charged():
 
 @laws
 def test_weighted_indicators_are_charged_for_their_rounding(law):
-    layout = Layout(9, [Group((2, 3), False, 1), Group((4, 5, 6), True), Group((7, 8), True)])
-    design = plan_mixed(MANY, layout, BUDGETS[law], SecondMoments(2), degree=2, pair_degree=1)
+    domain = Domain(9, [OneHotGroup((2, 3), False, 1), OneHotGroup((4, 5, 6), True), OneHotGroup((7, 8), True)])
+    design = plan_mixed(MANY, domain, BUDGETS[law], SecondMoments(2), degree=2, pair_degree=1)
     block = design.blocks[-1]
     assert block.charge.purpose == "indicators"
     assert (block.weights > 0).all()

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 import trigmech as tm
 from trigmech.errors import InputError
-from trigmech.table_file import TableFile
+from trigmech.tables.reader import TableFile
 
 laws = settings(max_examples=100, derandomize=True, deadline=None, database=None)
 

@@ -16,19 +16,20 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from trigmech import archive, saved
-from trigmech.budget import Budget
 from trigmech.distribution import Distribution
-from trigmech.error_bars import of_numbers, predicted_error
 from trigmech.errors import InputError, TrigmechError
-from trigmech.fit import Fit
-from trigmech.ledger import Ledger, LedgerFile
-from trigmech.mechanisms import ImprovedTrigI, ImprovedTrigII, TrigI, TrigII
-from trigmech.moment_mechanism import MomentMechanism, minimax
-from trigmech.release import MomentRelease
-from trigmech.schema import Column, Schema
+from trigmech.evaluation.error_bars import of_numbers, predicted_error
+from trigmech.measurement.released import MomentRelease
+from trigmech.mechanisms.moment import MomentMechanism, minimax
+from trigmech.privacy.budget import Budget
+from trigmech.privacy.ledger import Ledger, LedgerFile
+from trigmech.reconstruction.l1 import Fit
+from trigmech.schema.schema import Column, Schema
+from trigmech.storage import archive
+from trigmech.storage import release_file as saved
 from trigmech.synthesis import Synthesis, synthesize
 from trigmech.synthesis import load as load_release
+from trigmech.thesis.mechanisms import ImprovedTrigI, ImprovedTrigII, TrigI, TrigII
 from trigmech.workload import GaussianKernels, SecondMoments
 
 FAST = MomentMechanism(points=64, iterations=10, degree=3, pair_degree=1, triples=False, whole_row=False)
@@ -172,10 +173,10 @@ def test_what_is_computed_of_them_is_the_same(tmp_path, case):
     assert (again.ledger.proved_epsilon, again.ledger.simulated) == (synthesis.ledger.proved_epsilon,
                                                                      synthesis.ledger.simulated)
     if isinstance(synthesis.release, MomentRelease):
-        layout = synthesis.schema.layout
-        width = len(layout.numbers)
+        domain = synthesis.schema.domain
+        width = len(domain.numbers)
         for workload in (SecondMoments(width), GaussianKernels(width, seed=1, n_queries=10, widths=(1.0, 2.0))):
-            bars = [predicted_error(workload, *of_numbers(each.release, each.fit, layout)) if layout.groups
+            bars = [predicted_error(workload, *of_numbers(each.release, each.fit, domain)) if domain.groups
                     else each.predicted_error(workload) for each in (synthesis, again)]
             assert differences(*bars) == []
 
@@ -310,7 +311,7 @@ NO_PICKLE = """
 import sys
 import numpy as np
 import trigmech
-from trigmech import saved
+from trigmech.storage import release_file as saved
 import pickle, _pickle
 
 class Refused:

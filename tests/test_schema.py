@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trigmech import tables
 from trigmech.errors import InputError
-from trigmech.schema import Column, Schema
+from trigmech.schema.schema import Column, Schema
+from trigmech.tables import frames as tables
 
 FRAMES = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.table}
 EPSILON = np.finfo(np.float64).eps
@@ -304,11 +304,11 @@ def same(column, value, found):
 
 @few_laws
 @given(filled_tables())
-def test_any_table_comes_back_and_keeps_to_its_layout(table):
+def test_any_table_comes_back_and_keeps_to_its_domain(table):
     schema, rows = table
     points = schema.to_cube(array_of(rows))
-    schema.layout.check(points)
-    assert points.shape == (4, len(schema.coordinates)) == (4, schema.layout.d)
+    schema.domain.check(points)
+    assert points.shape == (4, len(schema.coordinates)) == (4, schema.domain.d)
     assert np.abs(points).max() <= 1.0
     for column, values, back in zip(schema.columns, rows.values(), schema.decode(points).values(), strict=True):
         assert all(same(column, value, found) for value, found in zip(values, back, strict=True))
@@ -353,7 +353,7 @@ def test_a_changed_row_moves_the_indicators_of_a_column_by_no_more_than_charged(
     column, values = data.draw(columns())
     schema = Schema([column])
     points = schema.to_cube(array_of({"a": values}))
-    for group in schema.layout.groups:
+    for group in schema.domain.groups:
         moved = points[:2][:, list(group.coordinates)] - points[2:][:, list(group.coordinates)]
         assert np.abs(moved).sum(axis=1).max() <= 2.0
         assert np.linalg.norm(moved, axis=1).max() <= math.sqrt(2.0)
@@ -365,17 +365,17 @@ def test_the_largest_movement_of_indicators_is_attained():
     assert np.abs(first - second).sum() == 2.0
     # Indicators of -1 and 1, the planted fault, would move further and are refused.
     with pytest.raises(InputError, match="indicators"):
-        schema.layout.check(2.0 * np.array([first]) - 1.0)
+        schema.domain.check(2.0 * np.array([first]) - 1.0)
 
 
 @few_laws
 @given(filled_tables(), st.integers(0, 2**32))
 def test_any_points_decode_to_values_that_can_be_encoded(table, seed):
     schema, _ = table
-    points = np.random.default_rng(seed).uniform(-1.3, 1.3, (20, schema.layout.d))
+    points = np.random.default_rng(seed).uniform(-1.3, 1.3, (20, schema.domain.d))
     decoded = schema.decode(points)
     back = schema.to_cube(tables.like(None, schema.names, list(decoded.values())))
-    schema.layout.check(back)
+    schema.domain.check(back)
     again = schema.decode(back)
     for column in schema.columns:
         if column.kind != "continuous":
@@ -437,7 +437,7 @@ def test_tables_of_all_libraries_and_types_encode_alike_and_come_back(variant):
     table = VARIANTS[variant]()
     schema = mixed()
     points = schema.to_cube(table)
-    schema.layout.check(points)
+    schema.domain.check(points)
     values = [[None if value is None or (name == "sex" and value == "?") else value for value in column]
               for name, column in ROWS.items()]
     values[6][1] = "X"
@@ -455,7 +455,7 @@ def test_tables_of_all_libraries_and_types_encode_alike_and_come_back(variant):
 
 def test_types_that_come_back_follow_from_the_schema_alone():
     schema = mixed()
-    for points in (schema.to_cube(VARIANTS["list"]()), np.ones((3, schema.layout.d))):
+    for points in (schema.to_cube(VARIANTS["list"]()), np.ones((3, schema.domain.d))):
         decoded = list(schema.decode(points).values())
         arrow = tables.like("pyarrow", schema.names, decoded)
         assert [str(column.type) for column in arrow.columns] == [
@@ -644,7 +644,7 @@ def test_a_thousand_columns_take_no_longer_than_their_number():
     table = np.empty((2, 1_000), dtype=object)
     table[:, ::2], table[:, 1::2] = 0.5, "x"
     points = schema.to_cube(table)
-    schema.layout.check(points)
+    schema.domain.check(points)
     assert (tables.like(None, schema.names, list(schema.decode(points).values())) == table).all()
 
 

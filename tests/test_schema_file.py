@@ -13,10 +13,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from test_schema import filled_tables, mixed
 
-from trigmech import schema_file
 from trigmech.errors import InputError
-from trigmech.schema import Column, Schema
-from trigmech.table_file import TableFile
+from trigmech.schema import toml as schema_file
+from trigmech.schema.schema import Column, Schema
+from trigmech.tables.reader import TableFile
 
 laws = settings(max_examples=20, derandomize=True, deadline=None, database=None,
                 suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -202,7 +202,7 @@ def test_a_new_file_has_names_and_kinds_and_nothing_else_of_the_table(tmp_path):
     assert schema_file.check(path) == []
     schema, options = schema_file.load(path)
     for table in TableFile(tmp_path / "t.csv", **options).chunks(schema):
-        schema.layout.check(schema.to_cube(table))
+        schema.domain.check(schema.to_cube(table))
 
 
 FRAME = {"age": [1, 2], "income": [0.5, 1.5], "yes": [True, False], "work": ["x7131", "7131y"],

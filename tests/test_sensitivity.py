@@ -10,9 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trigmech import sensitivity
-from trigmech.basis import ChebyshevBasis
-from trigmech.sensitivity import l1_spread, l2_spread, pair_l1_spread, pair_spread, quotient_up, root_up
+from trigmech.functions import sensitivity
+from trigmech.functions.chebyshev import ChebyshevBasis
+from trigmech.functions.sensitivity import (
+    l1_diameter,
+    l2_diameter,
+    pair_l1_diameter,
+    pair_l2_diameter,
+    quotient_up,
+    root_up,
+)
 
 # Angles of the search: a multiple of 1..6, 8 and 10, so that corners, zeros and the extremes of these degrees are met.
 ANGLES = 120
@@ -114,7 +121,7 @@ def worst_rows(name):
 def test_no_rows_found_move_the_functions_further_than_the_bound(name):
     d, v, w, ratio = CASES[name]
     found, _ = worst_rows(name)
-    assert found <= pair_spread(d, v, w) <= ratio * found
+    assert found <= pair_l2_diameter(d, v, w) <= ratio * found
 
 
 @each_case
@@ -122,8 +129,8 @@ def test_the_search_refutes_a_bound_that_is_too_small(name):
     # The planted fault. In each case but one, the search refutes even what is 15% below the bound.
     d, v, w, _ = CASES[name]
     found, _ = worst_rows(name)
-    assert found > pair_spread(d, v, w) / 1.5
-    assert found > 0.85 * pair_spread(d, v, w) or name == "two columns, pairs alone"
+    assert found > pair_l2_diameter(d, v, w) / 1.5
+    assert found > 0.85 * pair_l2_diameter(d, v, w) or name == "two columns, pairs alone"
 
 
 @each_case
@@ -134,7 +141,7 @@ def test_every_lambda_gives_a_bound(name):
         bound = shift**2 + d * sensitivity._column_supremum(d, v, w, shift)
         assert worst_rows(name)[0] <= bound
         # The search for lambda does as well as any of these, but for the nodes it is made on.
-        assert pair_spread(d, v, w) <= bound * 1.005
+        assert pair_l2_diameter(d, v, w) <= bound * 1.005
 
 
 @pytest.mark.parametrize("name", ["two columns, decaying", "columns and pairs", "columns dominate, T2 missing"])
@@ -207,18 +214,18 @@ def test_one_column_is_exact_but_for_the_slack(v):
     norms = (T**2).sum(axis=1)
     exact = (norms[:, None] + norms - 2 * T @ T.T).max()
     for d in (1, 7):
-        assert d * exact * (1 - 1e-9) <= pair_spread(d, v, ()) <= d * exact * (1 + SLACK)
+        assert d * exact * (1 - 1e-9) <= pair_l2_diameter(d, v, ()) <= d * exact * (1 + SLACK)
 
 
 @pytest.mark.parametrize(("weight", "each"), [(0.5, 4.0), (0.8, 4.0), (1.0, 5.14494)])
 def test_squares_of_weight_up_to_four_fifths_are_free(weight, each):
     for d in (1, 30):
-        assert each * d * (1 - 1e-6) <= pair_spread(d, (1.0, weight), ()) <= each * d * (1 + SLACK)
+        assert each * d * (1 - 1e-6) <= pair_l2_diameter(d, (1.0, weight), ()) <= each * d * (1 + SLACK)
 
 
 def test_equal_weights_of_pairs_cost_half_of_the_naive_bound():
     squares = squared_weights(20, (0.0,), (0.3,) * 4)
-    assert pair_spread(20, (0.0,), (0.3,) * 4) <= 2.2 * squares
+    assert pair_l2_diameter(20, (0.0,), (0.3,) * 4) <= 2.2 * squares
     # The part below that is attained, so that no better factor is overlooked.
     assert worst_rows("equal weights of pairs")[0] >= 1.99 * squared_weights(20, (), (1.0,) * 4)
 
@@ -226,15 +233,15 @@ def test_equal_weights_of_pairs_cost_half_of_the_naive_bound():
 @each_case
 def test_the_bounds_are_at_most_the_naive_ones(name):
     d, v, w, _ = CASES[name]
-    assert 0.0 < pair_spread(d, v, w) <= 4 * squared_weights(d, v, w) * (1 + 2e-9)
+    assert 0.0 < pair_l2_diameter(d, v, w) <= 4 * squared_weights(d, v, w) * (1 + 2e-9)
     total = d * sum(v) + d * (d - 1) / 2 * sum(w) ** 2
-    assert 0.0 < pair_l1_spread(d, v, w) <= 2 * total * (1 + 2e-9)
+    assert 0.0 < pair_l1_diameter(d, v, w) <= 2 * total * (1 + 2e-9)
 
 
 def test_weights_of_one_agree_with_the_exact_bound_of_a_full_set():
     index = np.array([[0, 0], [1, 0], [0, 1], [1, 1]])
-    assert l2_spread(index) ** 2 == pytest.approx(8.0, rel=1e-12)
-    assert 8.0 <= pair_spread(2, (1.0,), (1.0,)) <= 8.0 * 1.13
+    assert l2_diameter(index) ** 2 == pytest.approx(8.0, rel=1e-12)
+    assert 8.0 <= pair_l2_diameter(2, (1.0,), (1.0,)) <= 8.0 * 1.13
 
 
 weights = st.lists(st.floats(0.0, 2.0), max_size=4)
@@ -248,8 +255,8 @@ def test_a_larger_weight_never_lowers_the_bounds(d, v, w, data):
     if raised:
         raised[data.draw(st.integers(0, len(raised) - 1))] += data.draw(st.floats(0.0, 1.0))
     more = raised[: len(v)], raised[len(v) :]
-    assert pair_spread(d, v, w) <= pair_spread(d, *more) * (1 + 2 * SLACK) + 1e-280
-    assert pair_l1_spread(d, v, w) <= pair_l1_spread(d, *more) * (1 + 2 * SLACK) + 1e-140
+    assert pair_l2_diameter(d, v, w) <= pair_l2_diameter(d, *more) * (1 + 2 * SLACK) + 1e-280
+    assert pair_l1_diameter(d, v, w) <= pair_l1_diameter(d, *more) * (1 + 2 * SLACK) + 1e-140
 
 
 # Scaling may turn a subnormal weight to 0, and then there are fewer nodes.
@@ -260,20 +267,21 @@ eighths = st.lists(st.integers(0, 16).map(lambda number: number / 8), max_size=4
 @given(d=st.integers(1, 40), v=eighths, w=eighths, scale=st.floats(1e-3, 1e3))
 def test_the_bounds_are_homogeneous(d, v, w, scale):
     scaled = [scale * a for a in v], [math.sqrt(scale) * a for a in w]
-    assert pair_spread(d, *scaled) == pytest.approx(scale**2 * pair_spread(d, v, w), rel=1e-6, abs=1e-280)
-    assert pair_l1_spread(d, *scaled) == pytest.approx(scale * pair_l1_spread(d, v, w), rel=1e-6, abs=1e-140)
+    assert pair_l2_diameter(d, *scaled) == pytest.approx(scale**2 * pair_l2_diameter(d, v, w), rel=1e-6, abs=1e-280)
+    assert pair_l1_diameter(d, *scaled) == pytest.approx(scale * pair_l1_diameter(d, v, w), rel=1e-6, abs=1e-140)
 
 
 def test_weights_of_zero_are_no_weights():
-    assert pair_spread(5, (), ()) == pair_spread(5, (0.0, 0.0), (0.0,)) == pair_l1_spread(5, (0.0,), ()) == 0.0
-    assert pair_spread(5, (1.0, 0.0), (0.5, 0.0, 0.0)) == pair_spread(5, [1.0], np.array([0.5]))
-    assert pair_spread(1, (1.0,), (7.0,)) == pair_spread(1, (1.0,), ())
-    assert pair_l1_spread(1, (1.0,), (7.0,)) == pair_l1_spread(1, (1.0,), ())
+    assert pair_l2_diameter(5, (), ()) == pair_l2_diameter(5, (0.0, 0.0), (0.0,)) == 0.0
+    assert pair_l1_diameter(5, (0.0,), ()) == 0.0
+    assert pair_l2_diameter(5, (1.0, 0.0), (0.5, 0.0, 0.0)) == pair_l2_diameter(5, [1.0], np.array([0.5]))
+    assert pair_l2_diameter(1, (1.0,), (7.0,)) == pair_l2_diameter(1, (1.0,), ())
+    assert pair_l1_diameter(1, (1.0,), (7.0,)) == pair_l1_diameter(1, (1.0,), ())
 
 
 def test_a_weight_whose_fourth_power_underflows_still_costs_something():
-    assert pair_spread(5, (), (1e-90,)) > 4 * 5 * 1e-360
-    assert pair_spread(5, (1e-200,), ()) > 0.0
+    assert pair_l2_diameter(5, (), (1e-90,)) > 4 * 5 * 1e-360
+    assert pair_l2_diameter(5, (1e-200,), ()) > 0.0
 
 
 # Sums of absolute values
@@ -307,7 +315,7 @@ def largest_l1_movement(d, v, w, rng):
 ])
 def test_no_rows_found_move_the_absolute_sum_further_than_the_bound(d, v, w, ratio):
     found = largest_l1_movement(d, v, w, np.random.default_rng(2))
-    assert found <= pair_l1_spread(d, v, w) <= ratio * found
+    assert found <= pair_l1_diameter(d, v, w) <= ratio * found
     # The planted fault: 1 for the movement of one mean, where 2 is right.
     assert found > d * sum(v) + d * (d - 1) / 2 * sum(w) ** 2
 
@@ -315,10 +323,10 @@ def test_no_rows_found_move_the_absolute_sum_further_than_the_bound(d, v, w, rat
 @each_case
 def test_the_worst_rows_of_the_squares_do_not_refute_the_bound_of_the_absolute_sum(name):
     d, v, w, _ = CASES[name]
-    assert movement(worst_rows(name)[1], v, w, 1) <= pair_l1_spread(d, v, w)
+    assert movement(worst_rows(name)[1], v, w, 1) <= pair_l1_diameter(d, v, w)
 
 
-each_bound = pytest.mark.parametrize("bound", [pair_spread, pair_l1_spread])
+each_bound = pytest.mark.parametrize("bound", [pair_l2_diameter, pair_l1_diameter])
 
 
 @each_bound
@@ -357,8 +365,8 @@ def test_no_bound_lies_a_rounding_below_what_corners_attain():
         # A function is 1 or -1 at a corner, by the parity of its odd degrees among the columns that are -1.
         signs = np.array(list(product((0, 1), repeat=index.shape[1])))
         moved = int((signs @ (index % 2).T % 2).sum(axis=1).max())
-        assert Fraction(l1_spread(index)) >= 2 * moved
-        assert Fraction(l2_spread(index)) ** 2 >= 4 * moved
+        assert Fraction(l1_diameter(index)) >= 2 * moved
+        assert Fraction(l2_diameter(index)) ** 2 >= 4 * moved
         for n in (3, 7, 569):
             basis = ChebyshevBasis(index)
             assert Fraction(basis.l1_sensitivity(n)) >= Fraction(2 * moved, n)

@@ -5,13 +5,13 @@ import math
 import numpy as np
 import pytest
 
-from trigmech.accounting import gaussian_mu
-from trigmech.budget import Budget
 from trigmech.errors import InputError
-from trigmech.ledger import Ledger
-from trigmech.moment_mechanism import minimax
-from trigmech.schema import Schema
-from trigmech.smooth import plan_smooth
+from trigmech.mechanisms.moment import minimax
+from trigmech.planning.minimax import plan_smooth
+from trigmech.privacy.accounting import gaussian_mu
+from trigmech.privacy.budget import Budget
+from trigmech.privacy.ledger import Ledger
+from trigmech.schema.schema import Schema
 from trigmech.synthesis import synthesize
 from trigmech.workload import Smooth
 

@@ -15,12 +15,12 @@ import pytest
 
 import trigmech as tm
 from trigmech import synthesis as module
-from trigmech import table_file
-from trigmech.accounting import epsilon_of
 from trigmech.errors import BudgetError, InputError, TrigmechError
-from trigmech.ledger import Ledger
-from trigmech.noise import SystemNoise
-from trigmech.table_file import TableFile, write_table
+from trigmech.privacy.accounting import epsilon_of
+from trigmech.privacy.ledger import Ledger
+from trigmech.privacy.noise import SystemNoise
+from trigmech.tables import reader as table_file
+from trigmech.tables.reader import TableFile, write_table
 
 SCHEMA = tm.Schema([
     tm.Column("age", 0, 120, kind="integer", special=(0, 120)),
@@ -93,7 +93,7 @@ def test_a_mixed_table_comes_back_in_its_own_type_and_kinds_and_with_missing_val
     made = simulate(table)
     sample = made.sample(500, np.random.default_rng(4))
     assert isinstance(sample, np.ndarray if library == "list" else type(table))
-    made.schema.layout.check(made.distribution.points)
+    made.schema.domain.check(made.distribution.points)
     columns = made.columns(500, np.random.default_rng(4))
     assert columns["age"].dtype == np.int64
     assert set(columns["sex"][~columns["sex"].mask]) <= {"f", "m", "other"}
@@ -117,7 +117,7 @@ def test_a_mixed_table_comes_back_in_its_own_type_and_kinds_and_with_missing_val
 def test_two_rows_of_one_column_are_enough_for_any_budget(column, budget):
     values = ["x", "y"] if column.categories else [0.0, 3.0]
     made = tm.synthesize(pd.DataFrame({"v": values}), tm.Schema([column]), budget, FAST)
-    made.schema.layout.check(made.distribution.points)
+    made.schema.domain.check(made.distribution.points)
     assert len(made.sample()) == 2
     assert made.ledger.proved_epsilon <= budget.epsilon
 
@@ -317,7 +317,7 @@ def test_a_file_gives_the_bits_of_its_dataframe_however_it_is_cut(suffix, schema
     write_table(path, SCHEMA.decode(SCHEMA.to_cube(frame())))
     expected = fingerprint(simulate(like_written(frame()), columns))
     assert fingerprint(simulate(str(path), columns)) == expected
-    monkeypatch.setattr(table_file, "MAX_NUMBERS", 23 * columns.layout.d)
+    monkeypatch.setattr(table_file, "MAX_NUMBERS", 23 * columns.domain.d)
     assert fingerprint(simulate(TableFile(path), columns)) == expected
 
 
@@ -394,7 +394,7 @@ def test_a_saved_release_samples_and_answers_as_the_first_one(tmp_path):
     assert "NOT PRIVATE" in str(again.ledger)
     assert "SIMULATED" in repr(again)
     pd.testing.assert_frame_equal(made.sample(50, np.random.default_rng(1)), again.sample(50, np.random.default_rng(1)))
-    workload = tm.workload.SecondMoments(len(made.schema.layout.numbers))
+    workload = tm.workload.SecondMoments(len(made.schema.domain.numbers))
     first, second = made.query(workload), again.query(workload)
     np.testing.assert_array_equal(first.values, second.values)
     np.testing.assert_array_equal(first.error.bound, second.error.bound)
@@ -402,11 +402,11 @@ def test_a_saved_release_samples_and_answers_as_the_first_one(tmp_path):
 
 def test_queries_about_numbers_have_error_bars_and_those_about_all_coordinates_none():
     made = simulate(frame())
-    layout = made.schema.layout
-    assert made.query(tm.workload.SecondMoments(len(layout.numbers))).error is not None
-    everything = made.query(tm.workload.SecondMoments(layout.d))
+    domain = made.schema.domain
+    assert made.query(tm.workload.SecondMoments(len(domain.numbers))).error is not None
+    everything = made.query(tm.workload.SecondMoments(domain.d))
     assert everything.error is None
-    np.testing.assert_allclose(everything.values, tm.workload.SecondMoments(layout.d).answers(
+    np.testing.assert_allclose(everything.values, tm.workload.SecondMoments(domain.d).answers(
         made.distribution.points, made.distribution.weights))
     with pytest.raises(InputError, match="2 columns"):
         made.query(tm.workload.SecondMoments(2))
@@ -416,7 +416,7 @@ def test_thesis_mechanisms_take_mixed_tables():
     made = simulate(frame(), mechanism=tm.ImprovedTrigII(n_candidates=300))
     assert list(made.sample(20).columns) == list(SCHEMA.names)
     assert made.ledger.proved_epsilon <= BUDGET.epsilon
-    assert made.query(tm.workload.SecondMoments(SCHEMA.layout.d)).error is None
+    assert made.query(tm.workload.SecondMoments(SCHEMA.domain.d)).error is None
 
 
 # The same bits

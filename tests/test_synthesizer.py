@@ -20,7 +20,7 @@ from sklearn.utils.estimator_checks import check_n_features_in, estimator_checks
 
 import trigmech as tm
 from trigmech.errors import BudgetError, InputError
-from trigmech.tables import without_names
+from trigmech.tables.frames import without_names
 
 SMALL = tm.MomentMechanism(points=64, iterations=2)
 MODEL = tm.Synthesizer(schema="cube", delta=1e-3, mechanism=SMALL, random_state=0)

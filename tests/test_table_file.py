@@ -22,10 +22,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from test_schema import filled_tables
 
-from trigmech import csv_text
 from trigmech.errors import InputError
-from trigmech.schema import Column, Schema
-from trigmech.table_file import TableFile, write_table
+from trigmech.schema.schema import Column, Schema
+from trigmech.tables import csv_text
+from trigmech.tables.reader import TableFile, write_table
 
 SUFFIXES = ["csv", "csv.gz", "csv.zst", "csv.bz2", "tsv", "parquet"]
 ADULT = os.path.join(os.environ.get("TRIGMECH_DATA", ""), "adult", "adult.data")
@@ -448,7 +448,7 @@ def test_a_file_that_is_not_right_is_refused_by_name_and_rule_without_its_cells(
 
 
 def test_a_row_longer_than_a_block_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr("trigmech.csv_text.BLOCK", 1000)
+    monkeypatch.setattr("trigmech.tables.csv_text.BLOCK", 1000)
     path = written(tmp_path, "a,b\n" + "1,x\n" * 1000 + '1,"' + "7.7131,y\n" * 1000)
     with pytest.raises(InputError, match="longer than 1000 bytes, or a quote") as caught:
         read(TableFile(path), AB)
@@ -596,7 +596,7 @@ def most_held(tables, work=lambda table: None):
 
 @pytest.mark.parametrize("suffix", ["parquet", "csv"])
 def test_four_times_the_rows_are_read_in_the_same_memory(tmp_path, monkeypatch, suffix):
-    monkeypatch.setattr("trigmech.csv_text.BLOCK", 2**15)
+    monkeypatch.setattr("trigmech.tables.csv_text.BLOCK", 2**15)
     rng = np.random.default_rng(1)
     piece = {f"x{j}": rng.uniform(-1, 1, 12_000) for j in range(3)} | {
         "c": np.array(["u", "v"], dtype=object)[rng.integers(0, 2, 12_000)]}
@@ -638,7 +638,7 @@ def test_adult_encodes_and_decodes():
     file = TableFile(ADULT, header=False)
     assert file.n == len(cells) == 32_561
     points = read(file, adult)
-    adult.layout.check(points)
+    adult.domain.check(points)
     for j, (name, values) in enumerate(adult.decode(points).items()):
         assert [*map(str, np.ma.filled(values.astype(object), "?"))] == [row[j] for row in cells], name
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.dataset
 import pytest
 
-from trigmech import tables
 from trigmech.errors import InputError
+from trigmech.tables import frames as tables
 
 FRAMES = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.table}
 each_frame = pytest.mark.parametrize("frame", FRAMES.values(), ids=FRAMES)

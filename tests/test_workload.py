@@ -5,10 +5,10 @@ import oracles
 import pytest
 from scipy import special, stats
 
-from trigmech.basis import ChebyshevBasis
-from trigmech.chunks import THREADS_VARIABLE
+from trigmech._parallel import THREADS_VARIABLE
 from trigmech.distribution import Distribution
 from trigmech.errors import InputError
+from trigmech.functions.chebyshev import ChebyshevBasis
 from trigmech.workload import GaussianKernels, Mixture, PairKernels, Polynomials, SecondMoments, Smooth
 
 # Ratios that are powers of two or of its root and ratios that are not, repeats, and widths in no order.

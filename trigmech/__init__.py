@@ -3,21 +3,21 @@
 import logging
 from typing import Any
 
-from trigmech import memory as memory  # First: it looks whether there is room for the others.
+from trigmech import _memory as _memory  # First: it looks whether there is room for the others.
 from trigmech import workload
-from trigmech.basis import ChebyshevBasis
-from trigmech.budget import Budget, Charge
 from trigmech.distribution import Distribution
 from trigmech.errors import BudgetError, FitWarning, InputError, SolverError, TrigmechError
-from trigmech.fit import Fit, fit_l1
-from trigmech.grid import Grid
-from trigmech.ledger import Ledger
-from trigmech.ledger_file import LedgerFile
-from trigmech.mechanisms import ImprovedTrigI, ImprovedTrigII, TrigI, TrigII
-from trigmech.moment_mechanism import MomentMechanism, minimax
-from trigmech.preview import preview
-from trigmech.schema import Column, Schema
+from trigmech.functions.chebyshev import ChebyshevBasis
+from trigmech.functions.grid import Grid
+from trigmech.mechanisms.moment import MomentMechanism, minimax
+from trigmech.privacy.budget import Budget, Charge
+from trigmech.privacy.ledger import Ledger
+from trigmech.privacy.ledger_file import LedgerFile
+from trigmech.reconstruction.l1 import Fit, fit_l1
+from trigmech.report.preview import preview
+from trigmech.schema.schema import Column, Schema
 from trigmech.synthesis import Synthesis, load, synthesize
+from trigmech.thesis.mechanisms import ImprovedTrigI, ImprovedTrigII, TrigI, TrigII
 
 __version__ = "0.1.0"
 

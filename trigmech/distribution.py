@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from trigmech._validate import numbers
 from trigmech.errors import InputError, shown
-from trigmech.tables import numbers
 
 
 @dataclass(frozen=True, eq=False)

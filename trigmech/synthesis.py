@@ -10,30 +10,30 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trigmech import saved
-from trigmech.bounds import histogram_charges, rest_of, with_private_bounds
-from trigmech.budget import Budget, Charge
+from trigmech._html import html_table
 from trigmech.distribution import Distribution
-from trigmech.encoding import categories_of
-from trigmech.error_bars import PredictedError, of_numbers, predicted_error
 from trigmech.errors import BudgetError, FitWarning, InputError, shown
-from trigmech.fit import Fit
-from trigmech.html_tables import html_table
-from trigmech.ledger import Ledger
-from trigmech.ledger_file import LedgerFile
-from trigmech.mechanisms import Mechanism
-from trigmech.moment_mechanism import MomentMechanism
-from trigmech.noise import Noise, SimulatedNoise, SystemNoise
-from trigmech.query_family import answerable
-from trigmech.reconstruct import MISSED, Reconstruction
-from trigmech.rehearsal import rehearse
-from trigmech.release import MomentRelease, Release
-from trigmech.rows import PrivateRows
-from trigmech.schema import Schema
-from trigmech.table_file import TableFile
-from trigmech.tables import categorical_names, collected, library_of, like
-from trigmech.typed_columns import Categories
+from trigmech.evaluation.error_bars import PredictedError, of_numbers, predicted_error
+from trigmech.measurement.private_bounds import histogram_charges, rest_of, with_private_bounds
+from trigmech.measurement.released import MomentRelease, Release
+from trigmech.measurement.rows import PrivateRows
+from trigmech.mechanisms.base import Mechanism
+from trigmech.mechanisms.moment import MomentMechanism
+from trigmech.mechanisms.rehearsal import rehearse
+from trigmech.privacy.budget import Budget, Charge
+from trigmech.privacy.ledger import Ledger
+from trigmech.privacy.ledger_file import LedgerFile
+from trigmech.privacy.noise import Noise, SimulatedNoise, SystemNoise
+from trigmech.reconstruction.l1 import Fit
+from trigmech.reconstruction.pipeline import MISSED, Reconstruction
+from trigmech.schema.encoding import categories_of
+from trigmech.schema.schema import Schema
+from trigmech.storage import release_file as saved
+from trigmech.tables.column_types import Categories
+from trigmech.tables.frames import categorical_names, collected, library_of, like
+from trigmech.tables.reader import TableFile
 from trigmech.workload import Workload
+from trigmech.workload.family import answerable
 
 logger = logging.getLogger(__name__)
 
@@ -159,10 +159,10 @@ class Synthesis:
         """
         if not (isinstance(self.release, MomentRelease) and isinstance(self.fit, Reconstruction)):
             raise InputError("error bars are there for releases by MomentMechanism only")
-        layout = self.schema.layout
-        if not layout.groups:
+        domain = self.schema.domain
+        if not domain.groups:
             return predicted_error(workload, self.release, self.fit, level)
-        return predicted_error(workload, *of_numbers(self.release, self.fit, layout), level)
+        return predicted_error(workload, *of_numbers(self.release, self.fit, domain), level)
 
     def query(self, workload: Workload, level: float = 0.95) -> Answers:
         """Return the release's answers to a workload, with error bars.
@@ -185,7 +185,7 @@ class Synthesis:
             If the workload has another number of columns, or a family in it has no answers.
         """
         workload = answerable(workload)
-        points, numbers = self.distribution.points, list(self.schema.layout.numbers)
+        points, numbers = self.distribution.points, list(self.schema.domain.numbers)
         if workload.d != points.shape[1]:
             points = points[:, numbers]
         if workload.d != points.shape[1]:
@@ -233,7 +233,8 @@ class Synthesis:
         return like(self.library, self.schema.names, list(self.columns(size, rng).values()), categories)
 
     def save(self, path: str | Path) -> None:
-        """Save the release, which is public, for :func:`trigmech.load`; see :mod:`trigmech.saved` for the format.
+        """Save the release, which is public, for :func:`trigmech.load`; see :mod:`trigmech.storage.release_file` for
+        the format.
 
         Raises
         ------
@@ -283,7 +284,7 @@ def synthesize(table: Any, schema: Schema, budget: Budget, mechanism: Mechanism 
         written there before its noise is drawn, and refused if the data set's total would be exceeded.
     bounds_share : float
         The part of the budget, between 0 and 1, that finds the bounds of columns with private ones; see
-        :mod:`trigmech.bounds`. Not used if there are none.
+        :mod:`trigmech.measurement.private_bounds`. Not used if there are none.
     progress : callable, optional
         Told the name of a step, what is done of it and its total (0: not known); all public.
 
@@ -384,14 +385,14 @@ def _check_before_charging(table: Any, schema: Schema, spendable: Budget, bounds
     rows = encoded(table, complete)
     for _ in rows.chunks():
         pass
-    rehearse(rows.n, rows.layout, mechanism, spendable, bounds, account, noise)
+    rehearse(rows.n, rows.domain, mechanism, spendable, bounds, account, noise)
 
 
 def encoded(table: Any, schema: Schema, say: Progress = lambda step, done, total: None) -> PrivateRows:
     """Return a table's rows as points of the cube: at once, or in chunks if it is a file; private."""
     if not isinstance(table, TableFile):
         say("planning, measuring and fitting", 0, 0)
-        return PrivateRows.of(schema.to_cube(table), schema.layout)
+        return PrivateRows.of(schema.to_cube(table), schema.domain)
     say("counting rows and planning", 0, 0)
 
     def chunks() -> Iterator[NDArray[np.float64]]:
@@ -403,4 +404,4 @@ def encoded(table: Any, schema: Schema, say: Progress = lambda step, done, total
             yield rows
         say("releasing and fitting", 0, 0)
 
-    return PrivateRows(table.n, schema.layout, chunks)
+    return PrivateRows(table.n, schema.domain, chunks)

@@ -10,20 +10,21 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, check_random_state
 
-from trigmech.budget import Budget
+from trigmech._validate import numbers
 from trigmech.distribution import Distribution
+from trigmech.domain import Domain
 from trigmech.errors import InputError, shown
-from trigmech.evaluate import evaluate, total_variations
-from trigmech.layout import Layout
-from trigmech.ledger import Ledger
-from trigmech.ledger_file import LedgerFile
-from trigmech.mechanisms import Mechanism
-from trigmech.moment_mechanism import default_workload
-from trigmech.query_family import answerable
-from trigmech.schema import Column, Schema
+from trigmech.evaluation.distances import evaluate, total_variations
+from trigmech.mechanisms.base import Mechanism
+from trigmech.mechanisms.moment import default_workload
+from trigmech.privacy.budget import Budget
+from trigmech.privacy.ledger import Ledger
+from trigmech.privacy.ledger_file import LedgerFile
+from trigmech.schema.schema import Column, Schema
 from trigmech.synthesis import Synthesis, synthesize
-from trigmech.tables import collected, column_names, like, numbers, without_names
+from trigmech.tables.frames import collected, column_names, like, without_names
 from trigmech.workload import GaussianKernels
+from trigmech.workload.family import answerable
 
 CONTAINERS = ("default", "pandas", "polars")
 SCORE_QUERIES = 1_000
@@ -193,14 +194,14 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         check_is_fitted(self)
         X, names = _table(X)
         made = self.synthesis_
-        if names is None and not made.schema.layout.groups:
+        if names is None and not made.schema.domain.groups:
             X = _array(X)
             if X.shape[1] != made.schema.d:
                 # In scikit-learn's words.
                 raise InputError(f"X has {X.shape[1]} features, but {type(self).__name__} is expecting {made.schema.d} "
                                  "features as input")
         rows = made.schema.to_cube(X)
-        return -float(np.mean(_errors(made.schema.layout, rows, made.distribution)))
+        return -float(np.mean(_errors(made.schema.domain, rows, made.distribution)))
 
     def get_feature_names_out(self, input_features: Any = None) -> Any:
         """Return the names of the synthetic table's columns."""
@@ -254,17 +255,17 @@ def _array(table: Any) -> Any:
     return table
 
 
-def _errors(layout: Layout, rows: NDArray[np.float64], distribution: Distribution) -> list[float]:
+def _errors(domain: Domain, rows: NDArray[np.float64], distribution: Distribution) -> list[float]:
     """Return the largest error of each part of the default workload, and each group's total variation; private."""
     found: list[float] = []
-    numbers = list(layout.numbers)
+    numbers = list(domain.numbers)
     if numbers:
         points = Distribution(distribution.points[:, numbers], distribution.weights)
         _, *others = default_workload(len(numbers)).members
         for family in (GaussianKernels(len(numbers), seed=0, n_queries=SCORE_QUERIES), *others):
             found += evaluate(answerable(family), rows[:, numbers], points).worst_absolute.tolist()
-    if layout.groups:
-        found += total_variations(layout, rows, distribution)[0].tolist()
+    if domain.groups:
+        found += total_variations(domain, rows, distribution)[0].tolist()
     return found
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from benchmarks.core import Row, Settings, Subject
 from benchmarks.subjects.memory import watched
 from trigmech import Budget, Column, MomentMechanism, Schema, synthesize
-from trigmech.table_file import TableFile, write_table
+from trigmech.tables.reader import TableFile, write_table
 
 ROWS_WRITTEN_AT_ONCE = 250_000
 SCHEMA = Schema([

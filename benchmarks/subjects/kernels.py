@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
 from benchmarks.core import Alternative, Row, Settings, Subject, compare
-from trigmech.chunks import thread_count
+from trigmech._parallel import thread_count
 from trigmech.workload import GaussianKernels
 
 Array = NDArray[np.float64]

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from benchmarks.core import Alternative, Row, Settings, Subject, compare, threads
 from trigmech import ChebyshevBasis
-from trigmech.chunks import thread_count
+from trigmech._parallel import thread_count
 
 Array = NDArray[np.float64]
 

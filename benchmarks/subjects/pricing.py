@@ -10,7 +10,7 @@ from threadpoolctl import ThreadpoolController
 
 from benchmarks.core import Alternative, Row, Settings, Subject, compare
 from trigmech import ChebyshevBasis, Grid
-from trigmech.chunks import thread_count
+from trigmech._parallel import thread_count
 
 Array = NDArray[np.float64]
 

@@ -9,10 +9,11 @@ from numpy.typing import NDArray
 from benchmarks.core import Alternative, Row, Settings, Subject, compare
 from experiments.datasets import DatasetMissing, load
 from trigmech import Budget, ImprovedTrigI, ImprovedTrigII, MomentMechanism, Schema, Synthesis, synthesize
-from trigmech.calibration import Calibration
-from trigmech.mechanisms import EllipsoidMechanism, Mechanism
-from trigmech.reconstruct import Reconstruction
-from trigmech.release import MomentRelease
+from trigmech.measurement.released import MomentRelease
+from trigmech.mechanisms.base import Mechanism
+from trigmech.planning.calibration import Calibration
+from trigmech.reconstruction.pipeline import Reconstruction
+from trigmech.thesis.mechanisms import EllipsoidMechanism
 
 THESIS_SECONDS = {  # tables 3.2 (pure epsilon) and 3.3
     "ImprovedTrigI": {"CRM": 2.5, "CSN": 1.7, "CTG": 0.7, "PKS": 0.7, "WDBC": 0.7},

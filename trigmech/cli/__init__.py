@@ -1,0 +1,3 @@
+"""The command line."""
+
+from trigmech.cli.app import main as main

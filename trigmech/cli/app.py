@@ -1,0 +1,335 @@
+"""The command line: what to say and where to write; the work is done elsewhere."""
+
+import json
+import os
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from typer.core import TyperGroup
+
+import trigmech as tm
+from trigmech._memory import IMPORT, NEEDED, check_memory, shortage
+from trigmech.cli import demo as demonstration
+from trigmech.cli.evaluation import errors_of, show_errors, table_against
+from trigmech.cli.files import STANDARD, check_outputs, keep_what_counts, write_sample
+from trigmech.cli.ledger import ledger_app
+from trigmech.cli.options import (
+    Data,
+    DateFormat,
+    Decimal,
+    Delimiter,
+    Delta,
+    Encoding,
+    Epsilon,
+    Json,
+    Saved,
+    budget_of,
+    file_options,
+)
+from trigmech.cli.progress import progress_bar, tell_steps
+from trigmech.cli.release import release
+from trigmech.errors import BudgetError, InputError, SolverError, TrigmechError
+
+
+class Commands(TyperGroup):
+    """The commands, which end alike under every version of Typer when interrupted or when nobody reads on."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that the context names."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            typer.echo("trigmech: interrupted; no file is half written, and what was charged stays spent", err=True)
+            raise typer.Exit(130) from None
+        except BrokenPipeError:
+            # Whoever read our output has had enough; what is still buffered must go nowhere at the end.
+            with suppress(OSError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(0) from None
+
+
+app = typer.Typer(cls=Commands, no_args_is_help=True, rich_markup_mode="markdown", pretty_exceptions_enable=False,
+                  help=(
+    "Differentially private synthetic data that answers smooth queries accurately.\n\n"
+    "From a CSV to a published table:\n\n"
+    "`trigmech schema init data.csv --out schema.toml`, fill in the bounds, `trigmech schema check schema.toml`,\n\n"
+    "`trigmech release data.csv --schema schema.toml --epsilon 1 --delta 1e-6 --out clinic.tm --csv synthetic.csv`,\n\n"
+    "`trigmech report clinic.tm`.\n\n"
+    "Exit status: 0 done, 1 a fault of the program, 2 wrong usage, 3 wrong input, 4 over the budget, 5 the solver "
+    "failed, 6 released with --strict but the points miss what was released, 130 interrupted."))
+schema_app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown",
+                         help="Write and check the public description of a table.")
+app.add_typer(schema_app, name="schema")
+app.add_typer(ledger_app, name="ledger")
+
+# Set to anything, this shows unexpected errors in full.
+DEBUG = "TRIGMECH_DEBUG"
+VERSIONS = ("numpy", "scipy", "numba", "highspy", "opendp", "dp-accounting", "narwhals", "pyarrow")
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"trigmech {tm.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _common(
+    ctx: typer.Context,
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True,
+                                          help="Print the version and end.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Tell each step on standard error: plans, charges, "
+                                                                  "iterations; public facts only.")] = False,
+) -> None:
+    if "--help" not in sys.argv:
+        check_memory(NEEDED.get(str(ctx.invoked_subcommand), IMPORT))
+    if verbose:
+        ctx.call_on_close(tell_steps())
+
+
+@app.command()
+def info(as_json: Json = False) -> None:
+    """Print the versions of the package and of what it stands on.
+
+    Example: `trigmech info --json`
+    """
+    import platform
+    from importlib.metadata import version
+
+    versions = {"trigmech": tm.__version__, "python": platform.python_version(),
+                **{name: version(name) for name in VERSIONS}}
+    typer.echo(json.dumps(versions) if as_json else "\n".join(f"{name} {value}" for name, value in versions.items()))
+
+
+@app.command()
+def demo(
+    folder: Annotated[Path, typer.Option(help="Where synthetic.csv and demo.png go.")] = Path("trigmech-demo"),
+    epsilon: Epsilon = 1.0,
+    delta: Delta = 1e-3,
+    rows: Annotated[int, typer.Option(min=1, help="Rows of the synthetic table.")] = 569,
+    seed: Annotated[int | None, typer.Option(min=0, help="Repeat a run; its noise is then not private.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Release WDBC (569 patients, 30 measurements) and show how well the release answers smooth queries.
+
+    Example: `trigmech demo --epsilon 2 --folder out`
+    """
+    budget = budget_of(epsilon, delta)
+    console = Console()
+    with Console(stderr=True).status("starting") as status:
+        made = demonstration.run(folder, budget, rows, seed, status.update)
+    if as_json:
+        errors = zip(made.widths, *(figures.tolist() for figures in (
+            made.evaluation.worst_absolute, made.uniform.worst_absolute, made.predicted.worst)), strict=True)
+        typer.echo(json.dumps({
+            "table": str(made.table), "picture": str(made.picture), "rows": rows,
+            "ledger": made.synthesis.ledger.to_dict(), "delta": budget.delta,
+            "proved_epsilon": made.synthesis.ledger.proved_epsilon,
+            "worst_absolute": [dict(zip(("width", "release", "uniform", "predicted"), each, strict=True))
+                               for each in errors]}))
+        return
+    table = Table(title="Worst error of 10,000 Gaussian kernel queries (W1)")
+    table.add_column("σ", justify="right")
+    for name in ("this release", "uniform cube, no data", "thesis, table 3.3", "predicted bound, 95 %"):
+        table.add_column(name, justify="right")
+    for i, width in enumerate(made.widths):
+        table.add_row(f"{width:g}", f"{made.evaluation.worst_absolute[i]:.4f}",
+                      f"{made.uniform.worst_absolute[i]:.4f}", f"{demonstration.THESIS[i]:.3f}",
+                      f"{made.predicted.worst[i]:.4f}")
+    console.print(table)
+    console.print("What was spent:", style="bold")
+    typer.echo(made.synthesis.ledger)
+    typer.echo("Bounds are each column's own minimum and maximum, as in the thesis. For private data they must come\n"
+               "from elsewhere: bounds that are read off the table are not covered by the guarantee.")
+    typer.echo(f"written: {made.table} and {made.picture}")
+
+
+@schema_app.command("init")
+def schema_init(
+    data: Data,
+    out: Annotated[Path | None, typer.Option(help="File to write; default: standard output.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
+    no_header: Annotated[bool, typer.Option("--no-header", help="The CSV's first line is a row already.")] = False,
+    delimiter: Delimiter = None,
+    decimal: Decimal = None,
+    encoding: Encoding = None,
+    date_format: DateFormat = None,
+    as_json: Json = False,
+) -> None:
+    """Write a schema with the names and guessed kinds of a file's columns; bounds are for you to fill in.
+
+    Bounds must not come from the data, so none are written: put in what is known of the subject.
+
+    Example: `trigmech schema init data.csv --out schema.toml`
+    """
+    from trigmech._files import write_whole
+    from trigmech.schema import toml as schema_file
+    from trigmech.tables.reader import TableFile
+
+    if str(out) == STANDARD:
+        out = None
+    check_outputs((out,), (data,))
+    if out is not None and out.exists() and not force:
+        raise InputError(f"{str(out)!r} exists and may hold your bounds; give --force to replace it")
+    if out is not None and out.suffix.lower() != ".toml":
+        keep_what_counts(out)
+    text = schema_file.init(TableFile(data, header=not no_header,
+                                      **file_options(delimiter, decimal, encoding, date_format)))
+    if out is not None:
+        write_whole(out, text.encode())
+    if as_json:
+        typer.echo(json.dumps({"file": None if out is None else str(out), "schema": text}))
+    elif out is None:
+        typer.echo(text, nl=False)
+    else:
+        typer.echo(f"written: {out}\nnext: fill in the bounds and categories, then run: trigmech schema check {out}")
+
+
+@schema_app.command("check")
+def schema_check(
+    schema: Annotated[Path, typer.Argument(help="A schema file (TOML).")],
+    as_json: Json = False,
+) -> None:
+    """Say what is missing or wrong in a schema; status 3 if anything is.
+
+    Example: `trigmech schema check schema.toml`
+    """
+    from trigmech.schema import toml as schema_file
+
+    problems = schema_file.check(schema)
+    if as_json:
+        typer.echo(json.dumps({"file": str(schema), "problems": problems}))
+    else:
+        typer.echo("\n".join(problems) if problems else f"{schema} is complete")
+    raise typer.Exit(3 if problems else 0)
+
+
+app.command("release")(release)
+
+
+@app.command()
+def sample(
+    saved: Saved,
+    rows: Annotated[int | None, typer.Option(min=1, help="Default: as many as the table had.")] = None,
+    out: Annotated[str, typer.Option(help=".csv, .tsv, .csv.gz or .parquet, or - for CSV on standard output.")] = "-",
+    seed: Annotated[int | None, typer.Option(min=0, help="For the same rows again; harmless to privacy.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Draw synthetic rows from a saved release; needs no data and costs no budget.
+
+    Example: `trigmech sample clinic.tm --rows 1000 --out synth.csv`
+    """
+    import numpy as np
+
+    if out == STANDARD and as_json:
+        raise typer.BadParameter("--json and a table both write to standard output; give --out a file")
+    check_outputs((), (saved,), table=out)
+    made = tm.load(saved)
+    write_sample(made, out, rows, None if seed is None else np.random.default_rng(seed))
+    if as_json:
+        typer.echo(json.dumps({"release": str(saved), "table": out, "rows": made.rows if rows is None else rows,
+                               "columns": list(made.schema.names), "seed": seed,
+                               "simulated": made.ledger.simulated}))
+    elif out != STANDARD:
+        typer.echo(f"written: {out}")
+
+
+@app.command()
+def evaluate(
+    saved: Saved,
+    against: Annotated[str, typer.Option(help="The private table.")],
+    schema: Annotated[Path | None, typer.Option(help="For how to read that file; its columns are known.")] = None,
+    delimiter: Delimiter = None,
+    decimal: Decimal = None,
+    encoding: Encoding = None,
+    date_format: DateFormat = None,
+    as_json: Json = False,
+) -> None:
+    """Compare a release with the table it was made from. NOT PRIVATE: do not publish what this prints.
+
+    Example: `trigmech evaluate clinic.tm --against data.csv`
+    """
+    made = tm.load(saved)
+    with progress_bar(quiet=as_json) as progress:
+        progress("reading the table", 0, 0)
+        options = file_options(delimiter, decimal, encoding, date_format)
+        found = errors_of(made, table_against(made, against, schema, options), progress)
+    if as_json:
+        typer.echo(json.dumps({"private": True, **found}))
+        return
+    typer.echo("NOT PRIVATE: these figures were computed from the private table. Do not publish them.", err=True)
+    show_errors(found)
+
+
+@app.command()
+def report(
+    saved: Saved,
+    against: Annotated[str | None, typer.Option(help="The private table: the page then shows it, and is not to be "
+                                                     "published.")] = None,
+    schema: Annotated[Path | None, typer.Option(help="For how to read that file; its columns are known.")] = None,
+    delimiter: Delimiter = None,
+    decimal: Decimal = None,
+    encoding: Encoding = None,
+    date_format: DateFormat = None,
+    out: Annotated[Path | None, typer.Option(help="Default: beside the release, with the suffix .html.")] = None,
+    figures: Annotated[Path | None, typer.Option(help="A folder for the figures as PNG and PDF files.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Write one self-contained page: the privacy statement, the ledger, marginals, correlations, error bars.
+
+    Example: `trigmech report clinic.tm --out clinic.html`
+    """
+    from trigmech.report import page as pages
+
+    page = out or saved.with_suffix(".html")
+    check_outputs((page,), (saved, against, schema))
+    keep_what_counts(page)
+    if page.is_file() and page.stat().st_size and not pages.is_page(page):
+        raise InputError(f"{str(page)!r} exists and is no page; name another file")
+    if page.suffix.lower() not in (".html", ".htm"):
+        raise InputError(f"cannot write {str(page)!r}: a page is written as .html; figures alone are written as .png "
+                         "and .pdf into the folder that --figures names")
+    made = tm.load(saved)
+    with progress_bar(quiet=as_json) as progress:
+        progress("reading the table", 0, 0)
+        options = file_options(delimiter, decimal, encoding, date_format)
+        table = None if against is None else table_against(made, against, schema, options)
+        page = pages.write(made, page, against=table, figures=figures, progress=progress)
+    if as_json:
+        typer.echo(json.dumps({"release": str(saved), "page": str(page), "private": against is not None,
+                               "figures": None if figures is None else str(figures)}))
+    else:
+        typer.echo(f"written: {page}" + ("" if figures is None else f" and figures in {figures}"))
+    if against is not None:
+        typer.echo("NOT PRIVATE: the page shows the private table. Do not publish it.", err=True)
+
+
+def main() -> None:
+    """Run the command line; errors of this package end it with one line and a status that tells their kind."""
+    try:
+        app(prog_name="trigmech")
+    except TrigmechError as error:
+        typer.echo(f"trigmech: {error}", err=True)
+        sys.exit(5 if isinstance(error, SolverError) else 4 if isinstance(error, BudgetError) else 3)
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # A panic of polars is not an Exception.
+        if os.environ.get(DEBUG):
+            raise
+        little = shortage(error)
+        if little is not None:
+            typer.echo(f"trigmech: {little}", err=True)
+            sys.exit(1)
+        if isinstance(error, OSError) and error.errno:
+            # Such as a full disk. The system's words for a number quote nothing.
+            typer.echo(f"trigmech: {os.strerror(error.errno)}", err=True)
+            sys.exit(3)
+        # What a library says of its input may quote the table, so it is not shown unasked.
+        typer.echo(f"trigmech: an unexpected {type(error).__name__}; its message is withheld, for it might quote the "
+                   f"table. This is a fault of the program. {DEBUG}=1 shows the message and its origin.", err=True)
+        sys.exit(1)

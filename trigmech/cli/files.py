@@ -1,0 +1,118 @@
+"""The files that the command line is given: looked at before budget is spent, and written."""
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import typer
+
+from trigmech._files import check_writable
+from trigmech.errors import InputError
+from trigmech.privacy.budget import Budget
+from trigmech.privacy.ledger_file import LedgerFile
+from trigmech.synthesis import Synthesis
+from trigmech.tables.writer import check_table_name
+
+STANDARD = "-"
+RELEASE = ".tm"
+# A ZIP archive whose first member is the manifest.
+RELEASE_START = re.compile(rb"PK\x03\x04.{26}manifest\.json", re.DOTALL)
+
+
+def check_outputs(outputs: Iterable[Path | None], inputs: Iterable[str | Path | None] = (), *,
+                  table: str | Path | None = None) -> None:
+    """Raise an error if a file cannot be written, or would replace an input or another output.
+
+    To be called before anything is charged: what cannot be written is lost with what it cost. ``table`` is the output
+    that a synthetic table is written to, which may be "-".
+
+    Raises
+    ------
+    typer.BadParameter
+        If a file is given twice, or an output is "-".
+    InputError
+        If it cannot be written; or a table would replace what was paid for or written by hand, or has the name of
+        something else.
+    """
+    to_file = None if table is None or str(table) == STANDARD else Path(table)
+    given = [Path(path) for path in inputs if path is not None and str(path) != STANDARD]
+    for path in (*outputs, to_file):
+        if path is None:
+            continue
+        if str(path) == STANDARD:
+            raise typer.BadParameter("'-' (standard output) is not possible here; name a file")
+        if any(_same(path, other) for other in given):
+            raise typer.BadParameter(f"{str(path)!r} is given twice, and what it holds would be replaced; give the "
+                                     "output a name of its own")
+        given.append(path)
+        if not path.parent.exists():
+            raise InputError(f"cannot write {str(path)!r}: there is no folder {str(path.parent)!r}; make it first")
+        check_writable(path)
+    if to_file is not None:
+        keep_what_counts(to_file)
+        check_table_name(to_file)
+
+
+def keep_what_counts(path: Path, force: bool = False) -> None:
+    """Raise an error if writing a file would replace what was paid for or written by hand: a release, ledger or schema.
+
+    Parameters
+    ----------
+    path : Path
+    force : bool
+        Whether a release may be replaced, or any file that is none of these.
+
+    Raises
+    ------
+    InputError
+        If it would.
+    """
+    if not path.is_file() or path.stat().st_size == 0:
+        return
+    with path.open("rb") as file:
+        start = file.read(128)
+    if start.startswith(b"{") and b'"trigmech ledger' in start:
+        raise InputError(f"{str(path)!r} is a ledger file, the record of what was spent; name another file")
+    if path.suffix.lower() == ".toml":
+        raise InputError(f"{str(path)!r} may be a schema, with bounds that somebody wrote; name another file")
+    if (path.suffix.lower() == RELEASE or RELEASE_START.match(start)) and not force:
+        raise InputError(f"{str(path)!r} is a release, which was paid for; name another file, or let `trigmech "
+                         "release --force` replace it by a new one")
+
+
+def _same(first: Path, second: Path) -> bool:
+    if first.exists() and second.exists():
+        return first.samefile(second)
+    return os.path.realpath(first) == os.path.realpath(second)
+
+
+@contextmanager
+def ledger_of_run(path: Path | None, budget: Budget) -> Iterator[LedgerFile | None]:
+    """Yield the ledger file, made with a run's budget as the total if it is not there, which is said.
+
+    If the run fails before anything is charged, a file that was made for it goes again: the next run, of another budget
+    perhaps, would find its total fixed.
+    """
+    if path is None or path.exists():
+        yield None if path is None else LedgerFile.open(path)
+        return
+    made = LedgerFile.create(path, budget, data_set=path.stem)
+    kept = True
+    try:
+        yield made
+    except BaseException:
+        kept = not made.removed_if_unused()
+        raise
+    finally:
+        if kept:
+            typer.echo(f"{path} was not there: made, with {budget} as the data set's total budget", err=True)
+
+
+def write_sample(made: Synthesis, path: str | Path, rows: int | None, rng: np.random.Generator | None = None) -> None:
+    """Write synthetic rows to a file, or to standard output for "-"."""
+    from trigmech.tables.reader import write_table
+
+    write_table(path, made.columns(rows, rng))

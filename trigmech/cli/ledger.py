@@ -1,0 +1,111 @@
+"""The commands on ledger files: make, show, verify, raise, and add what other tools released."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from trigmech.cli.files import check_outputs
+from trigmech.cli.options import Json, budget_of
+from trigmech.privacy.ledger_file import LedgerFile
+
+ledger_app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown",
+                         help="Make, show, verify and raise the record of what was spent on a data set.")
+
+File = Annotated[Path, typer.Argument(help="A ledger file.")]
+Epsilon = Annotated[float, typer.Option(help="Of all releases of the data set together: epsilon, above 0.")]
+
+
+@ledger_app.command("create")
+def create(
+    file: Annotated[Path, typer.Argument(help="The ledger file to make.")],
+    epsilon: Epsilon,
+    delta: Annotated[float, typer.Option(help="Of all releases together, at least 0, far below 1 / rows.")] = 0.0,
+    data_set: Annotated[str, typer.Option(help="A name for the data set.")] = "",
+    reserve_delta: Annotated[float, typer.Option(
+        help="The part of delta for releases of other tools, see 'trigmech ledger add'.")] = 0.0,
+    as_json: Json = False,
+) -> None:
+    """Make a ledger file with the budget that all releases of one data set share.
+
+    Example: `trigmech ledger create ledger.json --epsilon 3 --delta 1e-6 --data-set clinic`
+    """
+    budget = budget_of(epsilon, delta)
+    check_outputs((file,))
+    made = LedgerFile.create(file, budget, data_set=data_set or file.stem, reserve_delta=reserve_delta)
+    typer.echo(json.dumps(made.summary()) if as_json else f"written: {file}")
+
+
+@ledger_app.command("show")
+def show(file: File, as_json: Json = False) -> None:
+    """Print all charges and their total, recomputed, and what the next release may cost.
+
+    Example: `trigmech ledger show ledger.json`
+    """
+    book = LedgerFile.open(file)
+    typer.echo(json.dumps(book.summary()) if as_json else str(book))
+
+
+@ledger_app.command("verify")
+def verify(file: File, as_json: Json = False) -> None:
+    """Recompute every total from the events, and check that no entry was changed, moved or lost; else status 3.
+
+    Example: `trigmech ledger verify ledger.json`
+    """
+    book = LedgerFile.open(file)
+    problems, claimed = book.verify(), book.claims
+    if as_json:
+        typer.echo(json.dumps({"file": str(file), "problems": problems, "claimed": claimed}))
+    else:
+        typer.echo("\n".join(problems) if problems else f"{file}: every entry and every total is as it should be")
+        if claimed:
+            typer.echo(f"{claimed} of the charges are claims of other tools, which nothing here can verify")
+    raise typer.Exit(3 if problems else 0)
+
+
+@ledger_app.command("raise")
+def raise_budget(
+    file: File,
+    epsilon: Epsilon,
+    delta: Annotated[float | None, typer.Option(help="Not less than now; default: as it is.")] = None,
+    reserve_delta: Annotated[float | None, typer.Option(
+        help="The part of delta for releases of other tools, not less than now; default: as it is.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Raise what all releases of the data set may spend together; the file records when, from what and to what.
+
+    It can never be lowered. To raise it is a new promise to the people in the data: decide it before looking at
+    releases, as the budget itself.
+
+    Example: `trigmech ledger raise ledger.json --epsilon 5`
+    """
+    book = LedgerFile.open(file)
+    old = book.budget
+    book.raise_budget(budget_of(epsilon, old.delta if delta is None else delta), reserve_delta)
+    typer.echo(json.dumps(book.summary()) if as_json else
+               f"{file}: the budget was {old} and is {book.budget} now; accepted next: {book.remaining}")
+
+
+@ledger_app.command("add")
+def add(
+    file: File,
+    epsilon: Annotated[float, typer.Option(help="What each release is claimed to cost: epsilon, above 0.")],
+    purpose: Annotated[str, typer.Option(help="What is released.")],
+    by: Annotated[str, typer.Option(metavar="TOOL", help="Who claims it, such as a program and its version.")],
+    neighbours: Annotated[str, typer.Option(metavar="replace-one|add-remove", help=(
+        "Which tables the claim is for: one row replaced; or added or removed, recorded as what it implies for "
+        "replaced."))],
+    delta: Annotated[float, typer.Option(help="And delta, at least 0; it must fit the file's reserve.")] = 0.0,
+    count: Annotated[int, typer.Option(min=1, help="Releases, each of which costs this.")] = 1,
+    as_json: Json = False,
+) -> None:
+    """Record a release by another tool, on its word, before it is made; refused if it does not fit the budget.
+
+    Example: `trigmech ledger add ledger.json --epsilon 0.5 --purpose "mean age" --by "SmartNoise 1.0" --neighbours
+    add-remove`
+    """
+    book = LedgerFile.open(file)
+    book.add(purpose, budget_of(epsilon, delta), by, neighbours=neighbours, count=count)
+    typer.echo(json.dumps(book.summary()) if as_json else
+               f"{file}: recorded, claimed by {by}, not proved here; accepted next: {book.remaining}")

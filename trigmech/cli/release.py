@@ -1,0 +1,165 @@
+"""The command that releases a table: all that can be refused first, then the charge, then what it bought."""
+
+import json
+import os
+import tempfile
+import warnings
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+
+from trigmech.cli.files import STANDARD, check_outputs, keep_what_counts, ledger_of_run, write_sample
+from trigmech.cli.options import (
+    Data,
+    DateFormat,
+    Decimal,
+    Delimiter,
+    Encoding,
+    Epsilon,
+    Json,
+    budget_of,
+    file_options,
+)
+from trigmech.cli.preview import tell_preview, warn
+from trigmech.cli.progress import progress_bar
+from trigmech.errors import BudgetError, FitWarning, InputError, TrigmechError
+from trigmech.report.advice import clipping_of, warnings_of
+from trigmech.schema import toml as schema_file
+from trigmech.synthesis import BOUNDS_SHARE, Synthesis, synthesize
+from trigmech.tables.reader import TableFile
+
+# The exit status of a release whose points miss what was released, if one is asked for.
+MISSED = 6
+
+
+def release(
+    data: Data,
+    schema: Annotated[Path, typer.Option(help="The schema (TOML); see 'trigmech schema init'.")],
+    epsilon: Epsilon,
+    out: Annotated[Path, typer.Option(help="Where the release is saved, such as clinic.tm.")],
+    delta: Annotated[float | None, typer.Option(
+        help="Privacy budget: delta, at least 0 and below 1, far below 1 / rows; default: 0.")] = None,
+    csv: Annotated[Path | None, typer.Option(
+        help="Also write a synthetic table (.csv, .tsv, .csv.gz or .parquet), or - for standard output.")] = None,
+    rows: Annotated[int | None, typer.Option(min=1, help="Rows of that table; default: as many as the data.")] = None,
+    ledger: Annotated[Path | None, typer.Option(
+        help="The data set's ledger file; made with this budget as its total if it is not there.")] = None,
+    delimiter: Delimiter = None,
+    decimal: Decimal = None,
+    encoding: Encoding = None,
+    date_format: DateFormat = None,
+    bounds_share: Annotated[float, typer.Option(
+        help="Part of the budget for columns with private_bounds = true.")] = BOUNDS_SHARE,
+    simulate: Annotated[int | None, typer.Option(
+        min=0, metavar="SEED", help="A repeatable simulation. It is NOT private.")] = None,
+    strict: Annotated[bool, typer.Option(
+        "--strict", help="End with status 6 if the points miss what was released; it is saved all the same.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace the file that --out names, if it is there.")] = False,
+    dry_run: Annotated[bool, typer.Option(
+        "--dry-run", help="Say what the budget will buy, in the columns' units; charge and write nothing.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Release a table: save the release, and write a synthetic table if asked to.
+
+    Example: `trigmech release data.csv --schema schema.toml --epsilon 1 --delta 1e-6 --out clinic.tm --rows 10000
+    --csv synth.csv --ledger ledger.json`
+    """
+    budget = budget_of(epsilon, delta or 0.0)
+    to_standard = str(csv) == STANDARD
+    if rows is not None and csv is None:
+        raise typer.BadParameter("--rows is of the table that --csv writes; give --csv as well")
+    if to_standard and as_json:
+        raise typer.BadParameter("--csv - and --json both write to standard output; give one of them a file")
+    if not 0.0 < bounds_share < 1.0:
+        raise typer.BadParameter(f"--bounds-share must be above 0 and below 1, not {bounds_share}")
+    # Who takes the lock empties the file that it is.
+    lock = None if ledger is None else Path(f"{os.path.realpath(ledger)}.lock")
+    check_outputs((ledger, lock, out), (data, schema), table=csv)
+    keep_what_counts(out, force)
+    if out.exists() and not force:
+        raise InputError(f"{str(out)!r} exists; name another file, or give --force to replace it")
+    loaded = schema_file.load(schema)
+    table = TableFile(data, **loaded.file | file_options(delimiter, decimal, encoding, date_format))
+    if dry_run:
+        tell_preview(table, loaded.schema, budget, bounds_share=bounds_share, ledger=ledger,
+                     delta_chosen=delta is not None, as_json=as_json)
+        return
+    # Counting finds what cannot be read before a ledger file is made.
+    said = warn(warnings_of(table.n, loaded.schema, budget, delta is not None))
+    with ledger_of_run(ledger, budget) as book, progress_bar(quiet=as_json) as progress, \
+            warnings.catch_warnings():
+        # Said below, in the words of a command.
+        warnings.simplefilter("ignore", FitWarning)
+        try:
+            made = synthesize(table, loaded.schema, budget, ledger=book, bounds_share=bounds_share,
+                              rng=None if simulate is None else np.random.default_rng(simulate), progress=progress)
+        except BudgetError as error:
+            if book is None:
+                raise
+            raise BudgetError(f"{error}. Nothing was written") from None
+        progress("saving", 0, 0)
+        _save(made, out)
+        if csv is not None:
+            _write_table(made, csv, rows, out)
+    said += warn(clipping_of(made))
+    said += warn([f"{sentence}. It is saved, for it is paid for" for sentence in made.warnings], "WARNING")
+    if as_json:
+        typer.echo(json.dumps({"release": str(out), "table": None if csv is None else str(csv), "n": made.release.n,
+                               "simulated": made.ledger.simulated, "ledger": made.ledger.to_dict(),
+                               "proved_epsilon": made.ledger.proved_epsilon, "delta": made.ledger.budget.delta,
+                               "warnings": said}))
+    else:
+        _tell(made, out, csv, to_standard)
+    if strict and made.warnings:
+        raise typer.Exit(MISSED)
+
+
+def _save(made: Synthesis, out: Path) -> None:
+    """Save a release: where it was asked for, or else, as it is paid for, in the folder for temporary files.
+
+    Raises
+    ------
+    InputError
+        If it is not where it was asked for; the message says where it is, or that it is lost.
+    """
+    try:
+        made.save(out)
+        return
+    except (TrigmechError, OSError, MemoryError) as problem:
+        reason = _reason(problem, out)
+    try:
+        beside = Path(tempfile.mkdtemp(prefix="trigmech-")) / "release.tm"
+        made.save(beside)
+    except (TrigmechError, OSError, MemoryError):
+        raise InputError(f"{reason}; nor could the release be saved in the folder for temporary files, so it is lost, "
+                         "and what was charged stays spent") from None
+    raise InputError(f"{reason}. The release, which is paid for, was saved as {str(beside)!r} instead: copy it to "
+                     "where it is to stay")
+
+
+def _write_table(made: Synthesis, csv: Path, rows: int | None, out: Path) -> None:
+    try:
+        write_sample(made, csv, rows)
+    except BrokenPipeError:
+        raise
+    except (TrigmechError, OSError, MemoryError) as problem:
+        raise InputError(f"{_reason(problem, csv)}. The release itself is saved as {str(out)!r}, and `trigmech sample` "
+                         "makes a table of it at no further cost") from None
+
+
+def _reason(problem: BaseException, path: Path) -> str:
+    if isinstance(problem, TrigmechError):
+        return str(problem)
+    # The system's words for a number quote nothing.
+    why = (os.strerror(problem.errno) if isinstance(problem, OSError) and problem.errno
+           else "not enough memory" if isinstance(problem, MemoryError) else "the system failed")
+    return f"cannot write {str(path)!r}: {why}"
+
+
+def _tell(made: Synthesis, out: Path, csv: Path | None, to_standard: bool) -> None:
+    typer.echo(made.ledger, err=to_standard)
+    typer.echo(f"written: {out}" + ("" if csv is None or to_standard else f" and {csv}"), err=to_standard)
+    typer.echo(f"next: trigmech report {out}   (a page to read)   or   trigmech sample {out} --rows 1000",
+               err=to_standard)

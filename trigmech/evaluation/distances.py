@@ -1,0 +1,192 @@
+"""NON-PRIVATE. How well a distribution answers a workload: for tests, reports and experiments, never for release."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trigmech.distribution import Distribution
+from trigmech.domain import Domain, OneHotGroup
+from trigmech.workload import Workload
+
+# Of a chunk of a table: few enough that progress is seen to move.
+ROWS_AT_A_TIME = 2**14
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """Exact answers on both sides. Private, because the table's answers are.
+
+    Parameters
+    ----------
+    truth, answers : ndarray (queries, widths)
+        The table's and the distribution's.
+    """
+
+    truth: NDArray[np.float64]
+    answers: NDArray[np.float64]
+
+    @property
+    def worst_absolute(self) -> NDArray[np.float64]:
+        """The worst absolute error for each width."""
+        return np.abs(self.answers - self.truth).max(axis=0)
+
+    @property
+    def worst_relative(self) -> NDArray[np.float64]:
+        """The worst error relative to the table's answer for each width; infinite where that is 0."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.nan_to_num(np.abs(self.answers / self.truth - 1.0), nan=0.0, posinf=np.inf).max(axis=0)
+
+
+def evaluate(workload: Workload, table: NDArray[np.float64], distribution: Distribution) -> Evaluation:
+    """Answer a workload from a table and from a distribution.
+
+    Parameters
+    ----------
+    workload : Workload
+    table : ndarray (n, d), private
+        Points of the cube.
+    distribution : Distribution
+
+    Returns
+    -------
+    Evaluation, private
+    """
+    return Evaluation(workload.answers(table), workload.answers(distribution.points, distribution.weights))
+
+
+def total_variations(domain: Domain, table: NDArray[np.float64], distribution: Distribution,
+                     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return how far the categories of a distribution are from a table's, in total variation; private.
+
+    Parameters
+    ----------
+    domain : Domain
+    table : ndarray (n, d), private
+        Rows that keep to the domain.
+    distribution : Distribution
+
+    Returns
+    -------
+    ndarray (g,)
+        Of the frequencies of each group; having none of a group's indicators counts as a category.
+    ndarray (g, g)
+        Of the tables of each two groups.
+    """
+    true = [_categories(table, group) for group in domain.groups]
+    made = [_categories(distribution.points, group) for group in domain.groups]
+    weighted = [categories * distribution.weights[:, None] for categories in made]
+    single = [0.5 * np.abs(a.mean(axis=0) - b.sum(axis=0)).sum() for a, b in zip(true, weighted, strict=True)]
+    pairs = [[0.5 * np.abs(a.T @ c / len(table) - b.T @ d).sum() for c, d in zip(true, made, strict=True)]
+             for a, b in zip(true, weighted, strict=True)]
+    return np.array(single), np.array(pairs).reshape(len(true), len(true))
+
+
+def distribution_differences(table: NDArray[np.float64], distribution: Distribution) -> NDArray[np.float64]:
+    """Return the largest difference (d,) between the distribution functions of each coordinate; private.
+
+    Parameters
+    ----------
+    table : ndarray (n, d), private
+    distribution : Distribution
+    """
+    return np.array([_Steps.of(made, distribution.weights).add(true).difference()
+                     for true, made in zip(table.T, distribution.points.T, strict=True)])
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """What a distribution gets wrong of a table; private.
+
+    Parameters
+    ----------
+    evaluations : list of Evaluation
+        Of each family of queries about the numbers.
+    differences : ndarray (numbers,)
+        The largest difference between the distribution functions of each number.
+    variations : ndarray (g,)
+        The total variation between the frequencies of each group; see :func:`total_variations`.
+    """
+
+    evaluations: list[Evaluation]
+    differences: NDArray[np.float64]
+    variations: NDArray[np.float64]
+
+
+def compare(chunks: Iterable[NDArray[np.float64]], n: int, domain: Domain, distribution: Distribution,
+            rounded: Distribution, families: Sequence[Workload], say: Callable[[str, int, int], Any]) -> Comparison:
+    """Compare a distribution with a table in one pass over its rows.
+
+    Parameters
+    ----------
+    chunks : iterable of ndarray (k, d), private
+        The table's rows as points of the cube.
+    n : int
+        Rows of all chunks.
+    domain : Domain
+    distribution, rounded : Distribution
+        What answers the queries, and the same as a table would hold it, with numbers rounded.
+    families : sequence of Workload
+        Queries about the domain's numbers.
+    say : callable
+        Told the step, what is done of it, and its total.
+
+    Notes
+    -----
+    Privacy: NONE. Cost: that of the queries on n rows and on the distribution's points; memory does not grow with n.
+    """
+    numbers = list(domain.numbers)
+    made = []
+    for done, family in enumerate(families):
+        say("asking the release", done, len(families))
+        made.append(family.answers(distribution.points[:, numbers], distribution.weights))
+    truth = [np.zeros_like(answers) for answers in made]
+    steps = [_Steps.of(rounded.points[:, j], rounded.weights) for j in numbers]
+    counts = [np.zeros(len(group.coordinates) + (not group.complete)) for group in domain.groups]
+    done = 0
+    for rows in chunks:
+        for answers, family in zip(truth, families, strict=True):
+            answers += family.answers(rows[:, numbers]) * (len(rows) / n)
+        for step, j in zip(steps, numbers, strict=True):
+            step.add(rows[:, j])
+        for count, group in zip(counts, domain.groups, strict=True):
+            count += _categories(rows, group).sum(axis=0)
+        done += len(rows)
+        say("asking the table", done, n)
+    shares = [rounded.weights @ _categories(rounded.points, group) for group in domain.groups]
+    return Comparison([Evaluation(*both) for both in zip(truth, made, strict=True)],
+                      np.array([step.difference() for step in steps]),
+                      np.array([0.5 * np.abs(a / n - b).sum() for a, b in zip(counts, shares, strict=True)]))
+
+
+@dataclass(frozen=True, eq=False)
+class _Steps:
+    """One coordinate's distribution function, a step at each of its values, and the table's rows there; private."""
+
+    values: NDArray[np.float64]
+    reached: NDArray[np.float64]
+    below: NDArray[np.int64]
+    up_to: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, made: NDArray[np.float64], weights: NDArray[np.float64]) -> "_Steps":
+        values, place = np.unique(made, return_inverse=True)
+        return cls(values, np.cumsum(np.bincount(place, weights)), *np.zeros((2, len(values) + 1), dtype=np.int64))
+
+    def add(self, true: NDArray[np.float64]) -> "_Steps":
+        """Count rows by the first value that is above them, and by the first that is not below them."""
+        for counts, side in ((self.below, "right"), (self.up_to, "left")):
+            counts += np.bincount(np.searchsorted(self.values, true, side=side), minlength=len(counts))  # type: ignore[call-overload]
+        return self
+
+    def difference(self) -> float:
+        """Between two steps the table's function only grows, so it differs most at one of the ends."""
+        below, up_to = (np.cumsum(counts[:-1]) / counts.sum() for counts in (self.below, self.up_to))
+        return float(max(np.abs(up_to - self.reached).max(), np.abs(below - np.append(0.0, self.reached[:-1])).max()))
+
+
+def _categories(points: NDArray[np.float64], group: OneHotGroup) -> NDArray[np.float64]:
+    indicators = points[:, list(group.coordinates)]
+    return indicators if group.complete else np.column_stack([indicators, 1.0 - indicators.sum(axis=1)])

@@ -1,0 +1,208 @@
+"""How wrong a release's answers may be, from public things alone: the noise law, the fit, and stated priors.
+
+The error of a query f = sum_r c_r phi_r is sum_r c_r (E_table phi_r - E_fit phi_r). Of a measured moment, the table's
+mean is taken as normal about the fitted target, with the variance s^2 t^2 / (s^2 + t^2) of a normal mean with prior
+deviation t measured with noise s; what the fit did not reach of the target is known and added. A target that its
+released mean refutes is not believed: the mean then is, with all of its noise. What was not measured
+adds the variance that the planner supposes (`planner.prior_single`, `prior_pair`, and so on). The normal law is exact
+for Gaussian noise and t large; elsewhere it is a model, and experiments/coverage holds it against the truth.
+
+Of a family that treats all columns alike the planner knows the products that were not measured. Of any other, what was
+not measured is looked for in each query f itself: g = f - sum over the measured r of c_r phi_r at points of the cube,
+whatever products it is made of. If the columns are independent with the density 1 / (pi sqrt(1 - x^2)), the products
+are orthogonal, with mean squares 1/2 for one column, 1/4 for two, and so on; the variance of g times the largest ratio
+of a supposed variance to such a mean square is then at least what the planner supposes of products of up to three
+columns.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trigmech._html import html_table
+from trigmech.domain import Domain
+from trigmech.errors import InputError, shown
+from trigmech.functions.chebyshev import ChebyshevBasis
+from trigmech.functions.features import Features
+from trigmech.measurement.released import MomentRelease
+from trigmech.planning.planner import PRIOR_TRIPLE, prior_deviations, prior_pair, prior_single, unmeasured_variances
+from trigmech.reconstruction.pipeline import Reconstruction
+from trigmech.reconstruction.shrinkage import within_reason
+from trigmech.workload import Mixture, Workload
+from trigmech.workload.family import answerable, is_symmetric
+
+Array = NDArray[np.float64]
+
+QUERIES_AT_A_TIME = 128
+POINTS_AT_A_TIME = 4_096
+# At which a query that may be about any product is looked at: its variance is then right to a quarter or so.
+RESIDUAL_POINTS = 256
+# What was not measured is supposed to be this much larger than the planner's priors, which are meant to be middling.
+CAUTION = 1.5
+# A released mean refutes a target that is further from it than this many standard deviations of its noise: among some
+# thousand true means normal noise puts none so far, and Laplace noise one in 300.
+REFUTED = 4.0
+
+
+@dataclass(frozen=True, eq=False)
+class PredictedError:
+    """Error bars of a workload's answers.
+
+    Parameters
+    ----------
+    level : float
+        The stated probability.
+    deviation : ndarray (queries, parts)
+        Standard deviation of each query's error.
+    bound : ndarray (queries, parts)
+        Each query's absolute error is at most this, with probability ``level``.
+    worst : ndarray (parts,)
+        The largest absolute error of a part's queries is at most this, with probability ``level``. Of a mixture the
+        parts are those of all members, though its answers are one column.
+    """
+
+    level: float
+    deviation: Array
+    bound: Array
+    worst: Array
+
+    def __repr__(self) -> str:
+        worst = ", ".join(f"{bound:.3g}" for bound in self.worst)
+        return f"PredictedError(level={self.level:g}, worst=[{worst}], bound.shape={self.bound.shape})"
+
+    def _repr_html_(self) -> str:
+        columns = [(f"{median:.3g}", f"{largest:.3g}") for median, largest in zip(
+            np.median(self.bound, axis=0), self.bound.max(axis=0), strict=True)]
+        if len(columns) != len(self.worst):
+            # Those of a mixture are one column.
+            columns = [("", "")] * len(self.worst)
+        rows = [(part, *of_each, f"{worst:.3g}") for part, (of_each, worst) in enumerate(
+            zip(columns, self.worst, strict=True), 1)]
+        return html_table(f"Errors of {self.bound.size} answers, at most these with probability {self.level:g}", rows,
+                          ("part", "an answer's, typically", "an answer's, at most", "all of the part"))
+
+
+def of_numbers(release: MomentRelease, fit: Reconstruction, domain: Domain) -> tuple[MomentRelease, Reconstruction]:
+    """Return what a release and its fit say of the coordinates that are numbers, as a release of these alone.
+
+    Raises
+    ------
+    InputError
+        If the domain has no numbers.
+    """
+    numbers = list(domain.numbers)
+    if not numbers:
+        raise InputError("the table has no column of numbers, which such queries are about")
+    index = release.features.basis.index
+    kept = np.flatnonzero(index[:, numbers].sum(axis=1) == index.sum(axis=1))
+    features = Features(ChebyshevBasis(index[kept][:, numbers]))
+    return (MomentRelease(release.n, features, release.means[kept], release.scales[kept]),
+            replace(fit, points=fit.points[:, numbers], target=fit.target[kept]))
+
+
+def predicted_error(workload: Workload, release: MomentRelease, fit: Reconstruction,
+                    level: float = 0.95) -> PredictedError:
+    """Return error bars for the answers of a fitted distribution.
+
+    Parameters
+    ----------
+    workload : Workload
+        Of as many columns as the release.
+    release : MomentRelease
+    fit : Reconstruction
+        Made from the release.
+    level : float
+        Between 0 and 1.
+
+    Returns
+    -------
+    PredictedError
+
+    Raises
+    ------
+    InputError
+        If the level is no probability, or the workload has another number of columns or no answers.
+
+    Notes
+    -----
+    Privacy: post-processing. The bound of the worst is by Bonferroni over the queries, hence cautious. Cost: the
+    coefficients, queries times K for each part; of families that are not symmetric the answers at 256 points as well.
+    """
+    from scipy.special import ndtri
+
+    if not 0.0 < level < 1.0:
+        raise InputError(f"level must be between 0 and 1, not {shown(level)}")
+    if workload.d != release.features.d:
+        raise InputError(f"the workload is of {workload.d} columns, the release of {release.features.d}")
+    workload = answerable(workload)
+    if isinstance(workload, Mixture):
+        bars = [predicted_error(member, release, fit, level) for member in workload.workloads]
+        return PredictedError(level, np.concatenate([bar.deviation.reshape(-1, 1) for bar in bars]),
+                              np.concatenate([bar.bound.reshape(-1, 1) for bar in bars]),
+                              np.concatenate([bar.worst for bar in bars]))
+    index = release.features.basis.index
+    K = len(index)
+    scales, prior = within_reason(release.means, release.scales)[1][:K], prior_deviations(index)
+    missed, refuted = missed_moments(release, fit)
+    # Moments that were fitted as they were released err by all of their noise.
+    variances = scales**2 * np.where(refuted | (not fit.shrunk), 1.0, prior**2 / (scales**2 + prior**2))
+    rest = _unmeasured(workload, release)
+    deviations, offsets = [], []
+    queries = len(workload.answers(np.zeros((1, workload.d))))
+    for start in range(0, queries, QUERIES_AT_A_TIME):
+        part = workload.coefficients(index, start, min(start + QUERIES_AT_A_TIME, queries))
+        deviations.append(np.sqrt(np.square(part) @ variances + CAUTION**2 * rest(part, start)))
+        offsets.append(np.abs(part @ missed))
+    deviation, offset = np.concatenate(deviations), np.concatenate(offsets)
+    single = float(ndtri((1.0 + level) / 2.0))
+    all_queries = float(ndtri(1.0 - (1.0 - level) / (2.0 * len(deviation))))
+    return PredictedError(level, deviation, offset + single * deviation, (offset + all_queries * deviation).max(axis=0))
+
+
+def _unmeasured(workload: Workload, release: MomentRelease) -> Callable[[Array, int], Array]:
+    """Return a function of the coefficients (queries, parts, K) of some queries and the number of the first: the
+    supposed variance, (parts,) or (queries, parts), of what was not measured of them."""
+    if is_symmetric(workload):
+        alike = unmeasured_variances(release.features, release.scales, workload)
+        return lambda part, start: alike
+    basis = release.features.basis
+    # Public points, the same for equal plans.
+    angles = np.random.default_rng([basis.d, basis.K]).uniform(0.0, np.pi, (RESIDUAL_POINTS, basis.d))
+    points = np.cos(angles)
+    values = np.stack([workload.answers(point[None]) for point in points], axis=-1)
+    products, single = basis.evaluate(points), basis.index[(basis.index > 0).sum(axis=1) == 1]
+    measured = {(int(r.argmax()), int(r.max())) for r in single}
+    lowest = min(next(a for a in range(1, len(measured) + 2) if (j, a) not in measured) for j in range(basis.d))
+    ratio = max(2.0 * prior_single(lowest) ** 2, 4.0 * prior_pair(1, 1) ** 2, 8.0 * PRIOR_TRIPLE**2)
+    return lambda part, start: ratio * np.var(values[start : start + len(part)] - part @ products.T, axis=-1)
+
+
+def missed_moments(release: MomentRelease, fit: Reconstruction) -> tuple[Array, NDArray[np.bool_]]:
+    """Return how far the Chebyshev products' means are from the points', and where a released mean refutes its target.
+
+    Parameters
+    ----------
+    release : MomentRelease
+    fit : Reconstruction
+        Made from the release.
+
+    Returns
+    -------
+    missed : ndarray (K,)
+        What is believed of each mean, less that of the points: of whole-row functions nothing.
+    refuted : ndarray (K,) of bool
+        Where the released mean is believed instead of the target.
+
+    Notes
+    -----
+    Privacy: post-processing. Cost: m K.
+    """
+    basis = release.features.basis
+    means, scales = within_reason(release.means, release.scales)
+    target = fit.target[: basis.K]
+    refuted = np.abs(means[: basis.K] - target) > REFUTED * scales[: basis.K]
+    reached = sum(fit.weights[rows] @ basis.evaluate(fit.points[rows])
+                  for rows in (slice(at, at + POINTS_AT_A_TIME) for at in range(0, len(fit.points), POINTS_AT_A_TIME)))
+    return np.where(refuted, means[: basis.K], target) - reached, refuted

@@ -1,0 +1,444 @@
+"""Products of Chebyshev polynomials, phi_r(x) = cos(r_1 arccos x_1) ... cos(r_d arccos x_d), and their means."""
+
+import math
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations, islice, product
+from typing import Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from trigmech._parallel import in_order
+from trigmech._validate import numbers
+from trigmech.errors import InputError, shown
+from trigmech.functions import kernels as _kernels
+from trigmech.functions import sensitivity
+
+ROWS_PER_CHUNK = 16_384
+# Gradients are of a few thousand points, so that both cores need smaller chunks.
+POINTS_PER_CHUNK = 1_024
+MAX_SIZE = 2**22
+
+Ties = Literal["fewest", "last"]
+
+
+@dataclass(frozen=True)
+class PrefixTree:
+    """A set of multi-indices as a tree in depth-first order, so that each product costs one multiplication.
+
+    The path from the root to a node is a multi-index read column by column; a node multiplies its parent's
+    product by one feature T_q(x_j). Features of column j stand in rows offsets[j], ..., of the kernels' work
+    space, by degree. ``nodes`` has the columns depth, feature, output (the position in the basis, or -1 for a
+    node that is only a prefix) and leaf.
+    """
+
+    offsets: NDArray[np.int64]
+    degrees: NDArray[np.int64]
+    nodes: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, index: NDArray[np.int64]) -> Self:
+        """Build the tree of the rows of ``index`` (K, d)."""
+        degrees = index.max(axis=0)
+        offsets = np.concatenate([[0], np.cumsum(degrees)[:-1]])
+        # Sorted as strings of (feature + 1), each prefix comes just before its extensions: depth-first order.
+        outputs: dict[tuple[int, ...], int] = {}
+        for k, row in enumerate(index):
+            columns = np.flatnonzero(row)
+            outputs[tuple((offsets[columns] + row[columns] - 1).tolist())] = k
+        paths = {path[:depth] for path in outputs for depth in range(1, len(path) + 1)}
+        order = sorted(paths)
+        nodes = np.empty((len(order), 4), dtype=np.int64)
+        for i, path in enumerate(order):
+            leaf = i + 1 == len(order) or order[i + 1][:-1] != path
+            nodes[i] = len(path) - 1, path[-1], outputs.get(path, -1), leaf
+        return cls(offsets.astype(np.int64), degrees.astype(np.int64), nodes)
+
+    @cached_property
+    def lanes(self) -> int:
+        """Rows in a block: a power of two with which the running sums of all nodes fit the second-level cache."""
+        fitting = 2**17 // max(1, len(self.nodes))
+        return max(32, min(_kernels.BLOCK, 1 << max(0, fitting.bit_length() - 1)))
+
+    @cached_property
+    def parents(self) -> NDArray[np.int64]:
+        """The number of each node's parent, or -1 at depth 0."""
+        parents = np.full(len(self.nodes), -1, dtype=np.int64)
+        path: list[int] = []
+        for i, depth in enumerate(self.nodes[:, _kernels.DEPTH].tolist()):
+            del path[depth:]
+            parents[i] = path[-1] if path else -1
+            path.append(i)
+        return parents
+
+    def work_space(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return room for one block: its features, and the products along the current path."""
+        depth = int(self.nodes[:, _kernels.DEPTH].max(initial=0)) + 1
+        features = np.empty((max(1, int(self.degrees.sum())), self.lanes + _kernels.PADDING))
+        return features, np.empty((depth, self.lanes))
+
+
+@dataclass(frozen=True, eq=False)
+class ChebyshevBasis:
+    """A finite set of products of Chebyshev polynomials on the cube [-1, 1]^d.
+
+    Make one with :meth:`tensor`, :meth:`graded` or :meth:`total_degree`, or from any distinct multi-indices.
+
+    Parameters
+    ----------
+    index : array_like (K, d) of int
+        Row k holds the degrees r of phi_r. Distinct rows, no negative entry. All r = 0 is the constant 1.
+
+    Raises
+    ------
+    InputError
+        If a rule above is broken.
+
+    References
+    ----------
+    Huang 2014, algorithms 4 and 9 (the sets {0, ..., t-1}^d and its first R members by total degree).
+    """
+
+    index: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        index = numbers("index", self.index, "K", "d")
+        if min(index.shape) == 0 or index.dtype.kind not in "iu" or index.min() < 0:
+            raise InputError("index must be a non-empty (K, d) array of integers that are at least 0; "
+                             f"given shape {index.shape} of {index.dtype}")
+        if len(np.unique(index, axis=0)) != len(index):
+            raise InputError("the rows of index must be distinct multi-indices")
+        index = np.array(index, dtype=np.int64)
+        index.setflags(write=False)
+        object.__setattr__(self, "index", index)
+
+    @classmethod
+    def tensor(cls, d: int, t: int) -> Self:
+        """Return the thesis's full set {0, ..., t-1}^d, the last column's degree running fastest.
+
+        Raises
+        ------
+        InputError
+            If d or t is not a positive integer or t^d exceeds 2^22 functions.
+        """
+        _check_positive(d=d, t=t)
+        if d * math.log2(t) > math.log2(MAX_SIZE):
+            raise InputError(f"the full set has t^d = {t}^{d} functions, more than {MAX_SIZE}; "
+                             "use ChebyshevBasis.graded, or a smaller t")
+        return cls(np.array(list(product(range(t), repeat=d)), dtype=np.int64).reshape(-1, d))
+
+    @classmethod
+    def graded(cls, d: int, K: int, max_degree: int | None = None, ties: Ties = "fewest") -> Self:
+        """Return the first K multi-indices by ascending total degree.
+
+        Parameters
+        ----------
+        d, K : int
+            Both at least 1.
+        max_degree : int, optional
+            The largest degree of a single column (t - 1 in the thesis); by default there is none.
+        ties : {"fewest", "last"}
+            The order within one total degree. "fewest": fewer columns first, so that every T_q(x_j) comes
+            before products of the same degree; then the sets of columns in lexicographic order; then the higher
+            degree in the earlier column first. "last": the multi-index read from the last column to the first,
+            larger first, which gathers the quadratic terms round the last column as the thesis's authors'
+            program did.
+
+        Raises
+        ------
+        InputError
+            If K is larger than the number of multi-indices there are.
+
+        References
+        ----------
+        Huang 2014, algorithm 9, line 4, which leaves the order of ties open.
+        """
+        _check_positive(d=d, K=K)
+        if K > MAX_SIZE:
+            raise InputError(f"K = {K} functions are more than the {MAX_SIZE} that a basis may have")
+        if max_degree is not None:
+            _check_positive(max_degree=max_degree)
+        if ties not in ("fewest", "last"):
+            raise InputError(f'ties must be "fewest" or "last", not {shown(ties)}')
+        if max_degree is not None and d * math.log2(max_degree + 1) < 62 and (max_degree + 1) ** d < K:
+            raise InputError(f"K = {K} functions were asked for, but with degrees up to {max_degree} in {d} "
+                             f"column(s) there are {(max_degree + 1) ** d}")
+        return cls(np.array(list(islice(_ascending(d, max_degree, ties), K)), dtype=np.int64))
+
+    @classmethod
+    def total_degree(cls, d: int, degree: int) -> Self:
+        """Return all multi-indices of total degree at most ``degree``, in the order of :meth:`graded`."""
+        _check_positive(d=d)
+        if not (isinstance(degree, int | np.integer) and degree >= 0):
+            raise InputError(f"degree must be an integer that is at least 0, not {shown(degree)}")
+        return cls.graded(d, math.comb(d + int(degree), d))
+
+    @property
+    def d(self) -> int:
+        """The number of columns."""
+        return int(self.index.shape[1])
+
+    @property
+    def K(self) -> int:  # noqa: N802 - the thesis's letter
+        """The number of functions."""
+        return int(self.index.shape[0])
+
+    def __len__(self) -> int:
+        return self.K
+
+    def __repr__(self) -> str:
+        return f"ChebyshevBasis(K={self.K}, d={self.d}, total degree up to {int(self.index.sum(axis=1).max())})"
+
+    @cached_property
+    def constant(self) -> int | None:
+        """The position of the constant function, or None if the basis lacks it."""
+        zero = np.flatnonzero(~self.index.any(axis=1))
+        return int(zero[0]) if len(zero) else None
+
+    @cached_property
+    def tree(self) -> PrefixTree:
+        """The prefix tree that the kernels walk."""
+        return PrefixTree.of(self.index)
+
+    def evaluate(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Return phi_r(x) for each row x and each function r.
+
+        Parameters
+        ----------
+        X : array_like (n, d)
+            Points of the cube.
+
+        Returns
+        -------
+        ndarray (n, K)
+
+        Raises
+        ------
+        InputError
+            If X has another width or an entry is not a number in [-1, 1].
+        """
+        X = self._rows(X)
+        out = np.empty((len(X), self.K))
+        if self.constant is not None:
+            out[:, self.constant] = 1.0
+        tree = self.tree
+
+        def work(start: int, stop: int) -> None:
+            self._inside(_kernels.basis_values(_block(X, start, stop), tree.offsets, tree.degrees, tree.nodes,
+                                               *tree.work_space(), out[start:stop]))
+
+        deque(in_order(work, len(X), ROWS_PER_CHUNK), maxlen=0)
+        return out
+
+    def means(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Return the mean of each function over the rows, in one pass.
+
+        Parameters
+        ----------
+        X : array_like (n, d)
+            Points of the cube; an array mapped from a file is read chunk by chunk.
+
+        Returns
+        -------
+        ndarray (K,)
+            The same bits for any number of threads.
+
+        Raises
+        ------
+        InputError
+            If X has no rows, another width, or an entry that is not a number in [-1, 1].
+
+        Notes
+        -----
+        Privacy: none; exact means of private rows are private.
+        Cost: n K multiplications and additions; memory O(K) times threads, whatever n is.
+        """
+        X = self._rows(X)
+        if len(X) == 0:
+            raise InputError("X must have at least one row")
+        tree = self.tree
+
+        def work(start: int, stop: int) -> NDArray[np.float64]:
+            sums = np.zeros((len(tree.nodes), tree.lanes))
+            self._inside(_kernels.basis_sums(_block(X, start, stop), tree.offsets, tree.degrees, tree.nodes,
+                                             *tree.work_space(), sums))
+            return sums.sum(axis=1)
+
+        total = np.zeros(len(tree.nodes))
+        for part in in_order(work, len(X), ROWS_PER_CHUNK):
+            total += part
+        means = np.ones(self.K)
+        outputs = tree.nodes[:, _kernels.OUTPUT]
+        means[outputs[outputs >= 0]] = total[outputs >= 0] / len(X)
+        return means
+
+    def combine(self, X: ArrayLike, coefficients: ArrayLike) -> NDArray[np.float64]:
+        """Return sum_r y_r phi_r(x) for each row x, without ever holding the (n, K) matrix.
+
+        Parameters
+        ----------
+        X : array_like (n, d)
+            Points of the cube.
+        coefficients : array_like (K,)
+            The y_r.
+
+        Returns
+        -------
+        ndarray (n,)
+
+        Raises
+        ------
+        InputError
+            As :meth:`evaluate`, or if there are not K coefficients.
+        """
+        X = self._rows(X)
+        y = numbers("coefficients", coefficients, self.K).astype(np.float64, copy=False)
+        tree = self.tree
+        outputs = tree.nodes[:, _kernels.OUTPUT]
+        per_node = np.where(outputs >= 0, y[outputs], 0.0)
+        out = np.full(len(X), 0.0 if self.constant is None else y[self.constant])
+
+        def work(start: int, stop: int) -> None:
+            self._inside(_kernels.basis_combination(_block(X, start, stop), per_node, tree.offsets, tree.degrees,
+                                                    tree.nodes, *tree.work_space(), out[start:stop]))
+
+        deque(in_order(work, len(X), ROWS_PER_CHUNK), maxlen=0)
+        return out
+
+    def gradient(self, X: ArrayLike, coefficients: ArrayLike) -> NDArray[np.float64]:
+        """Return the gradient of sum_r y_r phi_r at each row x.
+
+        Parameters
+        ----------
+        X : array_like (n, d)
+            Points of the cube.
+        coefficients : array_like (K,)
+            The y_r.
+
+        Returns
+        -------
+        ndarray (n, d)
+
+        Raises
+        ------
+        InputError
+            As :meth:`combine`.
+
+        Notes
+        -----
+        Cost: about 5 K multiplications and additions a row, by one sweep forward and one back through the tree.
+        """
+        X = self._rows(X)
+        y = numbers("coefficients", coefficients, self.K).astype(np.float64, copy=False)
+        tree = self.tree
+        outputs = tree.nodes[:, _kernels.OUTPUT]
+        per_node = np.where(outputs >= 0, y[outputs], 0.0)
+        out = np.empty((len(X), self.d))
+
+        def work(start: int, stop: int) -> None:
+            features, _ = tree.work_space()
+            products = np.empty((len(tree.nodes), tree.lanes))
+            self._inside(_kernels.basis_gradient(_block(X, start, stop), per_node, tree.offsets, tree.degrees,
+                                                 tree.nodes, tree.parents, features, products,
+                                                 np.empty_like(products), out[start:stop]))
+
+        deque(in_order(work, len(X), POINTS_PER_CHUNK), maxlen=0)
+        return out
+
+    def l1_sensitivity(self, n: int) -> float:
+        """Return a certified bound on how far the means move, in L1, when one of n rows is replaced.
+
+        See :func:`trigmech.functions.sensitivity.l1_diameter` for the proof and the cases that are exact.
+        """
+        _check_positive(n=n)
+        return sensitivity.quotient_up(self._diameters[0], n)
+
+    def l2_sensitivity(self, n: int) -> float:
+        """Return a certified bound on how far the means move, in L2, when one of n rows is replaced.
+
+        See :func:`trigmech.functions.sensitivity.l2_diameter` for the proof and the cases that are exact.
+        """
+        _check_positive(n=n)
+        return sensitivity.quotient_up(self._diameters[1], n)
+
+    @cached_property
+    def _diameters(self) -> tuple[float, float]:
+        return sensitivity.l1_diameter(self.index), sensitivity.l2_diameter(self.index)
+
+    def _rows(self, X: ArrayLike) -> NDArray:
+        return numbers("X", X, "n", self.d)
+
+    def _inside(self, outside: int) -> None:
+        if outside:
+            raise InputError(f"X must lie in the cube [-1, 1]^{self.d}, but an entry is outside or not a number; "
+                             "Schema.to_cube maps a table there and clips it")
+
+
+def _block(X: NDArray, start: int, stop: int) -> NDArray[np.float64]:
+    # One chunk at a time, so that a table in another domain or precision is never copied whole. Plain ndarrays
+    # only: a memory map would make the kernels compile twice.
+    return np.ascontiguousarray(np.asarray(X[start:stop]), dtype=np.float64)
+
+
+def _check_positive(**arguments: int) -> None:
+    for name, value in arguments.items():
+        if not (isinstance(value, int | np.integer) and value >= 1):
+            raise InputError(f"{name} must be a positive integer, not {shown(value)}")
+
+
+def _ascending(d: int, cap: int | None, ties: Ties) -> Iterator[list[int]]:
+    """Yield the multi-indices by total degree, ties as `ChebyshevBasis.graded` says, degrees at most `cap`."""
+    highest = None if cap is None else cap * d
+    degree = 0
+    while highest is None or degree <= highest:
+        largest = degree if cap is None else min(cap, degree)
+        if ties == "last":
+            yield from (row[::-1] for row in _descending(d, degree, largest))
+        else:
+            for width in range(min(1, degree), min(d, degree) + 1):
+                parts = list(_compositions(degree, width, largest))
+                for columns in combinations(range(d), width) if parts else ():
+                    for part in parts:
+                        row = [0] * d
+                        for column, exponent in zip(columns, part, strict=True):
+                            row[column] = exponent
+                        yield row
+        degree += 1
+
+
+def _compositions(total: int, width: int, largest: int) -> Iterator[tuple[int, ...]]:
+    """Yield the ordered sums of `width` numbers in 1..largest that make `total`, larger first numbers first."""
+    if width == 0:
+        if total == 0:
+            yield ()
+        return
+    for first in range(min(largest, total - width + 1), 0, -1):
+        for rest in _compositions(total - first, width - 1, largest):
+            yield (first, *rest)
+
+
+def _descending(d: int, total: int, largest: int) -> Iterator[list[int]]:
+    """Yield the d-tuples of numbers in 0..largest that sum to `total`, in descending lexicographic order."""
+    if total > d * largest:
+        return
+    row = [0] * d
+    start, rest = 0, total
+    while True:
+        # As much as possible as early as possible.
+        for i in range(start, d):
+            row[i] = min(largest, rest)
+            rest -= row[i]
+        yield row.copy()
+        # The last entry that can give one away to those after it.
+        rest = 0
+        for i in range(d - 1, -1, -1):
+            if row[i] > 0 and rest + 1 <= (d - 1 - i) * largest:
+                break
+            rest += row[i]
+        else:
+            return
+        row[i] -= 1
+        start, rest = i + 1, rest + 1

@@ -1,0 +1,205 @@
+"""The functions that are measured: Chebyshev products, and products of one profile over all columns."""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from trigmech._parallel import in_order
+from trigmech._validate import numbers
+from trigmech.errors import InputError
+from trigmech.functions import kernels as _kernels
+from trigmech.functions.chebyshev import POINTS_PER_CHUNK, ROWS_PER_CHUNK, ChebyshevBasis
+
+Array = NDArray[np.float64]
+
+PROFILE_NODES = 4096
+LANES = 256
+LEAST_VARIATION = 1e-6
+
+
+class FunctionSet(Protocol):
+    """Functions on the cube with values in [-1, 1], as the fits need them."""
+
+    @property
+    def d(self) -> int:
+        """The number of columns."""
+        ...
+
+    @property
+    def K(self) -> int:  # noqa: N802 - the thesis's letter
+        """The number of functions."""
+        ...
+
+    def evaluate(self, X: ArrayLike) -> Array:
+        """Return the values (n, K)."""
+        ...
+
+    def means(self, X: ArrayLike) -> Array:
+        """Return the means (K,) over the rows."""
+        ...
+
+    def gradient(self, X: ArrayLike, coefficients: ArrayLike) -> Array:
+        """Return the gradients (n, d) of a combination."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Features:
+    """Chebyshev products followed by G *whole-row* functions, each the product of one positive profile over columns.
+
+    A whole-row function is psi(x) = 2 (prod_i h(x_i) - low^d) / (high^d - low^d) - 1, with h a polynomial that the
+    profile gives in Chebyshev form and 0 < low <= h <= high on [-1, 1], so that psi lies in [-1, 1]. With
+    h(x) = E_y exp(-(x - y)^2 / (2 s^2)) it is, but for its scale, the mean of all Gaussian kernel queries of width s:
+    what they have in common, and what products of few columns only tell approximately.
+
+    Parameters
+    ----------
+    basis : ChebyshevBasis
+        Without the constant.
+    profiles : sequence of array_like (q + 1,)
+        Chebyshev coefficients of each h, on any scale; positive on [-1, 1], all of one length of at least 2.
+
+    Raises
+    ------
+    InputError
+        If the basis holds the constant, or a profile is not positive or varies by less than 1e-6 of its maximum.
+
+    References
+    ----------
+    Huang 2014, (2.1), for the queries whose mean the whole-row functions are.
+    """
+
+    basis: ChebyshevBasis
+    profiles: Array
+
+    def __init__(self, basis: ChebyshevBasis, profiles: Sequence[ArrayLike] | Array = ()) -> None:
+        if basis.constant is not None:
+            raise InputError("the basis must not hold the constant: its mean is 1 and needs no measurement")
+        checked = [numbers("a profile", profile, "q + 1").astype(np.float64) for profile in profiles]
+        if len({len(profile) for profile in checked}) > 1 or any(len(profile) < 2 for profile in checked):
+            raise InputError("profiles must have one length, of at least 2; given lengths "
+                             f"{[len(profile) for profile in checked]}")
+        if not all(np.isfinite(profile).all() for profile in checked):
+            raise InputError("profiles must be finite numbers")
+        scaled = []
+        for profile in checked:
+            low, high = _range(profile)
+            # The negation also refuses what is not a number. A range of rounding errors would be stretched to [-1, 1].
+            if not (low > 0.0 and high - low > LEAST_VARIATION * high):
+                raise InputError("a profile must be positive on [-1, 1] and not constant")
+            scaled.append(profile / high)
+        object.__setattr__(self, "basis", basis)
+        object.__setattr__(self, "profiles", np.array(scaled).reshape(len(scaled), len(checked[0]) if checked else 2))
+
+    @property
+    def d(self) -> int:
+        """The number of columns."""
+        return self.basis.d
+
+    @property
+    def K(self) -> int:  # noqa: N802
+        """The number of functions, whole-row functions included."""
+        return self.basis.K + len(self.profiles)
+
+    def __repr__(self) -> str:
+        return f"Features({self.basis!r}, whole-row functions={len(self.profiles)})"
+
+    @cached_property
+    def floors(self) -> Array:
+        """The least value low^d that each product can take, with profiles scaled to high = 1: (G,)."""
+        return np.array([max(0.0, _range(profile)[0]) ** self.d for profile in self.profiles])
+
+    @property
+    def degree(self) -> int:
+        """The largest total degree of a Chebyshev product."""
+        return int(self.basis.index.sum(axis=1).max())
+
+    def evaluate(self, X: ArrayLike) -> Array:
+        """Return all values at each row; see :meth:`ChebyshevBasis.evaluate`.
+
+        Returns
+        -------
+        ndarray (n, K)
+
+        Raises
+        ------
+        InputError
+            If X has another width or an entry is not a number in [-1, 1].
+        """
+        values = self.basis.evaluate(X)
+        return values if not len(self.profiles) else np.hstack([values, self._whole(np.asarray(X))])
+
+    def means(self, X: ArrayLike) -> Array:
+        """Return the mean of each function over the rows, in fixed chunks; see :meth:`ChebyshevBasis.means`.
+
+        Returns
+        -------
+        ndarray (K,)
+            The same bits for any number of threads.
+
+        Raises
+        ------
+        InputError
+            If X has no rows, another width, or an entry that is not a number in [-1, 1].
+
+        Notes
+        -----
+        Privacy: none; exact means of private rows are private.
+        """
+        means = self.basis.means(X)
+        if not len(self.profiles):
+            return means
+        rows = numbers("X", X, "n", self.d)
+        total = np.zeros(len(self.profiles))
+        for part in in_order(lambda a, b: _lane_sums(self._whole(rows[a:b])), len(rows), ROWS_PER_CHUNK):
+            total += part
+        return np.concatenate([means, total / len(rows)])
+
+    def gradient(self, X: ArrayLike, coefficients: ArrayLike) -> Array:
+        """Return the gradient of sum_r y_r phi_r at each row; see :meth:`ChebyshevBasis.gradient`.
+
+        Returns
+        -------
+        ndarray (n, d)
+
+        Raises
+        ------
+        InputError
+            As :meth:`evaluate`, or if there are not K coefficients.
+        """
+        y = numbers("coefficients", coefficients, self.K).astype(np.float64, copy=False)
+        out = self.basis.gradient(X, y[: self.basis.K])
+        if len(self.profiles):
+            points = np.ascontiguousarray(X, dtype=np.float64)
+            whole = y[self.basis.K :] * 2.0 / (1.0 - self.floors)
+            deque(in_order(lambda a, b: _kernels.profile_gradient(points[a:b], self.profiles, whole, out[a:b]),
+                           len(points), POINTS_PER_CHUNK), maxlen=0)
+        return out
+
+    def _whole(self, rows: NDArray) -> Array:
+        rows = np.ascontiguousarray(np.asarray(rows), dtype=np.float64)
+        out = np.empty((len(rows), len(self.profiles)))
+        if _kernels.profile_products(rows, self.profiles, out):
+            raise InputError(f"X must lie in the cube [-1, 1]^{self.d}, but an entry is outside or not a number")
+        return 2.0 * (out - self.floors) / (1.0 - self.floors) - 1.0
+
+
+def _lane_sums(values: Array) -> Array:
+    """Return the column sums, as 256 running sums that are then added: few additions in a row, in one order."""
+    padded = np.zeros((-(-len(values) // LANES) * LANES, values.shape[1]))
+    padded[: len(values)] = values
+    return padded.reshape(-1, LANES, values.shape[1]).sum(axis=0).sum(axis=0)
+
+
+def _range(profile: Array) -> tuple[float, float]:
+    """Return proved bounds of a polynomial in Chebyshev form: values on a grid of angles, and the steepest slope."""
+    angles = np.linspace(0.0, np.pi, PROFILE_NODES + 1)
+    values = np.cos(np.outer(angles, np.arange(len(profile)))) @ profile
+    slope = float(np.arange(len(profile)) @ np.abs(profile))
+    slack = slope * np.pi / PROFILE_NODES / 2.0 * (1.0 + 1e-9) + 1e-12
+    return float(values.min()) - slack, float(values.max()) + slack

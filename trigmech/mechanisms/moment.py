@@ -1,0 +1,221 @@
+"""The package's own mechanism: one weighted release of planned moments, and points that explain it."""
+
+import logging
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from trigmech._validate import check_choice, check_counts, is_number
+from trigmech.distribution import Distribution
+from trigmech.domain import Domain
+from trigmech.errors import InputError, shown
+from trigmech.measurement.moments import measure
+from trigmech.measurement.release import release_moments
+from trigmech.measurement.rows import PrivateRows
+from trigmech.mechanisms.base import Outcome
+from trigmech.planning.minimax import plan_smooth
+from trigmech.planning.one_hot import MAX_MIXED_FUNCTIONS, plan_mixed
+from trigmech.planning.planner import MAX_FUNCTIONS, Design, plan_moments
+from trigmech.privacy.budget import Budget
+from trigmech.privacy.ledger import Ledger
+from trigmech.privacy.noise import Noise
+from trigmech.reconstruction.mixed_pipeline import reconstruct_mixed
+from trigmech.reconstruction.pipeline import Method, reconstruct
+from trigmech.workload import Family, GaussianKernels, Mixture, PairKernels, SecondMoments
+
+logger = logging.getLogger(__name__)
+
+MINIMAX_FUNCTIONS = 1_024
+FEWEST_POINTS, MOST_POINTS = 1_024, 50_000
+# Of the points, of which a descent holds some twenty copies.
+MOST_COORDINATES = 100_000_000
+
+
+def default_workload(d: int) -> Mixture:
+    """Return the mixture that a release serves unless told otherwise: broad kernels, kernels of pairs, second
+    moments."""
+    members = [GaussianKernels(d, seed=0), *([PairKernels(d, seed=0)] if d > 1 else []), SecondMoments(d)]
+    return Mixture(tuple(members))
+
+
+@dataclass(frozen=True, kw_only=True)
+class MomentMechanism:
+    """One noisy vector of the moments that matter, and equally weighted points that explain it. The package's default.
+
+    Parameters
+    ----------
+    workload : Family, optional
+        The queries that the release should answer well: :class:`GaussianKernels`, :class:`PairKernels`,
+        :class:`SecondMoments`, :class:`Polynomials`, :class:`Smooth` or a :class:`Mixture` of these. It decides what
+        is measured; all other queries are answered too. Default: :func:`default_workload`.
+    degree, pair_degree : int, optional
+        Measure T_1, ..., T_p of each column, and T_a T_b, a, b <= q, of each pair (0: no pairs). Default: planned.
+    triples, whole_row : bool, optional
+        Measure x_i x_j x_k of each three columns, and the mean query of the workload's kernels. Default: planned.
+    weighted : bool
+        False: equal noise in all moments.
+    smoothness : float, optional
+        k: the minimax design for k times differentiable queries instead of a planned one; see :func:`minimax`.
+    max_functions : int, optional
+        Limit of the number of moments. Default: 4096, or 16,384 for tables with categories.
+    fit : {"particles", "cloud", "atoms"}
+        How a distribution is made of the moments; see :func:`trigmech.reconstruction.pipeline.reconstruct`.
+    points : int, optional
+        Of "particles". Default: as many as the table has rows, but at least 1024 and at most 50,000.
+    iterations : int
+        Limit of the particles' descent.
+    denoise, copula, weigh : bool
+        Steps of the reconstruction, which can be switched off for comparisons.
+
+    Raises
+    ------
+    InputError
+        If an option breaks a rule or has no effect beside another one, or the moments or points asked for are too many;
+        before anything is charged.
+
+    Notes
+    -----
+    Privacy: one mechanism call on one vector, Gaussian for delta > 0, otherwise K-norm (Laplace or blocks of
+    l-infinity); proofs in :mod:`trigmech.planning.planner`, :mod:`trigmech.planning.minimax` and
+    :mod:`trigmech.functions.sensitivity`. All else is post-processing. Cost: n K for the moments; planning and
+    reconstruction do not depend on n, a few seconds at most.
+
+    Examples
+    --------
+    >>> import trigmech as tm
+    >>> mechanism = tm.MomentMechanism(workload=tm.workload.SecondMoments(8))
+    >>> design = mechanism.design(n=10_000, d=8, budget=tm.Budget(1.0, 1e-6))
+    >>> (design.degree, design.pair_degree)
+    (2, 1)
+    """
+
+    workload: Family | None = None
+    degree: int | None = None
+    pair_degree: int | None = None
+    triples: bool | None = None
+    whole_row: bool | None = None
+    weighted: bool = True
+    smoothness: float | None = None
+    max_functions: int | None = None
+    fit: Method = "particles"
+    points: int | None = None
+    iterations: int = 80
+    denoise: bool = True
+    copula: bool = True
+    weigh: bool = True
+
+    def __post_init__(self) -> None:
+        check_counts(self, (), "iterations")
+        check_counts(self, (None,), "degree", "points", "max_functions")
+        check_counts(self, (None, 0), "pair_degree")
+        check_choice("fit", self.fit, Method)
+        for name, words in (("triples", " or None"), ("whole_row", " or None"), ("weighted", ""), ("denoise", ""),
+                            ("copula", ""), ("weigh", "")):
+            value = getattr(self, name)
+            if not (isinstance(value, bool) or (value is None and words)):
+                raise InputError(f"{name} must be True or False{words}, not {shown(value)}")
+        if self.workload is not None and not isinstance(self.workload, Family):
+            raise InputError(f"workload must be a query family such as GaussianKernels, not {shown(self.workload)}")
+        if self.smoothness is not None and not (is_number(self.smoothness) and 0 < self.smoothness < float("inf")):
+            raise InputError(f"smoothness must be positive and finite, not {shown(self.smoothness)}")
+        if self.smoothness is not None:
+            self._refuse("smoothness", "workload", "degree", "pair_degree", "triples", "whole_row", "weighted",
+                         "denoise")
+        if self.fit != "particles":
+            self._refuse(f"fit={self.fit!r}", "points", "iterations")
+        if self.fit == "atoms":
+            self._refuse("fit='atoms'", "weigh", *(["whole_row"] if self.whole_row else []))
+
+    def _refuse(self, reason: str, *names: str) -> None:
+        for option in fields(self):
+            value = getattr(self, option.name)
+            if option.name in names and value is not option.default and value != option.default:
+                raise InputError(f"{option.name} has no effect with {reason}; give one of the two")
+
+    @property
+    def published(self) -> bool:
+        """False: the noise always satisfies the budget."""
+        return False
+
+    def design(self, n: int, d: int | Domain, budget: Budget) -> Design:
+        """Return what would be measured on a table of n rows and d columns, and the error to expect; public.
+
+        Parameters
+        ----------
+        n : int
+            Rows.
+        d : int or Domain
+            Columns of numbers, or the domain of a schema (``schema.domain``) that has indicators as well; the workload
+            is then of its numbers alone.
+        budget : Budget
+
+        Raises
+        ------
+        InputError
+            If the workload is of another number of columns, or the design is too large.
+        """
+        domain = d if isinstance(d, Domain) else Domain(d)
+        d = len(domain.numbers)
+        if self.smoothness is not None:
+            if domain.groups:
+                raise InputError("the minimax design is for tables of numbers alone")
+            return plan_smooth(n, d, budget, self.smoothness, self.max_functions or MAX_FUNCTIONS)
+        workload = self.workload or (default_workload(d) if d else None)
+        if workload is not None and workload.d != d:
+            raise InputError(f"the workload is of {workload.d} columns, the table of {d} with numbers")
+        if domain.groups or workload is None:
+            if self.fit != "particles" or self.whole_row:
+                raise InputError("for tables with indicators fit must be 'particles', and whole_row cannot be True; "
+                                 f"given fit={self.fit!r} and whole_row={self.whole_row!r}")
+            return plan_mixed(n, domain, budget, workload, degree=self.degree, pair_degree=self.pair_degree,
+                              triples=self.triples, weighted=self.weighted,
+                              max_functions=self.max_functions or MAX_MIXED_FUNCTIONS)
+        return plan_moments(n, d, budget, workload, degree=self.degree, pair_degree=self.pair_degree,
+                            triples=self.triples, whole_row=self.whole_row, weighted=self.weighted,
+                            max_functions=self.max_functions or MAX_FUNCTIONS)
+
+    def run(self, rows: PrivateRows, budget: Budget, ledger: Ledger, noise: Noise,
+            rng: np.random.Generator) -> Outcome:
+        """Release from private points of the cube, and make points of what was released."""
+        n = rows.n
+        count = self.points or min(max(n, FEWEST_POINTS), MOST_POINTS)
+        if count * rows.d > MOST_COORDINATES:
+            raise InputError(f"points = {count} of {rows.d} coordinates are more than {MOST_COORDINATES} numbers")
+        design = self.design(n, rows.domain, budget)
+        logger.info("design chosen: n = %d, D = %d, K = %d, degrees up to %d, in pairs up to %d", n, rows.d,
+                    design.features.K, design.degree, design.pair_degree)
+        released = release_moments(measure(rows, design.features), design.features, design.blocks, ledger, noise)
+        logger.info("drawn: %s noise of %d moments", design.blocks[0].charge.law, design.features.K)
+        costs = None
+        if self.smoothness is not None:
+            costs = np.linalg.norm(design.features.basis.index, axis=1) ** self.smoothness
+        if rows.domain.groups:
+            made = reconstruct_mixed(released, rows.domain, count, rng, denoise=self.denoise, copula=self.copula,
+                                     weigh=self.weigh, iterations=self.iterations)
+            return Outcome(released, made, Distribution(made.points, made.weights), n)
+        made = reconstruct(released, count, rng, fit=self.fit, denoise=self.denoise and costs is None,
+                           copula=self.copula, weigh=self.weigh, iterations=self.iterations, costs=costs)
+        return Outcome(released, made, Distribution(made.points, made.weights), n)
+
+
+def minimax(smoothness: float, **options: Any) -> MomentMechanism:
+    """Return the mechanism with the minimax rate for k times differentiable queries of few columns.
+
+    Parameters
+    ----------
+    smoothness : float
+        k, positive.
+    **options
+        Of :class:`MomentMechanism`; ``max_functions`` is 1024 here unless given.
+
+    Returns
+    -------
+    MomentMechanism
+
+    References
+    ----------
+    Musco, Musco, Rosenblatt and Singh 2025; Ding, He and Zhu 2026. Constants are those of
+    :mod:`trigmech.planning.minimax`.
+    """
+    return MomentMechanism(**{"smoothness": smoothness, "max_functions": MINIMAX_FUNCTIONS, **options})

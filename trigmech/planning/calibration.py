@@ -1,0 +1,266 @@
+"""Noise scales of the thesis's mechanisms: as printed, and as proved.
+
+A plan is made from public numbers alone: n, d, the basis, the budget. Each function returns the `Charge` of one
+step; the door (`release`) records it before it draws.
+
+What is proved here for the *rigorous* scales, with n rows, replace-one neighbours and public n:
+
+Basis means. Sensitivities are those of `sensitivity`. Pure: Laplace of scale S_1 / (n epsilon_b). Approximate:
+Gaussian of standard deviation S_2 / (n mu_b).
+
+Mean. |x - x'|_1 <= 2d and |x - x'|_2 <= 2 sqrt(d), attained at opposite corners.
+
+Axes (private subspace iteration). The iteration multiplies by the second moment about the public centre of the cube,
+M = (1/n) sum x x^T, and the released mean is subtracted afterwards, because M moves less than the covariance:
+M(D) - M(D') = (x x^T - y y^T)/n =: E/n. E has rank at most 2 with eigenvalues of either sign at most max(|x|^2, |y|^2)
+<= d, so its spectral norm is at most d and its Frobenius norm at most sqrt(2) d (attained by orthogonal corners, for
+even d). For X with k orthonormal columns, |E X|_F <= min(sqrt(2) d, sqrt(k) d) = sqrt(min(k, 2)) d, and entrywise
+|E X|_1 <= sqrt(d k) |E X|_F. Given all earlier outputs X is fixed, so adaptive composition over the iterations applies.
+
+Rounding. What is released is computed in floating point, with unit u = 2^-53, and that moves too. A computed phi_r of
+total degree Q differs from phi_r by at most 8 Q^2 u: each step of T_q = 2 x T_(q-1) - T_(q-2) errs by at most 5u, which
+U_(q-k) <= q - k + 1 carries on, and the product adds Q u. A sum of n computed values is made of at most 800 + n/2^18
+additions in a row (`moments`: 512 in a lane, 256 lanes, 16 chunks; parts of 2^18 rows are then added as integers, each
+moved to their lattice by less than u/512 of the mean), so a computed mean errs by at most that times 1.01 u. Both
+tables err, so each mean moves by at most `rounding` more than without; a product of M, or of the covariance (whose
+entries combine three means), and X, itself computed with d additions an entry, by at most 3 d `rounding` + 2.02 d^2
+sqrt(k) u in Frobenius norm.
+
+Together. Pure: epsilons add up. Approximate: all steps are Gaussian, mu^2 adds up (Dong, Roth and Su 2022), and mu is
+the largest value whose mu-GDP implies (epsilon, delta), less one part in a million; no bound is lost on the way.
+
+What can be proved of the *published* scales is computed by the ledger from these facts: each basis mean moves by at
+most 2/n, not 1/n (so K - 1 coordinates "each" 2/n, or S_1 where epsilon is pure); the mean's scale 6d/(n epsilon) is
+right; and the covariance moves by at most 4 d (n-1)/n^2 in spectral and sqrt(2) times that in Frobenius norm, by the
+identity A(D) - A(D') = ((n-1)/n^2) [(x-m)(x-m)^T - (y-m)(y-m)^T], m the mean of the other rows, |x - m| <= 2 sqrt(d).
+The printed rho is computed at the *noisy* mean and may lie below the true movement; its least possible value, at mean
+0, is what the proof has to work with, and that is the charge's `floor`.
+
+References
+----------
+Huang 2014, algorithms 4, 5, 6, 7, 9, 10, propositions 1.7 and 1.12, lemma 2.7, theorem 2.13.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trigmech.errors import BudgetError
+from trigmech.functions.chebyshev import ChebyshevBasis
+from trigmech.privacy.accounting import gaussian_mu
+from trigmech.privacy.budget import Budget, Charge
+
+Calibration = Literal["published", "rigorous"]
+
+# Scales are raised by this factor, so that rounding can never make the sum of the parts exceed the whole.
+UPWARD = 1.0 + 1e-12
+
+_HERE = "trigmech.planning.calibration"
+_MEANS_PROOF = "trigmech.functions.sensitivity"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The charges of one run, made from public numbers.
+
+    Parameters
+    ----------
+    means : Charge
+        For the basis means.
+    mean : Charge, optional
+        For the mean of the rows; None without axes.
+    axes : callable, optional
+        From the norm of the released mean to the charge for the axes: the published scale depends on it.
+    """
+
+    means: Charge
+    mean: Charge | None = None
+    axes: Callable[[float], Charge] | None = None
+
+
+@dataclass(frozen=True)
+class Block:
+    """Moments that share one mechanism call.
+
+    Parameters
+    ----------
+    members : slice
+        Of the functions.
+    weights : ndarray
+        What each moment is multiplied by before the noise, and divided by after it.
+    charge : Charge
+    """
+
+    members: slice
+    weights: NDArray[np.float64]
+    charge: Charge
+
+    def __post_init__(self) -> None:
+        # A weight of 0 would release nothing but noise divided by 0, and after it was paid for.
+        if not (np.isfinite(self.weights).all() and (self.weights > 0).all()):
+            raise BudgetError(f"{self.charge.purpose}: weights must be positive and finite")
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation of the noise of an entry of weight 1."""
+        if self.charge.law == "gaussian":
+            return self.charge.scale
+        if self.charge.law == "laplace":
+            return math.sqrt(2.0) * self.charge.scale
+        K = len(self.weights)
+        # r U with r ~ Gamma(K + 1) and U uniform on [-1, 1].
+        return math.sqrt((K + 1.0) * (K + 2.0) / 3.0) * self.charge.scale
+
+
+def plan(basis: ChebyshevBasis, n: int, budget: Budget, calibration: Calibration, approximate: bool, rank: int = 0,
+         iterations: int = 0) -> Plan:
+    """Return the plan of a thesis mechanism.
+
+    Parameters
+    ----------
+    basis : ChebyshevBasis
+    n : int
+        Rows, at least 2.
+    budget : Budget
+        Of the whole run. With axes, each of the three steps has a third of epsilon (or of mu^2).
+    calibration : {"published", "rigorous"}
+    approximate : bool
+        False for the pure mechanisms (algorithms 4, 7, 9), whose plan spends no delta; True for 5, 6, 10.
+    rank, iterations : int
+        Of the private subspace iteration; rank 0 for none.
+
+    Raises
+    ------
+    BudgetError
+        If an approximate mechanism is given delta = 0.
+    """
+    if approximate and not budget.delta > 0:
+        raise BudgetError("this mechanism needs delta > 0; with delta = 0 use TrigI or ImprovedTrigI")
+    published = calibration == "published"
+    if approximate:
+        return (_published_approximate if published else _rigorous_approximate)(basis, n, budget, rank, iterations)
+    return (_published_pure if published else _rigorous_pure)(basis, n, budget, rank, iterations)
+
+
+def _rigorous_pure(basis: ChebyshevBasis, n: int, budget: Budget, rank: int, iterations: int) -> Plan:
+    d = basis.d
+    epsilon = budget.epsilon / 3 if rank else budget.epsilon
+    means = _laplace("basis means", _means_movement(basis, n, 1), epsilon, 1, _MEANS_PROOF)
+    if not rank:
+        return Plan(means)
+    product = math.sqrt(d * rank) * _product_movement(math.sqrt(min(rank, 2)) * d / n, d, n, rank)
+    axes = _laplace("axes", product, epsilon / iterations, iterations, _HERE)
+    mean = _laplace("mean", 2 * d / n + d * rounding(n, 1), epsilon, 1, _HERE)
+    return Plan(means, mean, lambda _: axes)
+
+
+def _rigorous_approximate(basis: ChebyshevBasis, n: int, budget: Budget, rank: int, iterations: int) -> Plan:
+    d = basis.d
+    mu = gaussian_mu(budget) / math.sqrt(3 if rank else 1)
+    means = _gaussian("basis means", _means_movement(basis, n, 2), mu, 1, _MEANS_PROOF)
+    if not rank:
+        return Plan(means)
+    product = _product_movement(math.sqrt(min(rank, 2)) * d / n, d, n, rank)
+    axes = _gaussian("axes", product, mu, iterations, _HERE)
+    mean = _gaussian("mean", math.sqrt(d) * (2 / n + rounding(n, 1)), mu, 1, _HERE)
+    return Plan(means, mean, lambda _: axes)
+
+
+def _published_pure(basis: ChebyshevBasis, n: int, budget: Budget, rank: int, iterations: int) -> Plan:
+    d = basis.d
+    epsilon = budget.epsilon / 3 if rank else budget.epsilon
+    claim = Budget(epsilon)
+    means = Charge("basis means", "laplace", basis.K / (n * epsilon), _means_movement(basis, n, 1), "L1", 1,
+                   _MEANS_PROOF, claim)
+    if not rank:
+        return Plan(means)
+
+    def axes(norm: float) -> Charge:
+        factor = 10 * math.sqrt(d) * rank * iterations / epsilon
+        moved = math.sqrt(min(rank, 2)) * covariance_movement(d, n)
+        return Charge("axes", "laplace", factor * published_rho(d, n, norm),
+                      math.sqrt(d * rank) * _product_movement(moved, d, n, rank), "L1", iterations, _HERE, claim,
+                      floor=factor * published_rho(d, n, 0.0))
+
+    mean = Charge("mean", "laplace", 2 * d / (n * epsilon), 2 * d / n + d * rounding(n, 1), "L1", 1, _HERE, claim)
+    return Plan(means, mean, axes)
+
+
+def _published_approximate(basis: ChebyshevBasis, n: int, budget: Budget, rank: int, iterations: int) -> Plan:
+    d = basis.d
+    epsilon, delta = (budget.epsilon / 3 if rank else budget.epsilon), budget.delta
+    scale = math.sqrt(2 * basis.K * math.log(1 / delta)) / (n * epsilon)
+    moving = basis.K - (basis.constant is not None)
+    means = Charge("basis means", "laplace", scale, 2 / n + rounding(n, _degree(basis)), "each", moving, _MEANS_PROOF,
+                   Budget(epsilon, delta))
+    if not rank:
+        return Plan(means)
+
+    def axes(norm: float) -> Charge:
+        factor = math.sqrt(4 * rank * iterations * math.log(2 / delta)) / epsilon
+        moved = math.sqrt(min(rank, 2)) * covariance_movement(d, n)
+        return Charge("axes", "gaussian", factor * published_rho(d, n, norm), _product_movement(moved, d, n, rank),
+                      "L2", iterations, _HERE, Budget(epsilon, delta / 2), floor=factor * published_rho(d, n, 0.0))
+
+    mean = Charge("mean", "laplace", 2 * d / (n * epsilon), 2 / n + rounding(n, 1), "each", d, _HERE, Budget(epsilon))
+    return Plan(means, mean, axes)
+
+
+def rounding(n: int, degree: int) -> float:
+    """Return how much further a mean computed in floating point moves than an exact one; see the module's text.
+
+    Parameters
+    ----------
+    n : int
+        Rows.
+    degree : int
+        The largest total degree of a function.
+    """
+    unit = 2.0**-53
+    return unit * (16.0 * degree**2 / n + 2.02 * (800.0 + n / 2**18))
+
+
+def _degree(basis: ChebyshevBasis) -> int:
+    return int(basis.index.sum(axis=1).max())
+
+
+def _means_movement(basis: ChebyshevBasis, n: int, p: Literal[1, 2]) -> float:
+    """Return the sensitivity of the computed basis means in L1 or L2; exactly 0 if nothing can move."""
+    moving = basis.K - (basis.constant is not None)
+    exact = basis.l1_sensitivity(n) if p == 1 else basis.l2_sensitivity(n)
+    return exact + moving ** (1.0 / p) * rounding(n, _degree(basis))
+
+
+def _product_movement(exact: float, d: int, n: int, rank: int) -> float:
+    """Return the sensitivity, in Frobenius norm, of a computed product of a (d, d) moment and k unit columns."""
+    return exact + 3 * d * rounding(n, 2) + 2.02 * d**2 * math.sqrt(rank) * 2.0**-53
+
+
+def published_rho(d: int, n: int, norm: float) -> float:
+    """Return c(n, d, norm) of the thesis's (2.10), with p as printed there.
+
+    The thesis proves it for the norm of the exact mean; algorithms 6 and 7 put in that of a noisy one, which proves
+    nothing when that is smaller. (The printed p is off by 1/n^2; the slip cancels to leading order.)
+    """
+    p = 1 / n + (n - 1) ** 2 / n**2
+    root = math.sqrt(d)
+    return ((norm + root / n) ** 2 / p + p * d + 2 * root * norm + 2 * d / n) / n
+
+
+def covariance_movement(d: int, n: int) -> float:
+    """Return 4 d (n-1)/n^2: how far the covariance of n points of the cube moves at most, in spectral norm."""
+    return 4 * d * (n - 1) / n**2
+
+
+def _laplace(purpose: str, sensitivity: float, epsilon: float, count: int, proof: str) -> Charge:
+    scale = max(sensitivity, 1e-300) / epsilon * UPWARD
+    return Charge(purpose, "laplace", scale, sensitivity, "L1", count, proof)
+
+
+def _gaussian(purpose: str, sensitivity: float, mu: float, count: int, proof: str) -> Charge:
+    scale = max(sensitivity, 1e-300) * math.sqrt(count) / mu * UPWARD
+    return Charge(purpose, "gaussian", scale, sensitivity, "L2", count, proof)

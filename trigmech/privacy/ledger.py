@@ -1,0 +1,203 @@
+"""The record of what one run spent, and what that proves."""
+
+import logging
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from trigmech._html import html_table
+from trigmech.errors import BudgetError, InputError
+from trigmech.privacy.accounting import cost, epsilon_interval, epsilon_of
+from trigmech.privacy.budget import ADJACENCY, Budget, Charge, fields, shown_down, shown_up
+from trigmech.privacy.ledger_file import LedgerFile
+from trigmech.privacy.ledger_format import Entry, charge_header, charge_line
+from trigmech.privacy.ledger_lock import new_run
+
+__all__ = ["Entry", "Ledger", "LedgerFile"]
+
+logger = logging.getLogger(__name__)
+
+# Outside, floating point no longer tells a budget from its rounding errors.
+SMALLEST_EPSILON, LARGEST_EPSILON = 1e-9, 1e12
+
+# A proved epsilon that is as near as this to the least that could be proved counts as that.
+TIGHT = 1e-4
+
+# More charges than any run makes; a file that somebody wrote could hold any number.
+MOST_CHARGES = 100_000
+
+
+@dataclass
+class Ledger:
+    """The record of all charges of one run against one table, in order.
+
+    Parameters
+    ----------
+    budget : Budget
+        What may be spent. Of epsilon from 1e-9 to 1e12.
+    enforced : bool
+        True: a charge that would exceed the budget is refused. False, for the thesis's published scales only: the
+        budget is the thesis's claim, anything is recorded, and :attr:`guarantee` says what is proved.
+    simulated : bool
+        True if the noise came from a seeded generator, which anyone may repeat: the output is then not private.
+    charges : list of Charge
+        What was charged so far.
+    file : LedgerFile, optional
+        The data set's record. Every charge is written there too, and refused if the data set's budget would be
+        exceeded, whether or not this ledger is enforced.
+    run : str, optional
+        The run's identifier in that file; default: random.
+
+    Raises
+    ------
+    BudgetError
+        If the budget is outside that range.
+
+    Notes
+    -----
+    Adjacency is replace-one with n public. A charge is recorded before its noise is drawn: in the file first, so that
+    whatever fails in between loses budget and never privacy.
+    """
+
+    budget: Budget
+    enforced: bool = True
+    simulated: bool = False
+    charges: list[Charge] = field(default_factory=list)
+    file: LedgerFile | None = field(default=None, repr=False, compare=False)
+    run: str | None = field(default=None, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        epsilon = self.budget.epsilon
+        if not SMALLEST_EPSILON <= epsilon <= LARGEST_EPSILON:
+            why = ("the noise that it asks for would leave nothing of any table" if epsilon < 1.0
+                   else "it protects nobody, and rounding errors would outweigh its noise")
+            raise BudgetError(f"a ledger's epsilon must lie between {SMALLEST_EPSILON:g} and {LARGEST_EPSILON:g}, not "
+                              f"{epsilon:g}: {why}")
+        if self.file is not None and self.run is None:
+            self.run = new_run()
+
+    def charge(self, *charges: Charge) -> None:
+        """Record charges, all or none, before any of their noise is drawn.
+
+        Raises
+        ------
+        BudgetError
+            If the ledger is enforced and the total would exceed the budget, or that of the data set its own. Nothing
+            is recorded then, neither here nor in the file.
+        InputError
+            If the file cannot be read, locked or written.
+        """
+        if self.enforced and charges:
+            total = self._total(charges)
+            if not total <= self.budget.epsilon:
+                first = next(k for k in range(1, len(charges) + 1) if k == len(charges)
+                             or not self._total(charges[:k]) <= self.budget.epsilon)
+                raise BudgetError(f"{charges[first - 1].purpose}: the charge would bring epsilon to {shown_up(total)} "
+                                  f"at delta={shown_up(self.budget.delta)}, over the budget {self.budget}")
+        if self.file is not None:
+            self.file.charge(self.run or new_run(), charges, self.simulated)
+        self.charges.extend(charges)
+        self._log(charges)
+
+    def _log(self, charges: Sequence[Charge]) -> None:
+        for charge in charges:
+            logger.info("charged%s: %s, %s noise of scale %.4g, sensitivity %.4g in %s, %d times",
+                        " (simulated)" if self.simulated else "", charge.purpose, charge.law, charge.scale,
+                        charge.sensitivity, charge.norm, charge.count)
+
+    def _total(self, more: Sequence[Charge]) -> float:
+        return epsilon_of([*self.charges, *more], self.budget.delta)
+
+    @property
+    def proved_epsilon(self) -> float:
+        """The epsilon that is proved of all charges together at the budget's delta; infinite if none is."""
+        return epsilon_of(self.charges, self.budget.delta)
+
+    @property
+    def proved_interval(self) -> tuple[float, float]:
+        """Bounds of the least epsilon of all charges together: how far :attr:`proved_epsilon` can be from it."""
+        return epsilon_interval(self.charges, self.budget.delta)
+
+    @property
+    def guarantee(self) -> Budget:
+        """What is proved of all charges together.
+
+        Raises
+        ------
+        BudgetError
+            If no finite epsilon is proved, which no enforced ledger admits.
+        """
+        return Budget(max(self.proved_epsilon, 1e-300), self.budget.delta)
+
+    @property
+    def claim(self) -> Budget | None:
+        """What the thesis claims of a run at its published scales; None for rigorous runs."""
+        return None if self.enforced else self.budget
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all but the file, of the types that JSON has."""
+        return {"adjacency": ADJACENCY, "budget": self.budget.to_dict(), "enforced": self.enforced,
+                "simulated": self.simulated, "run": self.run, "charges": [charge.to_dict() for charge in self.charges]}
+
+    @classmethod
+    def from_dict(cls, data: object) -> Self:
+        """Return the ledger of :meth:`to_dict`, without a file.
+
+        Raises
+        ------
+        InputError
+            If a field is missing, not known, of another type or against a rule; the message names it. Whether the
+            charges keep to the budget is not looked at: :attr:`proved_epsilon` says what they prove.
+        """
+        where = "the ledger"
+        values = fields(data, where, {"adjacency": str, "budget": object, "enforced": bool, "simulated": bool,
+                                      "run": object, "charges": list})
+        if values.pop("adjacency") != ADJACENCY:
+            raise InputError(f"{where}: the field 'adjacency' must be {ADJACENCY!r}")
+        if values["run"] is not None:
+            fields({"run": values["run"]}, where, {"run": str})
+        if len(values["charges"]) > MOST_CHARGES:
+            raise InputError(f"{where}: the field 'charges' has more than {MOST_CHARGES} entries")
+        values["budget"] = Budget.from_dict(values["budget"], f"{where}: budget")
+        values["charges"] = [Charge.from_dict(charge, f"{where}: charge {k}")
+                             for k, charge in enumerate(values["charges"], 1)]
+        try:
+            return cls(**values)
+        except BudgetError as error:
+            raise InputError(f"{where}: {error}") from None
+
+    def _repr_html_(self) -> str:
+        rows = []
+        for charge in self.charges:
+            epsilon, delta = cost(charge, self.budget.delta)
+            rows.append((charge.purpose, charge.law, f"{charge.scale:.4g}", f"{charge.sensitivity:.4g}", charge.norm,
+                         charge.count, f"({shown_up(epsilon, 4)}, {shown_up(delta, 2)})"))
+        proved = (f"proved ({shown_up(self.proved_epsilon)}, {shown_up(self.budget.delta)})-DP of all charges together"
+                  if math.isfinite(self.proved_epsilon) else "proved no differential privacy at all")
+        title = "SIMULATED, NOT PRIVATE" if self.simulated else proved
+        spent = "budget" if self.enforced else "claimed by the thesis, not a guarantee:"
+        return html_table(f"Ledger: {title}; {spent} {self.budget}", rows,
+                          ("purpose", "law", "scale", "sensitivity", "norm", "count", "own cost"))
+
+    def __str__(self) -> str:
+        lines = [charge_header()]
+        lines += [charge_line(charge, *cost(charge, self.budget.delta)) for charge in self.charges]
+        lines.append(f"adjacency: {ADJACENCY}")
+        if self.enforced:
+            lines.append(f"budget: {self.budget}")
+        else:
+            lines.append(f"the thesis claims {self.budget} for these scales; that is not a guarantee")
+        lower, upper = self.proved_interval
+        lines.append(f"proved: ({shown_up(upper)}, {shown_up(self.budget.delta)})-differential privacy of all charges "
+                     "together"
+                     if math.isfinite(upper) else "proved: no differential privacy at all")
+        if self.enforced and not self.simulated and lower < upper * (1.0 - TIGHT):
+            lines.append(f"exact accounting could prove no less than epsilon = {shown_down(lower, 4)}")
+        if any(charge.law == "other" for charge in self.charges):
+            lines.append("charges of law \"other\" are claims of other tools, not proved here: the rest is as true as "
+                         "they are")
+        if self.simulated:
+            lines.append("SIMULATED: the noise came from a seeded generator, so the output is NOT PRIVATE and must not "
+                         "be published")
+        return "\n".join(lines)

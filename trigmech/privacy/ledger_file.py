@@ -1,0 +1,409 @@
+"""The record of what was spent on one data set by all runs: a JSON file that processes and sessions share."""
+
+import math
+import shlex
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any, Self
+
+from trigmech.errors import BudgetError, InputError
+from trigmech.privacy.accounting import NextCharge, claimed_delta, cost, filtered_epsilon, next_charge
+from trigmech.privacy.budget import ADJACENCY, Budget, Charge, as_decimal, fields, shown_up
+from trigmech.privacy.ledger_format import Entry, Limit, Raised, State, charge_header, read, write
+from trigmech.privacy.ledger_lock import check_names, locked, new_run, now, resolved, version
+
+# Of what one machine computed and another computes again.
+AGREEMENT = 1e-6
+
+NEIGHBOURS = ("replace-one", "add-remove")
+
+
+class LedgerFile:
+    """All charges against one data set, in a file; a charge that would exceed the data set's budget is refused.
+
+    Made by :meth:`create`, read again by :meth:`open`; give it to :func:`trigmech.synthesize` or
+    :class:`trigmech.Ledger`. Every attribute is read from the file anew.
+
+    Notes
+    -----
+    Privacy: budgets and options of a later run may be chosen after looking at what earlier ones released. The total is
+    therefore that of a privacy filter, which allows this: the smaller of the sum of pure epsilons and the epsilon of
+    Gaussian DP (:func:`trigmech.privacy.accounting.filtered_epsilon`, with the proof). A single run that mixes Laplace
+    with Gaussian noise can be charged more by it than by its own ledger, which composes options fixed in advance.
+    Releases of other tools are recorded by :meth:`add`, on the word of who claims what they cost. No record's value and
+    no seed is in the file: it holds what was charged for, which is public.
+
+    A charge takes the lock beside the file (``.lock``), reads the file, adds its entries, and replaces the file by a
+    durable new one before it returns. A process that is killed between the charge and the noise has lost budget, never
+    privacy. On file systems without locks (some network ones) let one machine write.
+
+    Each entry's hash includes the one before it. So :meth:`verify` finds entries that were changed, moved, put in
+    or taken out of the middle, by accident or by somebody who did not compute the hashes anew. It **cannot** find
+    what anybody who may write the file can do: write all of it anew with right hashes, take entries off its end and
+    correct the total, or put back an older copy. A copy of the file, or another file for the same table, is a
+    budget of its own; so would a second name of the file (a hard link) be, and nothing is written to a file that
+    has one. Only an object that read the file before notices that it went back since. Keep the hash of the last
+    entry elsewhere, or the file where entries can only be added, if that matters.
+    """
+
+    def __init__(self, path: Path, timeout: float, state: State) -> None:
+        self.path = path
+        self.timeout = timeout
+        self._seen = (state.genesis, len(state.entries), state.head)
+
+    @classmethod
+    def create(cls, path: str | Path, budget: Budget, data_set: str = "", timeout: float = 60.0,
+               reserve_delta: float = 0.0) -> Self:
+        """Make a ledger file.
+
+        Parameters
+        ----------
+        path : path
+            Must not exist.
+        budget : Budget
+            Of the data set: what all runs together may spend.
+        data_set : str
+            Its public name.
+        timeout : float
+            Seconds to wait for other processes, here and at every charge.
+        reserve_delta : float
+            The part of the budget's delta, from 0 to all of it, for claims of other tools (:meth:`add`); noise of this
+            package has the rest. With 0 only claims of delta = 0 are admitted.
+
+        Raises
+        ------
+        BudgetError
+            If the reserve is not from 0 to the budget's delta.
+        InputError
+            If the file exists or cannot be written, or the lock cannot be had in time.
+        """
+        if not isinstance(budget, Budget):
+            raise BudgetError(f"budget must be a Budget, not {type(budget).__name__}")
+        fields({"data_set": data_set}, "the ledger file", {"data_set": str})
+        path = resolved(path)
+        state = State(data_set, Limit(budget, reserve_delta), now(), 0.0, ())
+        with locked(path, timeout):
+            if path.exists():
+                raise InputError(f"{str(path)!r} exists; a ledger file is made once, then opened")
+            write(path, state)
+        return cls(path, timeout, state)
+
+    @classmethod
+    def open(cls, path: str | Path, timeout: float = 60.0) -> Self:
+        """Read a ledger file that exists.
+
+        Raises
+        ------
+        InputError
+            If it cannot be read or is no ledger file. What only :meth:`verify` finds is not looked for here.
+        """
+        path = resolved(path)
+        return cls(path, timeout, read(path))
+
+    @property
+    def budget(self) -> Budget:
+        """What all runs together may spend now."""
+        return self._state().limit.budget
+
+    @property
+    def reserve_delta(self) -> float:
+        """The part of the budget's delta for claims of other tools."""
+        return self._state().limit.reserve_delta
+
+    @property
+    def data_set(self) -> str:
+        """The data set's public name."""
+        return self._state().data_set
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """All charges, in order."""
+        return self._state().charges
+
+    @property
+    def raises(self) -> tuple[Raised, ...]:
+        """All decisions to raise the budget, in order."""
+        return tuple(entry for entry in self._state().entries if isinstance(entry, Raised))
+
+    @property
+    def total(self) -> float:
+        """The epsilon that is proved, at the budget's delta, of all that was charged; computed from the charges."""
+        return _spent(self._state())
+
+    @property
+    def claims(self) -> int:
+        """How many of the charges that count are claims of other tools, on which the total relies."""
+        return sum(entry.charge.law == "other" and not entry.simulated for entry in self._state().charges)
+
+    @property
+    def remaining(self) -> NextCharge:
+        """What the next release may cost, of each kind; as costs do not add up, no difference of epsilons."""
+        return _remaining(self._state())
+
+    def charge(self, run: str, charges: Sequence[Charge], simulated: bool) -> None:
+        """Record charges, all or none, durably before this returns.
+
+        Parameters
+        ----------
+        run : str
+            The run's identifier.
+        charges : sequence of Charge
+        simulated : bool
+            True: recorded, but neither counted nor refused.
+
+        Raises
+        ------
+        BudgetError
+            If the data set's total would exceed its budget; nothing is written, and the message says what would fit.
+        InputError
+            If the lock cannot be had in time; or the file cannot be written, is damaged, does not pass
+            :meth:`verify`, is too large, has a second name, or lacks entries that this object has read.
+        """
+        if not charges:
+            return
+        with locked(self.path, self.timeout):
+            state = self._sound()
+            if not simulated:
+                self._admit(state, charges)
+            delta = state.limit.budget.delta
+            self._append(state, [Entry(0, now(), run, version(), simulated, charge, *cost(charge, delta), "")
+                                 for charge in charges])
+
+    def check(self, charges: Sequence[Charge]) -> None:
+        """Raise what :meth:`charge` would raise of charges that count, but for the lock, and write nothing."""
+        check_names(self.path)
+        self._admit(self._sound(), charges)
+
+    def add(self, purpose: str, claim: Budget, tool: str, *, neighbours: str, count: int = 1) -> None:
+        """Record releases of another tool, of which nothing is known but the (epsilon, delta) that it claims.
+
+        Parameters
+        ----------
+        purpose : str
+            What was released.
+        claim : Budget
+            Of each release.
+        tool : str
+            Who claims it; the total is then as true as the claim.
+        neighbours : {"replace-one", "add-remove"}
+            For which the claim is made. One for adding or removing a row is recorded as (2 epsilon,
+            (1 + e^epsilon) delta), which it implies for replacing one.
+        count : int
+            Of releases, each with this claim.
+
+        Raises
+        ------
+        BudgetError
+            If the data set's total would exceed its budget, or the claimed deltas the reserve; nothing is written.
+        InputError
+            If a text is empty, the neighbours are others, or as :meth:`charge`.
+
+        Notes
+        -----
+        Privacy: proved in :mod:`trigmech.privacy.accounting`, if the claim is true. Add a release before it is made:
+        afterwards a refusal cannot call it back.
+        """
+        if not isinstance(claim, Budget):
+            raise BudgetError(f"claim must be a Budget, not {type(claim).__name__}")
+        if neighbours not in NEIGHBOURS:
+            raise InputError(f"neighbours must be one of {', '.join(NEIGHBOURS)}, not {neighbours!r}")
+        texts = fields({"purpose": purpose, "tool": tool}, "the charge", {"purpose": str, "tool": str})
+        for name, text in texts.items():
+            if not text.strip():
+                raise InputError(f"the charge: the field {name!r} must not be empty")
+        if neighbours == "add-remove":
+            purpose = f"{purpose} (from {claim} for adding or removing a row)"
+            claim = claim.for_replace_one()
+        self.charge(new_run(), [Charge.claimed(purpose, claim, tool, count)], False)
+
+    def raise_budget(self, budget: Budget, reserve_delta: float | None = None) -> None:
+        """Raise what all runs together may spend, and record that.
+
+        Parameters
+        ----------
+        budget : Budget
+            Neither its epsilon nor its delta may be less than now.
+        reserve_delta : float, optional
+            Not less than now, and the rest of delta neither; default: as it is.
+
+        Raises
+        ------
+        BudgetError
+            If something would be less, or all stay as it is; nothing is written then.
+        InputError
+            As :meth:`charge`.
+
+        Notes
+        -----
+        Privacy: a new promise to the people in the data. The new total holds as if it had been there from the beginning
+        if it was fixed before any output was seen; what holds if not is said in :mod:`trigmech.privacy.accounting`,
+        "Raising".
+        """
+        if not isinstance(budget, Budget):
+            raise BudgetError(f"budget must be a Budget, not {type(budget).__name__}")
+        with locked(self.path, self.timeout):
+            state = self._sound()
+            old = state.limit
+            new = Limit(budget, old.reserve_delta if reserve_delta is None else reserve_delta)
+            if not new.is_above(old):
+                raise BudgetError(f"the budget can only be raised, in no part lowered: it is {old}, asked for {new}")
+            self._append(state, [Raised(0, now(), version(), old, new, "")])
+
+    def removed_if_unused(self) -> bool:
+        """Remove the file if nothing was ever charged to it, by anyone; return whether it was removed."""
+        with locked(self.path, self.timeout):
+            # Whoever has opened it meanwhile will not find it, and draw nothing.
+            if self._state().entries:
+                return False
+            self.path.unlink()
+            return True
+
+    def verify(self) -> list[str]:
+        """Return what is wrong with the file, one line each: hashes, order, each charge's own epsilon, the totals.
+
+        Returns
+        -------
+        list of str
+            Empty if all is as it should be; what that does not say, the class's notes do.
+
+        Raises
+        ------
+        InputError
+            If the file cannot be read or is no ledger file.
+
+        Notes
+        -----
+        Cost: 0.1 milliseconds an entry, and 1 for each unequal Gaussian charge.
+        """
+        state = read(self.path)
+        return self._backwards(state) + _problems(state, own=True)
+
+    def summary(self) -> dict[str, Any]:
+        """Return all that :meth:`__str__` says, of the types that JSON has."""
+        state = self._state()
+        total, left = _spent(state), _remaining(state)
+        return {"file": str(self.path), "data_set": state.data_set, "adjacency": ADJACENCY, "created": state.created,
+                "budget": state.limit.budget.to_dict(), "reserve_delta": state.limit.reserve_delta,
+                "total": total if math.isfinite(total) else None, "remaining": asdict(left),
+                "simulated": sum(entry.simulated for entry in state.charges), "claimed": self.claims,
+                "last": state.head, "entries": [entry.to_dict() for entry in state.entries]}
+
+    def __str__(self) -> str:
+        state = self._state()
+        total, limit = _spent(state), state.limit
+        lines = [f"data set: {state.data_set or '(no name)'}", f"created: {state.created}", f"adjacency: {ADJACENCY}",
+                 f"{'':>4} {'time':<20} {'run':<16} " + charge_header(), *map(str, state.entries),
+                 f"budget: {limit}" + (", for claims of other tools" if limit.reserve_delta > 0 else ""),
+                 f"total: ({shown_up(total)}, {shown_up(limit.budget.delta)})-differential privacy of all charges "
+                 "together, however later ones were chosen after earlier outputs",
+                 f"accepted next: {_remaining(state)}", f"last entry's hash: {state.head}"]
+        if self.claims:
+            lines.append(f"claims of other tools, not proved here: {self.claims}; the total is as true as they are")
+        if any(entry.simulated for entry in state.charges):
+            lines.append("SIMULATED entries: their noise came from seeded generators, so their outputs are NOT PRIVATE "
+                         "and must not be published")
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return f"LedgerFile({str(self.path)!r})"
+
+    def _sound(self) -> State:
+        """Return what is in the file, if it verifies."""
+        state = self._state()
+        problems = _problems(state)
+        if problems:
+            raise InputError(f"{str(self.path)!r} does not verify, so nothing is charged: {problems[0]}")
+        return state
+
+    def _admit(self, state: State, charges: Sequence[Charge]) -> None:
+        """Raise a BudgetError if the charges do not fit; it says what was asked, and what would be admitted."""
+        limit = state.limit
+        total = filtered_epsilon([*state.counted, *charges], limit.budget.delta, limit.reserve_delta)
+        if total <= limit.budget.epsilon:
+            return
+        told, file = claimed_delta([*state.counted, *charges]), str(self.path)
+        if told > as_decimal(limit.reserve_delta):
+            what = f" would bring the claimed deltas to {shown_up(float(told))}, over the reserve {limit.reserve_delta}"
+        else:
+            alone = filtered_epsilon(charges, limit.budget.delta, limit.reserve_delta)
+            what = (f" (epsilon = {shown_up(alone)} by itself) would bring the data set's total to {shown_up(total)} "
+                    f"at delta={shown_up(limit.budget.delta)}, over the budget {limit.budget}")
+        raise BudgetError(f"{charges[0].purpose}: the charge{what} of the ledger file {file!r}, which would admit "
+                          f"{_remaining(state)}. To look: `trigmech ledger show {shlex.quote(file)}`, or in Python "
+                          "print(LedgerFile.open(...)); for more: `trigmech ledger raise`, or LedgerFile.raise_budget")
+
+    def _append(self, state: State, made: Sequence[Entry | Raised]) -> None:
+        """Write the file with these entries after the others, in the chain."""
+        entries = list(state.entries)
+        for entry in made:
+            before = entries[-1].hash if entries else state.genesis
+            entry = replace(entry, sequence=len(entries) + 1)
+            entry = replace(entry, hash=entry.digest(before))
+            # Nothing may be written that could not be read again.
+            entries.append(type(entry).from_dict(entry.to_dict(), "the new entry"))
+        state = replace(state, entries=tuple(entries))
+        state = replace(state, total=_spent(state))
+        write(self.path, state)
+        self._seen = (state.genesis, len(entries), state.head)
+
+    def _state(self) -> State:
+        state = read(self.path)
+        problems = self._backwards(state)
+        if problems:
+            raise InputError(f"{str(self.path)!r}: {problems[0]}")
+        self._seen = (state.genesis, len(state.entries), state.head)
+        return state
+
+    def _backwards(self, state: State) -> list[str]:
+        """What was read before must be the beginning of what is read now."""
+        genesis, count, head = self._seen
+        if state.genesis != genesis:
+            return ["it is not the file that was opened: its name, budget or time of making differ"]
+        if len(state.entries) < count or (count and state.entries[count - 1].hash != head):
+            return [f"it lacks entries, or has others, than the {count} that were read before"]
+        return []
+
+
+def _problems(state: State, own: bool = False) -> list[str]:
+    found = []
+    before = state.genesis
+    limit = state.made
+    seen: dict[tuple[object, ...], tuple[float, float]] = {}
+    for place, entry in enumerate(state.entries, 1):
+        if entry.sequence != place:
+            found.append(f"entry {place} says that it is number {entry.sequence}")
+        if entry.hash != entry.digest(before):
+            found.append(f"entry {place} was changed, or what stood before it was")
+        before = entry.hash
+        if isinstance(entry, Raised):
+            if entry.old != limit:
+                found.append(f"entry {place} says that the budget was {entry.old}; it was {limit}")
+            limit = entry.new
+        elif own:
+            # The cost was computed at the delta of its time.
+            charge, delta = entry.charge, limit.budget.delta
+            key = (charge.pure_epsilon, charge.mu, charge.claim, charge.count, delta)
+            if key not in seen:
+                seen[key] = cost(charge, delta)
+            if seen[key][1] != entry.delta or not _agree(seen[key][0], entry.epsilon):
+                found.append(f"entry {place} says epsilon = {shown_up(entry.epsilon)} at delta = "
+                             f"{shown_up(entry.delta)}; it is {shown_up(seen[key][0])} at {shown_up(seen[key][1])}")
+    spent = _spent(state)
+    if not _agree(spent, state.total):
+        found.append(f"the file says that the total is {shown_up(state.total)}; it is {shown_up(spent)}")
+    if not spent <= limit.budget.epsilon * (1.0 + AGREEMENT):
+        found.append(f"the total {shown_up(spent)} exceeds the budget {limit}")
+    return found
+
+
+def _spent(state: State) -> float:
+    return filtered_epsilon(state.counted, state.limit.budget.delta, state.limit.reserve_delta)
+
+
+def _remaining(state: State) -> NextCharge:
+    return next_charge(state.counted, state.limit.budget, state.limit.reserve_delta)
+
+
+def _agree(first: float, second: float) -> bool:
+    return first == second or abs(first - second) <= AGREEMENT * max(abs(first), abs(second)) + 1e-9

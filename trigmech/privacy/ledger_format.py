@@ -1,0 +1,366 @@
+"""The form of ledger files: entries, the chain of their hashes, and the strict reading of what anybody may write."""
+
+import hashlib
+import json
+import math
+import stat
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, NoReturn, Self
+
+from trigmech._files import write_whole
+from trigmech.errors import BudgetError, InputError
+from trigmech.privacy.budget import ADJACENCY, Budget, Charge, as_decimal, fields, real_number, shown_up
+
+FORMAT = "trigmech ledger 2"
+# Without raised budgets, and without charges of other tools. Files keep the beginning of their chain when they are
+# written anew, so hashes that were noted elsewhere stay true.
+FIRST_FORMAT = "trigmech ledger 1"
+
+# A file beyond these is refused before it is parsed, so that a hostile one costs bounded time and memory; nor is one
+# ever written. Entries have 3 braces and about 20 commas each.
+LARGEST_FILE = 64 * 2**20
+MOST_MARKS = {b"{": 400_000, b"[": 400_000, b",": 4_000_000}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One charge in a ledger file.
+
+    Parameters
+    ----------
+    sequence : int
+        1, 2, ...
+    time : str
+        UTC, by the clock of who charged.
+    run : str
+        A random identifier, the same for all charges of a run.
+    version : str
+        Of the package.
+    simulated : bool
+        True: recorded, but not counted, for its outputs are not private.
+    charge : Charge
+    epsilon : float
+        Of this charge alone, at the next field; infinite if none is proved.
+    delta : float
+        0 where the charge needs none.
+    hash : str
+        SHA-256, in hexadecimal, of the hash before it and all of the above.
+    """
+
+    sequence: int
+    time: str
+    run: str
+    version: str
+    simulated: bool
+    charge: Charge
+    epsilon: float
+    delta: float
+    hash: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all fields by name, of the types that JSON has; an infinite epsilon is None."""
+        return {"sequence": self.sequence, "time": self.time, "run": self.run, "version": self.version,
+                "simulated": self.simulated, "charge": self.charge.to_dict(),
+                "epsilon": self.epsilon if math.isfinite(self.epsilon) else None, "delta": self.delta,
+                "hash": self.hash}
+
+    @classmethod
+    def from_dict(cls, data: object, where: str) -> Self:
+        """Return the entry of :meth:`to_dict`; an InputError, beginning with ``where``, names a wrong field."""
+        values = fields(data, where, {"sequence": int, "time": str, "run": str, "version": str, "simulated": bool,
+                                      "charge": object, "epsilon": object, "delta": float, "hash": str})
+        _check_time(values["time"], where)
+        values["charge"] = Charge.from_dict(values["charge"], f"{where}: charge")
+        values["epsilon"] = _number_or_none(values, where)
+        return cls(**values)
+
+    def digest(self, before: str) -> str:
+        """Return the hash that this entry must have after one of the given hash."""
+        content = self.to_dict()
+        del content["hash"]
+        return _digest(before, content)
+
+    @property
+    def simulation(self) -> str:
+        """What a table says beside an entry that does not count."""
+        return "  SIMULATED, not counted" if self.simulated else ""
+
+    def __str__(self) -> str:
+        return (f"{self.sequence:>4} {self.time:<20} {self.run:<16} "
+                f"{charge_line(self.charge, self.epsilon, self.delta)}{self.simulation}")
+
+
+@dataclass(frozen=True)
+class Limit:
+    """What all releases of a data set may cost together.
+
+    Parameters
+    ----------
+    budget : Budget
+    reserve_delta : float
+        The part of its delta that claims of other tools may use, from 0 to all of it.
+
+    Raises
+    ------
+    BudgetError
+        If the reserve is not from 0 to delta.
+    """
+
+    budget: Budget
+    reserve_delta: float = 0.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "reserve_delta", real_number("the reserve of delta", self.reserve_delta))
+        if not 0 <= self.reserve_delta <= self.budget.delta:
+            raise BudgetError(f"the reserve of delta must be from 0 to the budget's delta, {self.budget.delta}, not "
+                              f"{self.reserve_delta}")
+
+    def __str__(self) -> str:
+        return str(self.budget) + (f", reserve {shown_up(self.reserve_delta)}" if self.reserve_delta > 0 else "")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the three numbers by name."""
+        return self.budget.to_dict() | {"reserve_delta": self.reserve_delta}
+
+    @classmethod
+    def from_dict(cls, data: object, where: str) -> Self:
+        """Return the limit of :meth:`to_dict`; an InputError, beginning with ``where``, names a wrong field."""
+        values = fields(data, where, {"epsilon": float, "delta": float, "reserve_delta": float})
+        try:
+            return cls(Budget(values["epsilon"], values["delta"]), values["reserve_delta"])
+        except BudgetError as error:
+            raise InputError(f"{where}: {error}") from None
+
+    def is_above(self, other: "Limit") -> bool:
+        """Return whether it is another limit that admits all that the other does: nothing may be less, nor the rest."""
+        least = (self.budget.epsilon >= other.budget.epsilon, self.budget.delta >= other.budget.delta,
+                 self.reserve_delta >= other.reserve_delta,
+                 as_decimal(self.budget.delta) - as_decimal(self.reserve_delta)
+                 >= as_decimal(other.budget.delta) - as_decimal(other.reserve_delta))
+        return self != other and all(least)
+
+
+@dataclass(frozen=True)
+class Raised:
+    """A decision to raise the data set's budget, in a ledger file.
+
+    Parameters
+    ----------
+    sequence : int
+        Its place among all entries.
+    time : str
+        UTC, by the clock of who raised it.
+    version : str
+        Of the package.
+    old, new : Limit
+    hash : str
+        As of an :class:`Entry`.
+    """
+
+    sequence: int
+    time: str
+    version: str
+    old: Limit
+    new: Limit
+    hash: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all fields by name, of the types that JSON has."""
+        return {"sequence": self.sequence, "time": self.time, "version": self.version,
+                "raised": {"old": self.old.to_dict(), "new": self.new.to_dict()}, "hash": self.hash}
+
+    @classmethod
+    def from_dict(cls, data: object, where: str) -> Self:
+        """Return the decision of :meth:`to_dict`; an InputError, beginning with ``where``, names a wrong field."""
+        values = fields(data, where, {"sequence": int, "time": str, "version": str, "raised": object, "hash": str})
+        _check_time(values["time"], where)
+        both = fields(values.pop("raised"), f"{where}: raised", {"old": object, "new": object})
+        old, new = (Limit.from_dict(both[name], f"{where}: raised: {name}") for name in ("old", "new"))
+        if not new.is_above(old):
+            raise InputError(f"{where}: raised: the field 'new' must be above the field 'old'")
+        return cls(**values, old=old, new=new)
+
+    def digest(self, before: str) -> str:
+        """Return the hash that this entry must have after one of the given hash."""
+        content = self.to_dict()
+        del content["hash"]
+        return _digest(before, content)
+
+    def __str__(self) -> str:
+        return f"{self.sequence:>4} {self.time:<20} the budget was raised from {self.old} to {self.new}"
+
+
+@dataclass(frozen=True)
+class State:
+    """What a ledger file holds, as it was read."""
+
+    data_set: str
+    made: Limit
+    created: str
+    total: float
+    entries: tuple[Entry | Raised, ...]
+    chain: str = FORMAT
+
+    @property
+    def genesis(self) -> str:
+        """The hash before the first entry, of all that does not change."""
+        limit = self.made.budget if self.chain == FIRST_FORMAT else self.made
+        return _digest("", {"format": self.chain, "adjacency": ADJACENCY, "data_set": self.data_set,
+                            "budget": limit.to_dict(), "created": self.created})
+
+    @property
+    def limit(self) -> Limit:
+        """What may be spent now."""
+        return next((entry.new for entry in reversed(self.entries) if isinstance(entry, Raised)), self.made)
+
+    @property
+    def charges(self) -> tuple[Entry, ...]:
+        """The entries that are charges."""
+        return tuple(entry for entry in self.entries if isinstance(entry, Entry))
+
+    @property
+    def head(self) -> str:
+        """The hash of the last entry."""
+        return self.entries[-1].hash if self.entries else self.genesis
+
+    @property
+    def counted(self) -> list[Charge]:
+        """What was charged for and not simulated."""
+        return [entry.charge for entry in self.charges if not entry.simulated]
+
+
+def read(path: Path) -> State:
+    """Read a ledger file.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read, is too large, or is not of this form; the message names the field.
+
+    Notes
+    -----
+    Cost: at most seconds and some hundred megabytes, whatever the file holds.
+    """
+    said = f"the ledger file {str(path)!r}"
+    try:
+        # Others than plain files, such as pipes, could make reading wait for ever.
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise InputError(f"{said} is not a file")
+        with path.open("rb") as file:
+            content = file.read(LARGEST_FILE + 1)
+    except FileNotFoundError:
+        raise InputError(f"{said} is not there; make it once, before the first release, by `trigmech ledger create` or "
+                         "LedgerFile.create(...)") from None
+    except OSError as problem:
+        raise InputError(f"{said} cannot be read: {problem.strerror}") from None
+    _check_size(content, said)
+    try:
+        data = json.loads(content.decode("utf-8"), object_pairs_hook=_distinct, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as problem:
+        # The message of a JSON error quotes a place; others are ours.
+        raise InputError(f"{said} is not JSON of this kind: {str(problem)[:200]}") from None
+    # By its format, so that a newer file is refused by that name.
+    found = data.get("format") if isinstance(data, dict) else None
+    if isinstance(data, dict) and "format" in data and found not in (FORMAT, FIRST_FORMAT):
+        raise InputError(f"{said}: the field 'format' must be {FORMAT!r} or {FIRST_FORMAT!r}; a newer version of the "
+                         "package may read it")
+    kinds: dict[str, type] = {"format": str, "adjacency": str, "data_set": str, "budget": object, "created": str,
+                              "entries": list, "total": object}
+    values = fields(data, said, kinds if found == FIRST_FORMAT else kinds | {"chain": str})
+    chain = values.get("chain", FIRST_FORMAT)
+    if chain not in (FORMAT, FIRST_FORMAT):
+        raise InputError(f"{said}: the field 'chain' must be {FORMAT!r} or {FIRST_FORMAT!r}")
+    if values["adjacency"] != ADJACENCY:
+        raise InputError(f"{said}: the field 'adjacency' must be {ADJACENCY!r}")
+    _check_time(values["created"], said)
+    made = (Limit(Budget.from_dict(values["budget"], f"{said}: budget")) if chain == FIRST_FORMAT
+            else Limit.from_dict(values["budget"], f"{said}: budget"))
+    total = _number_or_none({"epsilon": values["total"]}, f"{said}: total")
+    entries = tuple((Raised if isinstance(entry, dict) and "raised" in entry else Entry).from_dict(
+        entry, f"{said}: entry {place}") for place, entry in enumerate(values["entries"], 1))
+    return State(values["data_set"], made, values["created"], total, entries, chain)
+
+
+def write(path: Path, state: State) -> None:
+    """Replace a ledger file, durably, or make it.
+
+    Raises
+    ------
+    InputError
+        If it cannot be written, or :func:`read` would refuse it; what was there stays.
+    """
+    made = state.made.budget if state.chain == FIRST_FORMAT else state.made
+    head = {"format": FORMAT, "chain": state.chain, "adjacency": ADJACENCY, "data_set": state.data_set,
+            "budget": made.to_dict(), "created": state.created,
+            "total": state.total if math.isfinite(state.total) else None}
+    entries = ",\n  ".join(_json(entry.to_dict()) for entry in state.entries)
+    # One entry a line, for people and for programs that compare lines.
+    text = _json(head)[:-1] + ',\n "entries": [' + (f"\n  {entries}\n" if entries else "") + "]}\n"
+    content = text.encode()
+    _check_size(content, f"the ledger file {str(path)!r} would be too large:")
+    try:
+        write_whole(path, content)
+    except OSError as problem:
+        raise InputError(f"the ledger file {str(path)!r} cannot be written: {problem.strerror}") from None
+
+
+def charge_header() -> str:
+    """Return the names of what :func:`charge_line` writes."""
+    return (f"{'purpose':<16} {'noise':<9} {'scale':>10} {'sensitivity':>12} {'norm':<5} {'times':>6} {'epsilon':>9} "
+            f"{'delta':>8}  proof")
+
+
+def charge_line(charge: Charge, epsilon: float, delta: float) -> str:
+    """Return a charge and its own cost as a line of a table."""
+    known = charge.law != "other"
+    scale, moved = (f"{charge.scale:.4g}", f"{charge.sensitivity:.4g}") if known else ("-", "-")
+    return (f"{charge.purpose:<16} {charge.law:<9} {scale:>10} {moved:>12} {charge.norm if known else '-':<5} "
+            f"{charge.count:>6} {shown_up(epsilon, 4):>9} {shown_up(delta, 2):>8}  {charge.proof}")
+
+
+def _check_size(content: bytes, said: str) -> None:
+    if len(content) > LARGEST_FILE:
+        raise InputError(f"{said} has more than {LARGEST_FILE} bytes")
+    for mark, most in MOST_MARKS.items():
+        if content.count(mark) > most:
+            raise InputError(f"{said} has more than {most} {mark.decode()!r}")
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a field is there twice")
+    return found
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a number of JSON")
+
+
+def _number_or_none(values: dict[str, Any], where: str) -> float:
+    if values["epsilon"] is None:
+        return math.inf
+    epsilon = float(fields({"epsilon": values["epsilon"]}, where, {"epsilon": float})["epsilon"])
+    if epsilon < 0:
+        raise InputError(f"{where}: the field 'epsilon' must be at least 0")
+    return epsilon
+
+
+def _check_time(text: str, where: str) -> None:
+    try:
+        offset = datetime.fromisoformat(text).utcoffset()
+    except ValueError:
+        offset = None
+    if offset != timedelta(0):
+        raise InputError(f"{where}: a time must be ISO 8601 in UTC")
+
+
+def _json(content: object) -> str:
+    return json.dumps(content, allow_nan=False)
+
+
+def _digest(before: str, content: object) -> str:
+    # Python writes a float with the fewest digits that give it back, so equal content has equal text.
+    return hashlib.sha256(f"{before}\n{json.dumps(content, allow_nan=False, sort_keys=True)}".encode()).hexdigest()

@@ -1,0 +1,88 @@
+"""The one writer of a ledger file: its true path, that this is its only name, its lock, and its stamps."""
+
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from importlib import metadata
+from numbers import Real
+from pathlib import Path
+
+from trigmech._files import check_writable
+from trigmech.errors import InputError
+
+
+@contextmanager
+def locked(path: Path, timeout: float) -> Iterator[None]:
+    """Hold the lock beside the file, which the operating system gives back when a process dies.
+
+    Raises
+    ------
+    InputError
+        If the lock cannot be had in time, the file cannot be written, or it has other names: writing replaces one name,
+        so that behind each of them the budget would be there once more.
+    """
+    from filelock import FileLock, Timeout
+
+    if not (isinstance(timeout, Real) and timeout >= 0):
+        raise InputError(f"timeout must be at least 0 seconds, not {timeout!r}")
+    # Before the lock, which may make folders.
+    check_writable(path)
+    lock = FileLock(f"{path}.lock")
+    try:
+        lock.acquire(timeout=timeout)
+    except Timeout:
+        raise InputError(f"another process has held the lock {str(path) + '.lock'!r} for {timeout:g} seconds") from None
+    except OSError as problem:
+        raise InputError(f"cannot lock {str(path) + '.lock'!r}: {problem.strerror}") from None
+    try:
+        check_names(path)
+        yield
+    finally:
+        lock.release()
+
+
+def resolved(path: str | Path) -> Path:
+    """Return the path behind symbolic links: all of them must share its lock, and replacing must not replace a link.
+
+    Raises
+    ------
+    InputError
+        If it is no path of a file.
+    """
+    try:
+        return Path(os.path.realpath(path))
+    except (ValueError, OSError, TypeError):
+        raise InputError(f"{str(path)!r} is no path of a file") from None
+
+
+def check_names(path: Path) -> None:
+    """Raise an InputError if the file has a second name (a hard link)."""
+    try:
+        names = path.stat().st_nlink
+    except FileNotFoundError:
+        return
+    except OSError as problem:
+        raise InputError(f"the ledger file {str(path)!r} cannot be read: {problem.strerror}") from None
+    if names > 1:
+        raise InputError(f"the ledger file {str(path)!r} has {names} names (hard links), and what is charged by one "
+                         "would not be seen by the others; remove all but one, or use symbolic links")
+
+
+def new_run() -> str:
+    """Return a random identifier for a run."""
+    return secrets.token_hex(8)
+
+
+def now() -> str:
+    """Return the time in UTC, as entries hold it."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def version() -> str:
+    """Return the package's version."""
+    try:
+        return metadata.version("trigmech")
+    except metadata.PackageNotFoundError:
+        return "unknown"

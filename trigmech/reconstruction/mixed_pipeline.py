@@ -1,0 +1,225 @@
+"""From released moments of rows with indicators to such rows: numbers that move, categories that are drawn."""
+
+import time
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from trigmech.distribution import systematic
+from trigmech.domain import Domain, OneHotGroup
+from trigmech.measurement.released import MomentRelease
+from trigmech.reconstruction.marginals import Marginals, copula_correlation
+from trigmech.reconstruction.one_hot import (
+    GroupedChart,
+    draw_groups,
+    held_together,
+    nearest_frequencies,
+    rake,
+    rake_probabilities,
+    round_groups,
+)
+from trigmech.reconstruction.particles import Descent, descend, reweight
+from trigmech.reconstruction.pipeline import CLOUD, FIRST_POINTS, JITTER, START_ITERATIONS, TEMPER, Reconstruction
+from trigmech.reconstruction.shrinkage import (
+    independent_means,
+    moments_of_columns,
+    places_of_columns,
+    shrink_interactions,
+    within_reason,
+)
+
+Array = NDArray[np.float64]
+
+# The least share of ordinary numbers in a column with special values that its noisy moments are divided by.
+LEAST_ORDINARY = 0.01
+
+
+def reconstruct_mixed(release: MomentRelease, domain: Domain, count: int, rng: np.random.Generator, *,
+                      denoise: bool = True, copula: bool = True, weigh: bool = True,
+                      iterations: int = 80) -> Reconstruction:
+    """Return equally weighted rows, with whole indicators, that explain released moments.
+
+    Parameters
+    ----------
+    release : MomentRelease
+        Of Chebyshev products of the domain's coordinates in any order, such as
+        :func:`trigmech.planning.one_hot.plan_mixed` chooses, with any finite numbers.
+    domain : Domain
+    count : int
+        Rows to return.
+    rng : numpy.random.Generator
+    denoise, copula, weigh : bool
+        Switch a step off, for comparisons.
+    iterations : int
+        Limit of each descent.
+
+    Returns
+    -------
+    Reconstruction
+
+    Notes
+    -----
+    Privacy: post-processing. As :func:`trigmech.reconstruction.pipeline.reconstruct`, but the rows of the cloud have
+    categories drawn by their released frequencies; while the points move, their categories are probabilities, which are
+    rounded to categories when there are ``count`` points (:mod:`trigmech.reconstruction.one_hot`), after which the
+    numbers move on a little.
+    """
+    # Products of BLAS are few and small here; its threads would only stand in the way of the package's own.
+    with threadpool_limits(1, user_api="blas"):
+        return _reconstruct(release, domain, count, rng, denoise, copula, weigh, iterations)
+
+
+def _reconstruct(release: MomentRelease, domain: Domain, count: int, rng: np.random.Generator, denoise: bool,
+                 copula: bool, weigh: bool, iterations: int) -> Reconstruction:
+    started = time.perf_counter()
+    means, scales = within_reason(release.means, release.scales)
+    release, features = replace(release, means=means, scales=scales), release.features
+    index = features.basis.index
+    frequencies = [_frequencies(release, group) for group in domain.groups]
+    marginals, columns = _columns(release, domain, frequencies)
+    target, dependent = release.means.copy(), True
+    if denoise:
+        single = (index > 0).sum(axis=1) == 1
+        expected = independent_means(index, columns)
+        target[single] = expected[single]
+        target[~single] = shrink_interactions(_by_column(index, domain)[~single], release.means[~single],
+                                              scales[~single], expected[~single])
+        dependent = bool((target[~single] != expected[~single]).any())
+    correlation = _correlation(index, target, scales, domain, marginals) if copula and marginals is not None else None
+    shares, joint, noise = _joint_of_special(index, target, scales, domain, frequencies)
+    held = held_together(shares, joint, noise) if copula else None
+    cloud = _cloud(marginals, frequencies, domain, None, None, rng)
+    if correlation is not None or held is not None:
+        cloud = np.vstack([cloud, _cloud(marginals, frequencies, domain, correlation, held, rng)])
+    weights = np.full(len(cloud), 1.0 / len(cloud))
+    if weigh and ((index > 0).sum(axis=1) > 1).any():
+        weights = reweight(features.evaluate(cloud), target, TEMPER * scales, START_ITERATIONS)
+    weights = rake(cloud, weights, frequencies, domain, joint=None if held is None else joint)
+    start = _shaken(cloud[systematic(weights, min(count, FIRST_POINTS), rng)], domain, rng)
+    # A group without products has nothing to gain by moving: its frequencies are met by raking.
+    tied = (index[(index > 0).sum(axis=1) > 1] > 0).any(axis=0)
+    moved = _moved(release, start, target, 2 * iterations, GroupedChart(start, domain, relax=True, moving=tied))
+    settled_groups = rake_probabilities(moved.points, frequencies, domain)
+    copies = round_groups(np.repeat(settled_groups, -(-count // len(start)), axis=0), domain, rng)
+    kept = _shaken(copies[np.sort(rng.permutation(len(copies))[:count])], domain, rng)
+    settled = _moved(release, kept, target, max(1, iterations // 20), GroupedChart(kept, domain, relax=False))
+    return Reconstruction(settled.points, np.full(count, 1.0 / count), target, settled.misfit, denoise, dependent,
+                          settled.status, moved.iterations + settled.iterations,
+                          time.perf_counter() - started)
+
+
+def _moved(release: MomentRelease, points: Array, target: Array, iterations: int, chart: GroupedChart) -> Descent:
+    # The solver wants something to solve for; categories alone, without products, leave nothing.
+    free = chart.start.size > 0
+    made = descend(release.features, points, target, release.scales, iterations if free else 0, chart=chart)
+    return made if free else replace(made, status="converged")
+
+
+def _frequencies(release: MomentRelease, group: OneHotGroup) -> Array:
+    """Return the frequencies of a group's indicators: the nearest to the released ones, or even where none is."""
+    places = places_of_columns(release.features.basis.index, list(group.coordinates))[0]
+    even = 1.0 / (len(places) + (not group.complete))
+    return nearest_frequencies(np.where(places < 0, even, release.means[places]), group)
+
+
+def _by_column(index: NDArray[np.int64], domain: Domain) -> NDArray[np.int64]:
+    """Return an index over columns instead of coordinates, so that a contingency table is one set of functions."""
+    together = np.zeros_like(index)
+    np.add.at(together.T, domain.owner, index.T)
+    return together
+
+
+def _columns(release: MomentRelease, domain: Domain, frequencies: list[Array]) -> tuple[Marginals | None, Array]:
+    """Return the distributions of the ordinary numbers, and the means (p, d) of T_1, ..., T_p of all coordinates."""
+    index = release.features.basis.index
+    degree = int(index.max())
+    columns = np.zeros((degree, domain.d))
+    for group, p in zip(domain.groups, frequencies, strict=True):
+        columns[0, list(group.coordinates)] = p
+    numbers = list(domain.numbers)
+    if not numbers:
+        return None, columns
+    means, scales = moments_of_columns(places_of_columns(index, numbers), release.means, release.scales)
+    special = np.zeros(domain.d)
+    for group, p in zip(domain.groups, frequencies, strict=True):
+        if group.value is not None:
+            special[group.value] = min(float(p.sum()), 1.0 - LEAST_ORDINARY)
+    special = special[numbers]
+    # A number whose column holds a special value is 0 there, where T_a is cos(a pi / 2).
+    at_centre = np.cos(np.arange(1, len(means) + 1) * np.pi / 2.0)[:, None]
+    marginals = Marginals.fit((means - special * at_centre) / (1.0 - special), scales / (1.0 - special))
+    fitted = (1.0 - special) * marginals.chebyshev_means(degree)
+    fitted += special * np.cos(np.arange(1, degree + 1) * np.pi / 2.0)[:, None]
+    columns[:, numbers] = fitted
+    return marginals, columns
+
+
+def _cloud(marginals: Marginals | None, frequencies: list[Array], domain: Domain, correlation: Array | None,
+           held: Array | None, rng: np.random.Generator) -> Array:
+    rows = draw_groups(frequencies, domain, CLOUD, rng, held)
+    if marginals is not None:
+        rows[:, list(domain.numbers)] = marginals.cloud(CLOUD, rng, correlation)
+    return _with_centres(rows, domain)
+
+
+def _with_centres(points: Array, domain: Domain) -> Array:
+    """Put the numbers of columns that hold a special value to 0, in place."""
+    for group in domain.groups:
+        if group.value is not None:
+            points[points[:, list(group.coordinates)].any(axis=1), group.value] = 0.0
+    return points
+
+
+def _shaken(points: Array, domain: Domain, rng: np.random.Generator) -> Array:
+    """Return the points with their numbers moved a little, so that no two are the same."""
+    numbers = list(domain.numbers)
+    points = points.copy()
+    angles = np.arccos(np.clip(points[:, numbers], -1.0, 1.0))
+    points[:, numbers] = np.cos(np.abs(angles + JITTER * rng.standard_normal(angles.shape)))
+    return _with_centres(points, domain)
+
+
+def _correlation(index: NDArray[np.int64], target: Array, scales: Array, domain: Domain,
+                 marginals: Marginals) -> Array | None:
+    """Return the copula's correlation matrix of the numbers, if products of them were released.
+
+    Of columns without special values: where one holds these, a product tells less of its ordinary numbers, and the fit
+    is left to find their dependence.
+    """
+    numbers = list(domain.numbers)
+    held = {group.value for group in domain.groups}
+    plain = [j for j in numbers if j not in held]
+    both = np.flatnonzero(((index[:, plain] == 1).sum(axis=1) == 2) & (index.sum(axis=1) == 2))
+    if not len(both):
+        return None
+    means, noise = np.zeros((2, len(numbers), len(numbers)))
+    noise += np.inf
+    for r in both:
+        i, j = np.flatnonzero(index[r, numbers])
+        means[i, j] = means[j, i] = target[r]
+        noise[i, j] = noise[j, i] = scales[r]
+    return copula_correlation(marginals, means, noise)
+
+
+def _joint_of_special(index: NDArray[np.int64], target: Array, scales: Array, domain: Domain,
+                      frequencies: list[Array]) -> tuple[Array, Array, Array]:
+    """Return how often columns hold special or missing values (g,), two together (g, g), and the noise in the latter.
+
+    Their indicators do not move with the points, so a cloud in which they never meet could not be mended afterwards.
+    """
+    incomplete = [i for i, group in enumerate(domain.groups) if not group.complete]
+    place = np.full(domain.d, -1)
+    for k, i in enumerate(incomplete):
+        place[list(domain.groups[i].coordinates)] = k
+    joint, variance = np.zeros((2, len(incomplete), len(incomplete)))
+    pairs = np.flatnonzero((index.sum(axis=1) == 2) & ((index[:, place >= 0] == 1).sum(axis=1) == 2))
+    for r in pairs:
+        a, b = place[np.flatnonzero(index[r])]
+        joint[a, b] = joint[b, a] = joint[a, b] + target[r]
+        variance[a, b] = variance[b, a] = variance[a, b] + scales[r] ** 2
+    shares = np.array([frequencies[i].sum() for i in incomplete])
+    measured = variance > 0.0
+    return (shares, np.where(measured, joint, np.outer(shares, shares)),
+            np.where(measured, np.sqrt(variance), np.inf))

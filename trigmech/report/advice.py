@@ -1,0 +1,163 @@
+"""What to think of before a budget is spent, from public facts, and of what was released, which is free."""
+
+import math
+import re
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trigmech.errors import BudgetError
+from trigmech.measurement.released import MomentRelease
+from trigmech.privacy.accounting import gaussian_mu
+from trigmech.privacy.budget import Budget, shown_up
+from trigmech.schema.column import Column, text_of
+from trigmech.schema.schema import Schema
+from trigmech.synthesis import Synthesis
+
+Array = NDArray[np.float64]
+
+# Beyond these a release protects little, or says little; a delta is recommended if noise becomes so many times smaller.
+MOST_EPSILON, FEWEST_ROWS, WORTH_A_DELTA = 10.0, 50, 1.5
+# A pile at a bound: in this part of the range, at least this share of the rows, this many times the noise in the mean,
+# and this many times the share of the part beside it.
+EDGE, PILED, NOISES, STEEP = 1.0 / 40.0, 0.1, 10.0, 3.0
+# Integers with fewer values have a share of rows at each bound as a matter of course.
+MANY_INTEGERS = 80
+
+IDENTIFIERS = {"id", "ids", "uuid", "guid", "ssn", "email", "mail", "phone", "telephone", "mobile", "fax", "iban",
+               "passport", "nhs", "mrn", "address", "surname", "username", "login", "ip", "imei", "barcode"}
+NUMBERING = {"number", "no", "nr", "num", "code", "key", "index", "serial", "account", "record", "row", "case",
+             "customer", "patient", "person"}
+# What the values of a column of such a name mostly lie between.
+USUAL_RANGES = {"age": (0, 100), "bmi": (15, 45), "month": (1, 12), "weekday": (0, 7), "hour": (0, 24),
+                "percent": (0, 100), "percentage": (0, 100), "latitude": (-90, 90), "longitude": (-180, 180)}
+# Bounds that leave out nearly all of it, or are this many times as wide, are odd; but a table may be of one place.
+LEAST_PART, WIDEST, MAY_BE_NARROW = 0.1, 5.0, ("latitude", "longitude")
+
+
+def warnings_of(n: int, schema: Schema, budget: Budget, delta_chosen: bool = False) -> list[str]:
+    """Return what to think of before a budget is spent, from public facts alone: one sentence each.
+
+    Parameters
+    ----------
+    n : int
+        Rows.
+    schema : Schema
+    budget : Budget
+    delta_chosen : bool
+        Whether a delta of 0 was chosen on purpose.
+
+    Returns
+    -------
+    list of str
+        Of an epsilon above 10, few rows, a delta that is too large or was forgotten, columns that look like
+        identifiers, and bounds far from what a name suggests. Whether bounds clip depends on the table: see
+        :func:`clipping_of`.
+    """
+    found = []
+    if budget.epsilon > MOST_EPSILON:
+        found.append(f"epsilon = {shown_up(budget.epsilon)} is above {MOST_EPSILON:g}: whoever knows all rows but one "
+                     "may tell that one nearly for certain")
+    if n < FEWEST_ROWS:
+        found.append(f"{n} rows are few: below {FEWEST_ROWS} noise mostly drowns what a table says")
+    if budget.delta >= 1.0 / n:
+        found.append(f"delta = {shown_up(budget.delta)} is not below 1 / {n}, one over the number of rows; a release "
+                     "may then show a whole record")
+    if budget.delta == 0 and not delta_chosen:
+        found += _forgotten_delta(n, schema.d, budget)
+    for column in schema.columns:
+        found += _like_an_identifier(column, n) + _unusual_bounds(column)
+    return found
+
+
+def clipping_of(made: Synthesis) -> list[str]:
+    """Return which columns' values pile up at a bound in what was released: one sentence each.
+
+    Parameters
+    ----------
+    made : Synthesis
+
+    Notes
+    -----
+    Privacy: post-processing. Bounds that clip make such a pile, and so does a column that has one. Piles that noise
+    alone could make are passed over.
+    """
+    found: list[str] = []
+    if not isinstance(made.release, MomentRelease):
+        return found
+    points, weights, schema = made.distribution.points, made.distribution.weights, made.schema
+    noise = noise_alone(schema, made.release.features.basis.index, made.release.scales)
+    for column, place, scales in zip(schema.columns, first_coordinates(schema), noise, strict=True):
+        few = column.kind == "integer" and column.bounds[1] - column.bounds[0] < MANY_INTEGERS
+        if column.kind not in ("continuous", "integer", "datetime") or few:
+            continue
+        for sign, side, bound in ((-1.0, "lower", column.lower), (1.0, "upper", column.upper)):
+            # How far from the bound, as a part of the range.
+            away = (1.0 - sign * points[:, place]) / 2.0
+            edge = float(weights[away <= EDGE].sum())
+            beside = float(weights[(away > EDGE) & (away <= 2.0 * EDGE)].sum())
+            if edge >= max(PILED, NOISES * scales[0]) and edge >= STEEP * beside:
+                found.append(f"column {column.name!r}: {100.0 * edge:.0f} % of the synthetic values lie at the {side} "
+                             f"bound {text_of(bound)}; if that is not how such values are, the bound clips them")
+    return found
+
+
+def _forgotten_delta(n: int, d: int, budget: Budget) -> list[str]:
+    """Compare the noise of all columns and pairs measured once: K means, l-infinity or Gaussian."""
+    delta = 10.0 ** -math.ceil(math.log10(10.0 * n))
+    try:
+        gain = math.sqrt(d * (d + 1) / 6.0) * gaussian_mu(Budget(budget.epsilon, delta)) / budget.epsilon
+    except BudgetError:
+        return []
+    return [] if gain < WORTH_A_DELTA else [
+        f"no delta is given: with delta = {delta:g}, at most 1 / (10 n), the noise in the means of all columns and "
+        f"pairs would be about {gain:.2g} times smaller"]
+
+
+def _words(name: str) -> list[str]:
+    """Return the words of a name such as patient_id or patientId, in lower case."""
+    apart = re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", name)
+    return re.findall(r"[a-z]+", apart.lower())
+
+
+def _like_an_identifier(column: Column, n: int) -> list[str]:
+    words, advice = set(_words(column.name)), "leave it out, unless it is none"
+    if words & IDENTIFIERS:
+        return [f"column {column.name!r} looks like an identifier by its name; {advice}"]
+    wide = column.kind == "integer" and not column.private_bounds and column.bounds[1] - column.bounds[0] + 1 >= n
+    if wide and words & NUMBERING:
+        return [f"column {column.name!r} looks like an identifier by its name, with at least as many values as the "
+                f"{n} rows; {advice}"]
+    if column.categories is not None and len(column.categories) >= max(n / 2.0, 10.0):
+        return [f"column {column.name!r} has {len(column.categories)} categories for {n} rows, as an identifier has; "
+                f"{advice}"]
+    return []
+
+
+def _unusual_bounds(column: Column) -> list[str]:
+    name = next((word for word in _words(column.name) if word in USUAL_RANGES), None)
+    if name is None or column.kind not in ("continuous", "integer") or column.private_bounds:
+        return []
+    low, high = USUAL_RANGES[name]
+    lower, upper = column.bounds
+    covered = (min(upper, high) - max(lower, low)) / (high - low)
+    said = f"column {column.name!r} has the bounds {text_of(lower)} and {text_of(upper)}"
+    usual = f"the usual range from {low:g} to {high:g} of such a name"
+    if covered < (0.0 if name in MAY_BE_NARROW else LEAST_PART):
+        return [f"{said}, which leave out most of {usual}: what lies outside is clipped"]
+    if upper - lower > WIDEST * (high - low):
+        return [f"{said}, much wider than {usual}: the noise in its mean grows with their distance"]
+    return []
+
+
+def first_coordinates(schema: Schema) -> list[int]:
+    """Return the first coordinate of each column."""
+    return [0, *np.cumsum([len(column.coordinates) for column in schema.columns]).tolist()[:-1]]
+
+
+def noise_alone(schema: Schema, index: NDArray[np.int64], scales: Array) -> list[Array]:
+    """Return, for each column, the noise in the means of its coordinates."""
+    found = np.full(schema.domain.d, math.nan)
+    rows = np.flatnonzero(index.sum(axis=1) == 1)
+    found[index[rows].argmax(axis=1)] = scales[rows]
+    return np.split(found, first_coordinates(schema)[1:])

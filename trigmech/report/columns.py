@@ -1,0 +1,334 @@
+"""What a report says of columns: marginals and associations of weighted rows, synthetic or true ones alike."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trigmech.report.figures import number
+from trigmech.schema.column import Column, text_of
+from trigmech.schema.schema import Schema
+
+Array = NDArray[np.float64]
+
+BINS = 30
+MOST_INTEGER_BINS = 40
+ROWS_AT_A_TIME = 8_192
+# Ten days: marks of an axis this long are told apart by their dates.
+SECONDS_THAT_NEED_NO_TIME = 864_000.0
+# Of associations: columns with more categories, and columns beyond this number, are left out.
+MOST_CATEGORIES = 64
+MOST_COLUMNS = 250
+MISSING = "missing"
+
+
+@dataclass(frozen=True, eq=False)
+class Values:
+    """The values of one column in some rows; as private as the rows are.
+
+    Parameters
+    ----------
+    column : Column
+    labels : tuple of str
+        Of its named values: categories, special values, and missing ones.
+    codes : ndarray (n,) of int
+        Which named value a row has; -1: none but a number.
+    numbers : ndarray (n,)
+        On the scale of the column's transform; not a number where the row has none, as in a column of categories.
+    """
+
+    column: Column
+    labels: tuple[str, ...]
+    codes: NDArray[np.int64]
+    numbers: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Marginal:
+    """The distribution of one column.
+
+    Parameters
+    ----------
+    column : Column
+    labels : tuple of str
+    named : ndarray (labels,)
+        Shares of all rows.
+    edges, shares : ndarray (bins + 1,), (bins,)
+        Of the other rows, by their numbers; empty for categories.
+    mean, deviation : float
+        Of these numbers, in the column's units; not a number if there are none.
+    """
+
+    column: Column
+    labels: tuple[str, ...]
+    named: Array
+    edges: Array
+    shares: Array
+    mean: float
+    deviation: float
+
+
+def is_numeric(column: Column) -> bool:
+    """Whether a column's values are numbers or times, which have a histogram."""
+    return column.kind not in ("binary", "ordinal", "categorical")
+
+
+def grouped(schema: Schema) -> list[str]:
+    """Return the names of the columns that have indicators, in the order of the domain's groups."""
+    return [column.name for column in schema.columns
+            if column.kind == "categorical" or (is_numeric(column) and column.special) or column.missing == "keep"]
+
+
+def values_of(schema: Schema, points: Array) -> list[Values]:
+    """Return the values of all columns at points of the cube, by what the schema decodes them to."""
+    decoded = schema.decode(points)
+    return [_values(column, decoded[column.name]) for column in schema.columns]
+
+
+def marginal(values: Values, weights: Array) -> Marginal:
+    """Return the distribution of one column of weighted rows; the weights (n,) sum to 1."""
+    column = values.column
+    held = values.codes >= 0
+    named = np.bincount(values.codes[held], weights[held], minlength=len(values.labels)).astype(np.float64)
+    if not is_numeric(column):
+        return Marginal(column, values.labels, named, np.empty(0), np.empty(0), math.nan, math.nan)
+    ordinary = values.codes < 0
+    numbers, own = values.numbers[ordinary], weights[ordinary]
+    edges = _edges(column)
+    # By number and range, which is much faster than by edges.
+    ends = float(edges[0]), float(edges[-1])
+    shares = np.histogram(np.clip(numbers, *ends), len(edges) - 1, ends, weights=own)[0]
+    mean = deviation = math.nan
+    if own.sum() > 0.0:
+        units = unscaled(column, numbers)
+        mean = float(own @ units / own.sum())
+        deviation = math.sqrt(float(own @ np.square(units - mean) / own.sum()))
+    return Marginal(column, values.labels, named, edges, shares, mean, deviation)
+
+
+def total_variation(first: Marginal, second: Marginal) -> float:
+    """Return half the sum of differences of the shares of named values: 0 if equal, 1 if nothing is common."""
+    return 0.5 * float(np.abs(first.named - second.named).sum())
+
+
+def greatest_difference(first: Values, weights: Array, second: Values, others: Array) -> float:
+    """Return the greatest difference of two distribution functions of numbers (Kolmogorov and Smirnov's)."""
+    a, b = np.isfinite(first.numbers), np.isfinite(second.numbers)
+    if not a.any() or not b.any():
+        return math.nan
+    at = np.concatenate([first.numbers[a], second.numbers[b]])
+    steps = np.concatenate([weights[a] / weights[a].sum(), -others[b] / others[b].sum()])
+    order = np.argsort(at, kind="stable")
+    reached = np.cumsum(steps[order])
+    ends = np.append(np.diff(at[order]) > 0.0, True)
+    return float(np.abs(reached[ends]).max())
+
+
+def unscaled(column: Column, numbers: Array) -> Array:
+    """Return numbers in the column's own units; times in days or seconds since 1970."""
+    if column.transform == "log":
+        return np.exp(numbers)
+    if column.transform == "log1p":
+        return np.expm1(numbers) + column.bounds[0]
+    return numbers
+
+
+def unit_text(column: Column, value: float) -> str:
+    """Return a number in the column's units as people write it."""
+    if column.unit is None or not math.isfinite(value):
+        return number(value, 4)
+    return str(np.datetime64(round(value), column.unit)).replace("T", " ")
+
+
+def bounds_text(column: Column) -> str:
+    """Return the public bounds of a column of numbers or times."""
+    return " to ".join(unit_text(column, bound) for bound in column.bounds)
+
+
+def from_cube(column: Column, coordinate: float) -> str:
+    """Return the value whose coordinate is a number in [-1, 1], in the column's units."""
+    low, high = (float(_scaled(column, bound)) for bound in column.bounds)
+    at = float(unscaled(column, np.array(low + (coordinate + 1.0) / 2.0 * (high - low))))
+    if column.kind == "ordinal":
+        return text_of((column.categories or ())[round(at)])
+    return unit_text(column, at)
+
+
+def ticks(column: Column, edges: Array) -> list[tuple[float, str]]:
+    """Return marks for a histogram's axis, with their texts in the column's units."""
+    if column.transform is None and column.unit is None:
+        from matplotlib.ticker import MaxNLocator
+
+        places = [float(at) for at in MaxNLocator(4).tick_values(edges[0], edges[-1]) if edges[0] <= at <= edges[-1]]
+    else:
+        places = [float(at) for at in np.linspace(edges[0], edges[-1], 7)[1::2]]
+    texts = [unit_text(column, float(unscaled(column, np.array([at]))[0])) for at in places]
+    if column.unit == "s":
+        dates, times = zip(*(text.split(" ") for text in texts), strict=True)
+        far = edges[-1] - edges[0] > SECONDS_THAT_NEED_NO_TIME
+        texts = list(dates if far else times if len(set(dates)) == 1 else (text[:-3] for text in texts))
+    return list(zip(places, texts, strict=True))
+
+
+@dataclass(frozen=True, eq=False)
+class Associations:
+    """How strongly columns go together.
+
+    Parameters
+    ----------
+    ordered : list of int
+        The columns with an order: numbers, times, binary and ordinal ones.
+    correlation : ndarray (ordered, ordered)
+        Pearson's, on the scale of the columns' transforms; rows without a number in one of two columns are left out.
+    all : list of int
+        These and the columns of categories.
+    strength : ndarray (all, all)
+        From 0 to 1: the absolute correlation; the correlation ratio of a number given a category; Cramer's V of two
+        columns of categories.
+    """
+
+    ordered: list[int]
+    correlation: Array
+    all: list[int]
+    strength: Array
+
+
+def associations(table: Sequence[Values], weights: Array) -> Associations:
+    """Return how strongly the columns of weighted rows go together; cost: rows times the square of the columns."""
+    table = list(table)[:MOST_COLUMNS]
+    ordered = [j for j, values in enumerate(table) if values.column.kind != "categorical"]
+    named = [j for j, values in enumerate(table) if values.column.kind == "categorical"
+             and len(values.labels) <= MOST_CATEGORIES]
+    gram, k = _gram([table[j] for j in ordered], [table[j] for j in named], weights), len(ordered)
+    there, first, second = slice(0, k), slice(k, 2 * k), slice(2 * k, 3 * k)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        count = gram[there, there]
+        x, y = gram[first, there] / count, gram[there, first] / count
+        own, other = gram[second, there] / count - x**2, gram[there, second] / count - y**2
+        scale = np.sqrt(np.where((own > 1e-14) & (other > 1e-14), own * other, np.nan))
+        correlation = np.clip((gram[first, first] / count - x * y) / scale, -1.0, 1.0)
+    strength = np.full((k + len(named), k + len(named)), np.nan)
+    strength[:k, :k] = np.abs(correlation)
+    ends = 3 * k + np.cumsum([0, *(len(table[j].labels) for j in named)])
+    rows = [slice(int(a), int(b)) for a, b in pairwise(ends)]
+    for g, own_rows in enumerate(rows, k):
+        ratio = _correlation_ratios(gram[own_rows, there], gram[own_rows, first], gram[own_rows, second])
+        strength[g, :k] = strength[:k, g] = ratio
+        for h, other_rows in enumerate(rows, k):
+            strength[g, h] = _cramer(gram[own_rows, other_rows])
+    return Associations(ordered, correlation, ordered + named, strength)
+
+
+def distinct_rows(table: Sequence[Values]) -> int:
+    """Return the number of different rows, in the columns' units."""
+    columns = []
+    for values in table:
+        numbers = np.where(np.isfinite(values.numbers), values.numbers, math.inf)
+        columns += [numbers] if not values.labels else [numbers, values.codes.astype(np.float64)]
+    return len(np.unique(np.column_stack(columns), axis=0))
+
+
+def _gram(ordered: Sequence[Values], named: Sequence[Values], weights: Array) -> Array:
+    """Return the weighted products of: whether a row has each number, the number, its square; and each category."""
+    numbers = np.column_stack([values.numbers for values in ordered]) if ordered else np.empty((len(weights), 0))
+    there = np.isfinite(numbers)
+    numbers = np.where(there, numbers, 0.0)
+    held = weights @ there
+    centre = weights @ numbers / np.where(held > 0.0, held, 1.0)
+    numbers = np.where(there, numbers - centre, 0.0)
+    spread = np.sqrt(weights @ np.square(numbers))
+    # A spread of rounding errors would be stretched to a unit.
+    small = 1e-9 * np.array([_range(values.column) for values in ordered])
+    numbers = numbers / np.where(spread > small, spread, np.inf)
+    size = 3 * len(ordered) + sum(len(values.labels) for values in named)
+    total = np.zeros((size, size))
+    for at in range(0, len(weights), ROWS_AT_A_TIME):
+        rows = slice(at, at + ROWS_AT_A_TIME)
+        block = np.hstack([there[rows], numbers[rows], np.square(numbers[rows]),
+                           *(values.codes[rows, None] == np.arange(len(values.labels)) for values in named)])
+        total += (block * weights[rows, None]).T @ block
+    return total
+
+
+def _correlation_ratios(count: Array, first: Array, second: Array) -> Array:
+    """Return the correlation ratios (k,) of numbers given a category, from sums (categories, k) of x^0, x^1 and x^2."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        total, mean = count.sum(axis=0), first.sum(axis=0) / count.sum(axis=0)
+        between = np.where(count > 0.0, first**2 / count, 0.0).sum(axis=0) / total - mean**2
+        within = second.sum(axis=0) / total - mean**2
+        return np.sqrt(np.clip(between / np.where(within > 1e-14, within, np.nan), 0.0, 1.0))
+
+
+def _cramer(table: Array) -> float:
+    """Return Cramer's V of a table of shares; not a number if a column has one category only."""
+    table = table[np.ix_(table.sum(axis=1) > 0.0, table.sum(axis=0) > 0.0)]
+    least = min(table.shape) - 1
+    if least < 1:
+        return math.nan
+    table = table / table.sum()
+    expected = np.outer(table.sum(axis=1), table.sum(axis=0))
+    return min(1.0, math.sqrt(float((np.square(table - expected) / expected).sum()) / least))
+
+
+def _values(column: Column, values: Any) -> Values:
+    """Return the decoded values of one column as codes and numbers."""
+    absent = np.ma.getmaskarray(values)
+    values = np.ma.getdata(values)
+    labels, codes = _codes(column, values)
+    numbers = np.full(len(values), np.nan)
+    if is_numeric(column):
+        numbers[codes < 0] = _scaled(column, _floats(values[codes < 0]))
+    elif column.kind != "categorical":
+        numbers = codes.astype(np.float64)
+    if column.missing == "keep":
+        codes[absent] = len(labels)
+        labels = (*labels, MISSING)
+        numbers[absent] = np.nan
+    return Values(column, labels, codes, numbers)
+
+
+def _codes(column: Column, values: Any) -> tuple[tuple[str, ...], NDArray[np.int64]]:
+    if column.categories is not None:
+        labels, names = tuple(map(text_of, column.categories)), column.categories
+    elif column.kind == "binary":
+        labels, names = tuple(map(text_of, column.bounds)), column.bounds
+    else:
+        labels = tuple(f"= {text_of(value)}" for value in column.special)
+        names = tuple(map(column.number, column.special))
+        values = _floats(values)
+    if not names:
+        return (), np.full(len(values), -1, dtype=np.int64)
+    position: dict[Any, int] = {name: i for i, name in enumerate(names)}
+    return labels, np.fromiter((position.get(value, -1) for value in values.tolist()), np.int64, len(values))
+
+
+def _floats(values: Any) -> Array:
+    return values.astype(np.int64 if values.dtype.kind == "M" else np.float64).astype(np.float64)
+
+
+def _scaled(column: Column, values: Any) -> Any:
+    if column.transform == "log":
+        return np.log(values)
+    return np.log1p(values - column.bounds[0]) if column.transform == "log1p" else values
+
+
+def _range(column: Column) -> float:
+    if not is_numeric(column):
+        return 1.0
+    return float(_scaled(column, column.bounds[1]) - _scaled(column, column.bounds[0]))
+
+
+def _edges(column: Column) -> Array:
+    """Return the equally spaced edges of a column's bins; those of integers lie between them."""
+    lower, upper = column.bounds
+    if column.kind == "integer" and column.transform is None:
+        first, count = math.ceil(lower), math.floor(upper) - math.ceil(lower) + 1
+        width = 1 if count <= MOST_INTEGER_BINS else -(-count // BINS)
+        return first - 0.5 + width * np.arange(-(-count // width) + 1, dtype=np.float64)
+    steps = np.arange(BINS + 1, dtype=np.float64) / BINS
+    low, high = float(_scaled(column, lower)), float(_scaled(column, upper))
+    return low + steps * (high - low)

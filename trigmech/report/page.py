@@ -1,0 +1,129 @@
+"""The report of a release: one page for people, which needs no network, no scripts and no table."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from trigmech._files import check_writable, write_whole
+from trigmech.errors import InputError, shown
+from trigmech.privacy.budget import ADJACENCY
+from trigmech.report.against import rows_of
+from trigmech.report.figures import plain, styled
+from trigmech.report.sections import PRIVATE_MARK, Pictures, Side, columns, errors, points, together
+from trigmech.report.statement import guarantee, ledger_table, measured
+from trigmech.synthesis import Progress, Synthesis
+
+TITLE, PRIVATE_TITLE = "Report of a release", "NOT PRIVATE: a release against its table"
+
+
+def write(synthesis: Synthesis, path: str | Path, against: Any = None, figures: str | Path | None = None,
+          seed: int = 0, progress: Progress | None = None) -> Path:
+    """Write one self-contained page of HTML about a release: what is guaranteed, what was measured, what came of it.
+
+    Parameters
+    ----------
+    synthesis : Synthesis
+    path : path
+        Of the page. With ``against`` its name gets the word "not-private" before the suffix, unless it holds it.
+    against : dataframe, array_like (n, d), dict of columns, or list of the d columns, optional, private
+        The true table, to compare with. The page and the figures are then NOT PRIVATE, and say so.
+    figures : path, optional
+        A folder, made if it does not exist, for the page's figures as PNG and PDF files; names as for ``path``.
+    seed : int
+        At least 0; of the public draws of queries, and of the rows whose distances are computed.
+
+    progress : callable, optional
+        Told the name of a step, what is done of it and its total (0: not known).
+
+    Returns
+    -------
+    Path
+        Of the page that was written.
+
+    Raises
+    ------
+    InputError
+        If a file cannot be written, the seed is no such number, or the table does not fit the schema.
+
+    Notes
+    -----
+    Privacy: post-processing without ``against``; nothing of it is private then. With it, nothing is protected. The same
+    arguments give the same bytes, with the same versions of the libraries. Cost: some seconds, and about a
+    tenth of a second for each column's figure and for each file of it; queries are fewer for larger tables.
+    """
+    if isinstance(seed, bool) or not (isinstance(seed, int | np.integer) and seed >= 0):
+        raise InputError(f"seed must be an integer that is at least 0, not {shown(seed)}")
+    path = Path(path)
+    if against is not None and PRIVATE_MARK not in path.name.lower():
+        path = path.with_name(f"{path.stem}.{PRIVATE_MARK}{path.suffix}")
+    check_writable(path)
+    folder = None if figures is None else Path(figures)
+    if folder is not None:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as problem:
+            raise InputError(f"cannot make the folder {str(folder)!r}: {problem.strerror}") from None
+        check_writable(folder / "figure.png")
+    with styled():
+        page = _page(synthesis, against, Pictures(folder, against is not None), int(seed),
+                     progress or (lambda step, done, total: None))
+    write_whole(path, page.encode("utf-8"))
+    return path
+
+
+def is_page(path: Path) -> bool:
+    """Return whether a file begins as a page of HTML does."""
+    with path.open("rb") as file:
+        return file.read(64).lstrip().lower().startswith((b"<!doctype html", b"<html"))
+
+
+def _page(synthesis: Synthesis, against: Any, pictures: Pictures, seed: int, say: Progress) -> str:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from markupsafe import Markup
+
+    say("reading the release", 0, 0)
+    distribution, ledger, schema = synthesis.distribution, synthesis.ledger, synthesis.schema
+    made = Side.of(schema, distribution.points, distribution.weights)
+    true = None
+    if against is not None:
+        say("reading the table", 0, 0)
+        rows = rows_of(schema, against)
+        true = Side.of(schema, rows, np.full(len(rows), 1.0 / len(rows)))
+    domain = schema.domain
+    said = guarantee(ledger, synthesis.release.n)
+    drawn = columns(made, true, pictures, lambda done, total: say("drawing columns", done, total))
+    say("drawing columns together", 0, 0)
+    pairs = together(made, true, pictures)
+    say("asking queries", 0, 0)
+    wrong = errors(synthesis, domain, made, true, pictures, seed)
+    contents = [("guarantee", "What is guaranteed"), ("not-covered", "What is not covered"), ("ledger", "The ledger"),
+                ("measured", "What was measured"), ("columns", "Each column"), ("together", "Columns together"),
+                *((matrix["id"], matrix["title"]) for matrix in pairs["matrices"]),
+                ("errors", "Errors to expect" if true is None else "Errors, expected and true"),
+                *([("scatter", "Predicted against true errors")] if wrong["scatter"] else []), ("points", "The points")]
+    if true is not None and len(true.points) > 1:
+        contents.append(("distances", "Distances to true records"))
+    say("comparing points", 0, 0)
+    page = Environment(
+        loader=PackageLoader("trigmech.report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+        lstrip_blocks=True, finalize=lambda value: value if isinstance(value, Markup) else plain(value),
+    ).get_template("report.html")
+    return page.render(
+        title=TITLE if true is None else PRIVATE_TITLE, against=true is not None, simulated=ledger.simulated,
+        warnings=synthesis.warnings,
+        key=[("Rows of the table", f"{synthesis.release.n:,}"), ("Columns", f"{schema.d:,}"),
+             ("Proved (ε, δ)", _proved(said, ledger.simulated)),
+             ("Noise", "simulated: NOT PRIVATE" if ledger.simulated else "hardened, from the operating system"),
+             ("Points of the release", f"{len(distribution.points):,}")],
+        contents=contents, g=said, adjacency=ADJACENCY[0].upper() + ADJACENCY[1:], ledger=ledger_table(ledger),
+        measured=measured(synthesis, domain), columns=drawn, together=pairs, errors=wrong,
+        points=points(synthesis, made, true, pictures, seed),
+        footer="Written by trigmech; the same release gives the same page. Figures: dark lines and bars are synthetic"
+               + ("." if true is None else ", light hatched areas are true."))
+
+
+def _proved(said: dict[str, Any], simulated: bool) -> str:
+    if simulated:
+        return "nothing: simulated"
+    return f"({said['epsilon']}, {said['delta']})" if said["finite"] else "nothing"

@@ -1,0 +1,291 @@
+"""What is public about a table: its columns, and the map of its rows to points of the cube and back."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from trigmech._html import html_table
+from trigmech._validate import numbers
+from trigmech.domain import Domain, OneHotGroup
+from trigmech.errors import InputError, shown
+from trigmech.schema.column import Column, Kind
+from trigmech.schema.encoding import Values, decode, encode, from_unit, rounded, to_unit
+from trigmech.tables.frames import Columns, Matrix, to_matrix
+
+__all__ = ["Column", "Kind", "Schema"]
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The public description of a table, and its map to the cube [-1, 1]^D.
+
+    A column of numbers, dates or ordered categories is one coordinate; each category of another column, each special
+    value, and "missing" where it is kept, is a coordinate that is 0 or 1 (:mod:`trigmech.schema.encoding`). If all
+    columns are plain numbers D is the number of columns d.
+
+    Parameters
+    ----------
+    columns : iterable of Column
+        At least one, with distinct names.
+
+    Raises
+    ------
+    InputError
+        If there is no column, an entry is not a Column, or a name occurs twice.
+    """
+
+    columns: tuple[Column, ...]
+
+    def __init__(self, columns: Iterable[Column]) -> None:
+        columns = tuple(columns)
+        if not columns:
+            raise InputError("a schema needs at least one column")
+        for column in columns:
+            if not isinstance(column, Column):
+                raise InputError(f"a schema is made of Column objects, not {type(column).__name__}")
+        twice = sorted(name for name, count in Counter(column.name for column in columns).items() if count > 1)
+        if twice:
+            raise InputError(f"column names must be distinct; given twice: {', '.join(map(repr, twice))}")
+        object.__setattr__(self, "columns", columns)
+
+    @classmethod
+    def cube(cls, d: int) -> "Schema":
+        """Return the schema of a table that already lies in the cube: columns x1 to xd with bounds -1 and 1."""
+        if not (isinstance(d, int | np.integer) and d >= 1):
+            raise InputError(f"d must be a positive integer, not {shown(d)}")
+        return cls(Column(f"x{j + 1}", -1.0, 1.0) for j in range(d))
+
+    @property
+    def d(self) -> int:
+        """The number of columns."""
+        return len(self.columns)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns' names, in order."""
+        return tuple(column.name for column in self.columns)
+
+    @cached_property
+    def coordinates(self) -> tuple[str, ...]:
+        """Names of the D coordinates, such as "age", "workclass=Private", "gain=0" or "age is missing"."""
+        return tuple(name for column in self.columns for name in column.coordinates)
+
+    @cached_property
+    def domain(self) -> Domain:
+        """Which coordinates are numbers, and which are the indicators of a column."""
+        groups = []
+        for column, (start, stop) in zip(self.columns, self._spans, strict=True):
+            first = start if column.complete else start + 1
+            if stop > first:
+                groups.append(OneHotGroup(tuple(range(first, stop)), column.complete,
+                                          None if column.complete else start))
+        return Domain(self._spans[-1][1], groups)
+
+    @property
+    def width(self) -> int:
+        """The number of coordinates, D."""
+        return self.domain.d
+
+    @property
+    def layout(self) -> Domain:
+        """The same as ``domain``, by its older name."""
+        return self.domain
+
+    @property
+    def private_bounds(self) -> tuple[str, ...]:
+        """Names of the columns whose bounds are private and not found yet."""
+        return tuple(column.name for column in self.columns if column.private_bounds)
+
+    def with_bounds(self, bounds: Mapping[str, tuple[float, float]]) -> "Schema":
+        """Return the schema with bounds for columns that have private ones.
+
+        Parameters
+        ----------
+        bounds : mapping of str to (lower, upper)
+            Released by a private step; public from now on.
+
+        Raises
+        ------
+        InputError
+            If a name is not that of a column with private bounds, or the bounds break a rule of Column.
+        """
+        strange = sorted(set(bounds) - set(self.private_bounds))
+        if strange:
+            raise InputError(f"there is no column with private bounds of the name(s) {', '.join(map(repr, strange))}")
+        columns = []
+        for column in self.columns:
+            if column.name in bounds:
+                lower, upper = bounds[column.name]
+                column = replace(column, lower=lower, upper=upper, private_bounds=False)
+            columns.append(column)
+        return Schema(columns)
+
+    def to_cube(self, table: Any) -> Matrix:
+        """Return the table as points of the cube.
+
+        Parameters
+        ----------
+        table : dataframe or array_like (n, d), private
+            A dataframe of pandas, polars, pyarrow or another library that narwhals knows, whose columns are picked by
+            name and may stand in any order; also a lazy frame (polars's, a relation of DuckDB) or a record batch,
+            stream (anything with ``__arrow_c_stream__``), dataset or scanner of Arrow, which is read into memory. Or an
+            array, or a list of rows, whose columns are in the schema's order: of numbers, or of objects, text or times
+            where columns are not plain numbers. A cell is read by itself and by its column's type alone.
+
+        Returns
+        -------
+        ndarray (n, D), private
+            Entries in [-1, 1] that keep to ``domain``. A value outside its column's bounds, an infinite one
+            included, is clipped to the nearer bound, so that one person's value moves the result no further than the
+            bounds allow.
+
+        Raises
+        ------
+        InputError
+            If a column is absent or of a type that its kind cannot be, the width is wrong, there are no rows, a value
+            is missing where that is refused, or is no category where no other category stands for it, or bounds are
+            private and not found yet. The message names the columns, not the rows, and no value.
+        """
+        self._check_bounds()
+        if self._plain and not (isinstance(table, np.ndarray) and table.dtype == object):
+            matrix = to_matrix(table, self.names)
+            self._report(np.flatnonzero(np.isnan(matrix).any(axis=0)), ())
+            return to_unit(matrix, *self._bounds)
+        columns = Columns(table, self.names)
+        out = np.zeros((columns.n, self.domain.d))
+        missing, unknown = [], []
+        for j, (column, (start, stop)) in enumerate(zip(self.columns, self._spans, strict=True)):
+            absent, strange = encode(column, columns, j, out[:, start:stop])
+            if absent:
+                missing.append(j)
+            if strange:
+                unknown.append(j)
+        self._report(missing, unknown)
+        return out
+
+    def from_cube(self, points: Matrix) -> Matrix:
+        """Return points of the cube in the columns' own units, rounded where a column's kind asks for it.
+
+        Parameters
+        ----------
+        points : array_like (m, D)
+            Entries in [-1, 1]; the result is clipped to the bounds.
+
+        Returns
+        -------
+        ndarray (m, d)
+            NaN where a value is missing.
+
+        Raises
+        ------
+        InputError
+            If the points have another width, or a column's values are no numbers; use :meth:`decode` then.
+        """
+        self._check_bounds()
+        points = numbers("points", points, "m", self.domain.d).astype(np.float64, copy=False)
+        if self._plain:
+            table = from_unit(points, *self._bounds)
+            for j, column in enumerate(self.columns):
+                if column.kind != "continuous":
+                    table[:, j] = rounded(column, points[:, j], table[:, j])
+            return table
+        others = [column.name for column in self.columns if column.is_text or column.unit]
+        if others:
+            raise InputError(f"column(s) {', '.join(map(repr, others))} hold text or times, which have no place in an "
+                             "array of numbers; use decode")
+        table = np.empty((len(points), self.d))
+        for j, values in enumerate(self.decode(points).values()):
+            table[:, j] = np.ma.filled(values.astype(np.float64), np.nan)
+        return table
+
+    def decode(self, points: Matrix) -> dict[str, Values]:
+        """Return points of the cube as the values of each column.
+
+        Parameters
+        ----------
+        points : array_like (m, D)
+            Entries in [-1, 1], or anything else: numbers are clipped to the bounds, of categories the largest counts.
+
+        Returns
+        -------
+        dict of str to ndarray or masked array (m,)
+            By name, in order; masked, where missing, if the column keeps missing values. Floats of continuous
+            columns; int64 of integer columns, and of binary columns with integers; the categories themselves, strings
+            as objects; datetime64 of days or seconds. :func:`trigmech.tables.frames.like` makes dataframes of them.
+
+        Raises
+        ------
+        InputError
+            If the points have another width.
+        """
+        self._check_bounds()
+        points = numbers("points", points, "m", self.domain.d).astype(np.float64, copy=False)
+        return {column.name: decode(column, points[:, start:stop])
+                for column, (start, stop) in zip(self.columns, self._spans, strict=True)}
+
+    def _repr_html_(self) -> str:
+        options = ("missing", "special", "transform", "other")
+        rows = []
+        for column in self.columns:
+            plain = column.to_dict()
+            values = (", ".join(map(str, column.categories)) if column.categories is not None else
+                      "private, not found yet" if column.private_bounds else f"{column.lower} to {column.upper}")
+            rows.append((column.name, column.kind, values, "; ".join(f"{name}: {plain[name]}" for name in options
+                                                                    if name in plain)))
+        return html_table(f"Schema of {self.d} column(s)", rows, ("column", "kind", "bounds or categories", "options"))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the schema as plain data, as JSON and TOML know it; :meth:`from_dict` returns it to a schema."""
+        return {"columns": [column.to_dict() for column in self.columns]}
+
+    @classmethod
+    def from_dict(cls, plain: Any) -> "Schema":
+        """Return the schema of :meth:`to_dict`.
+
+        Raises
+        ------
+        InputError
+            If something is missing, unknown or of the wrong type; the message names the column and the option.
+        """
+        if not (isinstance(plain, Mapping) and isinstance(plain.get("columns"), list | tuple) and len(plain) == 1):
+            raise InputError("a schema must be a table with a list 'columns' and nothing else")
+        return cls(Column.from_dict(column) for column in plain["columns"])
+
+    @cached_property
+    def _spans(self) -> tuple[tuple[int, int], ...]:
+        """For each column its first coordinate, and the one after its last."""
+        stops = np.cumsum([len(column.coordinates) for column in self.columns]).tolist()
+        return tuple(zip([0, *stops[:-1]], stops, strict=True))
+
+    @cached_property
+    def _plain(self) -> bool:
+        """Whether all columns are numbers that are mapped affinely, so that they can be mapped together."""
+        return all(column.kind in ("continuous", "integer", "binary") and len(column.coordinates) == 1
+                   and column.transform is None and column.missing == "refuse" for column in self.columns)
+
+    @cached_property
+    def _bounds(self) -> tuple[Matrix, Matrix]:
+        bounds = np.array([column.bounds for column in self.columns])
+        return bounds[:, 0], bounds[:, 1]
+
+    def _check_bounds(self) -> None:
+        if self.private_bounds:
+            raise InputError(f"the bounds of column(s) {', '.join(map(repr, self.private_bounds))} are private and not "
+                             "found yet; find them by a private step and complete the schema by Schema.with_bounds")
+
+    def _report(self, missing: Iterable[int], unknown: Iterable[int]) -> None:
+        """Raise an InputError if there are columns with missing values or with values that are no category."""
+        lacking, strange = ([repr(self.columns[j].name) for j in faulty] for faulty in (missing, unknown))
+        texts = []
+        if lacking:
+            texts.append(f"values are missing (NaN) in column(s) {', '.join(lacking)}; fill them or leave the column "
+                         "out before the release, or say in the schema what they are (missing='keep' or 'centre')")
+        if strange:
+            texts.append(f"column(s) {', '.join(strange)} hold a value that is not among the categories; list all that "
+                         "there can be, or name one of them as other")
+        if texts:
+            raise InputError("; ".join(texts))

@@ -1,0 +1,96 @@
+"""Arrays, which may be masked, as columns of the libraries that have types for what is missing and for categories; and
+what a reader of files must know of a column to give it a type."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class ColumnOfFile(Protocol):
+    """What the cells of a column are, as a schema's columns say."""
+
+    @property
+    def name(self) -> str:
+        """The column's name."""
+
+    @property
+    def is_text(self) -> bool:
+        """Whether its values are text."""
+
+    @property
+    def unit(self) -> str | None:
+        """The unit of its times; None if it holds none."""
+
+    @property
+    def categories(self) -> Sequence[Any] | None:
+        """Its categories, if it has any."""
+
+
+class ColumnsOfFile(Protocol):
+    """Which columns of a file are read, as a schema says."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Their names."""
+
+    @property
+    def columns(self) -> Sequence[ColumnOfFile]:
+        """What their cells are."""
+
+    @property
+    def width(self) -> int:
+        """How many numbers an encoded row has."""
+
+
+class Categories(NamedTuple):
+    """The values that a column of categories can hold, in their order, and whether that order means something."""
+
+    values: NDArray
+    ordered: bool
+
+
+def to_arrow(column: NDArray, categories: Categories | None = None) -> Any:
+    """Return an array, which may be masked, as a pyarrow array: a dictionary with categories; objects are strings."""
+    import pyarrow
+    import pyarrow.compute
+
+    mask = np.ma.getmaskarray(column) if isinstance(column, np.ma.MaskedArray) else None
+    kind = {"type": pyarrow.string()} if column.dtype.kind == "O" else {}
+    array = pyarrow.array(np.ascontiguousarray(np.ma.getdata(column)), mask=mask, **kind)
+    if categories is None:
+        return array
+    values = to_arrow(categories.values)
+    return pyarrow.DictionaryArray.from_arrays(pyarrow.compute.index_in(array, value_set=values), values,
+                                               ordered=categories.ordered)
+
+
+def to_pandas(column: NDArray, categories: Categories | None = None) -> Any:
+    """Return an array, which may be masked, as what pandas makes a column of: its own type of them with categories."""
+    import pandas
+
+    if categories is not None:
+        return pandas.Categorical(filled(column), categories=to_pandas(categories.values), ordered=categories.ordered)
+    if isinstance(column, np.ma.MaskedArray) and column.dtype.kind in "ib":
+        kind = pandas.arrays.IntegerArray if column.dtype.kind == "i" else pandas.arrays.BooleanArray
+        return kind(np.array(column.data), np.array(np.ma.getmaskarray(column)))
+    values = filled(column)
+    if values.dtype.kind == "O":
+        # The type that this version of pandas has for text, even if all of it is missing.
+        return pandas.Series(values, dtype=pandas.Series(["text"]).dtype)
+    # pandas has no days; of its units seconds are nearest.
+    return values.astype("datetime64[s]") if values.dtype.kind == "M" else values
+
+
+def filled(column: NDArray) -> NDArray:
+    """Return a column with NaN, NaT or None where it is masked; integers and booleans become objects then."""
+    if not isinstance(column, np.ma.MaskedArray):
+        return column
+    if column.dtype.kind == "f":
+        return column.filled(np.nan)
+    if column.dtype.kind == "M":
+        return column.filled(np.datetime64("NaT"))
+    values = np.array(column.data, dtype=object)
+    values[np.ma.getmaskarray(column)] = None
+    return values

@@ -1,0 +1,193 @@
+"""PRIVATE. The text of a CSV file: its names, its rows, and the cells of a column as what the schema says they are."""
+
+import codecs
+import csv
+import io
+import re
+from collections.abc import Callable, Iterable, Mapping
+from itertools import chain
+from typing import Any
+
+from trigmech.errors import InputError
+from trigmech.tables.column_types import ColumnOfFile
+from trigmech.tables.csv_cells import floats_of, times_of, trimmed, with_points
+from trigmech.tables.writer import SEPARATORS, WORKBOOK, give
+
+# Bytes of CSV that are parsed together, at least and for each column; no row may be longer. The reader holds about 32
+# blocks at once.
+BLOCK = 2**20
+BLOCK_OF_A_COLUMN = 2**7
+# How many characters at the end of a text are looked at.
+END = 2**16
+
+# The first bytes of .xlsx and .ods, which are ZIP archives, and of .xls.
+ARCHIVES = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")
+UTF_8 = ("utf-8", "utf-8-sig")
+# All causes that there can be are told, so that the message does not depend on the cell.
+OTHER_CAUSES = ("a word (then the column's kind is another, such as categorical), a sign between thousands, a unit, "
+                "currency or percent sign, or a mark of missing values that is "
+                "not listed (missing = [...] below [file] in the schema file)")
+NO_NUMBER = {".": f"no number; usual causes are a decimal comma (then {give('decimal', ',')}), {OTHER_CAUSES}",
+             ",": f"no number with a decimal comma; usual causes are a decimal point, {OTHER_CAUSES}"}
+NO_TIME = ("no date or time in ISO form, such as 2020-12-31; if dates are written in another way, say in which: "
+           f"{give('date_format', '%d.%m.%Y')}")
+
+
+class CsvText:
+    """PRIVATE. A CSV file that is read again and again.
+
+    Parameters
+    ----------
+    stream : callable, private
+        Opens the file: returns its bytes, no longer compressed, as a stream of pyarrow.
+    options : mapping
+        All of :data:`trigmech.tables.writer.USUAL`, checked.
+    error : callable
+        Makes an error that names the file of a rule that is broken.
+    """
+
+    def __init__(self, stream: Callable[[], Any], options: Mapping[str, Any],
+                 error: Callable[[str], InputError]) -> None:
+        self._stream, self._error = stream, error
+        self._delimiter, self._decimal, self._date_format = (options[option] for option in
+                                                             ("delimiter", "decimal", "date_format"))
+        self.header, self._missing = options["header"], options["missing"]
+        encoding = options["encoding"]
+        self._encoding = "utf-8" if codecs.lookup(encoding).name in UTF_8 else encoding
+        self.names: list[str] = []
+        # How many rows stand before those of the table.
+        self._skip = 0
+
+    def read_names(self) -> list[str]:
+        """Return the names of the columns: those of the first row, or column1 and so on if it is none of names."""
+        start = self._stream().read(4096)
+        if start.startswith(ARCHIVES):
+            raise self._error(WORKBOOK)
+        text = codecs.getincrementaldecoder(self._encoding)().decode(start)
+        # What has two bytes to a character has zeros where it is read as one byte to a character.
+        if "\0" in text:
+            raise self._error(self._other_encoding)
+        if not text.strip("\ufeff \t\n\v\f\r"):
+            raise self._error("it is empty")
+        with self._text() as lines:
+            first = lines.readline().removeprefix("\ufeff")
+            stated = re.fullmatch(r"sep=([;,\t|])[\r\n]*", first, re.IGNORECASE)
+            if stated and stated[1] != self._delimiter:
+                raise self._error(f"its first line says that {SEPARATORS[stated[1]]} separate its cells: "
+                                  f"{give('delimiter', stated[1])}")
+            rows = csv.reader(lines if stated else chain([first], lines), delimiter=self._delimiter)
+            self._skip, names = 1 if stated else 0, []
+            for row in rows:
+                self._skip += self.header
+                if row:
+                    names = [name.strip() for name in row]
+                    break
+        self.names = names if self.header else [f"column{j + 1}" for j in range(len(names))]
+        return self.names
+
+    @property
+    def separators(self) -> str:
+        """What to do if the names hold a character that often separates cells, as a sentence, or nothing."""
+        held = [sign for sign in SEPARATORS if sign != self._delimiter and any(sign in name for name in self.names)]
+        # Only that it is there is said: where a header is missing the names are a record.
+        return "" if not held else (f"its first row holds {SEPARATORS[held[0]]}; if they separate the cells, "
+                                    f"{give('delimiter', held[0])}")
+
+    def count_rows(self) -> int:
+        """Return the number of rows; see :class:`trigmech.tables.reader.TableFile` for what is one."""
+        import pyarrow.compute as pc
+
+        n, cell, gaps = 0, "", False
+        for batch in self.batches(sorted({0, len(self.names) - 1}), empty_lines=True):
+            if batch.num_rows:
+                n += batch.num_rows
+                first, last = batch.column(0), batch.column(batch.num_columns - 1)
+                cell = last[-1].as_py()
+                gaps = gaps or pc.any(pc.and_(pc.equal(first, ""), pc.equal(last, ""))).as_py()
+        # An open quote makes one cell of all rows after it, and the end of the file passes for its end.
+        if ("\n" in cell or "\r" in cell) and not self._end().rstrip().endswith('"'):
+            raise self._error("a quote is not closed")
+        return n - self._empty_lines(n) if gaps and len(self.names) > 1 else n
+
+    def _empty_lines(self, lines: int) -> int:
+        """Return how many of the lines of several columns are empty, if all of them follow the last row."""
+        found = lines - sum(batch.num_rows for batch in self.batches([0], empty_lines=False))
+        end = self._end()
+        line_ends = re.findall(r"\r\n|\r|\n", end[len(end.rstrip("\r\n")):])
+        if found > max(0, len(line_ends) - 1):
+            raise self._error("there is an empty line between its rows (or before them, without a header); it could "
+                              "stand for a row of which everything is missing: remove it, or write its delimiters")
+        return found
+
+    def _text(self) -> io.TextIOWrapper:
+        return io.TextIOWrapper(io.BufferedReader(self._stream()), encoding=self._encoding, newline="")
+
+    def _end(self) -> str:
+        """Return the last characters of the text; private."""
+        end = ""
+        with self._text() as text:
+            while block := text.read(2**20):
+                end = (end + block)[-END:]
+        return end
+
+    @property
+    def _block(self) -> int:
+        return max(BLOCK, BLOCK_OF_A_COLUMN * len(self.names))
+
+    def batches(self, places: Iterable[int], empty_lines: bool | None = None) -> Any:
+        """Open the file; the columns at these places come in batches of rows, as text as it stands.
+
+        An empty line is a row of empty cells, or passed over; by default it is a row in files of one column.
+        """
+        import pyarrow as pa
+        import pyarrow.csv
+
+        wanted, names = [str(j) for j in places], [str(j) for j in range(len(self.names))]
+        if empty_lines is None:
+            empty_lines = len(names) == 1
+        return pa.csv.open_csv(
+            self._stream(),
+            read_options=pa.csv.ReadOptions(block_size=self._block, column_names=names, encoding=self._encoding,
+                                            skip_rows_after_names=self._skip),
+            parse_options=pa.csv.ParseOptions(delimiter=self._delimiter, newlines_in_values=True,
+                                              ignore_empty_lines=not empty_lines),
+            convert_options=pa.csv.ConvertOptions(include_columns=wanted, strings_can_be_null=False,
+                                                  column_types=dict.fromkeys(wanted, pa.string())))
+
+    def typed(self, column: ColumnOfFile, cells: Any) -> Any:
+        """Return the cells of a column as floats or times, null where missing; or as text if it has categories."""
+        cells = trimmed(cells, self._missing, column.categories or ())
+        if column.is_text:
+            return cells
+        if column.unit:
+            found = times_of(cells, self._date_format)
+            rule = f"no date or time of the format {self._date_format!r}" if self._date_format else NO_TIME
+        else:
+            cells = with_points(cells, self._decimal)
+            if column.categories is not None:
+                return cells
+            found, rule = floats_of(cells), NO_NUMBER[self._decimal]
+        if found is None:
+            raise self._error(f"column {column.name!r} holds a cell that does not count as missing and is {rule}")
+        return found
+
+    @property
+    def _other_encoding(self) -> str:
+        if self._encoding != "utf-8":
+            return f"its text is not in the encoding {self._encoding!r}"
+        return (f"its text is not UTF-8; say what it is: {give('encoding', 'cp1252')} for what spreadsheets of western "
+                "languages save as CSV, and 'utf-16' for what they save as Unicode text")
+
+    def reason(self, problem: Exception) -> str | None:
+        """Return what an error of a library says of the text, without its words, which could quote a row."""
+        text = str(problem)
+        if isinstance(problem, csv.Error):
+            return "its first row cannot be split into cells; a quote may be open"
+        if text.startswith("CSV parse error: Expected"):
+            more = f"; {self.separators}" if self.header and self.separators else ""
+            return f"its rows have different numbers of cells, or a quote is not closed{more}"
+        if text.startswith("straddling object") or "block size" in text:
+            return f"a row is longer than {self._block} bytes, or a quote is not closed"
+        if isinstance(problem, UnicodeError) or "invalid UTF8" in text:
+            return self._other_encoding
+        return None

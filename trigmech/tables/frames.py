@@ -1,0 +1,363 @@
+"""Tables as they come: any dataframe that narwhals knows, or a plain array, to plain columns and back.
+
+What a cell means follows from the cell and the type of its column alone, which is public. Libraries look at other cells
+where a column's type is "object", so its cells are read here one by one; nothing is inferred from them.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from itertools import chain
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+from numpy.typing import NDArray
+
+from trigmech._validate import numbers
+from trigmech.errors import InputError
+from trigmech.tables.column_types import Categories, filled, to_arrow, to_pandas
+from trigmech.tables.scalars import (
+    distinct_arrow,
+    distinct_objects,
+    is_missing,
+    numbers_of_objects,
+    seconds_of,
+    seconds_of_array,
+)
+
+Matrix = NDArray[np.float64]
+
+ACCEPTED = ("a dataframe, also a lazy one, of pandas, polars, pyarrow or another library that narwhals knows; a record "
+            "batch, stream, dataset or scanner of Arrow; or an array of shape (n, d)")
+
+
+def to_matrix(table: Any, names: tuple[str, ...]) -> Matrix:
+    """Return the named columns of a table of numbers as a matrix.
+
+    Parameters
+    ----------
+    table : dataframe or array_like, private
+        A pandas, polars, pyarrow or other dataframe, whose columns are picked by name and may stand in any
+        order, or an array of shape (n, d) whose columns are in the order of ``names``.
+    names : tuple of str
+        The d public column names.
+
+    Returns
+    -------
+    ndarray (n, d) of float64, C-contiguous
+        A view of the input where that is possible. Missing values are NaN.
+
+    Raises
+    ------
+    InputError
+        If a column is absent or not numeric, or the array has another width, has no rows, or is not
+        two-dimensional.
+    """
+    table = collected(table)
+    if isinstance(_frame(table), nw.DataFrame):
+        columns = Columns(table, names)
+        matrix = np.empty((columns.n, len(names)))
+        for j in range(len(names)):
+            matrix[:, j] = columns.numbers(j)
+    else:
+        matrix = numbers("the table", table, "n", len(names)).astype(np.float64, copy=False)
+        _check_rows(len(matrix))
+    return np.ascontiguousarray(matrix)
+
+
+class Columns:
+    """PRIVATE. The columns of a table, read one at a time and by what they hold, in the words of any library.
+
+    Parameters
+    ----------
+    table : dataframe or array_like (n, d), private
+        As in :func:`to_matrix`; an array may also hold objects, strings or times.
+    names : tuple of str
+        The d public names of the columns.
+
+    Raises
+    ------
+    InputError
+        If a column is absent, a name occurs twice, there are no rows, or the array has another width or is not
+        two-dimensional.
+    """
+
+    def __init__(self, table: Any, names: tuple[str, ...]) -> None:
+        self._names = names
+        table = collected(table)
+        frame = _frame(table)
+        self._frame: nw.DataFrame | None = frame if isinstance(frame, nw.DataFrame) else None
+        if self._frame is not None:
+            # Once: each look at it makes it anew, for all columns.
+            schema = dict(self._frame.schema)
+            absent = [name for name in names if name not in schema]
+            if absent:
+                raise InputError(f"the table lacks the column(s) {', '.join(map(repr, absent))} that the schema names")
+            # What narwhals says of objects is a guess from the first cells.
+            self._schema = {name: nw.Object() if _native_type(self._frame[name]) == "object" else schema[name]
+                            for name in names}
+            self.n = len(self._frame)
+        else:
+            self._array = _plain_array(table, len(names))
+            self.n = len(self._array)
+        _check_rows(self.n)
+
+    def __repr__(self) -> str:
+        return f"Columns(n={self.n}, d={len(self._names)}, values hidden)"
+
+    def _reading(self, j: int) -> AbstractContextManager[None]:
+        # The name alone: a categorical type's description lists its categories.
+        kind = "object" if self._frame is None else type(self._schema[self._names[j]]).__name__
+        return _no_quotes(f"column {self._names[j]!r} cannot be read; its type is {kind}")
+
+    def numbers(self, j: int) -> Matrix:
+        """Return column j as floats (n,), NaN where missing, or raise an InputError if it is not numeric."""
+        name = self._names[j]
+        found = None
+        with self._reading(j):
+            if self._frame is None:
+                values = self._array[:, j]
+                kind = values.dtype.name
+                if values.dtype.kind in "biuf":
+                    found = values.astype(np.float64)
+                elif values.dtype.kind == "O":
+                    found = numbers_of_objects(values)
+            else:
+                series, dtype = self._frame[name], self._schema[name]
+                kind = type(dtype).__name__
+                if dtype == nw.Object:
+                    found = numbers_of_objects(series.to_numpy())
+                elif _native_type(series).startswith("null"):
+                    found = np.full(self.n, np.nan)
+                elif dtype.is_numeric() or dtype == nw.Boolean:
+                    found = _to_floats(series)
+        if found is None:
+            raise InputError(f"column {name!r} must be numeric; its type is {kind}: make numbers of it, or give "
+                             "the column another kind in the schema")
+        return found
+
+    def distinct(self, j: int) -> tuple[list[Any], NDArray[np.int64]]:
+        """Return different values of column j, and for each row which of them it has, or -1 where missing.
+
+        A value among the different ones may be missing as well (:func:`trigmech.tables.scalars.is_missing`), or occur
+        twice.
+        """
+        with self._reading(j):
+            if self._frame is None:
+                return distinct_objects(self._array[:, j])
+            series, dtype = self._frame[self._names[j]], self._schema[self._names[j]]
+            if _native_type(series) == "category":
+                held = series.to_native().cat
+                return held.categories.tolist(), held.codes.to_numpy().astype(np.int64)
+            # Types of pandas that narwhals does not know are types that Arrow may not know.
+            if dtype == nw.Object or (dtype == nw.Unknown and series.implementation.is_pandas_like()):
+                return distinct_objects(series.to_numpy())
+            return distinct_arrow(series.to_arrow())
+
+    def of_each(self, j: int, read: Callable[[Any], Any], missing: Any) -> NDArray:
+        """Return what a function makes of each row's value in column j (n,), and ``missing`` where there is none."""
+        values, codes = self.distinct(j)
+        with self._reading(j):
+            found = [missing if is_missing(value) else read(value) for value in values]
+        return np.array([*found, missing])[codes]
+
+    def times(self, j: int) -> Matrix:
+        """Return the times of column j as whole seconds (n,) since 1970 in UTC, NaN where missing.
+
+        Times without a zone are taken as they are; text must be in ISO form. An InputError is raised for other types.
+        """
+        name = self._names[j]
+        if self._frame is None and self._array.dtype.kind == "M":
+            return seconds_of_array(self._array[:, j])
+        if self._frame is not None:
+            with self._reading(j):
+                series, dtype = self._frame[name], self._schema[name]
+                if _native_type(series).startswith("date64"):
+                    series, dtype = series.cast(nw.Date), nw.Date()
+                if dtype in (nw.Datetime, nw.Date):
+                    milliseconds = series.dt.timestamp("ms").cast(nw.Float64).to_numpy()
+                    return np.floor(milliseconds.astype(np.float64, copy=False) / 1000.0)
+
+        def seconds(value: Any) -> float:
+            found = seconds_of(value)
+            if found is None:
+                raise InputError(f"column {name!r} must hold dates or times, or text in ISO form such as 2020-12-31")
+            return found
+
+        return self.of_each(j, seconds, math.nan)
+
+
+def library_of(table: Any) -> str | None:
+    """Return the name of the library that a dataframe belongs to, or None for an array: nothing of the table."""
+    frame = _frame(table)
+    return str(frame.implementation.value) if isinstance(frame, nw.DataFrame) else None
+
+
+def column_names(table: Any) -> tuple[str, ...] | None:
+    """Return the names of a dataframe's columns, or None for an array."""
+    frame = _frame(table)
+    return tuple(frame.columns) if isinstance(frame, nw.DataFrame) else None
+
+
+def without_names(table: Any) -> NDArray:
+    """Return a dataframe of pandas or what is like it as an array (n, d), of objects unless all columns are numbers."""
+    plain = all(isinstance(dtype, np.dtype) and dtype.kind in "biuf" for dtype in table.dtypes)
+    # With other types pandas chooses one by what the cells hold, and loses what is missing from categories.
+    return np.asarray(table if plain else table.astype(object))
+
+
+def categorical_names(table: Any, names: Iterable[str]) -> tuple[str, ...]:
+    """Return those names whose columns have a type of categories: pandas's, polars's, or Arrow's dictionaries."""
+    frame = _frame(table)
+    types = dict(frame.schema) if isinstance(frame, nw.DataFrame) else {}
+    return tuple(name for name in names if types.get(name) in (nw.Categorical, nw.Enum))
+
+
+def like(library: Any, names: tuple[str, ...], columns: Matrix | Sequence[NDArray],
+         categories: Mapping[str, Categories] | None = None) -> Any:
+    """Return columns as a dataframe of the library with the given name, or as an array for None.
+
+    Parameters
+    ----------
+    library : str or None
+        As :func:`library_of` gives it.
+    names : tuple of str
+    columns : ndarray (n, d) or sequence of d arrays (n,), which may be masked
+        Masked entries become missing: integers and booleans of pandas get its nullable types.
+    categories : mapping of str to Categories, optional
+        Of the columns that pandas, polars and pyarrow get in their types of categories, by name.
+
+    Returns
+    -------
+    dataframe or ndarray (n, d)
+        An array is of floats if all columns are numbers, NaN where missing, and else of objects, None where missing.
+    """
+    if library is None:
+        if isinstance(columns, np.ndarray):
+            return columns
+        if all(column.dtype.kind in "iuf" for column in columns):
+            return np.column_stack([filled(column.astype(np.float64)) for column in columns])
+        objects = np.empty((len(columns[0]), len(columns)), dtype=object)
+        for j, column in enumerate(columns):
+            # Of times of seconds and days the objects are Python's times and dates.
+            objects[:, j] = column.astype(object)
+            objects[np.ma.getmaskarray(column), j] = None
+        return objects
+    named = dict(zip(names, columns.T if isinstance(columns, np.ndarray) else columns, strict=True))
+    held = categories or {}
+    if library == "pandas":
+        import pandas
+
+        return pandas.DataFrame({name: to_pandas(column, held.get(name)) for name, column in named.items()})
+    if library in ("polars", "pyarrow"):
+        import pyarrow
+
+        arrow = pyarrow.table({name: to_arrow(column, held.get(name)) for name, column in named.items()})
+        return arrow if library == "pyarrow" else nw.from_arrow(arrow, backend=library).to_native()
+    return nw.from_dict({name: filled(column) for name, column in named.items()}, backend=library).to_native()
+
+
+def _check_rows(n: int) -> None:
+    if n == 0:
+        raise InputError("the table must have at least one row; it has none")
+
+
+def collected(table: Any) -> Any:
+    """Return a table that can be read again and again: what is lazy, or a stream of Arrow, is read into memory.
+
+    Parameters
+    ----------
+    table : any type of table that :meth:`trigmech.Schema.to_cube` takes, private
+
+    Returns
+    -------
+    dataframe or array_like
+        Of polars for its lazy frames; for others mostly of pyarrow. A dataframe or an array as it is.
+
+    Raises
+    ------
+    InputError
+        If it is none of these, or cannot be read.
+    """
+    frame = _frame(table)
+    if isinstance(frame, nw.DataFrame | np.ndarray):
+        return table
+    # A single column is a stream of Arrow as well, but none of tables.
+    with _no_quotes(f"the table cannot be read from its {type(table).__name__}; it must be {ACCEPTED}"):
+        if isinstance(frame, nw.LazyFrame):
+            return frame.collect().to_native()
+        if hasattr(table, "to_table"):  # datasets and scanners
+            return table.to_table()
+        if hasattr(table, "__arrow_c_stream__") or hasattr(table, "__arrow_c_array__"):
+            import pyarrow
+
+            return pyarrow.table(table)
+    if isinstance(table, Mapping | set | frozenset):
+        raise InputError(f"the table must be {ACCEPTED}; it is a {type(table).__name__}")
+    return table
+
+
+def _frame(table: Any) -> Any:
+    """Return the table as a dataframe of narwhals, maybe a lazy one, or as it is if it is none."""
+    try:
+        frame = nw.from_native(table, pass_through=True)
+        if isinstance(frame, nw.DataFrame):
+            len(frame.schema)
+        return frame
+    except nw.exceptions.DuplicateError:
+        raise InputError("the table's column names must be distinct") from None
+
+
+def _native_type(series: nw.Series) -> str:
+    """Return the name of a column's type in its own library."""
+    native = series.to_native()
+    # Not the other way round: a row of pandas may have the label "type".
+    return str(native.dtype if hasattr(native, "dtype") else native.type).lower()
+
+
+def _plain_array(table: Any, d: int) -> NDArray:
+    """Return an array_like as an array (n, d) whose entries keep their types."""
+    if isinstance(table, list | tuple) and all(
+            isinstance(row, list | tuple) or (isinstance(row, np.ndarray) and row.ndim == 1) for row in table):
+        if any(len(row) != d for row in table):
+            raise InputError(f"the table must be an array of shape (n, {d}); a list must hold rows of {d} entries")
+        # Cell by cell: numpy would write the numbers of a mixed list as text, and look into cells that are lists.
+        table = np.fromiter(chain.from_iterable(table), dtype=object, count=len(table) * d).reshape(len(table), d)
+    if not isinstance(table, np.ndarray):
+        try:
+            table = np.array(table, dtype=object)
+        except (TypeError, ValueError):
+            raise InputError(f"the table must be an array of shape (n, {d}); its rows differ in length") from None
+    if isinstance(table, np.ma.MaskedArray):
+        raise InputError("the table is a masked array; fill it or leave the masked rows out first")
+    if table.dtype.kind not in "biufOUM":
+        raise InputError(f"the table must be a dataframe or an array of numbers, text, times or objects; its type is "
+                         f"{table.dtype.name}")
+    if table.ndim != 2 or table.shape[1] != d:
+        raise InputError(f"the table must be an array of shape (n, {d}); its shape is {table.shape}")
+    return table
+
+
+@contextmanager
+def _no_quotes(rule: str) -> Iterator[None]:
+    """Turn any error of a library, which could quote an entry, into one that states a rule alone."""
+    try:
+        yield
+    except (InputError, MemoryError, KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except BaseException:  # A panic of polars is not an Exception.
+        raise InputError(rule) from None
+
+
+def _to_floats(series: nw.Series) -> NDArray:
+    """Return a series of numbers or booleans as floats, NaN where missing."""
+    if series.implementation.is_pyarrow():
+        import pyarrow
+
+        # Unsafe only in that integers beyond 2^53 are rounded, as everywhere else.
+        return series.to_native().cast(pyarrow.float64(), safe=False).to_numpy()
+    if series.implementation.is_pandas_like():
+        # Not by a cast: those of types backed by Arrow refuse integers beyond 2^53.
+        return series.to_native().to_numpy(dtype=np.float64, na_value=np.nan)
+    return series.cast(nw.Float64).to_numpy()

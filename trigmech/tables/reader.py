@@ -1,0 +1,319 @@
+"""PRIVATE. Tables in files, CSV and Parquet, read in chunks of rows with the types that a schema gives.
+
+No type is guessed from the cells. Memory does not grow with the rows. The messages of the libraries beneath quote
+cells, so none is passed on: an error names the file, the column and the rule.
+"""
+
+import mmap
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from trigmech.errors import InputError
+from trigmech.tables.column_types import ColumnsOfFile
+from trigmech.tables.csv_cells import trimmed
+from trigmech.tables.csv_text import CsvText
+from trigmech.tables.writer import (
+    COMPRESSIONS,
+    MAX_ROWS,
+    MISSING,
+    PARQUET,
+    USUAL,
+    WORKBOOK,
+    WORKBOOKS,
+    check_options,
+    suffixes,
+    usual_delimiter,
+    write_table,
+)
+
+__all__ = ["TableFile", "write_table"]
+
+MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bz2", b"PAR1": "parquet"}
+# Encoded, a chunk has about as many numbers as this: 64 MiB.
+MAX_NUMBERS = 2**23
+
+
+class TableFile:
+    """A table in a file.
+
+    Parameters
+    ----------
+    path : path or "-"
+        A Parquet file (.parquet, .pq), or else a CSV file, which may be compressed (.gz, .zst, .bz2). "-" is standard
+        input, which, like any pipe, is copied to a temporary file without a name; what it is shows from its first
+        bytes.
+    delimiter : str, optional
+        One character between the cells of CSV; by default a tab in files called .tsv or .tab, and else a comma. A
+        first line such as "sep=;", which spreadsheets write, must agree with it, and is no row.
+    decimal : {".", ","}
+        The decimal sign of CSV's numbers. Signs between thousands, currencies and percents make a cell no number.
+    encoding : str
+        Of CSV's text, by Python's name for it, such as "cp1252" or "utf-16". A byte order mark is passed over.
+    date_format : str, optional
+        How CSV writes dates and times, as :meth:`datetime.datetime.strptime` takes it, such as "%d.%m.%Y". By default
+        they are in ISO form; which number is the day is never guessed.
+    header : bool
+        Whether the first row of CSV holds the names. If not, the columns are the schema's, in its order.
+    missing : collection of str
+        Cells of CSV that count as missing, in quotes or not. One that is among a column's categories counts as that
+        category. White space around cells, that of Unicode too, does not count.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Of the columns; "column1" and so on if there is no header.
+
+    Raises
+    ------
+    InputError
+        If an option breaks a rule, or the file cannot be opened, is empty, damaged, in another encoding or a workbook,
+        or has a name twice.
+
+    Notes
+    -----
+    Privacy: n is public, so it must not depend on what is in the cells. Therefore no row is passed over. In a CSV file
+    of one column an empty line is a row whose cell is missing, as most programs write it; the end of the last line
+    begins no further row. In one of several columns a row has its delimiters, and an empty line is none: before the
+    header and after the last row, where editors leave it, it says nothing, and between rows it is refused, because
+    nobody can tell whether it stands for a person of whom nothing is known.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, delimiter: str | None = None, decimal: str = ".",
+                 encoding: str = "utf-8", date_format: str | None = None, header: bool = True,
+                 missing: Collection[str] = MISSING) -> None:
+        delimiter = usual_delimiter(path) if delimiter is None else delimiter
+        self._options = {"delimiter": delimiter, "decimal": decimal, "encoding": encoding, "date_format": date_format,
+                         "header": header, "missing": list(missing)}
+        check_options(self._options)
+        self._path = Path(path)
+        self._missing = missing
+        self._copy: mmap.mmap | None = None
+        self._csv: CsvText | None = None
+        self._title = "standard input" if str(path) == "-" else repr(str(path))
+        with self._row_free():
+            self._open_file()
+            self.names: tuple[str, ...] = tuple(self._parquet().schema_arrow.names if self._csv is None
+                                                else self._csv.read_names())
+        if len(set(self.names)) < len(self.names):
+            # The names are not quoted: where a header is missing they are a record.
+            raise self._error("two columns have the same name")
+
+    def __repr__(self) -> str:
+        return f"TableFile({self._title}, values hidden)"
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options that the file is read with, which differ from the defaults for a file called .csv."""
+        return {option: value for option, value in self._options.items() if value != USUAL[option]
+                or (option == "delimiter" and value != usual_delimiter(self._path))}
+
+    @property
+    def separators(self) -> str:
+        """What to do if a header holds a character that often separates cells, as a sentence, or nothing."""
+        return "" if self._csv is None or not self._csv.header else self._csv.separators
+
+    @cached_property
+    def n(self) -> int:
+        """The number of rows; CSV is read once for it.
+
+        Raises
+        ------
+        InputError
+            If there are none, or rows of CSV have different numbers of cells or empty lines between them.
+        """
+        with self._row_free():
+            n = int(self._parquet().metadata.num_rows) if self._csv is None else self._csv.count_rows()
+        if n == 0:
+            raise self._error("it has no rows")
+        return n
+
+    def chunks(self, schema: ColumnsOfFile, rows: int | None = None) -> Iterator[Any]:
+        """Yield the schema's columns as pyarrow tables of consecutive rows.
+
+        Parameters
+        ----------
+        schema : Schema
+            Or whatever else says the same of its columns.
+        rows : int, optional
+            Rows of each table but the last; by default as many as make 64 MiB when encoded, at most 2^18.
+
+        Yields
+        ------
+        pyarrow.Table, private
+            For :meth:`trigmech.Schema.to_cube`. From CSV, numbers are floats, times are times, and categories are text.
+
+        Raises
+        ------
+        InputError
+            If a column is absent, a cell is no number or time and its column is one of these, the text is in another
+            encoding, or the file is damaged, gone, or has changed since its rows were counted.
+        """
+        if rows is None:
+            rows = max(1, min(MAX_ROWS, MAX_NUMBERS // schema.width))
+        seen = 0
+        for table in _of_equal_length(self._tables(schema, rows), rows):
+            seen += table.num_rows
+            if seen > self.n:
+                break
+            yield table
+        if seen != self.n:
+            raise self._error("it changed while it was read")
+
+    def first_rows(self, count: int) -> Any:
+        """Return the first rows as a pyarrow table; private. From CSV, all cells are text as it stands."""
+        import pyarrow as pa
+
+        with self._row_free():
+            batches = (self._parquet().iter_batches(batch_size=count, use_threads=False) if self._csv is None
+                       else self._csv.batches(range(len(self.names))))
+            for batch in batches:
+                table = pa.Table.from_batches([batch]).slice(0, count).rename_columns(list(self.names))
+                return table if self._csv is None else pa.table({
+                    name: trimmed(table[name], self._missing) for name in self.names})
+        raise self._error("it has no rows")
+
+    # Opening
+
+    def _open_file(self) -> None:
+        """Find out what the file is and how it is to be read; copy it first if it is none that can be read twice."""
+        if self._title != "standard input":
+            if self._path.is_dir():
+                raise self._error("it is a folder")
+            if not self._path.exists():
+                raise self._error("it is a link to a file that is not there" if self._path.is_symlink()
+                                  else "there is no such file")
+            if suffixes(self._path)[0] in WORKBOOKS:
+                raise self._error(WORKBOOK)
+        if self._title == "standard input" or not self._path.is_file():
+            self._copy = self._copied()
+            kinds = [kind for magic, kind in MAGIC.items() if self._copy[:len(magic)] == magic]
+            is_parquet, self._compression = kinds == ["parquet"], kinds[0] if kinds else None
+        else:
+            suffix = self._path.suffix.lower()
+            is_parquet, self._compression = suffix in PARQUET, COMPRESSIONS.get(suffix)
+            if self._path.stat().st_size == 0:
+                raise self._error("it is empty")
+        self._csv = None if is_parquet else CsvText(self._stream, self._options, self._error)
+
+    def _copied(self) -> mmap.mmap:
+        with tempfile.TemporaryFile() as file:
+            if self._title == "standard input":
+                shutil.copyfileobj(sys.stdin.buffer, file)
+            else:
+                with self._path.open("rb") as source:
+                    shutil.copyfileobj(source, file)
+            file.flush()
+            if file.tell() == 0:
+                raise self._error("it is empty")
+            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+
+    def _source(self) -> Any:
+        import pyarrow as pa
+
+        if self._copy is not None:
+            return pa.BufferReader(pa.py_buffer(self._copy))
+        return pa.OSFile(str(self._path), "rb")
+
+    def _parquet(self, text: Iterable[str] = ()) -> Any:
+        """Open a Parquet file; columns of text come as dictionaries, which are smaller."""
+        import pyarrow.parquet as pq
+
+        # Without buffers ahead, memory holds pages and not whole groups of rows.
+        return pq.ParquetFile(self._source(), pre_buffer=False, buffer_size=2**20, read_dictionary=list(text))
+
+    def _stream(self) -> Any:
+        import pyarrow as pa
+
+        source = self._source()
+        return pa.CompressedInputStream(source, self._compression) if self._compression else source
+
+    # Reading
+
+    def _tables(self, schema: ColumnsOfFile, rows: int) -> Iterator[Any]:
+        """Yield tables with the schema's columns, of any lengths."""
+        import pyarrow as pa
+
+        names = list(schema.names)
+        if self._csv is not None and not self._csv.header:
+            if len(names) != len(self.names):
+                raise self._error(f"it has {len(self.names)} columns and no header, and the schema has {len(names)}; "
+                                  "without names they must be as many (what separates its cells is said by "
+                                  "--delimiter, or delimiter= in Python)")
+            places = list(range(len(names)))
+        else:
+            place = {name: j for j, name in enumerate(self.names)}
+            absent = [name for name in names if name not in place]
+            if absent:
+                more = "" if self._csv is None else "; " + (self.separators or (
+                    "if its first row holds no names, write header = false below [file] in the schema file, or give "
+                    "header=False"))
+                raise self._error(f"it lacks the column(s) {', '.join(map(repr, absent))} that the schema names{more}")
+            places = [place[name] for name in names]
+        with self._row_free():
+            if self._csv is None:
+                text = [column.name for column in schema.columns if column.is_text]
+                for batch in self._parquet(text).iter_batches(batch_size=rows, columns=names, use_threads=False):
+                    yield pa.Table.from_batches([batch]).select(names)
+            else:
+                for batch in self._csv.batches(places):
+                    yield pa.table([self._csv.typed(column, cells) for column, cells
+                                    in zip(schema.columns, batch.columns, strict=True)], names=names)
+
+    # Errors
+
+    def _error(self, rule: str) -> InputError:
+        return InputError(f"cannot read {self._title}: {rule}")
+
+    @contextmanager
+    def _row_free(self) -> Iterator[None]:
+        """Turn an error of a library, which could quote a row, into one that does not."""
+        try:
+            yield
+        except (InputError, MemoryError):
+            raise
+        except PermissionError:
+            raise self._error("there is no permission") from None
+        except FileNotFoundError:
+            raise self._error("it is no longer there; it was deleted or renamed while it was read") from None
+        except Exception as problem:
+            if isinstance(problem, OSError) and problem.errno:
+                # The system's words for a number quote nothing; errors of pyarrow's own have none.
+                raise self._error(os.strerror(problem.errno)) from None
+            raise self._error(self._reason(problem)) from None
+
+    def _reason(self, problem: Exception) -> str:
+        of_text = self._csv and self._csv.reason(problem)
+        if of_text:
+            return of_text
+        if self._csv is None:
+            return "it is no Parquet file, or a damaged one, or one of a sort that cannot be read"
+        if self._compression:
+            return f"it is no whole {self._compression} file"
+        return "it is no CSV file that can be read"
+
+
+def _of_equal_length(tables: Iterable[Any], rows: int) -> Iterator[Any]:
+    """Yield the rows of tables in tables of the same length, so that it does not depend on the file's format."""
+    import pyarrow as pa
+
+    waiting: list[Any] = []
+    count = 0
+    for table in tables:
+        waiting.append(table)
+        count += table.num_rows
+        if count >= rows:
+            whole = pa.concat_tables(waiting)
+            full = count - count % rows
+            for start in range(0, full, rows):
+                yield whole.slice(start, rows)
+            count -= full
+            waiting = [whole.slice(full)]
+    if count:
+        yield pa.concat_tables(waiting)

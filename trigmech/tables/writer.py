@@ -1,0 +1,213 @@
+"""Files with tables: what their suffixes and options mean, and how they are written."""
+
+import codecs
+import csv
+import datetime
+import io
+import os
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trigmech._files import replacing
+from trigmech.errors import InputError
+from trigmech.tables.column_types import to_arrow
+
+MISSING = ("", "NA", "NaN", "null", "?")
+COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
+PARQUET = (".parquet", ".pq")
+# The suffixes of CSV, and what stands between its cells by default.
+DELIMITERS = {".csv": ",", ".tsv": "\t", ".tab": "\t", ".txt": ",", "": ","}
+WORKBOOKS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods", ".numbers")
+WORKBOOK = "it is a workbook; save the table's sheet as CSV, and give that file"
+# How CSV is read if nothing is said.
+USUAL: dict[str, Any] = {"delimiter": ",", "decimal": ".", "encoding": "utf-8", "date_format": None, "header": True,
+                         "missing": list(MISSING)}
+# What may stand between cells, in words.
+SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars", ",": "commas"}
+
+# Rows of a chunk at most.
+MAX_ROWS = 2**18
+
+
+def suffixes(path: str | os.PathLike[str]) -> tuple[str, str]:
+    """Return the suffix of a table's file without that of its compression, and that one, both in small letters."""
+    path = Path(path)
+    last = path.suffix.lower()
+    return (Path(path.stem).suffix.lower(), last) if last in COMPRESSIONS else (last, "")
+
+
+def usual_delimiter(path: str | os.PathLike[str]) -> str:
+    """Return what stands between the cells of CSV in a file of that name."""
+    return DELIMITERS.get(suffixes(path)[0], ",")
+
+
+def check_table_name(path: str | os.PathLike[str]) -> None:
+    """Raise an InputError if the name of a file is not that of a table which :func:`write_table` can write."""
+    suffix, compression = suffixes(path)
+    if not (suffix in DELIMITERS or (suffix in PARQUET and not compression)):
+        raise InputError(f"cannot write {str(path)!r}: tables are written as .csv, .tsv, .tab or .txt, which may be "
+                         f"compressed (.csv.gz, .csv.zst, .csv.bz2), or as .parquet or .pq, not as "
+                         f"{suffix + compression}")
+
+
+def give(option: str, value: str) -> str:
+    """Return how an option is given on the command line and in Python."""
+    shown = {"\t": "tab"}.get(value, repr(value))
+    return f"give --{option.replace('_', '-')} {shown} (in Python {option}={value!r})"
+
+
+def check_options(options: Mapping[str, Any]) -> None:
+    """Raise an InputError if options of a file (those of :data:`USUAL`) break a rule."""
+    strange = [option for option in options if option not in USUAL]
+    if strange:
+        raise InputError(f"there is no option {strange[0]!r} of a file; the options are {', '.join(USUAL)}")
+    delimiter, decimal = options.get("delimiter", ","), options.get("decimal", ".")
+    if not (isinstance(delimiter, str) and len(delimiter) == 1 and delimiter.isascii() and delimiter not in '"\r\n\0'):
+        raise InputError(f"delimiter must be one ASCII character, no quote and no line break, not {delimiter!r}")
+    if not (isinstance(decimal, str) and decimal in (".", ",")):
+        raise InputError(f"decimal must be '.' or ',', not {decimal!r}")
+    if "delimiter" in options and delimiter == decimal:
+        raise InputError(f"delimiter and decimal must differ, and both are {decimal!r}; with decimal commas cells are "
+                         f"usually separated by semicolons: {give('delimiter', ';')}")
+    _check_encoding(options.get("encoding", "utf-8"))
+    _check_date_format(options.get("date_format"))
+    if not isinstance(options.get("header", True), bool):
+        raise InputError(f"header must be true or false, not {options['header']!r}")
+    missing = options.get("missing", [])
+    if not (isinstance(missing, list | tuple) and all(isinstance(mark, str) for mark in missing)):
+        raise InputError(f"missing must be a list of strings, not {missing!r}")
+
+
+def _check_encoding(encoding: Any) -> None:
+    try:
+        # Codecs that are not of text are refused by the first, those that cannot be used in pieces by the second.
+        "a".encode(encoding)
+        codecs.getincrementaldecoder(encoding)
+    except (LookupError, TypeError, ValueError):
+        raise InputError(f"encoding must be one that Python knows, such as 'utf-8', 'cp1252' or 'utf-16', not "
+                         f"{encoding!r}") from None
+
+
+def _check_date_format(date_format: Any) -> None:
+    if date_format is None:
+        return
+    day = datetime.datetime(2001, 2, 3, tzinfo=datetime.UTC)
+    try:
+        found = datetime.datetime.strptime(day.strftime(date_format), date_format)
+    except (ValueError, TypeError, re.error):  # the last if a directive occurs twice
+        found = None
+    if found is None or found.year != day.year:
+        raise InputError("date_format must be a format of Python's strptime with the year, such as '%d.%m.%Y' or "
+                         f"'%m/%d/%Y %H:%M', not {date_format!r}")
+
+
+def write_table(path: str | os.PathLike[str], columns: Mapping[str, NDArray] | Iterable[Mapping[str, NDArray]], *,
+                delimiter: str | None = None) -> None:
+    """Write columns to a file, whole or not at all.
+
+    Parameters
+    ----------
+    path : path or "-"
+        The suffix says what is written: Parquet (.parquet, .pq), or CSV in UTF-8 with a header (.csv, .tsv, .tab,
+        .txt or none), which may be compressed (.gz, .zst, .bz2 after that). "-" is CSV on standard output.
+    columns : mapping of str to array (n,), or iterable of such mappings
+        As :meth:`trigmech.Schema.decode` gives them; several are written below each other, and must have the same
+        names and types. Masked entries are empty cells, or null.
+    delimiter : str, optional
+        Between the cells of CSV; by default a tab for .tsv and .tab, and else a comma.
+
+    Raises
+    ------
+    InputError
+        If the name has another suffix, the file cannot be written, there are no columns, or the mappings' names differ.
+    """
+    if str(path) != "-":
+        check_table_name(path)
+    delimiter = usual_delimiter(path) if delimiter is None else delimiter
+    check_options({"delimiter": delimiter})
+    pieces = _checked([columns] if isinstance(columns, Mapping) else columns)
+    if str(path) == "-":
+        _write_to_standard_output(pieces, delimiter)
+        return
+    import pyarrow as pa
+
+    path = Path(path)
+    suffix = path.suffix.lower()
+    with replacing(path) as beside:
+        if suffix in PARQUET:
+            _write_parquet(beside, pieces)
+        else:
+            with pa.output_stream(str(beside), compression=COMPRESSIONS.get(suffix)) as sink:
+                _write_csv(sink, pieces, delimiter)
+
+
+def _write_to_standard_output(pieces: Iterator[Mapping[str, NDArray]], delimiter: str) -> None:
+    sink: Any = sys.stdout.buffer
+    if not isinstance(sink, io.RawIOBase):
+        _write_csv(sink, pieces, delimiter)
+        return
+    # Python runs without buffers then, and what a raw stream is given it may write in part.
+    whole = io.BufferedWriter(sink)
+    try:
+        _write_csv(whole, pieces, delimiter)
+    finally:
+        whole.detach()
+
+
+def _checked(pieces: Iterable[Mapping[str, NDArray]]) -> Iterator[Mapping[str, NDArray]]:
+    names: list[str] | None = None
+    for piece in pieces:
+        if not piece or (names is not None and list(piece) != names):
+            raise InputError("a table to write needs columns, and all its pieces the same ones")
+        names = list(piece)
+        yield piece
+    if names is None:
+        raise InputError("a table to write needs columns, and all its pieces the same ones")
+
+
+def _write_parquet(path: Path, pieces: Iterator[Mapping[str, NDArray]]) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    tables = (pa.table({name: to_arrow(values) for name, values in piece.items()}) for piece in pieces)
+    first = next(tables)
+    with pq.ParquetWriter(str(path), first.schema, compression="zstd") as writer:
+        for table in chain([first], tables):
+            writer.write_table(table, row_group_size=MAX_ROWS)
+
+
+def _write_csv(sink: Any, pieces: Iterator[Mapping[str, NDArray]], delimiter: str) -> None:
+    named = False
+    for piece in pieces:
+        lists = [_cells_of(values) for values in piece.values()]
+        # A lone carriage return in a cell is the one line break that the writer would not quote by itself.
+        text_cells = [list(piece), *(cells for cells, values in zip(lists, piece.values(), strict=True)
+                                     if values.dtype.kind == "O")]
+        returns = any("\r" in value for cells in text_cells for value in set(cells) if value is not None)
+        quoting: Literal[0, 2] = csv.QUOTE_NONNUMERIC if returns else csv.QUOTE_MINIMAL
+        for start in range(0, max(map(len, lists)), 2**16):
+            text = io.StringIO(newline="")
+            writer = csv.writer(text, delimiter=delimiter, lineterminator="\n", quoting=quoting)
+            if not named:
+                writer.writerow(piece)
+                named = True
+            writer.writerows(zip(*(cells[start:start + 2**16] for cells in lists), strict=True))
+            sink.write(text.getvalue().encode())
+    sink.flush()
+
+
+def _cells_of(values: NDArray) -> list[Any]:
+    """Return a column as what the writer of CSV makes cells of, None where masked."""
+    absent = np.ma.getmaskarray(values)
+    plain = np.ma.getdata(values)
+    cells = np.datetime_as_string(plain).tolist() if plain.dtype.kind == "M" else plain.tolist()
+    for i in np.flatnonzero(absent):
+        cells[i] = None
+    return cells

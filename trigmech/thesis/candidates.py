@@ -1,0 +1,100 @@
+"""Candidate points, made from released numbers alone: where a fit may put its weights, or even ones without a fit."""
+
+import math
+import time
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trigmech.errors import InputError
+from trigmech.functions.chebyshev import ChebyshevBasis
+from trigmech.functions.grid import Grid, round_to_grid, round_to_levels
+from trigmech.measurement.released import Release
+from trigmech.reconstruction.l1 import Fit
+from trigmech.thesis.ellipsoid import Draw, Ellipsoid
+
+Eigenvalues = Literal["norm", "rayleigh"]
+
+EVEN_POINTS = 4_096
+POINTS_AT_A_TIME = 256
+
+
+def ellipsoid_points(release: Release, count: int, scale: float, rng: np.random.Generator, *, draw: Draw = "uniform",
+                     eigenvalues: Eigenvalues = "rayleigh", background: float = 0.0,
+                     grid: int | None = None) -> NDArray[np.float64]:
+    """Return points of the ellipsoid round the released mean, in the cube.
+
+    Parameters
+    ----------
+    release : Release
+        With mean and axes.
+    count : int
+        Number of points.
+    scale : float
+        kappa: semi-axes in units of the released standard deviations.
+    rng : numpy.random.Generator
+    draw : {"uniform", "published"}
+        See :meth:`trigmech.thesis.ellipsoid.Ellipsoid.draw`.
+    eigenvalues : {"norm", "rayleigh"}
+        See :meth:`trigmech.measurement.released.Axes.eigenvalues`. No variance of a cube's points exceeds d, so larger
+        estimates are cut to d ("rayleigh" only: the thesis does not).
+    background : float
+        Share of the points, in [0, 1], drawn uniformly from the cube instead: a fit on an ellipsoid that noise has
+        spoilt can still fall back on them.
+    grid : int, optional
+        Round to A^d with this N. Points outside the cube are clipped to it in any case.
+
+    Returns
+    -------
+    ndarray (count, d)
+
+    Notes
+    -----
+    Privacy: post-processing.
+
+    References
+    ----------
+    Huang 2014, algorithm 9, lines 12 to 14.
+    """
+    if release.mean is None or release.axes is None:
+        raise InputError("points of an ellipsoid need a release with mean and axes")
+    values = release.axes.eigenvalues(eigenvalues)
+    if eigenvalues == "rayleigh":
+        values = np.minimum(values, len(release.mean))
+    ellipsoid = Ellipsoid(release.mean, release.axes.directions, scale * np.sqrt(values))
+    uniform = round(background * count)
+    points = np.concatenate([ellipsoid.draw(count - uniform, rng, draw),
+                             rng.uniform(-1.0, 1.0, (uniform, len(release.mean)))])
+    return np.clip(points, -1.0, 1.0) if grid is None else round_to_grid(points, grid)
+
+
+def even_fit(basis: ChebyshevBasis, points: NDArray[np.float64] | Grid, target: NDArray[np.float64],
+             max_weight: float | None, levels: int | None) -> Fit:
+    """Return equal weights on at most some thousand candidates, evenly spread: what is left where a program fails.
+
+    Parameters
+    ----------
+    basis, points, target, max_weight, levels
+        As for :func:`trigmech.reconstruction.l1.fit_l1`; max_weight at least 1/m.
+
+    Returns
+    -------
+    Fit
+        Of status "not solved". Its gap is its objective, for no objective is below 0.
+
+    Notes
+    -----
+    Privacy: post-processing.
+    """
+    started, m = time.perf_counter(), len(points)
+    count = min(m, max(EVEN_POINTS, math.ceil(1.0 / (max_weight or 1.0))))
+    chosen = np.arange(count, dtype=np.int64) * m // count
+    total = np.zeros(basis.K)
+    for part in np.array_split(chosen, -(-count // POINTS_AT_A_TIME)):
+        values = basis.evaluate(points.take(part) if isinstance(points, Grid) else points[part])
+        total += (values if levels is None else round_to_levels(values, levels)).sum(axis=0)
+    weights = np.zeros(m)
+    weights[chosen] = 1.0 / count
+    objective = float(np.abs(total / count - target).sum())
+    return Fit(weights, objective, objective, "not solved", time.perf_counter() - started, 0)

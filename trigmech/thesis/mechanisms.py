@@ -1,0 +1,355 @@
+"""The thesis's mechanisms, as frozen objects that hold options only."""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trigmech._validate import check_choice, check_counts, is_number
+from trigmech.distribution import Distribution
+from trigmech.errors import InputError, SolverError, shown
+from trigmech.functions.chebyshev import ChebyshevBasis, Ties
+from trigmech.functions.grid import Grid, round_to_levels
+from trigmech.measurement.moments import measure
+from trigmech.measurement.release import release
+from trigmech.measurement.released import Release
+from trigmech.measurement.rows import PrivateRows
+from trigmech.mechanisms.base import Outcome
+from trigmech.planning.calibration import Calibration, plan
+from trigmech.privacy.budget import Budget
+from trigmech.privacy.ledger import Ledger
+from trigmech.privacy.noise import Noise
+from trigmech.reconstruction.l1 import Fit, fit_l1
+from trigmech.thesis.candidates import Eigenvalues, ellipsoid_points, even_fit
+from trigmech.thesis.ellipsoid import Draw
+
+Size = int | Literal["formula"]
+
+# No mean is beyond 1; semi-axes of a cube need not be longer.
+LARGEST_TARGET, LARGEST_SCALE = 1e3, 1e6
+# Of the candidates, and of the linear program that is solved first: 1.6 GB.
+MOST_ENTRIES = 200_000_000
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """The four numbers of the first line of algorithms 4, 5, 9 and 10.
+
+    Parameters
+    ----------
+    degree : int
+        t: degrees of one column run from 0 to t - 1.
+    grid : int
+        N: points of A.
+    rows : int
+        m: rows of the synthetic table.
+    levels : int
+        L: numbers are rounded to multiples of 1/L.
+    """
+
+    degree: int
+    grid: int
+    rows: int
+    levels: int
+
+    @classmethod
+    def of(cls, n: int, d: int, smoothness: int, delta: float | None) -> "Sizes":
+        """Return the thesis's formulas: of algorithms 4 and 9 for delta None, else of 5 and 10.
+
+        All four are powers of one unit, with the same exponents in both cases. The formulas use n, not n epsilon.
+        """
+        K = smoothness
+        if delta is None:
+            unit = n ** (1.0 / (2 * d + K))
+        else:
+            unit = (n**2 / math.log(1.0 / delta)) ** (1.0 / (3 * d + 2 * K))
+        # A power that is whole must not be rounded up for an error in its last bit.
+        return cls(*(max(1, math.ceil(unit**e * (1.0 - 1e-12))) for e in (1, K, 2 * d + 2 * K + 1, d + K)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ThesisMechanism:
+    """Options that all mechanisms of the thesis share.
+
+    Parameters
+    ----------
+    smoothness : int
+        K of the formulas: the number of bounded derivatives of the queries.
+    calibration : {"rigorous", "published"}
+        Noise scales that satisfy the budget, or those that the thesis prints; see :mod:`trigmech.planning.calibration`.
+    max_weight : float, optional
+        Cap on every single weight (100 / number of candidates in the authors' program).
+    time_limit : float, optional
+        Seconds for the linear program. If it has no weights by then, or fails, the fit's status is "not solved", and
+        candidates weigh the same; see :func:`trigmech.thesis.candidates.even_fit`.
+
+    Raises
+    ------
+    InputError
+        If an option breaks a rule; before anything is charged, here as in the subclasses.
+    """
+
+    approximate: ClassVar[bool]
+
+    smoothness: int = 4
+    calibration: Calibration = "rigorous"
+    max_weight: float | None = None
+    time_limit: float | None = None
+
+    def __post_init__(self) -> None:
+        check_counts(self, (), "smoothness")
+        check_choice("calibration", self.calibration, Calibration)
+        for name in ("max_weight", "time_limit"):
+            value = getattr(self, name)
+            if value is not None and not (is_number(value) and 0 < value < math.inf):
+                raise InputError(f"{name} must be positive and finite, not {shown(value)}")
+
+    @property
+    def published(self) -> bool:
+        """Whether the noise scales are the thesis's."""
+        return self.calibration == "published"
+
+    def _sizes(self, n: int, d: int, budget: Budget) -> Sizes:
+        return Sizes.of(n, d, self.smoothness, budget.delta if self.approximate and budget.delta > 0 else None)
+
+    def _fit(self, released: Release, points: NDArray[np.float64] | Grid, levels: int | None) -> Fit:
+        # Beyond 1 the size of a target makes no difference to the best weights, but one to a solver's tolerances.
+        means = np.clip(released.means, -LARGEST_TARGET, LARGEST_TARGET)
+        target = means if levels is None else round_to_levels(means, levels)
+        try:
+            return fit_l1(released.basis, points, target, max_weight=self.max_weight, levels=levels,
+                          time_limit=self.time_limit)
+        except SolverError:
+            # What was released is paid for, and must not be lost.
+            return even_fit(released.basis, points, target, self.max_weight, levels)
+
+    def _check_sizes(self, candidates: int, entries: int) -> None:
+        # Here and not only in the fit, which comes when the budget is spent.
+        if entries > MOST_ENTRIES:
+            raise InputError(f"the candidates or the linear program would have {entries} entries, more than "
+                             f"{MOST_ENTRIES}; take fewer candidates or functions")
+        if self.max_weight is not None and self.max_weight * candidates < 1.0 - 1e-12:
+            raise InputError(f"with max_weight = {self.max_weight} the weights of {candidates} candidates cannot sum "
+                             "to 1")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FullGridMechanism(ThesisMechanism):
+    """Algorithms 4 and 5: the means of all of {0..t-1}^d, fitted on all of the grid A^d.
+
+    Use :class:`TrigI` or :class:`TrigII`.
+
+    Parameters
+    ----------
+    degree, grid, rows, levels : int or "formula"
+        t, N, m and L of the thesis; "formula" (default) is its first line, see :class:`Sizes`. The weights themselves
+        are published, so ``rows`` is only the default size of a sample. ``levels=None``: no rounding.
+    smoothness, calibration, max_weight, time_limit
+        See :class:`ThesisMechanism`.
+
+    Raises
+    ------
+    InputError
+        If an option breaks a rule, or t^d or N^d is too large: these algorithms are for small d.
+
+    Notes
+    -----
+    Privacy: one noisy vector of means; :mod:`trigmech.planning.calibration` has the proofs and the ledger the total.
+    The means are of the rows rounded to A. The constant is not given the noise that line 9 adds to it: its mean is 1
+    whatever the table, and it only shifts the objective of the linear program.
+    Cost: n t^d for the means; the program has N^d columns, at most 20 million, priced by the tensor structure.
+    """
+
+    degree: Size = "formula"
+    grid: Size = "formula"
+    rows: Size = "formula"
+    levels: Size | None = "formula"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_counts(self, ("formula",), "degree", "grid", "rows")
+        check_counts(self, ("formula", None), "levels")
+
+    def run(self, rows: PrivateRows, budget: Budget, ledger: Ledger, noise: Noise,
+            rng: np.random.Generator) -> Outcome:
+        """Release from private points of the cube, and fit weights on the grid."""
+        n, d = rows.n, rows.d
+        sizes = self._sizes(n, d, budget)
+        grid = Grid(d, _size(self.grid, sizes.grid))
+        basis = ChebyshevBasis.tensor(d, _size(self.degree, sizes.degree))
+        self._check_sizes(len(grid), basis.K * min(len(grid), 2 * basis.K))
+        charges = plan(basis, n, budget, self.calibration, self.approximate)
+        released = release(measure(rows, basis, grid=grid.N), basis, charges, self.calibration, ledger, noise, rng)
+        levels = None if self.levels is None else _size(self.levels, sizes.levels)
+        fit = self._fit(released, grid, levels)
+        atoms = np.flatnonzero(fit.weights)
+        return Outcome(released, fit, Distribution(grid.take(atoms), fit.weights[atoms]), _size(self.rows, sizes.rows))
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrigI(FullGridMechanism):
+    """Algorithm 4: pure epsilon (a budget's delta is not spent). Options: :class:`FullGridMechanism`.
+
+    The published scale t^d/(n epsilon) is exactly epsilon-private at t = 2 and up to 1.22 epsilon beyond, although
+    the thesis's proof takes half the true sensitivity of one mean.
+
+    References
+    ----------
+    Huang 2014, algorithm 4, theorem 2.4.
+    """
+
+    approximate: ClassVar[bool] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrigII(FullGridMechanism):
+    """Algorithm 5: (epsilon, delta) with delta > 0. Options: :class:`FullGridMechanism`.
+
+    "published" adds Laplace noise by proposition 1.12, whose proof has an inequality the wrong way round;
+    "rigorous" adds Gaussian noise, which is what suits delta > 0.
+
+    References
+    ----------
+    Huang 2014, algorithm 5, theorem 2.5.
+    """
+
+    approximate: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class EllipsoidMechanism(ThesisMechanism):
+    """Algorithms 9 and 10: a few means, fitted on points drawn in an ellipsoid of noisy principal axes.
+
+    Use :class:`ImprovedTrigI` or :class:`ImprovedTrigII`.
+
+    Parameters
+    ----------
+    n_candidates : int
+        C: points drawn.
+    n_basis : int, optional
+        R: functions, by ascending total degree, see :meth:`ChebyshevBasis.graded`. Default 2 d + 1: the constant, and
+        T_1 and T_2 of every column.
+    rank, iterations : int
+        k and L of the private subspace iteration; a rank above d is cut to d. Default rank: 8 for ImprovedTrigI, whose
+        noise grows with it, and d for ImprovedTrigII, where rigorous Gaussian noise is the same for any rank above 1.
+        These did best, of a few round values, on five of the thesis's data sets together.
+    scale : float, optional
+        kappa: semi-axes in standard deviations. Default sqrt(rank + 2), with which uniform points have the released
+        covariance.
+    degree, grid, levels : int, "formula" or None
+        t, N and L. None: no limit to the degree of a column, no rounding to A, no rounding to multiples of 1/L.
+        The formulas of line 1 give t = 2 and often N = 2 on the thesis's own data, which cannot have been what
+        its experiments used; the authors' program has N = 100, which is the default here.
+    rows : int or "formula", optional
+        Default size of a sample; None: as many as the table has.
+    ellipsoid : {"uniform", "published"}
+        How points are drawn; see :meth:`trigmech.thesis.ellipsoid.Ellipsoid.draw`.
+    eigenvalues : {"rayleigh", "norm"}
+        How semi-axes are estimated; "norm" is the thesis's. See :meth:`trigmech.measurement.released.Axes.eigenvalues`.
+    background : float
+        Share of the candidates drawn uniformly from the cube instead; 0 in the thesis.
+    ties : {"fewest", "last"}
+        Order of functions of one total degree; "last" is the authors' program's.
+    smoothness, calibration, max_weight, time_limit
+        See :class:`ThesisMechanism`.
+
+    Raises
+    ------
+    InputError
+        If an option breaks a rule, or n_basis exceeds the number of functions with degrees below t.
+
+    Notes
+    -----
+    Privacy: three steps (means, mean, axes), each with a third of the budget; :mod:`trigmech.planning.calibration` has
+    the proofs and the ledger the total. Readings taken where the thesis contradicts itself: line 11 of algorithm 10
+    calls the iteration of algorithm 7 and must mean 6; noise has the shape (d, k) of the product; the basis is averaged
+    over rows rounded to A, the mean and the covariance over the rows as they are; L is the number of iterations there
+    and the rounding level here. The authors' program also clips instead of rounding candidates, draws Laplace noise
+    sqrt(2) too small and seeds it with a constant: none of that is reproduced. Cost: n (R + d^2/2) for the moments, C R
+    for each of some ten iterations of the linear program.
+    """
+
+    default_rank: ClassVar[int | None]
+
+    n_candidates: int = 10_000
+    n_basis: int | None = None
+    rank: int | None = None
+    iterations: int = 3
+    scale: float | None = None
+    degree: Size | None = None
+    grid: Size | None = 100
+    levels: Size | None = None
+    rows: Size | None = None
+    ellipsoid: Draw = "uniform"
+    eigenvalues: Eigenvalues = "rayleigh"
+    background: float = 0.5
+    ties: Ties = "fewest"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_counts(self, (), "n_candidates", "iterations")
+        check_counts(self, (None,), "n_basis", "rank")
+        check_counts(self, ("formula", None), "degree", "grid", "levels", "rows")
+        if self.scale is not None and not (is_number(self.scale) and 0 < self.scale <= LARGEST_SCALE):
+            raise InputError(f"scale must be positive and at most {LARGEST_SCALE:g}, not {shown(self.scale)}")
+        if not (is_number(self.background) and 0 <= self.background <= 1):
+            raise InputError(f"background must be between 0 and 1, not {shown(self.background)}")
+        self._check_sizes(self.n_candidates, self.n_candidates)
+        for name, choices in (("ellipsoid", Draw), ("eigenvalues", Eigenvalues), ("ties", Ties)):
+            check_choice(name, getattr(self, name), choices)
+
+    def run(self, rows: PrivateRows, budget: Budget, ledger: Ledger, noise: Noise,
+            rng: np.random.Generator) -> Outcome:
+        """Release from private points of the cube, and fit weights on points of the ellipsoid."""
+        n, d = rows.n, rows.d
+        sizes = self._sizes(n, d, budget)
+        grid = None if self.grid is None else _size(self.grid, sizes.grid)
+        highest = None if self.degree is None else _size(self.degree, sizes.degree) - 1
+        basis = ChebyshevBasis.graded(d, self.n_basis or 2 * d + 1, highest, self.ties)
+        self._check_sizes(self.n_candidates, max(self.n_candidates * d, basis.K * min(self.n_candidates, 2 * basis.K)))
+        rank = min(self.rank or self.default_rank or d, d)
+        charges = plan(basis, n, budget, self.calibration, self.approximate, rank, self.iterations)
+        released = release(measure(rows, basis, grid=grid, covariance=True), basis, charges, self.calibration, ledger,
+                           noise, rng, rank, self.iterations)
+        points = ellipsoid_points(released, self.n_candidates, self.scale or math.sqrt(rank + 2), rng,
+                                  draw=self.ellipsoid, eigenvalues=self.eigenvalues, background=self.background,
+                                  grid=grid)
+        levels = None if self.levels is None else _size(self.levels, sizes.levels)
+        fit = self._fit(released, points, levels)
+        atoms = np.flatnonzero(fit.weights)
+        size = n if self.rows is None else _size(self.rows, sizes.rows)
+        return Outcome(released, fit, Distribution(points[atoms], fit.weights[atoms]), size)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImprovedTrigI(EllipsoidMechanism):
+    """Algorithm 9, with algorithm 7: pure epsilon. Options: :class:`EllipsoidMechanism`.
+
+    References
+    ----------
+    Huang 2014, algorithms 7, 8 and 9, theorems 2.10 and 2.13.
+    """
+
+    approximate: ClassVar[bool] = False
+    default_rank: ClassVar[int | None] = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImprovedTrigII(EllipsoidMechanism):
+    """Algorithm 10, with algorithm 6: (epsilon, delta) with delta > 0. Options: :class:`EllipsoidMechanism`.
+
+    "rigorous" adds Gaussian noise in all three steps; "published" adds Laplace noise to means and mean.
+
+    References
+    ----------
+    Huang 2014, algorithms 6, 8 and 10, theorems 2.10 and 2.13.
+    """
+
+    approximate: ClassVar[bool] = True
+    default_rank: ClassVar[int | None] = None
+
+
+def _size(option: Size, formula: int) -> int:
+    return formula if option == "formula" else option

@@ -1,0 +1,112 @@
+"""How much the products of one, two and three columns matter to a query family, summed over the columns.
+
+A plan treats all columns alike, so of a family it needs sums over the columns. Of a family that treats them alike too,
+one column, one pair and one triple tell them; of any other all are asked.
+"""
+
+from collections.abc import Sequence
+from itertools import combinations, product
+from math import comb
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trigmech.errors import InputError
+from trigmech.workload.family import Family, is_symmetric
+
+Array = NDArray[np.float64]
+
+ENTRIES_AT_A_TIME = 2**20
+# A family that is not symmetric is asked of all pairs of so many columns at most, and of all triples. Of more columns
+# evenly spaced ones stand for all.
+MOST_COLUMNS = {1: 2**20, 2: 128, 3: 128}
+
+
+class Importance(NamedTuple):
+    """Sums over the columns of what :meth:`trigmech.workload.Family.importance` says.
+
+    Parameters
+    ----------
+    single : ndarray (parts, p)
+        Of T_1, ..., T_p, over the columns.
+    pair : ndarray (parts, q, q)
+        Of T_a(x_i) T_b(x_j), over the pairs i < j.
+    triple : ndarray (parts,)
+        Of x_i x_j x_k, over i < j < k.
+    """
+
+    single: Array
+    pair: Array
+    triple: Array
+
+
+def summed_importance(family: Family, p: int, q: int) -> Importance:
+    """Return how much each degree of the columns, each two degrees of the pairs, and the triples matter together.
+
+    Parameters
+    ----------
+    family : Family
+        No mixture, whose members may differ in what they treat alike.
+    p, q : int
+        The largest degrees of a column, and in a pair.
+
+    Returns
+    -------
+    Importance
+
+    Raises
+    ------
+    InputError
+        If what the family says is not (parts, K) finite numbers that are at least 0, or all that is asked of some part
+        is 0, unless the family is symmetric: nothing could be measured for it.
+
+    Notes
+    -----
+    Privacy: none is touched. Cost: that of ``importance`` for p + q^2 + 1 products if the family is symmetric; else
+    for p d + q^2 d (d - 1) / 2 + d (d - 1) (d - 2) / 6, with d at most 128 in the last two.
+    """
+    d = family.d
+    single = _mean(family, [(a,) for a in range(1, p + 1)], 1)
+    pair = _mean(family, list(product(range(1, q + 1), repeat=2)), 2).reshape(len(family.labels), q, q)
+    if is_symmetric(family):
+        # T_a T_b and T_b T_a matter alike, but for rounding.
+        pair = (pair + pair.transpose(0, 2, 1)) / 2.0
+    triple = _mean(family, [(1, 1, 1)], 3)[:, 0]
+    total = single.sum(axis=1) + pair.sum(axis=(1, 2)) + triple
+    unserved = [repr(label) for label, use in zip(family.labels, total, strict=True) if not use > 0.0]
+    # The importance of kernels of very many columns underflows, and so do their errors.
+    if unserved and not is_symmetric(family):
+        raise InputError(f"the workload's {', '.join(unserved)} cannot be planned for: it gives no importance to T_a "
+                         f"of a column for a up to {p}, T_a T_b of two columns for a and b up to {q}, or x_i x_j x_k")
+    return Importance(d * single, comb(d, 2) * pair, comb(d, 3) * triple)
+
+
+def _mean(family: Family, degrees: Sequence[tuple[int, ...]], width: int) -> Array:
+    """Return the importance (parts, degrees) of products of ``width`` columns, averaged over the choices of these."""
+    d = family.d
+    total = np.zeros((len(family.labels), len(degrees)))
+    if d < width or not degrees:
+        return total
+    known = np.arange(width) if is_symmetric(family) else np.unique(
+        np.linspace(0, d - 1, min(d, MOST_COLUMNS[width])).astype(np.int64))
+    columns = np.array(list(combinations(known.tolist(), width)), dtype=np.int64)
+    step = max(1, ENTRIES_AT_A_TIME // (d * len(degrees)))
+    for start in range(0, len(columns), step):
+        chosen = np.repeat(columns[start : start + step], len(degrees), axis=0)
+        index = np.zeros((len(chosen), d), dtype=np.int64)
+        index[np.arange(len(chosen))[:, None], chosen] = np.tile(degrees, (len(chosen) // len(degrees), 1))
+        total += _asked(family, index).reshape(len(total), -1, len(degrees)).sum(axis=1)
+    return total / len(columns)
+
+
+def _asked(family: Family, index: NDArray[np.int64]) -> Array:
+    """Return the importance (parts, K) after checking it."""
+    values = np.asarray(family.importance(index), dtype=np.float64)
+    shape = (len(family.labels), len(index))
+    if values.shape != shape:
+        raise InputError(f"{type(family).__name__}.importance must return an array of shape (parts, K) = {shape}, one "
+                         f"row for each label; it returned {values.shape}")
+    if not (np.isfinite(values).all() and (values >= 0.0).all()):
+        raise InputError(f"{type(family).__name__}.importance must return finite numbers that are at least 0")
+    return values

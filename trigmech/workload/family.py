@@ -1,0 +1,192 @@
+"""What a family of queries can tell of itself, and checks that all families share.
+
+A family is public: it is made from a seed and never looks at data. Its answers on a private table are private.
+"""
+
+from collections.abc import Iterable
+from typing import Protocol, cast, runtime_checkable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from trigmech._parallel import in_order
+from trigmech._validate import numbers
+from trigmech.distribution import Distribution
+from trigmech.errors import InputError, shown
+
+Array = NDArray[np.float64]
+
+
+@runtime_checkable
+class Family(Protocol):
+    """What a choice of functions to measure needs to know of queries; all of it is public.
+
+    A family has one or more *parts*, such as the widths of its kernels. Of a class whose body says ``symmetric = True``
+    the importance is taken to stay the same if columns are exchanged, and is asked of the first columns alone; see
+    :func:`is_symmetric`.
+    """
+
+    d: int
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """One short text for each part."""
+        ...
+
+    def importance(self, index: ArrayLike) -> Array:
+        """Return how much each product phi_r(x) = T_{r_1}(x_1) ... T_{r_d}(x_d) matters to each part.
+
+        Parameters
+        ----------
+        index : array_like (K, d) of int
+            The r, at least 0.
+
+        Returns
+        -------
+        ndarray (parts, K)
+            The mean over random queries f of c_r^2, where f = sum_r c_r phi_r. Random means before the seed is known:
+            it is an expectation, not an average over the queries that were drawn.
+
+        Raises
+        ------
+        InputError
+            If the index breaks a rule above.
+
+        Notes
+        -----
+        Privacy: none is touched; it depends on the family's parameters alone.
+        Cost: O(K d) for each part.
+        """
+        ...
+
+
+def is_symmetric(family: Family) -> bool:
+    """Return whether a family's class declares ``symmetric = True``: that it treats all columns alike.
+
+    What a class inherits does not count, because its own ``importance`` may differ from the inherited one.
+    """
+    return vars(type(family)).get("symmetric") is True
+
+
+def distinct(labels: Iterable[str]) -> tuple[str, ...]:
+    """Return the labels, those that occurred before with the first number from 2 that makes them new: "a (2)"."""
+    given = list(labels)
+    found: list[str] = []
+    for label in given:
+        name, count = label, 1
+        while name in found or (count > 1 and name in given):
+            count += 1
+            name = f"{label} ({count})"
+        found.append(name)
+    return tuple(found)
+
+
+def answerable(family: Family) -> "Workload":
+    """Return a family that has answers and coefficients.
+
+    Raises
+    ------
+    InputError
+        If it lacks one.
+    """
+    for name in ("answers", "coefficients"):
+        if not callable(getattr(family, name, None)):
+            raise InputError(f"{type(family).__name__} has no {name}(): it can be planned for, but not asked")
+    return cast("Workload", family)
+
+
+class Workload(Family, Protocol):
+    """A family of queries that can be answered."""
+
+    def answers(self, points: ArrayLike, weights: ArrayLike | None = None) -> Array:
+        """Return the exact answers on weighted points; by default all weigh 1/n."""
+        ...
+
+    def coefficients(self, index: ArrayLike, start: int = 0, stop: int | None = None) -> Array:
+        """Return the Chebyshev coefficients of the queries that were drawn.
+
+        Parameters
+        ----------
+        index : array_like (K, d) of int
+            The r, at least 0, of the products phi_r(x) = T_{r_1}(x_1) ... T_{r_d}(x_d).
+        start, stop : int
+            Of which queries, in the order of the rows of the answers; default all. 0 <= start <= stop <= queries.
+
+        Returns
+        -------
+        ndarray (stop - start, parts, K)
+            The c_r of each query f = sum_r c_r phi_r, so that the answer on weighted points is sum_r c_r E phi_r.
+            Parts are the columns of the answers.
+
+        Raises
+        ------
+        InputError
+            If the index, start or stop breaks a rule above.
+
+        Notes
+        -----
+        Privacy: none is touched; the queries are public.
+        """
+        ...
+
+    def errors(self, table: ArrayLike, distribution: Distribution) -> Array:
+        """Return the absolute errors of the distribution's answers.
+
+        Parameters
+        ----------
+        table : array_like (n, d), private
+            Points of the cube.
+        distribution : Distribution
+
+        Returns
+        -------
+        ndarray, private
+            In the shape of the answers.
+        """
+        return np.abs(self.answers(distribution.points, distribution.weights) - self.answers(table))
+
+
+def weighted_points(points: ArrayLike, weights: ArrayLike | None, d: int) -> tuple[Array, Array]:
+    points = numbers("points", points, "n", d)
+    if len(points) == 0 or not all(in_order(lambda a, b: bool(np.isfinite(points[a:b]).all()), len(points), 2**14)):
+        raise InputError(f"points must be finite numbers of shape (n, {d}) with n of at least 1; their shape is "
+                         f"{points.shape}")
+    if weights is None:
+        return points, np.full(len(points), 1.0 / len(points))
+    weights = np.ascontiguousarray(numbers("weights", weights, len(points)), dtype=np.float64)
+    if not np.isfinite(weights).all():
+        raise InputError("weights must be finite")
+    return points, weights
+
+
+def multi_indices(index: ArrayLike, d: int) -> NDArray[np.int64]:
+    array = numbers("index", index, "K", d)
+    if array.dtype.kind not in "iu":
+        raise InputError(f"index must hold integers; its type is {array.dtype.name}")
+    array = array.astype(np.int64, copy=False)
+    if (array < 0).any():
+        raise InputError("index must hold integers that are at least 0; one is negative")
+    return array
+
+
+def query_span(start: int, stop: int | None, count: int) -> tuple[int, int]:
+    """Return the first query and the one after the last."""
+    stop = count if stop is None else stop
+    check_integers(0, start=start, stop=stop)
+    if not start <= stop <= count:
+        raise InputError(f"of {count} queries, start and stop must be 0 <= start <= stop <= {count}; "
+                         f"given {start} and {stop}")
+    return int(start), int(stop)
+
+
+def check_integers(least: int, **arguments: int) -> None:
+    for name, value in arguments.items():
+        if isinstance(value, bool) or not (isinstance(value, int | np.integer) and value >= least):
+            raise InputError(f"{name} must be an integer that is at least {least}, not {shown(value)}")
+
+
+def check_family(d: int, n_queries: int, widths: tuple[float, ...]) -> None:
+    if not (d >= 1 and n_queries >= 1):
+        raise InputError(f"d and n_queries must be at least 1; given {d} and {n_queries}")
+    if not widths or not all(width > 0 for width in widths):
+        raise InputError(f"widths must be positive, not {widths}")
