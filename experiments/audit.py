@@ -31,7 +31,8 @@ from trigmech.measurement.moments import measure
 from trigmech.measurement.private_bounds import histogram_charge
 from trigmech.measurement.release import release, release_counts, release_moments
 from trigmech.measurement.rows import PrivateRows
-from trigmech.planning.calibration import UPWARD, Calibration, Plan, plan, published_rho
+from trigmech.planning.calibration import Calibration, Plan, plan, published_rho
+from trigmech.planning.design import UPWARD
 from trigmech.planning.one_hot import plan_mixed
 from trigmech.privacy.accounting import gaussian_mu
 from trigmech.privacy.budget import Charge, Law, Norm

@@ -27,7 +27,8 @@ from trigmech.measurement.moments import measure
 from trigmech.measurement.release import release, release_moments
 from trigmech.measurement.released import MomentRelease
 from trigmech.mechanisms.base import Outcome
-from trigmech.planning.calibration import UPWARD, Block, plan, rounding
+from trigmech.planning.calibration import plan
+from trigmech.planning.design import UPWARD, Block, rounding
 from trigmech.privacy.accounting import gaussian_mu
 from trigmech.privacy.ledger import Ledger
 from trigmech.privacy.noise import SimulatedNoise

@@ -15,7 +15,7 @@ from trigmech.functions.features import Features
 from trigmech.measurement.moments import PrivateMoments
 from trigmech.measurement.release import release_moments
 from trigmech.mechanisms.moment import default_workload
-from trigmech.planning.calibration import rounding
+from trigmech.planning.design import rounding
 from trigmech.planning.planner import MAX_FUNCTIONS, PROFILE_DEGREE, _movements, plan_moments, unmeasured_variances
 from trigmech.privacy.accounting import gaussian_mu
 from trigmech.privacy.budget import Budget

@@ -15,7 +15,8 @@ from trigmech.measurement.private_bounds import histogram_charge
 from trigmech.measurement.release import release, release_counts, release_moments
 from trigmech.measurement.released import MomentRelease
 from trigmech.measurement.rows import PrivateRows
-from trigmech.planning.calibration import Block, covariance_movement, plan, published_rho, rounding
+from trigmech.planning.calibration import covariance_movement, plan, published_rho
+from trigmech.planning.design import Block, rounding
 from trigmech.privacy import noise as noise_module
 from trigmech.privacy.budget import Budget, Charge
 from trigmech.privacy.ledger import Ledger

@@ -26,7 +26,7 @@ from scipy.special import ndtr, ndtri
 from trigmech.errors import BudgetError, InputError, shown
 from trigmech.functions.sensitivity import root_up
 from trigmech.measurement.release import release_counts
-from trigmech.planning.calibration import UPWARD
+from trigmech.planning.design import UPWARD
 from trigmech.privacy.accounting import SMALLEST_GAUSSIAN_EPSILON, gaussian_mu
 from trigmech.privacy.budget import Budget, Charge
 from trigmech.privacy.ledger import Ledger

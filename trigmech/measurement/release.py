@@ -12,7 +12,8 @@ from trigmech.functions.chebyshev import ChebyshevBasis
 from trigmech.functions.features import Features, FunctionSet
 from trigmech.measurement.moments import PrivateMoments
 from trigmech.measurement.released import Axes, MomentRelease, Release
-from trigmech.planning.calibration import Block, Calibration, Plan
+from trigmech.planning.calibration import Calibration, Plan
+from trigmech.planning.design import Block
 from trigmech.privacy.budget import Charge
 from trigmech.privacy.ledger import Ledger
 from trigmech.privacy.noise import Noise

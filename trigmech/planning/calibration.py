@@ -17,14 +17,9 @@ M(D) - M(D') = (x x^T - y y^T)/n =: E/n. E has rank at most 2 with eigenvalues o
 even d). For X with k orthonormal columns, |E X|_F <= min(sqrt(2) d, sqrt(k) d) = sqrt(min(k, 2)) d, and entrywise
 |E X|_1 <= sqrt(d k) |E X|_F. Given all earlier outputs X is fixed, so adaptive composition over the iterations applies.
 
-Rounding. What is released is computed in floating point, with unit u = 2^-53, and that moves too. A computed phi_r of
-total degree Q differs from phi_r by at most 8 Q^2 u: each step of T_q = 2 x T_(q-1) - T_(q-2) errs by at most 5u, which
-U_(q-k) <= q - k + 1 carries on, and the product adds Q u. A sum of n computed values is made of at most 800 + n/2^18
-additions in a row (`moments`: 512 in a lane, 256 lanes, 16 chunks; parts of 2^18 rows are then added as integers, each
-moved to their lattice by less than u/512 of the mean), so a computed mean errs by at most that times 1.01 u. Both
-tables err, so each mean moves by at most `rounding` more than without; a product of M, or of the covariance (whose
-entries combine three means), and X, itself computed with d additions an entry, by at most 3 d `rounding` + 2.02 d^2
-sqrt(k) u in Frobenius norm.
+Rounding of what is computed is added as in :mod:`trigmech.planning.design`: a product of M, or of the covariance (whose
+entries combine three means), and X, itself computed with d additions an entry, moves by at most 3 d `rounding` + 2.02
+d^2 sqrt(k) u more in Frobenius norm.
 
 Together. Pure: epsilons add up. Approximate: all steps are Gaussian, mu^2 adds up (Dong, Roth and Su 2022), and mu is
 the largest value whose mu-GDP implies (epsilon, delta), less one part in a million; no bound is lost on the way.
@@ -46,18 +41,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
 from trigmech.errors import BudgetError
 from trigmech.functions.chebyshev import ChebyshevBasis
+from trigmech.planning.design import UPWARD, rounding
 from trigmech.privacy.accounting import gaussian_mu
 from trigmech.privacy.budget import Budget, Charge
 
 Calibration = Literal["published", "rigorous"]
-
-# Scales are raised by this factor, so that rounding can never make the sum of the parts exceed the whole.
-UPWARD = 1.0 + 1e-12
 
 _HERE = "trigmech.planning.calibration"
 _MEANS_PROOF = "trigmech.functions.sensitivity"
@@ -80,40 +70,6 @@ class Plan:
     means: Charge
     mean: Charge | None = None
     axes: Callable[[float], Charge] | None = None
-
-
-@dataclass(frozen=True)
-class Block:
-    """Moments that share one mechanism call.
-
-    Parameters
-    ----------
-    members : slice
-        Of the functions.
-    weights : ndarray
-        What each moment is multiplied by before the noise, and divided by after it.
-    charge : Charge
-    """
-
-    members: slice
-    weights: NDArray[np.float64]
-    charge: Charge
-
-    def __post_init__(self) -> None:
-        # A weight of 0 would release nothing but noise divided by 0, and after it was paid for.
-        if not (np.isfinite(self.weights).all() and (self.weights > 0).all()):
-            raise BudgetError(f"{self.charge.purpose}: weights must be positive and finite")
-
-    @property
-    def deviation(self) -> float:
-        """The standard deviation of the noise of an entry of weight 1."""
-        if self.charge.law == "gaussian":
-            return self.charge.scale
-        if self.charge.law == "laplace":
-            return math.sqrt(2.0) * self.charge.scale
-        K = len(self.weights)
-        # r U with r ~ Gamma(K + 1) and U uniform on [-1, 1].
-        return math.sqrt((K + 1.0) * (K + 2.0) / 3.0) * self.charge.scale
 
 
 def plan(basis: ChebyshevBasis, n: int, budget: Budget, calibration: Calibration, approximate: bool, rank: int = 0,
@@ -208,20 +164,6 @@ def _published_approximate(basis: ChebyshevBasis, n: int, budget: Budget, rank: 
 
     mean = Charge("mean", "laplace", 2 * d / (n * epsilon), 2 / n + rounding(n, 1), "each", d, _HERE, Budget(epsilon))
     return Plan(means, mean, axes)
-
-
-def rounding(n: int, degree: int) -> float:
-    """Return how much further a mean computed in floating point moves than an exact one; see the module's text.
-
-    Parameters
-    ----------
-    n : int
-        Rows.
-    degree : int
-        The largest total degree of a function.
-    """
-    unit = 2.0**-53
-    return unit * (16.0 * degree**2 / n + 2.02 * (800.0 + n / 2**18))
 
 
 def _degree(basis: ChebyshevBasis) -> int:

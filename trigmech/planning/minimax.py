@@ -40,7 +40,7 @@ from trigmech.errors import InputError, shown
 from trigmech.functions.chebyshev import ChebyshevBasis
 from trigmech.functions.features import Features
 from trigmech.functions.sensitivity import pair_l2_diameter
-from trigmech.planning.calibration import UPWARD, Block, rounding
+from trigmech.planning.design import UPWARD, Block, rounding
 from trigmech.planning.planner import Design
 from trigmech.privacy.accounting import gaussian_mu
 from trigmech.privacy.budget import Budget, Charge

@@ -42,7 +42,7 @@ from trigmech.domain import Domain, OneHotGroup
 from trigmech.errors import InputError
 from trigmech.functions.chebyshev import ChebyshevBasis
 from trigmech.functions.features import Features
-from trigmech.planning.calibration import UPWARD, Block, rounding
+from trigmech.planning.design import UPWARD, Block, rounding
 from trigmech.planning.planner import Design, plan_moments
 from trigmech.privacy.accounting import gaussian_mu
 from trigmech.privacy.budget import Budget, Charge

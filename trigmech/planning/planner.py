@@ -39,7 +39,7 @@ from trigmech.errors import BudgetError, InputError, shown
 from trigmech.functions.chebyshev import ChebyshevBasis
 from trigmech.functions.features import Features
 from trigmech.functions.sensitivity import pair_l1_diameter, pair_l2_diameter
-from trigmech.planning.calibration import UPWARD, Block, rounding
+from trigmech.planning.design import UPWARD, Block, rounding
 from trigmech.privacy.accounting import gaussian_mu
 from trigmech.privacy.budget import Budget, Charge
 from trigmech.privacy.noise import lattice_step
