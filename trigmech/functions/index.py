@@ -153,9 +153,9 @@ class FunctionIndex:
         coordinates : sequence of str
             Names of the d coordinates.
         """
-        def name(row: Positions) -> str:
-            factors = [coordinates[j] if row[j] == 1 else f"T{row[j]}({coordinates[j]})" for j in np.flatnonzero(row)]
+        def name(row: list[int]) -> str:
+            factors = [coordinates[j] if a == 1 else f"T{a}({coordinates[j]})" for j, a in enumerate(row) if a]
             return " * ".join(factors) or "1"
 
         whole = [f"{WHOLE_ROW} {g + 1}" for g in range(self.whole)]
-        return [*map(name, self.degrees), *whole]
+        return [*map(name, self.degrees.tolist()), *whole]
