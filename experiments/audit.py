@@ -27,17 +27,19 @@ from experiments.cells import code_fingerprint, key_of, run_cells
 from experiments.tables import _write_csv, _write_markdown
 from trigmech.domain import Domain, OneHotGroup
 from trigmech.functions.chebyshev import ChebyshevBasis
+from trigmech.functions.features import Features
 from trigmech.measurement.moments import measure
 from trigmech.measurement.private_bounds import histogram_charge
-from trigmech.measurement.release import release, release_counts, release_moments
+from trigmech.measurement.release import Session
 from trigmech.measurement.rows import PrivateRows
-from trigmech.planning.calibration import Calibration, Plan, plan, published_rho
 from trigmech.planning.design import UPWARD
 from trigmech.planning.one_hot import plan_mixed
 from trigmech.privacy.accounting import gaussian_mu
 from trigmech.privacy.budget import Charge, Law, Norm
 from trigmech.privacy.ledger import Ledger
 from trigmech.privacy.noise import Noise, SimulatedNoise, SystemNoise, lattice_step
+from trigmech.thesis.calibration import Calibration, NoiseScales, noise_scales, published_rho
+from trigmech.thesis.release import release
 
 Array = NDArray[np.float64]
 Runs = tuple[Array, Array]
@@ -349,12 +351,13 @@ def worst(subject: Callable[[Array], Subject], n: int, d: int) -> Subject:
 
 
 def thesis(mechanism: str, calibration: Calibration, n: int, d: int, size: int, rank: int = 0, iterations: int = 0,
-           alter: Callable[[Plan], Plan] | None = None) -> Subject:
-    """Return one of the thesis's mechanisms at epsilon = 1: `size` is t, or R with axes; `alter` spoils its plan."""
+           alter: Callable[[NoiseScales], NoiseScales] | None = None) -> Subject:
+    """Return one of the thesis's mechanisms at epsilon = 1: `size` is t, or R with axes; `alter` spoils its scales."""
     approximate = mechanism.endswith("II")
     budget = tm.Budget(1.0, DELTA if approximate else 0.0)
     basis = ChebyshevBasis.graded(d, size) if rank else ChebyshevBasis.tensor(d, size)
-    charges = plan(basis, n, budget, calibration, approximate, rank, iterations)
+    features = Features(basis)
+    charges = noise_scales(basis, n, budget, calibration, approximate, rank, iterations)
     charges = alter(charges) if alter else charges
     rng = np.random.default_rng(SEED)
     beginning = rng.bit_generator.state
@@ -362,11 +365,11 @@ def thesis(mechanism: str, calibration: Calibration, n: int, d: int, size: int, 
     def draw(moments: Any, noise: Noise, ledger: Ledger) -> object:
         # One public start of the iteration, as if its seed were known.
         rng.bit_generator.state = beginning
-        return release(moments, basis, charges, calibration, ledger, noise, rng, rank, iterations)
+        return release(moments, features, charges, calibration, Session(ledger, noise), rng, rank, iterations)
 
     name = f"{mechanism}, R = {size}, k = {rank}, L = {iterations}" if rank else f"{mechanism}, t = {size}"
     return worst(lambda tables: Subject(name, calibration, n, d, budget, _pair(
-        measure(table, basis, covariance=rank > 0) for table in tables), draw), n, d)
+        measure(table, features, covariance=rank > 0) for table in tables), draw), n, d)
 
 
 def own(name: str, mechanism: tm.MomentMechanism, n: int, d: int, delta: float) -> Subject:
@@ -375,7 +378,7 @@ def own(name: str, mechanism: tm.MomentMechanism, n: int, d: int, delta: float) 
     design = mechanism.design(n, d, budget)
 
     def draw(moments: Any, noise: Noise, ledger: Ledger) -> object:
-        return release_moments(moments, design.features, design.blocks, ledger, noise)
+        return Session(ledger, noise).release_moments(moments, design.features, design.blocks)
 
     return worst(lambda tables: Subject(name, "rigorous", n, d, budget, _pair(
         measure(table, design.features) for table in tables), draw), n, d)
@@ -390,7 +393,7 @@ def categories(n: int, delta: float) -> Subject:
     tables[1, 0] = 0.0, 1.0, 0.0, 1.0, 0.0
 
     def draw(moments: Any, noise: Noise, ledger: Ledger) -> object:
-        return release_moments(moments, design.features, design.blocks, ledger, noise)
+        return Session(ledger, noise).release_moments(moments, design.features, design.blocks)
 
     return Subject(f"MomentMechanism, categories, {design.blocks[-1].charge.law}", "rigorous", n, 2, budget, _pair(
         measure(PrivateRows.of(table, domain), design.features) for table in tables), draw)
@@ -403,7 +406,9 @@ def histogram(columns: int, delta: float) -> Subject:
     counts = np.tile([[1.0, 0.0, 3.0]], columns)[0]
 
     def draw(values: Any, noise: Noise, ledger: Ledger) -> object:
-        return release_counts(values, charge, ledger, noise)
+        session = Session(ledger, noise)
+        session.charge(charge)
+        return session.draw(values, charge)
 
     return Subject(f"private bounds, {charge.law}", "rigorous", 4, columns, budget,
                    (counts, counts + np.tile([-1.0, 1.0, 0.0], columns)), draw)
@@ -428,13 +433,13 @@ def _pair(moments: Any) -> tuple[Any, Any]:
     return first, second
 
 
-def halved_sensitivity(charges: Plan) -> Plan:
+def halved_sensitivity(charges: NoiseScales) -> NoiseScales:
     """Plant the fault of the thesis's proofs: that a mean of numbers in [-1, 1] moves by 1/n."""
     means = charges.means
     return replace(charges, means=replace(means, scale=means.scale / 2.0, sensitivity=means.sensitivity / 2.0))
 
 
-def local_sensitivity(n: int, share: float) -> Callable[[Plan], Plan]:
+def local_sensitivity(n: int, share: float) -> Callable[[NoiseScales], NoiseScales]:
     """Plant the fault of algorithms 6 and 7, for d = 1: noise for the variance as if it moved by no more than the
     thesis's rho at the *noisy* mean; without the factors by which the printed scale is too large.
 
@@ -449,7 +454,7 @@ def local_sensitivity(n: int, share: float) -> Callable[[Plan], Plan]:
 
 
 def _simple(fault: str = "", spoil: Callable[[Noise], Noise] | None = None, mechanism: str = "TrigI",
-            alter: Callable[[Plan], Plan] | None = None) -> Subject:
+            alter: Callable[[NoiseScales], NoiseScales] | None = None) -> Subject:
     """One mean of T_1, which opposite corners move by all that is charged."""
     return replace(thesis(mechanism, "rigorous", 2, 1, 2, alter=alter), fault=fault, spoil=spoil)
 

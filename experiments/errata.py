@@ -20,7 +20,7 @@ from scipy import integrate, optimize, stats
 
 from trigmech.functions.chebyshev import ChebyshevBasis
 from trigmech.functions.sensitivity import l1_diameter
-from trigmech.planning.calibration import covariance_movement, published_rho
+from trigmech.thesis.calibration import covariance_movement, published_rho
 from trigmech.thesis.ellipsoid import Draw, Ellipsoid
 
 Array = NDArray[np.float64]

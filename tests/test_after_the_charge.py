@@ -14,30 +14,31 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from releases import release_moments
 
 import trigmech as tm
 from trigmech import synthesis as synthesis_module
 from trigmech.cli.app import main
-from trigmech.distribution import Distribution
 from trigmech.domain import Domain, OneHotGroup
 from trigmech.errors import BudgetError, InputError, NumericalError, TrigmechError
 from trigmech.functions.chebyshev import ChebyshevBasis
 from trigmech.functions.features import Features
+from trigmech.functions.index import FunctionIndex
 from trigmech.measurement.moments import measure
-from trigmech.measurement.release import release, release_moments
-from trigmech.measurement.released import MomentRelease
-from trigmech.mechanisms.base import Outcome
-from trigmech.planning.calibration import plan
-from trigmech.planning.design import UPWARD, Block, rounding
-from trigmech.privacy.accounting import gaussian_mu
+from trigmech.measurement.release import Session
+from trigmech.measurement.released import Release
+from trigmech.planning.design import Block
 from trigmech.privacy.ledger import Ledger
 from trigmech.privacy.noise import SimulatedNoise
 from trigmech.reconstruction import mixed_pipeline as mixed_module
 from trigmech.reconstruction import pipeline as numbers_module
+from trigmech.reconstruction import result as result_module
 from trigmech.reconstruction.mixed_pipeline import reconstruct_mixed
 from trigmech.reconstruction.pipeline import reconstruct
 from trigmech.report import page as report
 from trigmech.thesis import mechanisms as thesis_module
+from trigmech.thesis.calibration import noise_scales
+from trigmech.thesis.release import release
 from trigmech.workload import GaussianKernels, SecondMoments
 
 # Hypothesis draws: the numbers a release can hold, and what only a file or another mechanism could.
@@ -75,7 +76,7 @@ def released(draw, domain, whole_row=False):
     features = Features(ChebyshevBasis(np.array(rows)), profiles)
     means = draw(hnp.arrays(np.float64, features.K, elements=MEANS))
     scales = draw(hnp.arrays(np.float64, features.K, elements=SCALES))
-    return MomentRelease(draw(st.sampled_from([2, 50, 10**6])), features, means, scales)
+    return Release(draw(st.sampled_from([2, 50, 10**6])), features, means, scales, FunctionIndex.of(features, domain))
 
 
 def sound(made, release, domain, count=None):
@@ -116,7 +117,7 @@ def test_categories_are_made_of_whatever_was_released(data):
     release = data.draw(released(domain))
     count = data.draw(st.sampled_from([1, 7, 40]))
     options = {name: data.draw(st.booleans()) for name in ("denoise", "copula", "weigh")}
-    made = reconstruct_mixed(release, domain, count, np.random.default_rng(1), iterations=3, **options)
+    made = reconstruct_mixed(release, count, np.random.default_rng(1), iterations=3, **options)
     sound(made, release, domain, count)
     domain.check(made.points)
 
@@ -136,23 +137,19 @@ def drawn(monkeypatch):
 
 
 @dataclass(frozen=True)
-class Own:
+class Own(tm.Mechanism):
     """Some Chebyshev products of all columns with equal noise, by a mechanism of somebody's own."""
 
     index: tuple[tuple[int, ...], ...]
     pure: bool = False
-    published: bool = False
 
-    def run(self, rows, budget, ledger, noise, rng):
-        features, K = Features(ChebyshevBasis(np.array(self.index))), len(self.index)
-        moved = (K if self.pure else np.sqrt(K)) * (2.0 / rows.n + rounding(rows.n, features.degree))
-        strength = budget.epsilon if self.pure else gaussian_mu(budget)
-        charge = tm.Charge("moments", "laplace" if self.pure else "gaussian", moved / strength * UPWARD, moved,
-                           "L1" if self.pure else "L2", 1, "here")
-        given = release_moments(measure(rows, features), features, [Block(slice(0, K), np.ones(K), charge)], ledger,
-                                noise)
-        made = reconstruct(given, 64, rng, iterations=2)
-        return Outcome(given, made, Distribution(made.points, made.weights), rows.n)
+    def plan(self, facts):
+        K = len(self.index)
+        pure = dataclasses.replace(facts, budget=tm.Budget(facts.budget.epsilon)) if self.pure else facts
+        return self.equip(pure, Features(ChebyshevBasis(np.array(self.index))), 2.0 * (K if self.pure else np.sqrt(K)))
+
+    def reconstruct(self, release, design, rng):
+        return reconstruct(release, 64, rng, iterations=2)
 
 
 class Says(Own):
@@ -182,19 +179,17 @@ def test_a_pure_mechanism_beside_private_bounds_says_so_or_is_refused_before_the
 
 
 class Broken(Own):
-    """The same, with blocks that do not hold all functions."""
+    """The same, with a plan that holds a charge which is none of a draw."""
 
-    def run(self, rows, budget, ledger, noise, rng):
-        features = Features(ChebyshevBasis(np.eye(rows.d, dtype=int)))
-        charge = tm.Charge("moments", "gaussian", 9.0, 1e-3, "L2", 1, "here")
-        return release_moments(measure(rows, features), features, [Block(slice(0, 1), np.ones(1), charge)], ledger,
-                               noise)
+    def plan(self, facts):
+        design = super().plan(facts)
+        return dataclasses.replace(design, charges=(tm.Charge.claimed("moments", tm.Budget(1e-3), "another tool"),))
 
 
 def test_a_mechanism_that_fails_at_the_door_costs_no_bounds(tmp_path, drawn):
     book = tm.LedgerFile.create(tmp_path / "ledger.json", BOTH)
-    with pytest.raises(BudgetError, match="together"):
-        tm.synthesize(some_rows(), NUMBERS, BOTH, Broken(()), np.random.default_rng(1), ledger=book)
+    with pytest.raises(BudgetError, match="cannot be drawn"):
+        tm.synthesize(some_rows(), NUMBERS, BOTH, Broken(((1, 0), (0, 1))), np.random.default_rng(1), ledger=book)
     assert book.entries == ()
     assert drawn == []
 
@@ -222,11 +217,11 @@ def test_moments_of_other_functions_are_refused_at_the_door():
             release_moments(measure(X, measured), asked, blocks, ledger, noise)
     basis = ChebyshevBasis.graded(3, 2)
     with pytest.raises(InputError, match="other functions"):
-        release(measure(X, first), basis, plan(basis, 40, BOTH, "rigorous", True), "rigorous", ledger, noise,
-                np.random.default_rng(1))
+        release(measure(X, first), Features(basis), noise_scales(basis, 40, BOTH, "rigorous", True), "rigorous",
+                Session(ledger, noise), np.random.default_rng(1))
     with pytest.raises(InputError, match="covariance"):
-        release(measure(X, basis), basis, plan(basis, 40, BOTH, "rigorous", True, 2, 3), "rigorous", ledger, noise,
-                np.random.default_rng(1), 2, 3)
+        release(measure(X, Features(basis)), Features(basis), noise_scales(basis, 40, BOTH, "rigorous", True, 2, 3),
+                "rigorous", Session(ledger, noise), np.random.default_rng(1), 2, 3)
     assert ledger.charges == []
     # The same functions, made anew, are no others.
     assert release_moments(measure(X, first), Features(ChebyshevBasis(first.index)), blocks, ledger, noise).n == 40
@@ -346,8 +341,7 @@ def test_a_run_is_refused_before_its_charge_or_ends_in_a_table(tmp_path_factory,
     class Spy(Ledger):
         def charge(self, *charges):
             super().charge(*charges)
-            # The ledger of a rehearsal is of no run.
-            charged.extend(charges if self.simulated else ())
+            charged.extend(charges)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(synthesis_module, "Ledger", Spy)
@@ -380,7 +374,7 @@ def test_the_command_line_says_that_the_points_miss_and_saves_them(missed, stric
     some_rows(60)[["a"]].to_csv("data.csv", index=False)
     Path("schema.toml").write_text("[columns.a]\nkind = 'continuous'\nlower = 0\nupper = 1\n")
     if missed:
-        monkeypatch.setattr(numbers_module, "MISSED", -1.0)
+        monkeypatch.setattr(result_module, "MISSED", -1.0)
     monkeypatch.setattr(synthesis_module, "MomentMechanism", partial(tm.MomentMechanism, points=16, iterations=2))
     monkeypatch.setattr(sys, "argv", ["trigmech", "release", "data.csv", "--schema", "schema.toml", "--epsilon", "1",
                                       "--out", "new.tm", "--json", *(["--strict"] if strict else [])])

@@ -21,9 +21,9 @@ from trigmech.domain import Domain
 from trigmech.errors import InputError
 from trigmech.functions.chebyshev import ChebyshevBasis
 from trigmech.measurement.moments import measure
+from trigmech.measurement.private_bounds import histogram_charges
+from trigmech.measurement.release import Session
 from trigmech.measurement.rows import PrivateRows
-from trigmech.mechanisms import moment as moment_mechanism
-from trigmech.mechanisms.base import Outcome
 from trigmech.privacy.noise import SimulatedNoise, SystemNoise
 from trigmech.report import page as report
 from trigmech.report import sections as report_sections
@@ -267,8 +267,9 @@ def test_private_bounds_are_a_function_of_the_noisy_counts(law, level, monkeypat
             gaussian = laplace
 
         ledger = tm.Ledger(budget, simulated=True)
-        schemas.append(module.with_private_bounds(lambda table=table: (table,), UNBOUNDED, budget, 0.5, ledger,
-                                                  Noisy(np.random.default_rng(0))))
+        charges = histogram_charges(budget, 0.5, len(UNBOUNDED.private_bounds))
+        schemas.append(module.with_private_bounds(lambda table=table: (table,), UNBOUNDED, charges,
+                                                  Session(ledger, Noisy(np.random.default_rng(0)))))
     assert schemas[0] == schemas[1]
 
 
@@ -278,19 +279,26 @@ def test_private_bounds_are_a_function_of_the_noisy_counts(law, level, monkeypat
 class Seeded(tm.MomentMechanism):
     """A generator that is seeded from the table."""
 
-    def run(self, rows, budget, ledger, noise, rng):
-        seed = abs(hash(b"".join(chunk.tobytes() for chunk in rows.chunks())))
-        return super().run(rows, budget, ledger, noise, np.random.default_rng(seed))
+    def run(self, rows, design, session, rng):
+        object.__setattr__(self, "seed", abs(hash(b"".join(chunk.tobytes() for chunk in rows.chunks()))))
+        return super().run(rows, design, session, rng)
+
+    def reconstruct(self, release, design, rng):
+        return super().reconstruct(release, design, np.random.default_rng(self.seed))
 
 
 class Copied(tm.MomentMechanism):
     """One true row among the points."""
 
-    def run(self, rows, budget, ledger, noise, rng):
-        made = super().run(rows, budget, ledger, noise, rng)
-        points = made.distribution.points.copy()
-        points[-1] = next(iter(rows.chunks()))[3]
-        return Outcome(made.release, made.fit, Distribution(points, made.distribution.weights), made.rows)
+    def run(self, rows, design, session, rng):
+        object.__setattr__(self, "row", next(iter(rows.chunks()))[3])
+        return super().run(rows, design, session, rng)
+
+    def reconstruct(self, release, design, rng):
+        made = super().reconstruct(release, design, rng)
+        points = made.points.copy()
+        points[-1] = self.row
+        return dataclasses.replace(made, distribution=Distribution(points, made.weights))
 
 
 @pytest.mark.parametrize("real", [False, True])
@@ -406,8 +414,3 @@ def test_errors_of_what_reads_a_cell_are_not_behind_ours(column, kind):
     planted = InputError("column 'a' cannot be read")
     planted.__context__ = ValueError(f"I am {SHOWN}")
     assert SHOWN in oracles.whole_message(planted)
-
-
-def test_the_mechanisms_here_use_the_door_that_is_watched():
-    # Noise is drawn through what `run` replaces, else nothing above would have been recorded.
-    assert moment_mechanism.release_moments.__module__ == "trigmech.measurement.release"

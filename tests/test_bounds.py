@@ -6,7 +6,8 @@ import pytest
 
 from trigmech.errors import BudgetError, InputError
 from trigmech.measurement import private_bounds as bounds
-from trigmech.measurement.private_bounds import rest_of, with_private_bounds
+from trigmech.measurement.private_bounds import histogram_charges, rest_of, with_private_bounds
+from trigmech.measurement.release import Session
 from trigmech.privacy.accounting import epsilon_of, gaussian_mu
 from trigmech.privacy.budget import Budget
 from trigmech.privacy.ledger import Ledger
@@ -29,7 +30,8 @@ def table(n, rng):
 def found(frame, budget, seed=0, share=0.2):
     ledger = Ledger(budget, simulated=True)
     noise = SimulatedNoise(np.random.default_rng(seed))
-    return with_private_bounds(lambda: (frame,), SCHEMA, budget, share, ledger, noise), ledger
+    return with_private_bounds(lambda: (frame,), SCHEMA, histogram_charges(budget, share, 3),
+                               Session(ledger, noise)), ledger
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
@@ -104,10 +106,11 @@ def test_too_few_rows_still_give_bounds_and_extreme_values_are_counted_in_the_la
 def test_real_noise_is_certified_and_charged_first():
     frame = table(2_000, np.random.default_rng(5))
     ledger = Ledger(Budget(1.0, 1e-6))
-    schema = with_private_bounds(lambda: (frame,), SCHEMA, ledger.budget, 0.2, ledger, SystemNoise())
+    session = Session(ledger, SystemNoise())
+    schema = with_private_bounds(lambda: (frame,), SCHEMA, histogram_charges(ledger.budget, 0.2, 3), session)
     assert schema.private_bounds == ()
     with pytest.raises(BudgetError, match="over the budget"):
-        with_private_bounds(lambda: (frame,), SCHEMA, Budget(100.0, 1e-6), 0.2, ledger, SystemNoise())
+        with_private_bounds(lambda: (frame,), SCHEMA, histogram_charges(Budget(100.0, 1e-6), 0.2, 3), session)
 
 
 @pytest.mark.parametrize("share", [0.0, 1.0, -1.0, float("nan")])

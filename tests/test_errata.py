@@ -14,11 +14,11 @@ from experiments import errata
 from trigmech.functions.chebyshev import ChebyshevBasis
 from trigmech.functions.sensitivity import l1_diameter
 from trigmech.measurement.released import Axes
-from trigmech.planning.calibration import covariance_movement, plan, published_rho
 from trigmech.privacy.accounting import epsilon_of, gaussian_mu
 from trigmech.privacy.budget import Budget
 from trigmech.schema.schema import Schema
 from trigmech.synthesis import synthesize
+from trigmech.thesis.calibration import covariance_movement, noise_scales, published_rho
 from trigmech.thesis.mechanisms import Sizes, TrigI
 
 LOG = math.log(1e3)
@@ -223,7 +223,7 @@ def laplace_loss(moved, scale):
 def test_algorithm_4_is_exactly_private_at_two_degrees(d):
     n, epsilon = 50, 0.7
     basis = ChebyshevBasis.tensor(d, 2)
-    scale = plan(basis, n, Budget(epsilon), "published", False).means.scale
+    scale = noise_scales(basis, n, Budget(epsilon), "published", False).means.scale
     assert scale == pytest.approx(2**d / (n * epsilon))
     opposite = np.ones(d)
     opposite[0] = -1.0
@@ -241,7 +241,8 @@ def test_algorithm_4_exceeds_epsilon_beyond_two_degrees_and_ours_does_not(t, d):
     n, epsilon = 50, 0.7
     basis = ChebyshevBasis.tensor(d, t)
     moved = errata.shifts(basis.index, *errata.exceeding_pair(d, t)) / n
-    published, ours = (plan(basis, n, Budget(epsilon), how, False).means.scale for how in ("published", "rigorous"))
+    published, ours = (noise_scales(basis, n, Budget(epsilon), how, False).means.scale
+                       for how in ("published", "rigorous"))
     assert published == pytest.approx(t**d / (n * epsilon))
     # The closed form of the pair, by the Dirichlet kernel.
     factor = 1 + (1 / math.sin(3 * math.pi / (4 * t - 2)) - 1) / (2 * t)
@@ -295,7 +296,7 @@ def test_algorithm_5_is_private_at_1_and_a_thousandth_and_not_at_smaller_delta_o
 
 def test_our_noise_in_the_place_of_algorithm_5_is_private_where_the_published_is_not():
     basis, budget = ChebyshevBasis.tensor(8, 2), Budget(1.0, 1e-6)
-    published, ours = (plan(basis, 1000, budget, how, True).means for how in ("published", "rigorous"))
+    published, ours = (noise_scales(basis, 1000, budget, how, True).means for how in ("published", "rigorous"))
     assert 2 / 1000 / published.scale == pytest.approx(errata.half_moving(8, 1.0, 1e-6)[0][0])
     opposite = np.ones(8)
     opposite[0] = -1.0
@@ -429,7 +430,7 @@ def test_algorithm_6_with_a_true_bound_is_private_up_to_epsilon_twice_the_log():
     # Ours, on the pair that breaks the published scale: a matrix that moves by at most d / n, whatever the mean.
     n, budget = 1000, Budget(1.0, 1e-3)
     basis = ChebyshevBasis.tensor(1, 2)
-    charges = plan(basis, n, budget, "rigorous", True, 1, 3)
+    charges = noise_scales(basis, n, budget, "rigorous", True, 1, 3)
     assert charges.axes(0.0) == charges.axes(1.0)
     assert charges.axes(0.0).sensitivity >= 1 / n
     assert epsilon_of([charges.means, charges.mean, charges.axes(0.0)], budget.delta) <= budget.epsilon
@@ -575,7 +576,7 @@ def test_algorithm_9_exceeds_epsilon_from_five_columns_on(d, exceeds):
 def test_our_scales_in_the_place_of_algorithm_9_are_private_on_the_same_outcome_and_proved():
     n, d, L = 400, 30, 4
     basis = ChebyshevBasis.graded(d, d + 1)
-    ours = plan(basis, n, Budget(1.0), "rigorous", False, 1, L)
+    ours = noise_scales(basis, n, Budget(1.0), "rigorous", False, 1, L)
     scales = errata.Scales(ours.means.scale, ours.mean.scale, lambda norm: ours.axes(norm).scale)
     table, other, mean, start, products = errata.worst_pair_9(n, d, L)
 
@@ -593,7 +594,7 @@ def test_the_scales_of_algorithm_9_are_the_printed_ones():
     n, d, k, L = 400, 6, 2, 5
     basis = ChebyshevBasis.graded(d, 15)
     printed = errata.published_scales_9(n, d, 15, k, L, 0.8)
-    package = plan(basis, n, Budget(0.8), "published", False, k, L)
+    package = noise_scales(basis, n, Budget(0.8), "published", False, k, L)
     assert (printed.means, printed.mean) == pytest.approx((package.means.scale, package.mean.scale))
     assert printed.products(1.3) == pytest.approx(package.axes(1.3).scale)
 
@@ -602,7 +603,7 @@ def test_the_scales_of_algorithm_9_are_the_printed_ones():
 def test_algorithm_10_is_private_at_1_and_a_thousandth_on_the_sizes_of_the_thesis(name):
     n, d = errata.SIZES[name]
     R = 50 if name == "CSN" else 102
-    charges = plan(ChebyshevBasis.graded(d, R), n, Budget(1.0, 1e-3), "published", True, 2, 10)
+    charges = noise_scales(ChebyshevBasis.graded(d, R), n, Budget(1.0, 1e-3), "published", True, 2, 10)
     proved = epsilon_of([charges.means, charges.mean, charges.axes(0.0)], 1e-3)
     assert 0.7 < proved < 0.82
     # What the command prints agrees with the ledger.
@@ -613,7 +614,7 @@ def test_algorithm_10_is_private_at_1_and_a_thousandth_on_the_sizes_of_the_thesi
 
 
 def test_the_steps_of_algorithm_10_do_not_add_up_as_theorem_2_13_says():
-    charges = plan(ChebyshevBasis.graded(8, 50), 1000, Budget(1.0, 1e-3), "published", True, 2, 10)
+    charges = noise_scales(ChebyshevBasis.graded(8, 50), 1000, Budget(1.0, 1e-3), "published", True, 2, 10)
     claims = [charges.means.claim, charges.mean.claim, charges.axes(0.0).claim]
     assert sum(claim.epsilon for claim in claims) == pytest.approx(1.0)
     assert sum(claim.delta for claim in claims) == pytest.approx(1.5e-3)

@@ -8,6 +8,8 @@ import pytest
 from trigmech._parallel import THREADS_VARIABLE
 from trigmech.distribution import Distribution
 from trigmech.errors import BudgetError, InputError
+from trigmech.functions.chebyshev import ChebyshevBasis
+from trigmech.functions.features import Features
 from trigmech.measurement.released import Axes, Release
 from trigmech.mechanisms.moment import MomentMechanism
 from trigmech.privacy.budget import Budget
@@ -213,7 +215,8 @@ def test_a_distribution_depends_on_the_table_through_the_release_alone(cls, monk
 def released(directions, values):
     d = len(directions)
     axes = Axes(directions, directions * values, directions)
-    return Release(50, mechanisms.ChebyshevBasis.graded(d, 3), np.ones(3), 0.1, np.full(d, 0.2), axes)
+    return Release(50, Features(ChebyshevBasis.graded(d, 3)), np.ones(3), np.full(3, 0.1), mean=np.full(d, 0.2),
+                   axes=axes)
 
 
 @pytest.mark.parametrize("options", [{}, {"draw": "published"}, {"background": 0.25}, {"grid": 6}], ids=str)
@@ -238,7 +241,7 @@ def test_rayleigh_estimates_are_cut_to_the_largest_variance_that_a_cube_has():
 
 def test_candidates_need_axes():
     with pytest.raises(InputError, match="axes"):
-        ellipsoid_points(Release(9, mechanisms.ChebyshevBasis.graded(2, 3), np.ones(3), 0.1), 5, 1.0,
+        ellipsoid_points(Release(9, Features(ChebyshevBasis.graded(2, 3)), np.ones(3), np.full(3, 0.1)), 5, 1.0,
                          np.random.default_rng(0))
 
 
@@ -404,7 +407,8 @@ def reachable_arrays(value, seen):
         for each in value:
             yield from reachable_arrays(each, seen)
     elif hasattr(value, "__dict__"):
-        yield from reachable_arrays(list(vars(value).values()), seen)
+        for each in vars(value).values():
+            yield from reachable_arrays(each, seen)
 
 
 def test_a_synthesis_keeps_nothing_of_the_table():

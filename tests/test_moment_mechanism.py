@@ -12,8 +12,8 @@ import trigmech
 from trigmech._parallel import THREADS_VARIABLE
 from trigmech.errors import InputError
 from trigmech.mechanisms import moment as moment_mechanism
-from trigmech.mechanisms.base import Mechanism
-from trigmech.mechanisms.moment import FEWEST_POINTS, MOST_POINTS, MomentMechanism, default_workload, minimax
+from trigmech.mechanisms.base import FEWEST_POINTS, MOST_POINTS, Mechanism
+from trigmech.mechanisms.moment import MomentMechanism, default_workload, minimax
 from trigmech.privacy.budget import Budget
 from trigmech.privacy.ledger import Ledger
 from trigmech.schema.schema import Column, Schema

@@ -7,13 +7,13 @@ from functools import cache
 
 import numpy as np
 import pytest
+from releases import release_moments
 from scipy import stats
 
 from trigmech.errors import BudgetError, InputError
 from trigmech.functions.chebyshev import ChebyshevBasis
 from trigmech.functions.features import Features
 from trigmech.measurement.moments import PrivateMoments
-from trigmech.measurement.release import release_moments
 from trigmech.mechanisms.moment import default_workload
 from trigmech.planning.design import rounding
 from trigmech.planning.planner import MAX_FUNCTIONS, PROFILE_DEGREE, _movements, plan_moments, unmeasured_variances

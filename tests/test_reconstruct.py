@@ -12,7 +12,8 @@ from trigmech.domain import Domain, OneHotGroup
 from trigmech.evaluation.error_bars import predicted_error
 from trigmech.functions.chebyshev import ChebyshevBasis
 from trigmech.functions.features import Features
-from trigmech.measurement.released import MomentRelease
+from trigmech.functions.index import FunctionIndex
+from trigmech.measurement.released import Release
 from trigmech.mechanisms.moment import MomentMechanism
 from trigmech.planning.one_hot import plan_mixed
 from trigmech.privacy.budget import Budget
@@ -45,9 +46,10 @@ def features_of(d, p, q, profile=False):
     return Features(ChebyshevBasis(np.array(rows)), profiles)
 
 
-def released(X, features, deviation, seed=0):
+def released(X, features, deviation, domain=None, seed=0):
     noise = np.random.default_rng(seed).normal(0.0, deviation, features.K)
-    return MomentRelease(len(X), features, features.evaluate(X).mean(axis=0) + noise, np.full(features.K, deviation))
+    return Release(len(X), features, features.evaluate(X).mean(axis=0) + noise, np.full(features.K, deviation),
+                   FunctionIndex.of(features, domain))
 
 
 SHAPES = {"one column": (1, 6, 0, False), "two columns": (2, 4, 2, False), "three columns": (3, 4, 2, True),
@@ -148,7 +150,7 @@ def test_no_dependence_is_made_of_noise():
     ratios, dependent, believed = [], 0, []
     for seed in range(6):
         X = law(n, d, seed, dependence=0.0)
-        given = released(X, features, deviation, seed)
+        given = released(X, features, deviation, seed=seed)
         made = reconstruct(given, 512, np.random.default_rng(seed), iterations=40)
         dependent += made.dependent
         answers = workload.answers(made.points, made.weights)[pairs, 0]
@@ -210,7 +212,7 @@ def test_costs_take_the_place_of_the_noise():
     reached = made.weights @ given.features.evaluate(made.points)
     assert abs(reached[0] - given.means[0]) < 1e-3
     # In units of the noise, as any other.
-    noise = ((given.scales / costs) ** 2).mean()
+    noise = ((given.deviations / costs) ** 2).mean()
     assert made.misfit == pytest.approx((((reached - given.means) / costs) ** 2).mean() / noise, rel=1e-6)
 
 
@@ -227,7 +229,8 @@ def shuffled(given, seed):
     order = np.random.default_rng(seed).permutation(given.features.basis.K)
     places = np.concatenate([order, np.arange(given.features.basis.K, given.features.K)])
     features = Features(ChebyshevBasis(given.features.basis.index[order]), given.features.profiles)
-    return MomentRelease(given.n, features, given.means[places], given.scales[places]), places
+    return Release(given.n, features, given.means[places], given.deviations[places],
+                   FunctionIndex.of(features, given.index.domain)), places
 
 
 @pytest.mark.parametrize("fit", ["particles", "cloud"])
@@ -254,9 +257,9 @@ def test_categories_may_come_in_any_order():
     X[rng.random(3000) < 0.3, 2] = 1.0
     X[X[:, 2] == 1.0, 1] = 0.0
     design = plan_mixed(3000, domain, Budget(5.0, 1e-6), SecondMoments(2), degree=3, pair_degree=1)
-    given = released(X, design.features, 0.005)
+    given = released(X, design.features, 0.005, domain)
     other, places = shuffled(given, 6)
-    first, second = (reconstruct_mixed(one, domain, 500, np.random.default_rng(2), iterations=60)
+    first, second = (reconstruct_mixed(one, 500, np.random.default_rng(2), iterations=60)
                      for one in (given, other))
     np.testing.assert_allclose(second.target, first.target[places], atol=1e-9)
     np.testing.assert_allclose(given.features.means(second.points), given.features.means(first.points), atol=5e-3)
@@ -275,7 +278,7 @@ def test_a_special_value_leaves_the_copula_to_the_other_columns(special, monkeyp
     asked, cloud = [], Marginals.cloud
     monkeypatch.setattr(Marginals, "cloud", lambda self, count, rng, correlation=None: (
         asked.append(correlation) or cloud(self, count, rng, correlation)))
-    made = reconstruct_mixed(released(X, design.features, 0.003), domain, 400, np.random.default_rng(2), iterations=4)
+    made = reconstruct_mixed(released(X, design.features, 0.003, domain), 400, np.random.default_rng(2), iterations=4)
     assert made.dependent
     plain, copula = asked
     assert plain is None

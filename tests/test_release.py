@@ -4,6 +4,7 @@ from itertools import product
 import numpy as np
 import oracles
 import pytest
+from releases import release_counts, release_moments
 
 from trigmech.domain import Domain, OneHotGroup
 from trigmech.errors import BudgetError, InputError
@@ -12,15 +13,16 @@ from trigmech.functions.features import Features
 from trigmech.measurement import moments as moments_module
 from trigmech.measurement.moments import PrivateMoments, measure
 from trigmech.measurement.private_bounds import histogram_charge
-from trigmech.measurement.release import release, release_counts, release_moments
-from trigmech.measurement.released import MomentRelease
+from trigmech.measurement.release import Session
+from trigmech.measurement.released import Release
 from trigmech.measurement.rows import PrivateRows
-from trigmech.planning.calibration import covariance_movement, plan, published_rho
 from trigmech.planning.design import Block, rounding
 from trigmech.privacy import noise as noise_module
 from trigmech.privacy.budget import Budget, Charge
 from trigmech.privacy.ledger import Ledger
 from trigmech.privacy.noise import SimulatedNoise, SystemNoise, lattice_step
+from trigmech.thesis.calibration import covariance_movement, noise_scales, published_rho
+from trigmech.thesis.release import release
 
 
 class Silent:
@@ -61,9 +63,10 @@ def run(X, noise, calibration="rigorous", approximate=False, budget=None, rank=2
     basis = ChebyshevBasis.graded(X.shape[1], 12) if basis is None else basis
     budget = Budget(1.0, 1e-3) if budget is None else budget
     ledger = Ledger(budget, enforced=False) if ledger is None else ledger
-    charges = plan(basis, len(X), budget, calibration, approximate, rank, iterations)
-    released = release(measure(X, basis, grid=grid, covariance=True), basis, charges, calibration, ledger, noise,
-                       np.random.default_rng(5), rank, iterations)
+    charges = noise_scales(basis, len(X), budget, calibration, approximate, rank, iterations)
+    features = Features(basis)
+    released = release(measure(X, features, grid=grid, covariance=True), features, charges, calibration,
+                       Session(ledger, noise), np.random.default_rng(5), rank, iterations)
     return released, ledger, charges
 
 
@@ -79,8 +82,8 @@ SETTINGS = [(2, 2, 569, 1.0, 1e-3), (3, 3, 5875, 0.3, 1e-6), (1, 6, 100, 4.0, 0.
 @pytest.mark.parametrize(("d", "t", "n", "epsilon", "delta"), SETTINGS)
 def test_published_scales_of_algorithms_4_and_5_are_as_printed(d, t, n, epsilon, delta):
     basis, budget = ChebyshevBasis.tensor(d, t), Budget(epsilon, delta)
-    fourth = plan(basis, n, budget, "published", approximate=False)
-    fifth = plan(basis, n, budget, "published", approximate=True)
+    fourth = noise_scales(basis, n, budget, "published", approximate=False)
+    fifth = noise_scales(basis, n, budget, "published", approximate=True)
     assert (fourth.mean, fourth.axes, fifth.mean, fifth.axes) == (None,) * 4
     assert (fourth.means.law, fifth.means.law) == ("laplace", "laplace")
     assert fourth.means.scale == pytest.approx(t**d / (n * epsilon), rel=1e-12)
@@ -94,7 +97,7 @@ def test_published_scales_of_algorithms_4_and_5_are_as_printed(d, t, n, epsilon,
     (569, 30, 102, 2, 10, 1.0, 1e-3), (1993, 101, 102, 7, 3, 0.5, 1e-5), (100, 4, 9, 1, 1, 3.0, 0.2)])
 def test_published_scales_of_algorithms_9_and_10_are_as_printed(n, d, R, k, L, epsilon, delta, norm):
     basis, budget = ChebyshevBasis.graded(d, R), Budget(epsilon, delta)
-    ninth, tenth = (plan(basis, n, budget, "published", approximate, k, L) for approximate in (False, True))
+    ninth, tenth = (noise_scales(basis, n, budget, "published", approximate, k, L) for approximate in (False, True))
     # (2.10), with the norm of the released mean in the place of the exact one's.
     p = 1 / n + (n - 1) ** 2 / n**2
     rho = ((norm + math.sqrt(d) / n) ** 2 / p + p * d + 2 * math.sqrt(d) * norm + 2 * d / n) / n
@@ -123,7 +126,7 @@ def test_published_scales_of_algorithms_9_and_10_are_as_printed(n, d, R, k, L, e
 @pytest.mark.parametrize(("epsilon", "n"), [(1.0, 569), (0.1, 10), (8.0, 10**6)])
 def test_rigorous_pure_scales_spend_the_budget_and_no_more(epsilon, n, rank):
     basis, d, L = ChebyshevBasis.graded(7, 20), 7, 4
-    charges = plan(basis, n, Budget(epsilon, 1e-3), "rigorous", False, rank, L)
+    charges = noise_scales(basis, n, Budget(epsilon, 1e-3), "rigorous", False, rank, L)
     losses = [basis.l1_sensitivity(n) / charges.means.scale]
     if rank:
         losses.append(2 * d / n / charges.mean.scale)
@@ -138,7 +141,7 @@ def test_rigorous_pure_scales_spend_the_budget_and_no_more(epsilon, n, rank):
 @pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-3), (0.1, 1e-6), (8.0, 1e-3), (0.01, 0.3)])
 def test_rigorous_approximate_scales_spend_the_budget_and_no_more(epsilon, delta, rank):
     basis, d, L, n = ChebyshevBasis.graded(7, 20), 7, 4, 569
-    charges = plan(basis, n, Budget(epsilon, delta), "rigorous", True, rank, L)
+    charges = noise_scales(basis, n, Budget(epsilon, delta), "rigorous", True, rank, L)
     squares = [(basis.l2_sensitivity(n) / charges.means.scale) ** 2]
     if rank:
         squares.append((2 * math.sqrt(d) / n / charges.mean.scale) ** 2)
@@ -154,14 +157,15 @@ def test_rigorous_approximate_scales_spend_the_budget_and_no_more(epsilon, delta
 
 
 def axes_sensitivity(d, k, approximate, n=50):
-    charges = plan(ChebyshevBasis.graded(d, 2), n, Budget(1.0, 1e-3), "rigorous", approximate, k, 1)
+    charges = noise_scales(ChebyshevBasis.graded(d, 2), n, Budget(1.0, 1e-3), "rigorous", approximate, k, 1)
     return n * charges.axes(0.0).sensitivity
 
 
 @pytest.mark.parametrize("d", [1, 2, 5, 30])
 def test_opposite_corners_move_the_mean_most(d):
     n, rng = 6, np.random.default_rng(d)
-    pure, approximate = (plan(ChebyshevBasis.graded(d, 2), n, Budget(1.0, 1e-3), "rigorous", a, 1, 1).mean.sensitivity
+    basis = ChebyshevBasis.graded(d, 2)
+    pure, approximate = (noise_scales(basis, n, Budget(1.0, 1e-3), "rigorous", a, 1, 1).mean.sensitivity
                          for a in (False, True))
     rows = rng.uniform(-1.0, 1.0, (n, d))
     moved = []
@@ -205,7 +209,7 @@ def test_no_pair_of_tables_exceeds_epsilon_given_what_was_released_before(k):
     # iteration multiplies both tables' moments by the same earlier output X.
     d, n, L, epsilon, rng = 4, 9, 3, 0.8, np.random.default_rng(k)
     basis = ChebyshevBasis.tensor(d, 2)
-    charges = plan(basis, n, Budget(epsilon), "rigorous", False, k, L)
+    charges = noise_scales(basis, n, Budget(epsilon), "rigorous", False, k, L)
     losses = []
     for trial in range(300):
         rows = rng.uniform(-1.0, 1.0, (n, d))
@@ -248,7 +252,7 @@ def test_the_thesis_movement_holds_at_the_exact_mean_and_is_exceeded_at_a_noisy_
     # The planted fault is the thesis's own: a noisy mean may be 0 whatever the table.
     assert moved > 2.0 * published_rho(d, n, 0.0)
     # So proofs of published runs divide the true movement by the least scale, not by the one that was used.
-    charge = plan(ChebyshevBasis.graded(d, 3), n, Budget(1.0), "published", False, 1, 1).axes(norm)
+    charge = noise_scales(ChebyshevBasis.graded(d, 3), n, Budget(1.0), "published", False, 1, 1).axes(norm)
     factor = charge.scale / published_rho(d, n, norm)
     assert charge.pure_epsilon >= math.sqrt(d) * moved / (factor * published_rho(d, n, 0.0)) * (1.0 - 1e-12)
 
@@ -265,7 +269,8 @@ def test_noise_has_the_law_scale_and_shape_that_were_charged(calibration, approx
     assert ledger.charges == [charges.means, charges.mean, axes]
     assert noise.draws == [(charges.means.law, charges.means.scale, (11,)),
                            (charges.mean.law, charges.mean.scale, (5,)), *[(axes.law, axes.scale, (5, 2))] * 3]
-    assert released.scale == charges.means.scale
+    factor = math.sqrt(2.0) if charges.means.law == "laplace" else 1.0
+    assert released.deviations.tolist() == [0.0, *[factor * charges.means.scale] * 11]
 
 
 @calibrations
@@ -364,7 +369,7 @@ def test_the_constant_gets_no_noise_wherever_it_stands(position):
 def test_an_approximate_plan_needs_delta():
     for calibration, rank in product(["published", "rigorous"], [0, 2]):
         with pytest.raises(BudgetError, match="delta > 0"):
-            plan(ChebyshevBasis.graded(3, 5), 10, Budget(1.0), calibration, True, rank, 2)
+            noise_scales(ChebyshevBasis.graded(3, 5), 10, Budget(1.0), calibration, True, rank, 2)
 
 
 # Moments in blocks
@@ -400,7 +405,7 @@ def test_without_noise_the_weights_are_undone_to_the_last_bits(parts):
     noise, ledger = Silent(), Ledger(Budget(1.0, 1e-3))
     released = release_moments(moments, features, blocks_of(parts), ledger, noise)
     np.testing.assert_allclose(released.means, features.evaluate(X).mean(axis=0), rtol=1e-14, atol=1e-14)
-    assert isinstance(released, MomentRelease)
+    assert isinstance(released, Release)
     assert released.n == 400
     assert released.features is features
     assert noise.draws == [(law, scale, (size,)) for size, law, scale in parts]

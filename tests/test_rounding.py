@@ -15,11 +15,11 @@ import pytest
 from trigmech.domain import Domain, OneHotGroup
 from trigmech.functions.chebyshev import ChebyshevBasis
 from trigmech.measurement.moments import measure
-from trigmech.planning.calibration import plan
 from trigmech.planning.minimax import plan_smooth
 from trigmech.planning.one_hot import plan_mixed
 from trigmech.planning.planner import PROFILE_DEGREE, plan_moments
 from trigmech.privacy.budget import Budget
+from trigmech.thesis.calibration import noise_scales
 from trigmech.workload import GaussianKernels, SecondMoments
 
 UNIT = Fraction(1, 2**53)
@@ -63,7 +63,7 @@ def test_basis_means_are_charged_for_their_rounding(calibration, t, n):
     d = 3
     basis = ChebyshevBasis.tensor(d, t)
     each = np.full(basis.K - 1, term(n, d * (t - 1)))
-    pure, approximate = (plan(basis, n, Budget(1.0, 1e-6), calibration, a).means for a in (False, True))
+    pure, approximate = (noise_scales(basis, n, Budget(1.0, 1e-6), calibration, a).means for a in (False, True))
     if t == 2:
         assert exactly(pure, 2.0**d / n, added("laplace", each))
     if calibration == "published":
@@ -81,7 +81,7 @@ def test_mean_and_axes_are_charged_for_their_rounding(d, k, n):
     product = 3 * d * term(n, 2) + 2.02 * d**2 * math.sqrt(k) * float(UNIT)
     for calibration, moved in (("rigorous", d / n), ("published", 4 * d * (n - 1) / n**2)):
         exact = math.sqrt(min(k, 2)) * moved
-        pure, approximate = (plan(basis, n, Budget(1.0, 1e-6), calibration, a, k, 2) for a in (False, True))
+        pure, approximate = (noise_scales(basis, n, Budget(1.0, 1e-6), calibration, a, k, 2) for a in (False, True))
         assert exactly(approximate.axes(0.5), exact, product)
         assert exactly(pure.axes(0.5), math.sqrt(d * k) * exact, math.sqrt(d * k) * product)
         assert exactly(pure.mean, 2 * d / n, d * term(n, 1))
@@ -102,7 +102,7 @@ def test_computed_means_move_further_than_exact_ones_can():
             means.append(Fraction(float(moments.basis_sum[1] / n)))
         moved = means[1] - means[0]
         beyond += moved > Fraction(2, n)
-        charge = plan(basis, n, Budget(1.0), "rigorous", False).means
+        charge = noise_scales(basis, n, Budget(1.0), "rigorous", False).means
         assert moved <= Fraction(charge.sensitivity)
     # So that the charge without rounding, which is 2/n to the last bit, would be refuted.
     assert beyond > 10

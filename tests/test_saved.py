@@ -10,6 +10,7 @@ import subprocess
 import sys
 import zipfile
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -18,17 +19,15 @@ import pytest
 
 from trigmech.distribution import Distribution
 from trigmech.errors import InputError, TrigmechError
-from trigmech.evaluation.error_bars import of_numbers, predicted_error
-from trigmech.measurement.released import MomentRelease
 from trigmech.mechanisms.moment import MomentMechanism, minimax
 from trigmech.privacy.budget import Budget
 from trigmech.privacy.ledger import Ledger, LedgerFile
-from trigmech.reconstruction.l1 import Fit
+from trigmech.results import NoisyMoments, Synthesis
+from trigmech.results import load as load_release
 from trigmech.schema.schema import Column, Schema
 from trigmech.storage import archive
 from trigmech.storage import release_file as saved
-from trigmech.synthesis import Synthesis, synthesize
-from trigmech.synthesis import load as load_release
+from trigmech.synthesis import reconstruct, synthesize
 from trigmech.thesis.mechanisms import ImprovedTrigI, ImprovedTrigII, TrigI, TrigII
 from trigmech.workload import GaussianKernels, SecondMoments
 
@@ -36,6 +35,7 @@ FAST = MomentMechanism(points=64, iterations=10, degree=3, pair_degree=1, triple
 # The defaults of what only particles have.
 STILL = {"points": None, "iterations": 80}
 PURE, APPROXIMATE = Budget(1.0), Budget(1.0, 1e-3)
+DATA = Path(__file__).parent / "data"
 MIXED = Schema([
     Column("age", 0, 120, "integer", missing="keep"), Column("gain", 0.0, 1e5, special=(0.0,)),
     Column("sex", kind="categorical", categories=("f", "m", "ü")), Column("smokes", 0, 1, "binary"),
@@ -102,18 +102,13 @@ def made(case):
     return CASES[case]()
 
 
-def parts(synthesis):
-    return {field.name: getattr(synthesis, field.name) for field in dataclasses.fields(Synthesis)}
-
-
 def save(path, synthesis):
-    saved.write(path, **parts(synthesis))
+    saved.write(path, **synthesis._parts())
     return path
 
 
 def load(path):
-    found = saved.read(path)
-    return Synthesis(**{name: getattr(found, name) for name in parts(found)})
+    return Synthesis(**saved.read(path))
 
 
 def differences(left, right, where="release"):
@@ -121,7 +116,8 @@ def differences(left, right, where="release"):
     if type(left) is not type(right):
         return [f"{where}: {type(left).__name__} and {type(right).__name__}"]
     if dataclasses.is_dataclass(left):
-        return [each for field in dataclasses.fields(left)
+        # What was planned is not part of a file.
+        return [each for field in dataclasses.fields(left) if field.name != "design"
                 for each in differences(getattr(left, field.name), getattr(right, field.name), f"{where}.{field.name}")]
     if isinstance(left, list | tuple):
         pairs = zip(left, right, strict=False)
@@ -148,10 +144,12 @@ def test_all_parts_come_back_bit_for_bit(tmp_path, case):
 
 def test_planted_differences_are_found():
     synthesis = made("moments")
-    for change in ({"rows": 301}, {"library": "pandas"}, {"fit": dataclasses.replace(synthesis.fit, seconds=0.5)},
-                   {"release": dataclasses.replace(synthesis.release, means=-synthesis.release.means)},
-                   {"distribution": Distribution(np.asfortranarray(synthesis.distribution.points),
-                                                 synthesis.distribution.weights)}):
+    fit, release = synthesis.fit, synthesis.release
+    turned = Distribution(np.asfortranarray(fit.points), fit.weights)
+    for change in ({"fit": dataclasses.replace(fit, rows=301)}, {"library": "pandas"},
+                   {"fit": dataclasses.replace(fit, seconds=0.5)},
+                   {"release": dataclasses.replace(release, means=-release.means)},
+                   {"fit": dataclasses.replace(fit, distribution=turned)}):
         assert len(differences(synthesis, dataclasses.replace(synthesis, **change))) == 1
 
 
@@ -172,13 +170,9 @@ def test_what_is_computed_of_them_is_the_same(tmp_path, case):
         assert answers[0].tobytes() == answers[1].tobytes()
     assert (again.ledger.proved_epsilon, again.ledger.simulated) == (synthesis.ledger.proved_epsilon,
                                                                      synthesis.ledger.simulated)
-    if isinstance(synthesis.release, MomentRelease):
-        domain = synthesis.schema.domain
-        width = len(domain.numbers)
-        for workload in (SecondMoments(width), GaussianKernels(width, seed=1, n_queries=10, widths=(1.0, 2.0))):
-            bars = [predicted_error(workload, *of_numbers(each.release, each.fit, domain)) if domain.groups
-                    else each.predicted_error(workload) for each in (synthesis, again)]
-            assert differences(*bars) == []
+    width = len(synthesis.schema.domain.numbers)
+    for workload in (SecondMoments(width), GaussianKernels(width, seed=1, n_queries=10, widths=(1.0, 2.0))):
+        assert differences(*(each.query(workload) for each in (synthesis, again))) == []
 
 
 def test_profiles_would_change_in_their_last_bits_without_care(tmp_path):
@@ -194,14 +188,36 @@ def test_profiles_would_change_in_their_last_bits_without_care(tmp_path):
     assert again.floors.tobytes() == features.floors.tobytes()
 
 
-def test_points_that_the_fit_shares_with_the_distribution_are_saved_once(tmp_path):
-    synthesis = made("moments")
-    _, arrays = archive.read(save(tmp_path / "a.tm", synthesis))
-    assert "fit.points" not in arrays
-    again = load(tmp_path / "a.tm")
-    assert again.fit.points is again.distribution.points
-    other = dataclasses.replace(synthesis, distribution=Distribution(synthesis.fit.points[:2], np.array([0.5, 0.5])))
-    assert differences(other, load(save(tmp_path / "a.tm", other))) == []
+@pytest.mark.parametrize("name", ["older-algorithm-5", "older-algorithm-10", "older-moments"])
+def test_files_of_the_format_before_are_read(name, tmp_path):
+    """Of when releases of the thesis had a kind of their own, and fits repeated points or held all candidates."""
+    older = load_release(DATA / f"{name}.tm")
+    expected = np.loadtxt(DATA / f"{name}.csv", delimiter=",")
+    np.testing.assert_allclose(older.expect(lambda x: np.hstack([x, x**2])), expected, rtol=0, atol=1e-15)
+    assert older.ledger.simulated
+    assert (older.fit.objective is None) == (name == "older-moments")
+    moving = older.release.index.degrees.any(axis=1)
+    assert (older.release.deviations > 0).tolist() == moving.tolist()
+    # The noise is what was charged, as a standard deviation.
+    charge = older.ledger.charges[0]
+    if name != "older-moments":
+        factor = {"laplace": math.sqrt(2.0), "gaussian": 1.0}[charge.law]
+        np.testing.assert_allclose(older.release.deviations[moving], factor * charge.scale, rtol=1e-12)
+    older.save(tmp_path / "a.tm")
+    assert differences(older, load_release(tmp_path / "a.tm")) == []
+
+
+def test_noisy_moments_are_saved_without_points(tmp_path):
+    made_of = made("categories")
+    moments = NoisyMoments(**{name: part for name, part in made_of._parts().items() if name != "fit"})
+    moments.save(tmp_path / "a.tm")
+    again = NoisyMoments.load(tmp_path / "a.tm")
+    assert differences(moments, again) == []
+    with pytest.raises(InputError, match="noisy moments alone"):
+        load_release(tmp_path / "a.tm")
+    save(tmp_path / "b.tm", made_of)
+    assert differences(moments, NoisyMoments.load(tmp_path / "b.tm")) == []
+    assert len(reconstruct(again, np.random.default_rng(1)).sample(10, np.random.default_rng(1))) == 10
 
 
 @pytest.mark.parametrize("case", ["moments of whole rows", "algorithm 10", "categories"])
@@ -239,7 +255,7 @@ def test_the_manifest_says_what_is_private_and_who_wrote_it(tmp_path):
         content, _ = archive.read(save(tmp_path / "a.tm", made(case)))
         assert content["privacy"] == words
         assert set(content["versions"]) == {"trigmech", "numpy", "opendp", "python"}
-    versions = saved.read(tmp_path / "a.tm").versions
+    versions = saved.read(tmp_path / "a.tm")["versions"]
     assert versions["numpy"] == np.__version__
     assert sys.version.startswith(versions["python"])
 
@@ -288,10 +304,11 @@ def test_a_file_holds_neither_values_of_the_table_nor_the_seed_nor_a_path(tmp_pa
     # The planted faults: a row of the table among the points, and the seed and a path in a text.
     points = synthesis.distribution.points.copy()
     points[0] = schema.to_cube(table[:1])
-    status = dataclasses.replace(synthesis.fit, status=f"{SEED}") if isinstance(mechanism, MomentMechanism) else None
-    save(path, dataclasses.replace(synthesis, distribution=Distribution(points, synthesis.distribution.weights),
-                                   fit=status or synthesis.fit))
-    assert secrets_in(path, schema) == {"a value"} | ({"the seed"} if status else set())
+    any_status = isinstance(mechanism, MomentMechanism)
+    save(path, dataclasses.replace(synthesis, fit=dataclasses.replace(
+        synthesis.fit, distribution=Distribution(points, synthesis.fit.weights),
+        status=f"{SEED}" if any_status else synthesis.fit.status)))
+    assert secrets_in(path, schema) == {"a value"} | ({"the seed"} if any_status else set())
 
 
 def test_a_ledger_is_saved_without_its_file(tmp_path):
@@ -324,7 +341,7 @@ for module in (pickle, _pickle):
 np.lib.format.pickle = None
 for path in sys.argv[1:]:
     found = saved.read(path)
-    print(found.distribution.sample(3, np.random.default_rng(1)).shape)
+    print(found["fit"].distribution.sample(3, np.random.default_rng(1)).shape)
 print({"opendp", "highspy", "pandas", "polars", "pyarrow", "matplotlib"} & set(sys.modules))
 """
 
@@ -345,9 +362,8 @@ def taken_apart(case):
     """Content and arrays of a file, to be spoilt."""
     synthesis = made(case)
     released, arrays = saved._release_out(synthesis.release)
-    fitted, more = saved._fit_out(synthesis.fit, synthesis.distribution)
-    arrays |= more | {"distribution.points": synthesis.distribution.points,
-                      "distribution.weights": synthesis.distribution.weights}
+    fitted, more = saved._fit_out(synthesis.fit)
+    arrays |= more
     content = {"privacy": saved.PRIVACY[synthesis.ledger.simulated], "versions": synthesis.versions,
                "schema": synthesis.schema.to_dict(), "ledger": synthesis.ledger.to_dict(), "release": released,
                "fit": fitted, "rows": synthesis.rows, "library": synthesis.library}
@@ -414,16 +430,16 @@ UNFIT = {
     "one row": (MOMENTS, put("release", "n", value=1), "n must be an integer"),
     "a release of no kind": (MOMENTS, put("release", "kind", value="other"), '"moments" or "thesis"'),
     "a release that is no object": (MOMENTS, put("release", value="moments"), "release must be an object"),
-    "a release of the other kind": (THESIS, put("release", "kind", value="moments"), "release must be an object"),
-    "a scale of 0": (THESIS, put("release", "scale", value=0.0), "scale must be a number"),
-    "a scale that is a text": (THESIS, put("release", "scale", value="1.0"), "scale must be a number"),
-    "a fit of the other kind": (MOMENTS, put("fit", "kind", value="linear program"), "kind of a fit"),
-    "a fit of another release": (MOMENTS, put("fit", value=None), "fit must be an object"),
     "a fit with another field": (THESIS, put("fit", "seed", value=1), "fit must be an object"),
     "a status that there is not": (THESIS, put("fit", "status", value="stalled"), '"time limit" or "not solved"'),
     "a misfit that is an integer": (MOMENTS, put("fit", "misfit", value=1), "misfit must be a number"),
     "a flag that is a number": (MOMENTS, put("fit", "shrunk", value=1), "shrunk must be true or false"),
     "negative iterations": (MOMENTS, put("fit", "iterations", value=-1), "iterations must be an integer"),
+    "a release of the older kind without its scale": (THESIS, put("release", "kind", value="thesis"),
+                                                      "release must be an object"),
+    "a fit of the other kind": (MOMENTS, put("fit", "kind", value="linear program"), "fit must be an object"),
+    "a fit of no kind": (MOMENTS, put("fit", "kind", value="other"), "kind of a fit"),
+    "points without a fit": (MOMENTS, put("fit", value=None), "no part"),
     "no points": (MOMENTS, array("distribution.points", lambda old: None), "'distribution.points' is missing"),
     "points outside the cube": (MOMENTS, array("distribution.points", entry(1.5)), "in the cube"),
     "points that are no numbers": (MOMENTS, array("distribution.points", entry(np.nan)), "finite"),
@@ -435,13 +451,13 @@ UNFIT = {
     "means of other functions": (MOMENTS, array("release.means", lambda old: old[1:]), "release.means"),
     "an infinite mean": (MOMENTS, array("release.means", entry(np.inf)), "release.means"),
     "no noise": (MOMENTS, array("release.scales", entry(0.0)), "scales"),
+    "noise in the constant": (THESIS, array("release.scales", entry(1.0)), "scales"),
     "functions given twice": (MOMENTS, array("release.index", lambda old: old[[0, *range(len(old) - 1)]]), "distinct"),
     "a negative degree": (MOMENTS, array("release.index", entry(-1)), "at least 0"),
     "a huge degree": (MOMENTS, array("release.index", entry(2**62)), "degrees"),
     "degrees whose sum overflows": (MOMENTS, array("release.index", lambda old: np.full_like(old, 2**62)), "degrees"),
     "no functions": (MOMENTS, array("release.index", lambda old: old[:0]), "index"),
     "degrees that are floats": (MOMENTS, array("release.index", lambda old: old.astype(float)), "int64"),
-    "the constant": (MOMENTS, array("release.index", lambda old: np.vstack([old[1:], 0 * old[:1]])), "constant"),
     "a profile that is not positive": (MOMENTS, array("release.profiles", lambda old: -old), "positive"),
     "a profile of another scale": (MOMENTS, array("release.profiles", lambda old: 2 * old), "maximum of 1"),
     "a profile of endless length": (MOMENTS, array("release.profiles", lambda old: np.ones((1, 2**11))), "1024"),
@@ -449,16 +465,12 @@ UNFIT = {
     "profiles of another width": (MOMENTS, array("release.profiles", lambda old: np.empty((0, 9))), "scaled"),
     "a target of other functions": (MOMENTS, array("fit.target", lambda old: old[1:]), "fit.target"),
     "another array": (MOMENTS, array("seed", lambda old: np.ones(1)), "'seed' is no part"),
-    "points of a fit without weights": (MOMENTS, array("fit.points", lambda old: np.ones((1, 3))), "fit.weights"),
-    "weights of a fit without points": (MOMENTS, array("fit.weights", lambda old: np.ones(1)), "no part"),
     "axes of too many columns": (THESIS, array("release.axes.directions", lambda old: np.ones((3, 9))), "axes"),
     "axes that are a number": (THESIS, array("release.axes.directions", lambda old: np.array(1.0)), "axes"),
     "axes that are not orthonormal": (THESIS, array("release.axes.directions", lambda old: 2 * old), "orthonormal"),
     "axes without their images": (THESIS, array("release.axes.images", lambda old: None), "missing"),
     "images without axes": (THESIS, array("release.axes.directions", lambda old: None), "no part"),
     "axes without a mean": (THESIS, array("release.mean", lambda old: None), "need a mean"),
-    "profiles of a thesis's release": (THESIS, array("release.profiles", lambda old: np.ones((1, 2))), "no part"),
-    "weights of a program that sum to 2": (THESIS, array("fit.weights", lambda old: 2 * old), "sum to 1"),
 }
 
 
@@ -506,7 +518,7 @@ def test_any_value_anywhere_is_refused_or_makes_a_release(case):
             except TrigmechError:
                 refused += 1
             else:
-                assert math.isfinite(found.distribution.expect(lambda x: x[:, 0]))
+                assert math.isfinite(found["fit"].distribution.expect(lambda x: x[:, 0]))
     assert refused > 200
 
 
@@ -543,17 +555,20 @@ def test_flipped_and_cut_files_are_refused_or_the_same(tmp_path):
 
 
 @pytest.mark.parametrize(("change", "words"), [
-    ({"fit": Fit(np.ones(1), 0.0, 0.0, "optimal", 0.0, 1)}, "fit must be"),
-    ({"rows": 0}, "rows must be"), ({"library": "other"}, "library must be"),
+    ({"target": np.ones(1)}, "shape"), ({"rows": 1.5}, "rows must be"), ({"library": "other"}, "library must be"),
     ({"distribution": Distribution(np.zeros((1, 2)), np.ones(1))}, "shape"),
     ({"distribution": Distribution(np.zeros((1, 3), dtype=np.float32), np.ones(1))}, "float64"),
     ({"schema": Schema.cube(2)}, "shape"),
 ])
 def test_parts_that_do_not_belong_together_are_not_saved(tmp_path, change, words):
+    change = dict(change)
     path = tmp_path / "a.tm"
     path.write_text("old")
+    synthesis, of_fit = made("moments"), {name: change.pop(name) for name in ("target", "distribution", "rows")
+                                          if name in change}
+    changed = dataclasses.replace(synthesis, **change, fit=dataclasses.replace(synthesis.fit, **of_fit))
     with pytest.raises(InputError, match=words):
-        save(path, dataclasses.replace(made("moments"), **change))
+        save(path, changed)
     assert path.read_text() == "old"
 
 

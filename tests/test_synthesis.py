@@ -14,7 +14,6 @@ import pyarrow as pa
 import pytest
 
 import trigmech as tm
-from trigmech import synthesis as module
 from trigmech.errors import BudgetError, InputError, TrigmechError
 from trigmech.privacy.accounting import epsilon_of
 from trigmech.privacy.ledger import Ledger
@@ -289,14 +288,6 @@ def test_what_can_be_refused_is_refused_before_anything_is_charged_or_drawn(case
     assert book.entries == ()
     assert draws == []
     assert str(SECRET) not in "".join(traceback.format_exception(refusal.value))
-
-
-def test_without_the_check_a_missing_value_would_cost_the_bounds(book, draws, monkeypatch):
-    # The planted fault of the test above.
-    monkeypatch.setattr(module, "_check_before_charging", lambda *arguments: None)
-    with pytest.raises(InputError, match="missing"):
-        tm.synthesize(faulty(a=None), NUMBERS, BUDGET, FAST, ledger=book)
-    assert len(book.entries) == 2
 
 
 @pytest.mark.parametrize("ledger", [Ledger(BUDGET), 3, {"budget": 1}])

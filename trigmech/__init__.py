@@ -8,15 +8,18 @@ from trigmech import workload
 from trigmech.distribution import Distribution
 from trigmech.errors import BudgetError, FitWarning, InputError, SolverError, TrigmechError
 from trigmech.functions.chebyshev import ChebyshevBasis
+from trigmech.functions.features import Features
 from trigmech.functions.grid import Grid
+from trigmech.mechanisms.base import Design, Mechanism
 from trigmech.mechanisms.moment import MomentMechanism, minimax
 from trigmech.privacy.budget import Budget, Charge
 from trigmech.privacy.ledger import Ledger
 from trigmech.privacy.ledger_file import LedgerFile
 from trigmech.reconstruction.l1 import Fit, fit_l1
 from trigmech.report.preview import preview
+from trigmech.results import NoisyMoments, Synthesis, load
 from trigmech.schema.schema import Column, Schema
-from trigmech.synthesis import Synthesis, load, synthesize
+from trigmech.synthesis import design, generate, measure, reconstruct, synthesize
 from trigmech.thesis.mechanisms import ImprovedTrigI, ImprovedTrigII, TrigI, TrigII
 
 __version__ = "0.1.0"
@@ -30,7 +33,9 @@ __all__ = [
     "Charge",
     "ChebyshevBasis",
     "Column",
+    "Design",
     "Distribution",
+    "Features",
     "Fit",
     "FitWarning",
     "Grid",
@@ -39,7 +44,9 @@ __all__ = [
     "InputError",
     "Ledger",
     "LedgerFile",
+    "Mechanism",
     "MomentMechanism",
+    "NoisyMoments",
     "Schema",
     "SolverError",
     "Synthesis",
@@ -47,10 +54,14 @@ __all__ = [
     "TrigI",
     "TrigII",
     "TrigmechError",
+    "design",
     "fit_l1",
+    "generate",
     "load",
+    "measure",
     "minimax",
     "preview",
+    "reconstruct",
     "synthesize",
     "workload",
 ]

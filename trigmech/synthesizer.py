@@ -20,8 +20,9 @@ from trigmech.mechanisms.moment import default_workload
 from trigmech.privacy.budget import Budget
 from trigmech.privacy.ledger import Ledger
 from trigmech.privacy.ledger_file import LedgerFile
+from trigmech.results import Synthesis
 from trigmech.schema.schema import Column, Schema
-from trigmech.synthesis import Synthesis, synthesize
+from trigmech.synthesis import synthesize
 from trigmech.tables.frames import collected, column_names, like, without_names
 from trigmech.workload import GaussianKernels
 from trigmech.workload.family import answerable

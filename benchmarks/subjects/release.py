@@ -9,10 +9,8 @@ from numpy.typing import NDArray
 from benchmarks.core import Alternative, Row, Settings, Subject, compare
 from experiments.datasets import DatasetMissing, load
 from trigmech import Budget, ImprovedTrigI, ImprovedTrigII, MomentMechanism, Schema, Synthesis, synthesize
-from trigmech.measurement.released import MomentRelease
 from trigmech.mechanisms.base import Mechanism
-from trigmech.planning.calibration import Calibration
-from trigmech.reconstruction.pipeline import Reconstruction
+from trigmech.thesis.calibration import Calibration
 from trigmech.thesis.mechanisms import EllipsoidMechanism
 
 THESIS_SECONDS = {  # tables 3.2 (pure epsilon) and 3.3
@@ -63,10 +61,10 @@ def _run(X: NDArray[np.float64], budget: Budget, mechanism: Mechanism) -> Synthe
 
 
 def _describe(result: Synthesis) -> str:
-    functions = result.release.features if isinstance(result.release, MomentRelease) else result.release.basis
-    if isinstance(result.fit, Reconstruction):
-        return f"K={functions.K}, {len(result.fit.points)} points, misfit {result.fit.misfit:.2g}"
-    return f"K={functions.K}, relative gap {result.fit.gap / max(result.fit.objective, 1e-300):.0e}"
+    functions, fit = result.release.features, result.fit
+    if fit.objective is None or fit.gap is None:
+        return f"K={functions.K}, {len(fit.points)} points, misfit {fit.misfit:.2g}"
+    return f"K={functions.K}, relative gap {fit.gap / max(fit.objective, 1e-300):.0e}"
 
 
 SUBJECT = Subject(

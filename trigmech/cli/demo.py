@@ -15,8 +15,9 @@ from trigmech.errors import InputError
 from trigmech.evaluation.distances import Evaluation, evaluate
 from trigmech.evaluation.error_bars import PredictedError
 from trigmech.privacy.budget import Budget, shown_up
+from trigmech.results import Synthesis
 from trigmech.schema.schema import Column, Schema
-from trigmech.synthesis import Synthesis, synthesize
+from trigmech.synthesis import synthesize
 from trigmech.workload import GaussianKernels
 
 # Huang 2014, table 3.3, WDBC: worst absolute error at sigma = 2, 4, 6, 8, 10.

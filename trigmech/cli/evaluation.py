@@ -10,7 +10,7 @@ from rich.table import Table
 
 from trigmech.distribution import Distribution
 from trigmech.mechanisms.moment import default_workload
-from trigmech.synthesis import Synthesis
+from trigmech.results import Synthesis
 from trigmech.workload import GaussianKernels, PairKernels, Workload
 
 # Of the queries of an evaluation: the fewest of a family, how many numbers their evaluation may pass, and how many such

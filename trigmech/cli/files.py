@@ -13,7 +13,7 @@ from trigmech._files import check_writable
 from trigmech.errors import InputError
 from trigmech.privacy.budget import Budget
 from trigmech.privacy.ledger_file import LedgerFile
-from trigmech.synthesis import Synthesis
+from trigmech.results import Synthesis
 from trigmech.tables.writer import check_table_name
 
 STANDARD = "-"

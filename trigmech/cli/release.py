@@ -26,8 +26,9 @@ from trigmech.cli.preview import tell_preview, warn
 from trigmech.cli.progress import progress_bar
 from trigmech.errors import BudgetError, FitWarning, InputError, TrigmechError
 from trigmech.report.advice import clipping_of, warnings_of
+from trigmech.results import Synthesis
 from trigmech.schema import toml as schema_file
-from trigmech.synthesis import BOUNDS_SHARE, Synthesis, synthesize
+from trigmech.synthesis import BOUNDS_SHARE, synthesize
 from trigmech.tables.reader import TableFile
 
 # The exit status of a release whose points miss what was released, if one is asked for.

@@ -22,13 +22,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trigmech._html import html_table
-from trigmech.domain import Domain
+from trigmech.distribution import Distribution
 from trigmech.errors import InputError, shown
-from trigmech.functions.chebyshev import ChebyshevBasis
-from trigmech.functions.features import Features
-from trigmech.measurement.released import MomentRelease
+from trigmech.measurement.released import Release
 from trigmech.planning.planner import PRIOR_TRIPLE, prior_deviations, prior_pair, prior_single, unmeasured_variances
-from trigmech.reconstruction.pipeline import Reconstruction
+from trigmech.reconstruction.result import Reconstruction
 from trigmech.reconstruction.shrinkage import within_reason
 from trigmech.workload import Mixture, Workload
 from trigmech.workload.family import answerable, is_symmetric
@@ -84,25 +82,7 @@ class PredictedError:
                           ("part", "an answer's, typically", "an answer's, at most", "all of the part"))
 
 
-def of_numbers(release: MomentRelease, fit: Reconstruction, domain: Domain) -> tuple[MomentRelease, Reconstruction]:
-    """Return what a release and its fit say of the coordinates that are numbers, as a release of these alone.
-
-    Raises
-    ------
-    InputError
-        If the domain has no numbers.
-    """
-    numbers = list(domain.numbers)
-    if not numbers:
-        raise InputError("the table has no column of numbers, which such queries are about")
-    index = release.features.basis.index
-    kept = np.flatnonzero(index[:, numbers].sum(axis=1) == index.sum(axis=1))
-    features = Features(ChebyshevBasis(index[kept][:, numbers]))
-    return (MomentRelease(release.n, features, release.means[kept], release.scales[kept]),
-            replace(fit, points=fit.points[:, numbers], target=fit.target[kept]))
-
-
-def predicted_error(workload: Workload, release: MomentRelease, fit: Reconstruction,
+def predicted_error(workload: Workload, release: Release, fit: Reconstruction,
                     level: float = 0.95) -> PredictedError:
     """Return error bars for the answers of a fitted distribution.
 
@@ -110,7 +90,7 @@ def predicted_error(workload: Workload, release: MomentRelease, fit: Reconstruct
     ----------
     workload : Workload
         Of as many columns as the release.
-    release : MomentRelease
+    release : Release
     fit : Reconstruction
         Made from the release.
     level : float
@@ -132,8 +112,11 @@ def predicted_error(workload: Workload, release: MomentRelease, fit: Reconstruct
     """
     from scipy.special import ndtri
 
+    if fit.misfit is None:
+        raise InputError("error bars are there for releases by MomentMechanism only")
     if not 0.0 < level < 1.0:
         raise InputError(f"level must be between 0 and 1, not {shown(level)}")
+    release, fit = _of_numbers(release, fit)
     if workload.d != release.features.d:
         raise InputError(f"the workload is of {workload.d} columns, the release of {release.features.d}")
     workload = answerable(workload)
@@ -142,12 +125,29 @@ def predicted_error(workload: Workload, release: MomentRelease, fit: Reconstruct
         return PredictedError(level, np.concatenate([bar.deviation.reshape(-1, 1) for bar in bars]),
                               np.concatenate([bar.bound.reshape(-1, 1) for bar in bars]),
                               np.concatenate([bar.worst for bar in bars]))
-    index = release.features.basis.index
+    deviation, offset = _deviations(workload, release, fit)
+    single = float(ndtri((1.0 + level) / 2.0))
+    all_queries = float(ndtri(1.0 - (1.0 - level) / (2.0 * len(deviation))))
+    return PredictedError(level, deviation, offset + single * deviation, (offset + all_queries * deviation).max(axis=0))
+
+
+def _of_numbers(release: Release, fit: Reconstruction) -> tuple[Release, Reconstruction]:
+    """Return what a release and its fit say of the coordinates that are numbers, as a release of these alone."""
+    chosen, (of_numbers, kept) = list(release.index.domain.numbers), release.of_numbers()
+    if of_numbers is release:
+        return release, fit
+    return of_numbers, replace(fit, distribution=Distribution(fit.points[:, chosen], fit.weights),
+                               target=fit.target[kept])
+
+
+def _deviations(workload: Workload, release: Release, fit: Reconstruction) -> tuple[Array, Array]:
+    """Return the standard deviation of each answer's error (queries, parts), and the part of it that is known."""
+    index = release.index.degrees
     K = len(index)
-    scales, prior = within_reason(release.means, release.scales)[1][:K], prior_deviations(index)
+    noise, prior = within_reason(release.means, release.deviations)[1][:K], prior_deviations(index)
     missed, refuted = missed_moments(release, fit)
     # Moments that were fitted as they were released err by all of their noise.
-    variances = scales**2 * np.where(refuted | (not fit.shrunk), 1.0, prior**2 / (scales**2 + prior**2))
+    variances = noise**2 * np.where(refuted | (not fit.shrunk), 1.0, prior**2 / (noise**2 + prior**2))
     rest = _unmeasured(workload, release)
     deviations, offsets = [], []
     queries = len(workload.answers(np.zeros((1, workload.d))))
@@ -155,36 +155,33 @@ def predicted_error(workload: Workload, release: MomentRelease, fit: Reconstruct
         part = workload.coefficients(index, start, min(start + QUERIES_AT_A_TIME, queries))
         deviations.append(np.sqrt(np.square(part) @ variances + CAUTION**2 * rest(part, start)))
         offsets.append(np.abs(part @ missed))
-    deviation, offset = np.concatenate(deviations), np.concatenate(offsets)
-    single = float(ndtri((1.0 + level) / 2.0))
-    all_queries = float(ndtri(1.0 - (1.0 - level) / (2.0 * len(deviation))))
-    return PredictedError(level, deviation, offset + single * deviation, (offset + all_queries * deviation).max(axis=0))
+    return np.concatenate(deviations), np.concatenate(offsets)
 
 
-def _unmeasured(workload: Workload, release: MomentRelease) -> Callable[[Array, int], Array]:
+def _unmeasured(workload: Workload, release: Release) -> Callable[[Array, int], Array]:
     """Return a function of the coefficients (queries, parts, K) of some queries and the number of the first: the
     supposed variance, (parts,) or (queries, parts), of what was not measured of them."""
     if is_symmetric(workload):
-        alike = unmeasured_variances(release.features, release.scales, workload)
+        alike = unmeasured_variances(release.own_features, release.deviations, workload)
         return lambda part, start: alike
-    basis = release.features.basis
+    basis = release.basis
     # Public points, the same for equal plans.
     angles = np.random.default_rng([basis.d, basis.K]).uniform(0.0, np.pi, (RESIDUAL_POINTS, basis.d))
     points = np.cos(angles)
     values = np.stack([workload.answers(point[None]) for point in points], axis=-1)
-    products, single = basis.evaluate(points), basis.index[(basis.index > 0).sum(axis=1) == 1]
-    measured = {(int(r.argmax()), int(r.max())) for r in single}
+    products = basis.evaluate(points)
+    measured = {(int(r.argmax()), int(r.max())) for r in release.index.degrees[release.index.single]}
     lowest = min(next(a for a in range(1, len(measured) + 2) if (j, a) not in measured) for j in range(basis.d))
     ratio = max(2.0 * prior_single(lowest) ** 2, 4.0 * prior_pair(1, 1) ** 2, 8.0 * PRIOR_TRIPLE**2)
     return lambda part, start: ratio * np.var(values[start : start + len(part)] - part @ products.T, axis=-1)
 
 
-def missed_moments(release: MomentRelease, fit: Reconstruction) -> tuple[Array, NDArray[np.bool_]]:
+def missed_moments(release: Release, fit: Reconstruction) -> tuple[Array, NDArray[np.bool_]]:
     """Return how far the Chebyshev products' means are from the points', and where a released mean refutes its target.
 
     Parameters
     ----------
-    release : MomentRelease
+    release : Release
     fit : Reconstruction
         Made from the release.
 
@@ -199,8 +196,8 @@ def missed_moments(release: MomentRelease, fit: Reconstruction) -> tuple[Array, 
     -----
     Privacy: post-processing. Cost: m K.
     """
-    basis = release.features.basis
-    means, scales = within_reason(release.means, release.scales)
+    basis = release.basis
+    means, scales = within_reason(release.means, release.deviations)
     target = fit.target[: basis.K]
     refuted = np.abs(means[: basis.K] - target) > REFUTED * scales[: basis.K]
     reached = sum(fit.weights[rows] @ basis.evaluate(fit.points[rows])

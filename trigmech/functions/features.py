@@ -60,14 +60,13 @@ class Features:
     Parameters
     ----------
     basis : ChebyshevBasis
-        Without the constant.
     profiles : sequence of array_like (q + 1,)
         Chebyshev coefficients of each h, on any scale; positive on [-1, 1], all of one length of at least 2.
 
     Raises
     ------
     InputError
-        If the basis holds the constant, or a profile is not positive or varies by less than 1e-6 of its maximum.
+        If a profile is not positive or varies by less than 1e-6 of its maximum.
 
     References
     ----------
@@ -78,8 +77,6 @@ class Features:
     profiles: Array
 
     def __init__(self, basis: ChebyshevBasis, profiles: Sequence[ArrayLike] | Array = ()) -> None:
-        if basis.constant is not None:
-            raise InputError("the basis must not hold the constant: its mean is 1 and needs no measurement")
         checked = [numbers("a profile", profile, "q + 1").astype(np.float64) for profile in profiles]
         if len({len(profile) for profile in checked}) > 1 or any(len(profile) < 2 for profile in checked):
             raise InputError("profiles must have one length, of at least 2; given lengths "

@@ -7,6 +7,7 @@ none of these has to guess from multi-indices what a number means.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,9 +56,17 @@ class FunctionIndex:
         object.__setattr__(self, "whole", whole)
 
     @classmethod
-    def of(cls, degrees: Positions, whole: int = 0) -> "FunctionIndex":
-        """Return the index of functions of numbers alone."""
-        return cls(degrees, Domain(np.shape(degrees)[1]), whole)
+    def of(cls, functions: Any, domain: Domain | None = None) -> "FunctionIndex":
+        """Return what functions are; those of somebody's own, which are no Chebyshev products, are of whole rows.
+
+        Parameters
+        ----------
+        functions : Features, ChebyshevBasis or another FunctionSet
+        domain : Domain, optional
+            Default: numbers alone.
+        """
+        degrees = getattr(getattr(functions, "basis", functions), "index", np.zeros((0, functions.d), dtype=np.int64))
+        return cls(degrees, domain or Domain(functions.d), functions.K - len(degrees))
 
     @property
     def d(self) -> int:

@@ -1,4 +1,4 @@
-"""PRIVATE and THE DOOR at once, for one purpose: bounds of columns whose holder knows none, found privately.
+"""PRIVATE. Bounds of columns whose holder knows none, found privately.
 
 Two noisy histograms of the columns concerned, all columns of a histogram released together. The first has a cell for
 every power of two, from -2^50 to 2^50, whatever the table: its lowest and its highest cell with more rows than noise
@@ -25,12 +25,10 @@ from scipy.special import ndtr, ndtri
 
 from trigmech.errors import BudgetError, InputError, shown
 from trigmech.functions.sensitivity import root_up
-from trigmech.measurement.release import release_counts
+from trigmech.measurement.release import Session
 from trigmech.planning.design import UPWARD
 from trigmech.privacy.accounting import SMALLEST_GAUSSIAN_EPSILON, gaussian_mu
 from trigmech.privacy.budget import Budget, Charge
-from trigmech.privacy.ledger import Ledger
-from trigmech.privacy.noise import Noise
 from trigmech.privacy.privacy_loss import gaussian_epsilon
 from trigmech.schema.schema import Schema
 from trigmech.tables.frames import Columns
@@ -48,22 +46,19 @@ FALSE_CELL = 0.01
 _PROOF = "trigmech.measurement.private_bounds"
 
 
-def with_private_bounds(tables: Callable[[], Iterable[Any]], schema: Schema, budget: Budget, share: float,
-                        ledger: Ledger, noise: Noise) -> Schema:
-    """Return the schema with bounds for the columns that have private ones, found with a share of a budget.
+def with_private_bounds(tables: Callable[[], Iterable[Any]], schema: Schema, charges: tuple[Charge, Charge],
+                        session: Session) -> Schema:
+    """Return the schema with bounds for the columns that have private ones.
 
     Parameters
     ----------
     tables : callable, private
         Returns the table again at each call, in one or more parts.
     schema : Schema
-    budget : Budget
-        Of the whole release; :func:`rest_of` is what is left of it.
-    share : float
-        Between 0 and 1.
-    ledger : Ledger
+    charges : tuple of Charge
+        Of the coarse and the fine histogram, by :func:`histogram_charges`.
+    session : Session
         Each histogram is charged before its noise is drawn.
-    noise : Noise
 
     Returns
     -------
@@ -72,13 +67,12 @@ def with_private_bounds(tables: Callable[[], Iterable[Any]], schema: Schema, bud
     Raises
     ------
     InputError
-        If the share is not between 0 and 1, or a column is absent or not numeric.
+        If a column is absent or not numeric.
 
     Notes
     -----
     Privacy: proved in the module's docstring. Cost: two passes over the rows.
     """
-    rest_of(budget, share)
     names = schema.private_bounds
     places = [j for j, column in enumerate(schema.columns) if column.private_bounds]
     described = [schema.columns[j] for j in places]
@@ -93,22 +87,21 @@ def with_private_bounds(tables: Callable[[], Iterable[Any]], schema: Schema, bud
             yield values
 
     return schema.with_bounds(_bounds(chunks, names, tuple(column.transform == "log" for column in described),
-                                      tuple(column.kind == "integer" for column in described), budget, share, ledger,
-                                      noise))
+                                      tuple(column.kind == "integer" for column in described), charges,
+                                      session))
 
 
 def _bounds(chunks: Chunks, names: tuple[str, ...], positive: tuple[bool, ...], whole: tuple[bool, ...],
-            budget: Budget, share: float, ledger: Ledger, noise: Noise) -> dict[str, tuple[float, float]]:
+            charges: tuple[Charge, Charge], session: Session) -> dict[str, tuple[float, float]]:
     """Return bounds by name: above 0 where positive, and of whole numbers where whole."""
-    columns = len(names)
     edges = [_coarse_edges(above) for above in positive]
-    first, second = histogram_charges(budget, share, columns)
-    found = _significant(_counts(chunks, edges), first, 1, ledger, noise)
+    first, second = charges
+    found = _significant(_counts(chunks, edges), first, 1, session)
     # One power of two more on either side, for tails too thin to be seen; the fine histogram cuts them if empty.
     coarse = [(edge[max(low - 1, 0)], edge[min(high + 2, len(edge) - 1)])
               for edge, (low, high) in zip(edges, found, strict=True)]
     edges = [np.linspace(low, high, FINE_CELLS + 1) for low, high in coarse]
-    found = _significant(_counts(chunks, edges), second, WIDEST_RUN, ledger, noise)
+    found = _significant(_counts(chunks, edges), second, WIDEST_RUN, session)
     bounds = {}
     for name, edge, (low, high), integral, above in zip(names, edges, found, whole, positive, strict=True):
         # Cells of thin tails pass no threshold. Clipping a tail costs more than a range that is a little wide.
@@ -195,13 +188,13 @@ def _counts(chunks: Chunks, edges: list[Array]) -> list[Array]:
     return counts
 
 
-def _significant(counts: list[Array], charge: Charge, widest: int, ledger: Ledger,
-                 noise: Noise) -> list[tuple[int, int]]:
+def _significant(counts: list[Array], charge: Charge, widest: int, session: Session) -> list[tuple[int, int]]:
     """Return the first and the last cell of each column that are in a run of cells with more rows than noise shows.
 
     Runs are of 1, 2, 4, ... and at most ``widest`` cells, side by side.
     """
-    noisy = release_counts(np.concatenate(counts), charge, ledger, noise)
+    session.charge(charge)
+    noisy = session.draw(np.concatenate(counts), charge)
     widths = [2**k for k in range(widest.bit_length())]
     found = []
     for part in np.split(noisy, np.cumsum([len(count) for count in counts])[:-1]):

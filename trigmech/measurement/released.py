@@ -1,12 +1,15 @@
 """What comes out of the release: noisy moments and axes, public, from which everything else is made."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from trigmech.domain import Domain
+from trigmech.errors import InputError
 from trigmech.functions.chebyshev import ChebyshevBasis
-from trigmech.functions.features import Features
+from trigmech.functions.features import Features, FunctionSet
+from trigmech.functions.index import FunctionIndex
 
 Array = NDArray[np.float64]
 
@@ -42,49 +45,74 @@ class Axes:
 
 @dataclass(frozen=True, eq=False)
 class Release:
-    """All that was released; everything made from it is post-processing.
+    """The noisy means of the measured functions; everything made from them is post-processing.
 
     Parameters
     ----------
     n : int
         Rows of the table; public.
-    basis : ChebyshevBasis
+    features : FunctionSet
         The K functions.
     means : ndarray (K,)
-        Noisy means of the basis functions; the constant's is 1.
-    scale : float
-        Noise scale of the means.
+        Their noisy means; that of the constant, if it is among them, is 1 without noise.
+    deviations : ndarray (K,)
+        Standard deviations of the noise.
+    index : FunctionIndex, optional
+        What the functions are. Default: functions of numbers alone.
     mean : ndarray (d,), optional
-        Noisy mean of the rows.
+        Noisy mean of the rows, if principal axes were released.
     axes : Axes, optional
-        Noisy principal axes.
     """
 
     n: int
-    basis: ChebyshevBasis
+    features: FunctionSet
     means: Array
-    scale: float
+    deviations: Array
+    index: FunctionIndex = None  # type: ignore[assignment]
     mean: Array | None = None
     axes: Axes | None = None
 
+    def __post_init__(self) -> None:
+        if self.index is None:
+            object.__setattr__(self, "index", FunctionIndex.of(self.features))
 
-@dataclass(frozen=True, eq=False)
-class MomentRelease:
-    """One noisy vector of moments; everything made from it is post-processing.
+    @property
+    def basis(self) -> ChebyshevBasis:
+        """The Chebyshev products among the functions; an InputError if these are functions of somebody's own."""
+        return self.own_features.basis
 
-    Parameters
-    ----------
-    n : int
-        Rows of the table; public.
-    features : Features
-        The K functions.
-    means : ndarray (K,)
-        Their noisy means.
-    scales : ndarray (K,)
-        Standard deviations of the noise.
-    """
+    @property
+    def profiles(self) -> Array:
+        """The profiles (G, q + 1) of the functions of whole rows; see :class:`Features`."""
+        return self.own_features.profiles
 
-    n: int
-    features: Features
-    means: Array
-    scales: Array
+    @property
+    def own_features(self) -> Features:
+        """The functions, if they are the package's own; else an InputError."""
+        if not isinstance(self.features, Features):
+            raise InputError("the release is of functions of your own; error bars and files are for Chebyshev products "
+                             "and the package's functions of whole rows")
+        return self.features
+
+    @property
+    def scales(self) -> Array:
+        """The same as ``deviations``, by its older name."""
+        return self.deviations
+
+    def of_numbers(self) -> tuple["Release", NDArray[np.int64]]:
+        """Return what was released of the coordinates that are numbers alone, and the positions of these functions.
+
+        Raises
+        ------
+        InputError
+            If no coordinate is a number.
+        """
+        chosen = list(self.index.domain.numbers)
+        if not chosen:
+            raise InputError("the table has no column of numbers, which such queries are about")
+        if not self.index.domain.groups:
+            return self, np.arange(self.features.K)
+        kept = np.flatnonzero(self.index.degrees[:, chosen].sum(axis=1) == self.index.total)
+        degrees = self.index.degrees[kept][:, chosen]
+        return replace(self, features=Features(ChebyshevBasis(degrees)), means=self.means[kept],
+                       deviations=self.deviations[kept], index=FunctionIndex(degrees, Domain(len(chosen)))), kept

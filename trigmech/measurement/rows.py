@@ -1,13 +1,22 @@
-"""PRIVATE. The rows of a table on their way to the moments."""
+"""PRIVATE. A table, and its rows on their way to the moments."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trigmech._validate import numbers
 from trigmech.domain import Domain
+from trigmech.errors import InputError
+from trigmech.schema.schema import Schema
+from trigmech.tables.frames import categorical_names, collected, library_of
+from trigmech.tables.reader import TableFile
+
+# Called with the name of a step, what is done of it and its total (0: not known); all public.
+Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,3 +50,86 @@ class PrivateRows:
 
     def __repr__(self) -> str:
         return f"PrivateRows(n={self.n}, d={self.d}, values hidden)"
+
+
+class PrivateTable:
+    """A table of any kind that can be read again and again, checked against its schema.
+
+    Parameters
+    ----------
+    table : dataframe, array_like (n, d), path or TableFile, private
+        What is lazy, or can be read only once, is read into memory, once. A file is read in chunks.
+    schema : Schema
+        It may have private bounds that are not found yet: the table is then checked as far as it can be without them.
+    progress : callable, optional
+        Called with public facts alone.
+
+    Attributes
+    ----------
+    n : int
+        Rows; public.
+    library : str or None
+        The dataframe's library, "pyarrow" for a file; public.
+    categorical : tuple of str
+        The columns of categories that came in a type of categories; public.
+
+    Raises
+    ------
+    InputError
+        If the table does not fit the schema; files are read for that only if there are private bounds. If it has fewer
+        than 2 rows.
+    """
+
+    def __init__(self, table: Any, schema: Schema, progress: Progress | None = None) -> None:
+        self.say: Progress = progress or (lambda step, done, total: None)
+        self._table = TableFile(table) if isinstance(table, str | Path) else collected(table)
+        self._file = isinstance(self._table, TableFile)
+        self.library = "pyarrow" if self._file else library_of(self._table)
+        self.categorical = categorical_names(
+            self._table, [column.name for column in schema.columns if column.categories is not None])
+        checking = bool(schema.private_bounds)
+        self.say("checking the table and the options" if checking else self._next, 0, 0)
+        # Whatever the bounds are, as long as any kind and transform allows them.
+        complete = schema.with_bounds(dict.fromkeys(schema.private_bounds, (1.0, 2.0)))
+        self._rows = self._encoded(complete, quiet=checking)
+        self.n = self._rows.n
+        if self.n < 2:
+            raise InputError(f"a release needs at least 2 rows; the table has {self.n}")
+        if checking:
+            for _ in self._rows.chunks():
+                pass
+
+    def __repr__(self) -> str:
+        return f"PrivateTable(n={self.n}, values hidden)"
+
+    def tables(self, schema: Schema) -> Iterable[Any]:
+        """Return the table in one or more parts, of the schema's columns."""
+        return self._table.chunks(schema) if self._file else (self._table,)
+
+    def rows(self, schema: Schema, found: bool = False) -> PrivateRows:
+        """Return the rows as points of the cube; ``found`` if the bounds were private before."""
+        if not found:
+            return self._rows
+        self.say(self._next, 0, 0)
+        return self._encoded(schema)
+
+    @property
+    def _next(self) -> str:
+        return "counting rows and planning" if self._file else "planning, measuring and fitting"
+
+    def _encoded(self, schema: Schema, quiet: bool = False) -> PrivateRows:
+        if not self._file:
+            return PrivateRows.of(schema.to_cube(self._table), schema.domain)
+
+        def chunks() -> Iterator[NDArray[np.float64]]:
+            done = 0
+            for chunk in self._table.chunks(schema):
+                rows = schema.to_cube(chunk)
+                done += len(rows)
+                if not quiet:
+                    self.say("measuring", done, self._table.n)
+                yield rows
+            if not quiet:
+                self.say("releasing and fitting", 0, 0)
+
+        return PrivateRows(self._table.n, schema.domain, chunks)

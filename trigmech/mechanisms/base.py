@@ -1,41 +1,225 @@
-"""What a mechanism is."""
+"""What a mechanism is: a design from public facts, a session with the release, a reconstruction."""
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from trigmech.distribution import Distribution
-from trigmech.measurement.released import MomentRelease, Release
+from trigmech._html import html_table
+from trigmech._validate import numbers
+from trigmech.domain import Domain
+from trigmech.errors import InputError, shown
+from trigmech.functions.features import Features, FunctionSet
+from trigmech.functions.index import FunctionIndex
+from trigmech.measurement.release import Session
+from trigmech.measurement.released import Release
 from trigmech.measurement.rows import PrivateRows
-from trigmech.privacy.budget import Budget
-from trigmech.privacy.ledger import Ledger
-from trigmech.privacy.noise import Noise
-from trigmech.reconstruction.l1 import Fit
-from trigmech.reconstruction.pipeline import Reconstruction
+from trigmech.planning.design import UPWARD, Block, rounding
+from trigmech.privacy.accounting import gaussian_mu
+from trigmech.privacy.budget import Budget, Charge, shown_up
+from trigmech.reconstruction.pipeline import reconstruct
+from trigmech.reconstruction.result import Reconstruction
+
+Array = NDArray[np.float64]
+
+FEWEST_POINTS, MOST_POINTS = 1_024, 50_000
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What a mechanism made of a table: the release, the fit, the distribution, and a default number of rows."""
+class PublicFacts:
+    """What a mechanism may know before the release.
 
-    release: Release | MomentRelease
-    fit: Fit | Reconstruction
-    distribution: Distribution
-    rows: int
-
-
-@runtime_checkable
-class Mechanism(Protocol):
-    """What `trigmech.synthesize` needs of a mechanism; with private bounds also ``approximate = False`` if it is pure.
+    Parameters
+    ----------
+    n : int
+        Rows of the table, at least 2.
+    domain : Domain
+        What the coordinates of a row are.
+    budget : Budget
+        That the mechanism may spend.
     """
 
-    @property
-    def published(self) -> bool:
-        """Whether its noise scales are the thesis's, which need not satisfy the budget."""
-        ...
+    n: int
+    domain: Domain
+    budget: Budget
 
-    def run(self, rows: PrivateRows, budget: Budget, ledger: Ledger, noise: Noise,
-            rng: np.random.Generator) -> Outcome:
-        """Release from private points of the cube, and make a distribution of what was released."""
-        ...
+
+@dataclass(frozen=True, eq=False)
+class Design:
+    """What will be measured, and what it will cost. Public; made by :func:`trigmech.design`.
+
+    Parameters
+    ----------
+    mechanism : Mechanism
+    facts : PublicFacts
+    measured : MomentDesign or another design that the mechanism understands
+        Functions, weights and noise.
+    charges : tuple of Charge
+        All that is charged for it, together, before its first draw. At the thesis's published scales, where one scale
+        depends on what was released, with the least that it can be.
+    bounds : tuple of two Charge, or ()
+        Charged in rounds before, for bounds of columns that have private ones.
+    whole : Budget, optional
+        Of the whole release. Default: that of the mechanism.
+    """
+
+    mechanism: "Mechanism"
+    facts: PublicFacts
+    measured: Any
+    charges: tuple[Charge, ...]
+    bounds: tuple[()] | tuple[Charge, Charge] = ()
+    whole: Budget | None = None
+
+    @property
+    def n(self) -> int:
+        """Rows of the table."""
+        return self.facts.n
+
+    @property
+    def budget(self) -> Budget:
+        """What the whole release may spend, private bounds included."""
+        return self.whole or self.facts.budget
+
+    @property
+    def rounds(self) -> tuple[tuple[Charge, ...], ...]:
+        """The charges of each pass over the table."""
+        return (*((charge,) for charge in self.bounds), self.charges)
+
+    def __str__(self) -> str:
+        lines = [f"{type(self.mechanism).__name__} for {self.n:,} rows, {self.budget}:", str(self.measured),
+                 "charged before the first draw:"]
+        lines += [f"  {charge.purpose}: {charge.law} noise of scale {charge.scale:.3g}, sensitivity "
+                  f"{shown_up(charge.sensitivity, 3)} in {charge.norm}"
+                  + (f", {charge.count} times" if charge.count > 1 else "") for charge in self.bounds + self.charges]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        rows = [(charge.purpose, charge.law, f"{charge.scale:.3g}", shown_up(charge.sensitivity, 3), charge.norm,
+                 charge.count) for charge in self.bounds + self.charges]
+        inner = getattr(self.measured, "_repr_html_", lambda: "")()
+        return inner + html_table(f"Charges for {self.n:,} rows, {self.budget}", rows,
+                                  ("purpose", "noise", "scale", "sensitivity", "norm", "count"))
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """Functions whose weighted means are released by one draw of noise.
+
+    Parameters
+    ----------
+    features : FunctionSet
+    blocks : tuple of Block
+    index : FunctionIndex
+    """
+
+    features: FunctionSet
+    blocks: tuple[Block, ...]
+    index: FunctionIndex
+
+    def __str__(self) -> str:
+        return f"means of {self.features.K} functions: {self.index!r}"
+
+
+class Mechanism(ABC):
+    """Options and three steps: a design, a release, a reconstruction. Subclass it for a mechanism of your own.
+
+    Attributes
+    ----------
+    published : bool
+        Whether the noise scales are the thesis's, which need not satisfy the budget. Default: False.
+    approximate : bool
+        False if the noise is pure even where the budget has a delta: private bounds then spend no delta either.
+    """
+
+    published: bool = False
+    approximate: ClassVar[bool] = True
+
+    @abstractmethod
+    def plan(self, facts: PublicFacts) -> Design:
+        """Return what will be measured and charged; raise what must be refused, before anything is charged."""
+
+    def equip(self, facts: PublicFacts, functions: FunctionSet, diameter: float, weights: Array | None = None, *,
+              evaluation_error: float | None = None, proof: str = "its mechanism") -> Design:
+        """Return the design that releases weighted means of functions with the noise that the budget allows.
+
+        Gaussian noise for delta > 0, unless the mechanism is not ``approximate``; else Laplace noise.
+
+        Parameters
+        ----------
+        facts : PublicFacts
+        functions : FunctionSet
+            K functions with values in [-1, 1], such as :class:`trigmech.Features` or an object of your own.
+        diameter : float
+            The largest distance between the weighted values of two rows, (w_1 f_1(x), ..., w_K f_K(x)) and those of y:
+            in L2 for Gaussian noise, in L1 for Laplace noise. **It is yours to prove**; 2 |w| in that norm will do.
+        weights : ndarray (K,), optional
+            What each mean is multiplied by before the noise, and divided by after it. Default: 1.
+        evaluation_error : float, optional
+            By how much a computed value of a function errs at most. Needed for functions of your own.
+        proof : str
+            Where the diameter is proved, for the ledger.
+
+        Raises
+        ------
+        InputError, BudgetError
+            If the weights are no K positive numbers, or an error is needed and not given.
+
+        Notes
+        -----
+        Privacy: a mean of n rows moves by at most 1/n of the diameter when a row is replaced, and by what rounding adds
+        to it: 2 evaluation errors over n, and that of the sum (:func:`trigmech.planning.design.rounding`).
+        """
+        K, n = functions.K, facts.n
+        w = np.ones(K) if weights is None else numbers("weights", weights, K).astype(np.float64)
+        if evaluation_error is None and not isinstance(functions, Features):
+            raise InputError("functions of your own need evaluation_error: by how much a computed value errs at most")
+        each = rounding(n, functions.degree) if isinstance(functions, Features) else (
+            rounding(n, 0) + 2.0 * float(evaluation_error or 0.0) / n)
+        gaussian = self.approximate and facts.budget.delta > 0
+        sensitivity = diameter / n + each * float(np.linalg.norm(w, 2 if gaussian else 1))
+        strength = gaussian_mu(facts.budget) if gaussian else facts.budget.epsilon
+        charge = Charge("moments", "gaussian" if gaussian else "laplace", sensitivity / strength * UPWARD, sensitivity,
+                        "L2" if gaussian else "L1", 1, proof)
+        measured = Measured(functions, (Block(slice(0, K), w, charge),), FunctionIndex.of(functions, facts.domain))
+        return Design(self, facts, measured, (charge,))
+
+    def run(self, rows: PrivateRows, design: Design, session: Session, rng: np.random.Generator) -> Release:
+        """Release what the design says from private rows.
+
+        Parameters
+        ----------
+        rows : PrivateRows, private
+        design : Design
+            By :meth:`plan`.
+        session : Session
+            The only way to anything public: it certifies and charges what it draws.
+        rng : numpy.random.Generator
+            For public random numbers.
+        """
+        return session.release(rows, design.measured)
+
+    def reconstruct(self, release: Release, design: Design | None, rng: np.random.Generator) -> Reconstruction:
+        """Return a distribution that explains what was released; post-processing.
+
+        Parameters
+        ----------
+        release : Release
+        design : Design or None
+            None for a release that was loaded from a file.
+        rng : numpy.random.Generator
+        """
+        return reconstruct(release, points_of(release.n), rng)
+
+
+def points_of(n: int) -> int:
+    """Return how many points stand for a table of n rows unless told otherwise."""
+    return min(max(n, FEWEST_POINTS), MOST_POINTS)
+
+
+def check_mechanism(mechanism: Any) -> "Mechanism":
+    """Return the mechanism, or raise an InputError if it is none."""
+    if isinstance(mechanism, type) or not isinstance(mechanism, Mechanism):
+        raise InputError(f"mechanism must be a mechanism such as MomentMechanism(), not {shown(mechanism)}")
+    return mechanism

@@ -7,27 +7,23 @@ from typing import Any
 import numpy as np
 
 from trigmech._validate import check_choice, check_counts, is_number
-from trigmech.distribution import Distribution
 from trigmech.domain import Domain
 from trigmech.errors import InputError, shown
-from trigmech.measurement.moments import measure
-from trigmech.measurement.release import release_moments
-from trigmech.measurement.rows import PrivateRows
-from trigmech.mechanisms.base import Outcome
+from trigmech.measurement.released import Release
+from trigmech.mechanisms.base import Design, Mechanism, PublicFacts, points_of
 from trigmech.planning.minimax import plan_smooth
 from trigmech.planning.one_hot import MAX_MIXED_FUNCTIONS, plan_mixed
-from trigmech.planning.planner import MAX_FUNCTIONS, Design, plan_moments
+from trigmech.planning.planner import MAX_FUNCTIONS, plan_moments
+from trigmech.planning.planner import Design as MomentDesign
 from trigmech.privacy.budget import Budget
-from trigmech.privacy.ledger import Ledger
-from trigmech.privacy.noise import Noise
 from trigmech.reconstruction.mixed_pipeline import reconstruct_mixed
 from trigmech.reconstruction.pipeline import Method, reconstruct
+from trigmech.reconstruction.result import Reconstruction
 from trigmech.workload import Family, GaussianKernels, Mixture, PairKernels, SecondMoments
 
 logger = logging.getLogger(__name__)
 
 MINIMAX_FUNCTIONS = 1_024
-FEWEST_POINTS, MOST_POINTS = 1_024, 50_000
 # Of the points, of which a descent holds some twenty copies.
 MOST_COORDINATES = 100_000_000
 
@@ -40,7 +36,7 @@ def default_workload(d: int) -> Mixture:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MomentMechanism:
+class MomentMechanism(Mechanism):
     """One noisy vector of the moments that matter, and equally weighted points that explain it. The package's default.
 
     Parameters
@@ -133,12 +129,7 @@ class MomentMechanism:
             if option.name in names and value is not option.default and value != option.default:
                 raise InputError(f"{option.name} has no effect with {reason}; give one of the two")
 
-    @property
-    def published(self) -> bool:
-        """False: the noise always satisfies the budget."""
-        return False
-
-    def design(self, n: int, d: int | Domain, budget: Budget) -> Design:
+    def design(self, n: int, d: int | Domain, budget: Budget) -> MomentDesign:
         """Return what would be measured on a table of n rows and d columns, and the error to expect; public.
 
         Parameters
@@ -175,28 +166,33 @@ class MomentMechanism:
                             triples=self.triples, whole_row=self.whole_row, weighted=self.weighted,
                             max_functions=self.max_functions or MAX_FUNCTIONS)
 
-    def run(self, rows: PrivateRows, budget: Budget, ledger: Ledger, noise: Noise,
-            rng: np.random.Generator) -> Outcome:
-        """Release from private points of the cube, and make points of what was released."""
-        n = rows.n
-        count = self.points or min(max(n, FEWEST_POINTS), MOST_POINTS)
-        if count * rows.d > MOST_COORDINATES:
-            raise InputError(f"points = {count} of {rows.d} coordinates are more than {MOST_COORDINATES} numbers")
-        design = self.design(n, rows.domain, budget)
-        logger.info("design chosen: n = %d, D = %d, K = %d, degrees up to %d, in pairs up to %d", n, rows.d,
-                    design.features.K, design.degree, design.pair_degree)
-        released = release_moments(measure(rows, design.features), design.features, design.blocks, ledger, noise)
-        logger.info("drawn: %s noise of %d moments", design.blocks[0].charge.law, design.features.K)
+    def plan(self, facts: PublicFacts) -> Design:
+        """Return what will be measured and charged; see :meth:`design`.
+
+        Raises
+        ------
+        InputError
+            As :meth:`design`, or if the points asked for are too many for memory.
+        """
+        count, d = self.points or points_of(facts.n), facts.domain.d
+        if count * d > MOST_COORDINATES:
+            raise InputError(f"points = {count} of {d} coordinates are more than {MOST_COORDINATES} numbers")
+        measured = self.design(facts.n, facts.domain, facts.budget)
+        logger.info("design chosen: n = %d, D = %d, K = %d, degrees up to %d, in pairs up to %d", facts.n, d,
+                    measured.features.K, measured.degree, measured.pair_degree)
+        return Design(self, facts, measured, tuple(block.charge for block in measured.blocks))
+
+    def reconstruct(self, release: Release, design: Design | None, rng: np.random.Generator) -> Reconstruction:
+        """Return equally weighted points, or weights, that explain what was released; post-processing."""
+        count = self.points or points_of(release.n)
+        if release.index.domain.groups:
+            return reconstruct_mixed(release, count, rng, denoise=self.denoise, copula=self.copula, weigh=self.weigh,
+                                     iterations=self.iterations)
         costs = None
         if self.smoothness is not None:
-            costs = np.linalg.norm(design.features.basis.index, axis=1) ** self.smoothness
-        if rows.domain.groups:
-            made = reconstruct_mixed(released, rows.domain, count, rng, denoise=self.denoise, copula=self.copula,
-                                     weigh=self.weigh, iterations=self.iterations)
-            return Outcome(released, made, Distribution(made.points, made.weights), n)
-        made = reconstruct(released, count, rng, fit=self.fit, denoise=self.denoise and costs is None,
+            costs = np.linalg.norm(release.index.degrees, axis=1) ** self.smoothness
+        return reconstruct(release, count, rng, fit=self.fit, denoise=self.denoise and costs is None,
                            copula=self.copula, weigh=self.weigh, iterations=self.iterations, costs=costs)
-        return Outcome(released, made, Distribution(made.points, made.weights), n)
 
 
 def minimax(smoothness: float, **options: Any) -> MomentMechanism:

@@ -42,6 +42,7 @@ from trigmech.domain import Domain, OneHotGroup
 from trigmech.errors import InputError
 from trigmech.functions.chebyshev import ChebyshevBasis
 from trigmech.functions.features import Features
+from trigmech.functions.index import FunctionIndex
 from trigmech.planning.design import UPWARD, Block, rounding
 from trigmech.planning.planner import Design, plan_moments
 from trigmech.privacy.accounting import gaussian_mu
@@ -233,7 +234,7 @@ def _design(n: int, domain: Domain, budget: Budget, items: list[_Item], own: flo
     numbers = (of_numbers.degree, of_numbers.pair_degree, of_numbers.triples) if of_numbers else (1, 0, False)
     tables = any(len(item.groups) == 2 or item.number is not None for item in items)
     return Design(features, numbers[0], max(numbers[1], int(tables)), numbers[2], False, (*blocks, block), predicted,
-                  baseline)
+                  baseline, FunctionIndex(index, domain))
 
 
 def _rows(domain: Domain, item: _Item) -> NDArray[np.int64]:

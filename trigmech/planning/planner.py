@@ -38,6 +38,7 @@ from trigmech._html import html_table
 from trigmech.errors import BudgetError, InputError, shown
 from trigmech.functions.chebyshev import ChebyshevBasis
 from trigmech.functions.features import Features
+from trigmech.functions.index import FunctionIndex
 from trigmech.functions.sensitivity import pair_l1_diameter, pair_l2_diameter
 from trigmech.planning.design import UPWARD, Block, rounding
 from trigmech.privacy.accounting import gaussian_mu
@@ -131,6 +132,11 @@ class Design:
     blocks: tuple[Block, ...]
     predicted: dict[str, float]
     baseline: dict[str, float] = field(repr=False)
+    index: FunctionIndex = field(default=None, repr=False)  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        if self.index is None:
+            object.__setattr__(self, "index", FunctionIndex.of(self.features))
 
     @property
     def scales(self) -> Array:

@@ -77,6 +77,19 @@ class Ledger:
         if self.file is not None and self.run is None:
             self.run = new_run()
 
+    def check(self, *charges: Charge) -> None:
+        """Raise the BudgetError with which :meth:`charge` would refuse charges for this ledger's own budget.
+
+        Nothing is recorded.
+        """
+        if self.enforced and charges:
+            total = self._total(charges)
+            if not total <= self.budget.epsilon:
+                first = next(k for k in range(1, len(charges) + 1) if k == len(charges)
+                             or not self._total(charges[:k]) <= self.budget.epsilon)
+                raise BudgetError(f"{charges[first - 1].purpose}: the charge would bring epsilon to {shown_up(total)} "
+                                  f"at delta={shown_up(self.budget.delta)}, over the budget {self.budget}")
+
     def charge(self, *charges: Charge) -> None:
         """Record charges, all or none, before any of their noise is drawn.
 
@@ -88,13 +101,7 @@ class Ledger:
         InputError
             If the file cannot be read, locked or written.
         """
-        if self.enforced and charges:
-            total = self._total(charges)
-            if not total <= self.budget.epsilon:
-                first = next(k for k in range(1, len(charges) + 1) if k == len(charges)
-                             or not self._total(charges[:k]) <= self.budget.epsilon)
-                raise BudgetError(f"{charges[first - 1].purpose}: the charge would bring epsilon to {shown_up(total)} "
-                                  f"at delta={shown_up(self.budget.delta)}, over the budget {self.budget}")
+        self.check(*charges)
         if self.file is not None:
             self.file.charge(self.run or new_run(), charges, self.simulated)
         self.charges.extend(charges)

@@ -7,9 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from trigmech.distribution import systematic
+from trigmech.distribution import Distribution, systematic
 from trigmech.domain import Domain, OneHotGroup
-from trigmech.measurement.released import MomentRelease
+from trigmech.functions.index import FunctionIndex
+from trigmech.measurement.released import Release
 from trigmech.reconstruction.marginals import Marginals, copula_correlation
 from trigmech.reconstruction.one_hot import (
     GroupedChart,
@@ -21,11 +22,11 @@ from trigmech.reconstruction.one_hot import (
     round_groups,
 )
 from trigmech.reconstruction.particles import Descent, descend, reweight
-from trigmech.reconstruction.pipeline import CLOUD, FIRST_POINTS, JITTER, START_ITERATIONS, TEMPER, Reconstruction
+from trigmech.reconstruction.pipeline import CLOUD, FIRST_POINTS, JITTER, START_ITERATIONS, TEMPER, matrices_of_pairs
+from trigmech.reconstruction.result import Reconstruction
 from trigmech.reconstruction.shrinkage import (
     independent_means,
     moments_of_columns,
-    places_of_columns,
     shrink_interactions,
     within_reason,
 )
@@ -36,17 +37,16 @@ Array = NDArray[np.float64]
 LEAST_ORDINARY = 0.01
 
 
-def reconstruct_mixed(release: MomentRelease, domain: Domain, count: int, rng: np.random.Generator, *,
+def reconstruct_mixed(release: Release, count: int, rng: np.random.Generator, *,
                       denoise: bool = True, copula: bool = True, weigh: bool = True,
                       iterations: int = 80) -> Reconstruction:
     """Return equally weighted rows, with whole indicators, that explain released moments.
 
     Parameters
     ----------
-    release : MomentRelease
+    release : Release
         Of Chebyshev products of the domain's coordinates in any order, such as
         :func:`trigmech.planning.one_hot.plan_mixed` chooses, with any finite numbers.
-    domain : Domain
     count : int
         Rows to return.
     rng : numpy.random.Generator
@@ -68,80 +68,77 @@ def reconstruct_mixed(release: MomentRelease, domain: Domain, count: int, rng: n
     """
     # Products of BLAS are few and small here; its threads would only stand in the way of the package's own.
     with threadpool_limits(1, user_api="blas"):
-        return _reconstruct(release, domain, count, rng, denoise, copula, weigh, iterations)
+        return _reconstruct(release, release.index.domain, count, rng, denoise, copula, weigh, iterations)
 
 
-def _reconstruct(release: MomentRelease, domain: Domain, count: int, rng: np.random.Generator, denoise: bool,
-                 copula: bool, weigh: bool, iterations: int) -> Reconstruction:
+def _reconstruct(release: Release, domain: Domain, count: int, rng: np.random.Generator, denoise: bool, copula: bool,
+                 weigh: bool, iterations: int) -> Reconstruction:
     started = time.perf_counter()
-    means, scales = within_reason(release.means, release.scales)
-    release, features = replace(release, means=means, scales=scales), release.features
-    index = features.basis.index
+    means, deviations = within_reason(release.means, release.deviations)
+    release, index = replace(release, means=means, deviations=deviations), release.index
     frequencies = [_frequencies(release, group) for group in domain.groups]
-    marginals, columns = _columns(release, domain, frequencies)
-    target, dependent = release.means.copy(), True
-    if denoise:
-        single = (index > 0).sum(axis=1) == 1
-        expected = independent_means(index, columns)
-        target[single] = expected[single]
-        target[~single] = shrink_interactions(_by_column(index, domain)[~single], release.means[~single],
-                                              scales[~single], expected[~single])
-        dependent = bool((target[~single] != expected[~single]).any())
-    correlation = _correlation(index, target, scales, domain, marginals) if copula and marginals is not None else None
-    shares, joint, noise = _joint_of_special(index, target, scales, domain, frequencies)
+    marginals, columns = _columns(release, frequencies)
+    target, dependent = _target(release, columns) if denoise else (release.means.copy(), True)
+    correlation = _correlation(index, target, deviations, marginals) if copula and marginals is not None else None
+    shares, joint, noise = _joint_of_special(index, target, deviations, frequencies)
     held = held_together(shares, joint, noise) if copula else None
     cloud = _cloud(marginals, frequencies, domain, None, None, rng)
     if correlation is not None or held is not None:
         cloud = np.vstack([cloud, _cloud(marginals, frequencies, domain, correlation, held, rng)])
     weights = np.full(len(cloud), 1.0 / len(cloud))
-    if weigh and ((index > 0).sum(axis=1) > 1).any():
-        weights = reweight(features.evaluate(cloud), target, TEMPER * scales, START_ITERATIONS)
+    if weigh and len(index.joint):
+        weights = reweight(release.features.evaluate(cloud), target, TEMPER * deviations, START_ITERATIONS)
     weights = rake(cloud, weights, frequencies, domain, joint=None if held is None else joint)
     start = _shaken(cloud[systematic(weights, min(count, FIRST_POINTS), rng)], domain, rng)
     # A group without products has nothing to gain by moving: its frequencies are met by raking.
-    tied = (index[(index > 0).sum(axis=1) > 1] > 0).any(axis=0)
+    tied = np.any(index.degrees[index.joint] > 0, axis=0)
     moved = _moved(release, start, target, 2 * iterations, GroupedChart(start, domain, relax=True, moving=tied))
     settled_groups = rake_probabilities(moved.points, frequencies, domain)
     copies = round_groups(np.repeat(settled_groups, -(-count // len(start)), axis=0), domain, rng)
     kept = _shaken(copies[np.sort(rng.permutation(len(copies))[:count])], domain, rng)
     settled = _moved(release, kept, target, max(1, iterations // 20), GroupedChart(kept, domain, relax=False))
-    return Reconstruction(settled.points, np.full(count, 1.0 / count), target, settled.misfit, denoise, dependent,
-                          settled.status, moved.iterations + settled.iterations,
-                          time.perf_counter() - started)
+    return Reconstruction(Distribution(settled.points, np.full(count, 1.0 / count)), target, settled.status,
+                          moved.iterations + settled.iterations, time.perf_counter() - started, settled.misfit, denoise,
+                          dependent)
 
 
-def _moved(release: MomentRelease, points: Array, target: Array, iterations: int, chart: GroupedChart) -> Descent:
+def _moved(release: Release, points: Array, target: Array, iterations: int, chart: GroupedChart) -> Descent:
     # The solver wants something to solve for; categories alone, without products, leave nothing.
     free = chart.start.size > 0
-    made = descend(release.features, points, target, release.scales, iterations if free else 0, chart=chart)
+    made = descend(release.features, points, target, release.deviations, iterations if free else 0, chart=chart)
     return made if free else replace(made, status="converged")
 
 
-def _frequencies(release: MomentRelease, group: OneHotGroup) -> Array:
+def _target(release: Release, columns: Array) -> tuple[Array, bool]:
+    """Return what the moments are taken to be, and whether any set of columns is above the noise."""
+    index, target = release.index, release.means.copy()
+    expected = independent_means(index.degrees, columns)
+    target[index.single] = expected[index.single]
+    joint = index.joint
+    # By columns instead of coordinates, so that a contingency table is one set of functions.
+    target[joint] = shrink_interactions(index.by_column[joint], release.means[joint], release.deviations[joint],
+                                        expected[joint])
+    return target, bool((target[joint] != expected[joint]).any())
+
+
+def _frequencies(release: Release, group: OneHotGroup) -> Array:
     """Return the frequencies of a group's indicators: the nearest to the released ones, or even where none is."""
-    places = places_of_columns(release.features.basis.index, list(group.coordinates))[0]
+    places = release.index.alone(group.coordinates)[0]
     even = 1.0 / (len(places) + (not group.complete))
     return nearest_frequencies(np.where(places < 0, even, release.means[places]), group)
 
 
-def _by_column(index: NDArray[np.int64], domain: Domain) -> NDArray[np.int64]:
-    """Return an index over columns instead of coordinates, so that a contingency table is one set of functions."""
-    together = np.zeros_like(index)
-    np.add.at(together.T, domain.owner, index.T)
-    return together
-
-
-def _columns(release: MomentRelease, domain: Domain, frequencies: list[Array]) -> tuple[Marginals | None, Array]:
+def _columns(release: Release, frequencies: list[Array]) -> tuple[Marginals | None, Array]:
     """Return the distributions of the ordinary numbers, and the means (p, d) of T_1, ..., T_p of all coordinates."""
-    index = release.features.basis.index
-    degree = int(index.max())
+    index, domain = release.index, release.index.domain
+    degree = int(index.highest.max())
     columns = np.zeros((degree, domain.d))
     for group, p in zip(domain.groups, frequencies, strict=True):
         columns[0, list(group.coordinates)] = p
     numbers = list(domain.numbers)
     if not numbers:
         return None, columns
-    means, scales = moments_of_columns(places_of_columns(index, numbers), release.means, release.scales)
+    means, deviations = moments_of_columns(index.alone(numbers), release.means, release.deviations)
     special = np.zeros(domain.d)
     for group, p in zip(domain.groups, frequencies, strict=True):
         if group.value is not None:
@@ -149,7 +146,7 @@ def _columns(release: MomentRelease, domain: Domain, frequencies: list[Array]) -
     special = special[numbers]
     # A number whose column holds a special value is 0 there, where T_a is cos(a pi / 2).
     at_centre = np.cos(np.arange(1, len(means) + 1) * np.pi / 2.0)[:, None]
-    marginals = Marginals.fit((means - special * at_centre) / (1.0 - special), scales / (1.0 - special))
+    marginals = Marginals.fit((means - special * at_centre) / (1.0 - special), deviations / (1.0 - special))
     fitted = (1.0 - special) * marginals.chebyshev_means(degree)
     fitted += special * np.cos(np.arange(1, degree + 1) * np.pi / 2.0)[:, None]
     columns[:, numbers] = fitted
@@ -181,44 +178,38 @@ def _shaken(points: Array, domain: Domain, rng: np.random.Generator) -> Array:
     return _with_centres(points, domain)
 
 
-def _correlation(index: NDArray[np.int64], target: Array, scales: Array, domain: Domain,
-                 marginals: Marginals) -> Array | None:
+def _correlation(index: FunctionIndex, target: Array, deviations: Array, marginals: Marginals) -> Array | None:
     """Return the copula's correlation matrix of the numbers, if products of them were released.
 
     Of columns without special values: where one holds these, a product tells less of its ordinary numbers, and the fit
     is left to find their dependence.
     """
-    numbers = list(domain.numbers)
+    domain = index.domain
     held = {group.value for group in domain.groups}
-    plain = [j for j in numbers if j not in held]
-    both = np.flatnonzero(((index[:, plain] == 1).sum(axis=1) == 2) & (index.sum(axis=1) == 2))
-    if not len(both):
+    places, pairs = index.bilinear([j for j in domain.numbers if j not in held])
+    if not len(places):
         return None
-    means, noise = np.zeros((2, len(numbers), len(numbers)))
-    noise += np.inf
-    for r in both:
-        i, j = np.flatnonzero(index[r, numbers])
-        means[i, j] = means[j, i] = target[r]
-        noise[i, j] = noise[j, i] = scales[r]
-    return copula_correlation(marginals, means, noise)
+    among = np.searchsorted(domain.numbers, pairs)
+    return copula_correlation(marginals, *matrices_of_pairs(among, len(domain.numbers), target[places],
+                                                            deviations[places]))
 
 
-def _joint_of_special(index: NDArray[np.int64], target: Array, scales: Array, domain: Domain,
+def _joint_of_special(index: FunctionIndex, target: Array, deviations: Array,
                       frequencies: list[Array]) -> tuple[Array, Array, Array]:
     """Return how often columns hold special or missing values (g,), two together (g, g), and the noise in the latter.
 
     Their indicators do not move with the points, so a cloud in which they never meet could not be mended afterwards.
     """
-    incomplete = [i for i, group in enumerate(domain.groups) if not group.complete]
-    place = np.full(domain.d, -1)
+    groups = index.domain.groups
+    incomplete = [i for i, group in enumerate(groups) if not group.complete]
+    place = np.full(index.d, -1)
     for k, i in enumerate(incomplete):
-        place[list(domain.groups[i].coordinates)] = k
+        place[list(groups[i].coordinates)] = k
     joint, variance = np.zeros((2, len(incomplete), len(incomplete)))
-    pairs = np.flatnonzero((index.sum(axis=1) == 2) & ((index[:, place >= 0] == 1).sum(axis=1) == 2))
-    for r in pairs:
-        a, b = place[np.flatnonzero(index[r])]
+    for r, (i, j) in zip(*index.bilinear(np.flatnonzero(place >= 0).tolist()), strict=True):
+        a, b = place[i], place[j]
         joint[a, b] = joint[b, a] = joint[a, b] + target[r]
-        variance[a, b] = variance[b, a] = variance[a, b] + scales[r] ** 2
+        variance[a, b] = variance[b, a] = variance[a, b] + deviations[r] ** 2
     shares = np.array([frequencies[i].sum() for i in incomplete])
     measured = variance > 0.0
     return (shares, np.where(measured, joint, np.outer(shares, shares)),

@@ -1,24 +1,25 @@
 """From released moments to a distribution: marginals, a cloud of points, weights, and points that move."""
 
 import time
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from trigmech.distribution import Distribution
 from trigmech.errors import SolverError
 from trigmech.functions.chebyshev import ChebyshevBasis
-from trigmech.functions.features import Features
-from trigmech.measurement.released import MomentRelease
+from trigmech.functions.features import Features, FunctionSet
+from trigmech.functions.index import FunctionIndex
+from trigmech.measurement.released import Release
 from trigmech.reconstruction.l1 import fit_cube
 from trigmech.reconstruction.marginals import Marginals, copula_correlation
 from trigmech.reconstruction.particles import descend, draw, reweight
+from trigmech.reconstruction.result import Reconstruction
 from trigmech.reconstruction.shrinkage import (
     independent_means,
     moments_of_columns,
-    places_of_columns,
     shrink_columns,
     shrink_interactions,
     within_reason,
@@ -38,63 +39,16 @@ CLOUD_ITERATIONS = 200
 ATOM_SECONDS = 20.0
 ANCHOR_DEGREE = 12
 ANCHOR_SCALE = 0.05
-# A misfit above this is a miss: nine tenths of the points' squared errors, in units of the noise, are then the fit's
-# own and not the noise's. At epsilon 0.1 and 1 it was below 0.7 on the thesis's sets and on simulated tables of 300 to
-# 30,000 rows, with categories too; at epsilon 10 below 1 but for large tables that were indeed missed.
-MISSED = 10.0
 
 
-@dataclass(frozen=True, eq=False)
-class Reconstruction:
-    """How a distribution was made from released moments.
-
-    Parameters
-    ----------
-    points : ndarray (m, d)
-    weights : ndarray (m,)
-    target : ndarray (K,)
-        What was fitted: the released moments after :mod:`trigmech.reconstruction.shrinkage`.
-    misfit : float
-        Mean over the fitted functions of ((mean of the points - target) / cost)^2, as a part of what the noise alone
-        would give; 1 is the noise level. Costs are the scales of the noise, unless others are given.
-    shrunk : bool
-        Whether the target is the released moments moved by :mod:`trigmech.reconstruction.shrinkage`, or these as they
-        are.
-    dependent : bool
-        Whether any pair's released moments passed the noise test of the copula.
-    status : str
-    iterations : int
-    seconds : float
-    """
-
-    points: Array
-    weights: Array
-    target: Array
-    misfit: float
-    shrunk: bool
-    dependent: bool
-    status: str
-    iterations: int
-    seconds: float
-
-    @property
-    def missed(self) -> bool:
-        """Whether the points are much further from what was released than its noise explains."""
-        return not self.misfit <= MISSED
-
-    def __repr__(self) -> str:
-        return (f"Reconstruction(m={len(self.points)}, misfit={self.misfit:.3g}, {self.status} after {self.iterations} "
-                f"iterations and {self.seconds:.1f} s)")
-
-
-def reconstruct(release: MomentRelease, count: int, rng: np.random.Generator, *, fit: Method = "particles",
+def reconstruct(release: Release, count: int, rng: np.random.Generator, *, fit: Method = "particles",
                 denoise: bool = True, copula: bool = True, weigh: bool = True, iterations: int = 80,
                 costs: Array | None = None) -> Reconstruction:
     """Return a distribution that explains released moments.
 
     Parameters
     ----------
-    release : MomentRelease
+    release : Release
         Of any features in any order, with any finite numbers.
     count : int
         Points to return, for "particles".
@@ -127,60 +81,60 @@ def reconstruct(release: MomentRelease, count: int, rng: np.random.Generator, *,
         return _reconstruct(release, count, rng, fit, denoise, copula, weigh, iterations, costs)
 
 
-def _reconstruct(release: MomentRelease, count: int, rng: np.random.Generator, fit: Method, denoise: bool, copula: bool,
+def _reconstruct(release: Release, count: int, rng: np.random.Generator, fit: Method, denoise: bool, copula: bool,
                  weigh: bool, iterations: int, costs: Array | None) -> Reconstruction:
     started = time.perf_counter()
-    features, (means, noise) = release.features, within_reason(release.means, release.scales)
-    marginals, target, scales = _explained(features, means, noise, denoise)
-    tolerance = scales if costs is None else costs
-    correlation = _correlation(features.basis.index, target, noise, marginals) if copula else None
+    features, index, (means, noise) = release.features, release.index, within_reason(release.means, release.deviations)
+    marginals, target, deviations = _explained(index, means, noise, denoise)
+    tolerance = deviations if costs is None else costs
+    correlation = _correlation(index, target, noise, marginals) if copula else None
     cloud = marginals.cloud(CLOUD, rng)
     if correlation is not None:
         cloud = np.vstack([cloud, marginals.cloud(CLOUD, rng, correlation)])
     weights = np.full(len(cloud), 1.0 / len(cloud))
     if fit == "atoms":
-        points, weights, status, used = _atoms(features, cloud, target, tolerance, rng)
+        points, weights, status, used = _atoms(release, cloud, target, tolerance, rng)
     elif fit == "cloud":
         points, status, used = cloud, "reweighted", CLOUD_ITERATIONS
         if weigh:
             weights = reweight(features.evaluate(cloud), target, tolerance, CLOUD_ITERATIONS)
     else:
-        fitted, goal, allowed = (_anchored(features, target, tolerance, marginals) if denoise
-                                 else (features, target, tolerance))
+        fitted, goal, allowed = _anchored(release, target, tolerance, marginals) if denoise else (
+            features, target, tolerance)
         # Weights have nothing to add where only columns were measured: the cloud has their distributions already.
-        if weigh and (features.basis.index.max(axis=1) == features.basis.index.sum(axis=1)).sum() < features.K:
+        if weigh and (len(index.joint) or index.whole):
             weights = reweight(fitted.evaluate(cloud), goal, TEMPER * allowed, START_ITERATIONS)
         start = draw(cloud, weights, min(count, FIRST_POINTS), JITTER, rng)
         points, status, used = _particles(fitted, start, goal, allowed, count, iterations, rng)
         weights = np.full(count, 1.0 / count)
     reached = features.means(points) if fit == "particles" else weights @ features.evaluate(points)
-    misfit = float((((reached - target) / tolerance) ** 2).mean() / ((scales / tolerance) ** 2).mean())
-    return Reconstruction(points, weights, target, misfit, denoise, correlation is not None, status, used,
-                          time.perf_counter() - started)
+    misfit = float((((reached - target) / tolerance) ** 2).mean() / ((deviations / tolerance) ** 2).mean())
+    return Reconstruction(Distribution(points, weights), target, status, used, time.perf_counter() - started, misfit,
+                          denoise, correlation is not None)
 
 
-def _explained(features: Features, means: Array, scales: Array, denoise: bool) -> tuple[Marginals, Array, Array]:
+def _explained(index: FunctionIndex, means: Array, deviations: Array, denoise: bool) -> tuple[Marginals, Array, Array]:
     """Return the columns' distributions, and what the moments are taken to be, with the deviations of these."""
-    index = features.basis.index
-    places = places_of_columns(index, list(range(features.d)))
-    alone = moments_of_columns(places, means, scales)
+    places = index.alone(range(index.d))
+    alone = moments_of_columns(places, means, deviations)
     if not denoise:
-        return Marginals.fit(*alone), means, scales
-    shrunk, deviations = shrink_columns(*alone)
-    marginals = Marginals.fit(shrunk, deviations)
-    target, scales = means.copy(), scales.copy()
+        return Marginals.fit(*alone), means, deviations
+    shrunk, of_shrunk = shrink_columns(*alone)
+    marginals = Marginals.fit(shrunk, of_shrunk)
+    target, deviations = means.copy(), deviations.copy()
     # What the columns' distributions could not follow of their noisy moments is noise.
     measured = places >= 0
     target[places[measured]] = marginals.chebyshev_means(len(places))[measured]
-    scales[places[measured]] = deviations[measured]
-    crossed = np.flatnonzero((index > 0).sum(axis=1) > 1)
-    if len(crossed):
-        expected = independent_means(index[crossed], marginals.chebyshev_means(int(index[crossed].max())))
-        target[crossed] = shrink_interactions(index[crossed], means[crossed], scales[crossed], expected)
-    return marginals, target, scales
+    deviations[places[measured]] = of_shrunk[measured]
+    joint = index.joint
+    if len(joint):
+        degrees = index.degrees[joint]
+        expected = independent_means(degrees, marginals.chebyshev_means(int(degrees.max())))
+        target[joint] = shrink_interactions(degrees, means[joint], deviations[joint], expected)
+    return marginals, target, deviations
 
 
-def _particles(features: Features, points: Array, target: Array, scales: Array, count: int, iterations: int,
+def _particles(features: FunctionSet, points: Array, target: Array, scales: Array, count: int, iterations: int,
                rng: np.random.Generator) -> tuple[Array, str, int]:
     """Move the points; if more are asked for, split them and move all of them a little further."""
     moved = descend(features, points, target, scales, iterations)
@@ -192,14 +146,15 @@ def _particles(features: Features, points: Array, target: Array, scales: Array, 
     return moved.points, moved.status, used
 
 
-def _atoms(features: Features, start: Array, target: Array, scales: Array,
+def _atoms(release: Release, start: Array, target: Array, scales: Array,
            rng: np.random.Generator) -> tuple[Array, Array, str, int]:
     """Return the L1 program's atoms over the cube, stopped well below the noise level; weights if it has no solution.
 
     Moments lie in [-1, 1]: a target beyond costs all distributions the same more than the nearest of these.
     """
-    K = features.basis.K
-    basis = ChebyshevBasis(np.vstack([np.zeros((1, features.d), dtype=np.int64), features.basis.index]))
+    products = release.basis.index
+    K = len(products)
+    basis = ChebyshevBasis(np.vstack([np.zeros((1, products.shape[1]), dtype=np.int64), products]))
     costs = np.append(1.0, 1.0 / scales[:K])
     # E|noise| is 0.8 standard deviations; stopping at a third of it takes little longer and comes nearer to the truth.
     top = float(costs.max())
@@ -209,41 +164,44 @@ def _atoms(features: Features, start: Array, target: Array, scales: Array,
                        rng=rng)
     except SolverError:
         # What was released is paid for, and weights can be had without a solver.
-        return (start, reweight(features.evaluate(start), target, scales, CLOUD_ITERATIONS),
+        return (start, reweight(release.features.evaluate(start), target, scales, CLOUD_ITERATIONS),
                 "reweighted, for the linear program had no solution", CLOUD_ITERATIONS)
     return fit.points, fit.weights, fit.status, fit.iterations
 
 
-def _anchored(features: Features, target: Array, scales: Array, marginals: Marginals) -> tuple[Features, Array, Array]:
+def _anchored(release: Release, target: Array, scales: Array,
+              marginals: Marginals) -> tuple[FunctionSet, Array, Array]:
     """Return the functions to fit: the released ones, and the columns' next degrees at what the marginals suggest.
 
     Else nothing would keep the shape of a column while its points move to meet the other moments. Where at most T_1 was
     released, the marginals know too little to be kept to.
     """
-    index = features.basis.index
-    degree = int(index[index.max(axis=1) == index.sum(axis=1)].max(initial=0))
+    index = release.index
+    degree = int(index.highest[index.single].max(initial=0))
     if degree <= 1:
-        return features, target, scales
-    d, last = features.d, max(degree, ANCHOR_DEGREE)
+        return release.features, target, scales
+    d, last = index.d, max(degree, ANCHOR_DEGREE)
     more = np.array([[0] * j + [a] + [0] * (d - 1 - j) for a in range(degree + 1, last + 1) for j in range(d)],
                     dtype=np.int64).reshape(-1, d)
-    basis = ChebyshevBasis(np.vstack([index, more]))
-    K = features.basis.K
+    basis = ChebyshevBasis(np.vstack([index.degrees, more]))
+    K = len(index.degrees)
     means = marginals.chebyshev_means(last)[degree:].ravel()
-    return (Features(basis, features.profiles), np.concatenate([target[:K], means, target[K:]]),
+    return (Features(basis, release.profiles), np.concatenate([target[:K], means, target[K:]]),
             np.concatenate([scales[:K], np.full(len(more), ANCHOR_SCALE), scales[K:]]))
 
 
-def _correlation(index: NDArray[np.int64], target: Array, scales: Array, marginals: Marginals) -> Array | None:
+def _correlation(index: FunctionIndex, target: Array, deviations: Array, marginals: Marginals) -> Array | None:
     """Return the copula's correlation matrix from the targets of x_i x_j, if they were released."""
-    products = np.flatnonzero((index.sum(axis=1) == 2) & (index.max(axis=1) == 1))
-    if not len(products):
+    places, pairs = index.bilinear(range(index.d))
+    if not len(places):
         return None
-    means, noise = np.zeros((marginals.d, marginals.d)), np.full((marginals.d, marginals.d), np.inf)
-    for r in products:
-        i, j = np.flatnonzero(index[r])
-        means[i, j] = means[j, i] = target[r]
-        noise[i, j] = noise[j, i] = scales[r]
-    return copula_correlation(marginals, means, noise)
+    return copula_correlation(marginals, *matrices_of_pairs(pairs, marginals.d, target[places], deviations[places]))
 
 
+def matrices_of_pairs(pairs: NDArray[np.int64], d: int, means: Array, deviations: Array) -> tuple[Array, Array]:
+    """Return the means of x_i x_j and their deviations as symmetric matrices (d, d); infinite where there is none."""
+    means_of, deviations_of = np.zeros((d, d)), np.full((d, d), np.inf)
+    for (i, j), mean, deviation in zip(pairs, means, deviations, strict=True):
+        means_of[i, j] = means_of[j, i] = mean
+        deviations_of[i, j] = deviations_of[j, i] = deviation
+    return means_of, deviations_of

@@ -131,32 +131,8 @@ def shrink_interactions(index: NDArray[np.int64], means: Array, scales: Array, e
     return expected + kept[sets] * (means - expected)
 
 
-def places_of_columns(index: NDArray[np.int64], columns: list[int]) -> NDArray[np.int64]:
-    """Return where the functions of one column stand, in whatever order they are.
-
-    Parameters
-    ----------
-    index : ndarray (K, d)
-        Distinct multi-indices.
-    columns : list of int
-        c of them.
-
-    Returns
-    -------
-    ndarray (p, c)
-        The position of T_1, ..., T_p of each column, p at least 1 and the largest degree measured; -1 where T_a of a
-        column was not measured.
-    """
-    alone = np.flatnonzero((index > 0).sum(axis=1) == 1)
-    degrees, of = index[alone].max(axis=1), index[alone].argmax(axis=1)
-    places = np.full((int(degrees[np.isin(of, columns)].max(initial=1)), index.shape[1]), -1)
-    here = degrees <= len(places)
-    places[degrees[here] - 1, of[here]] = alone[here]
-    return places[:, columns]
-
-
 def moments_of_columns(places: NDArray[np.int64], means: Array, scales: Array) -> tuple[Array, Array]:
-    """Return means and deviations (p, c) at the positions of :func:`places_of_columns`; what is not measured is
+    """Return means and deviations (p, c) at positions by :meth:`FunctionIndex.alone`; what is not measured is
     worthless."""
     return np.where(places < 0, 0.0, means[places]), np.where(places < 0, WORTHLESS, scales[places])
 

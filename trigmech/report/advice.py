@@ -7,12 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trigmech.errors import BudgetError
-from trigmech.measurement.released import MomentRelease
+from trigmech.functions.index import FunctionIndex
 from trigmech.privacy.accounting import gaussian_mu
 from trigmech.privacy.budget import Budget, shown_up
+from trigmech.results import Synthesis
 from trigmech.schema.column import Column, text_of
 from trigmech.schema.schema import Schema
-from trigmech.synthesis import Synthesis
 
 Array = NDArray[np.float64]
 
@@ -83,10 +83,10 @@ def clipping_of(made: Synthesis) -> list[str]:
     alone could make are passed over.
     """
     found: list[str] = []
-    if not isinstance(made.release, MomentRelease):
+    if made.fit.misfit is None:
         return found
     points, weights, schema = made.distribution.points, made.distribution.weights, made.schema
-    noise = noise_alone(schema, made.release.features.basis.index, made.release.scales)
+    noise = noise_alone(schema, made.release.index, made.release.deviations)
     for column, place, scales in zip(schema.columns, first_coordinates(schema), noise, strict=True):
         few = column.kind == "integer" and column.bounds[1] - column.bounds[0] < MANY_INTEGERS
         if column.kind not in ("continuous", "integer", "datetime") or few:
@@ -155,9 +155,7 @@ def first_coordinates(schema: Schema) -> list[int]:
     return [0, *np.cumsum([len(column.coordinates) for column in schema.columns]).tolist()[:-1]]
 
 
-def noise_alone(schema: Schema, index: NDArray[np.int64], scales: Array) -> list[Array]:
+def noise_alone(schema: Schema, index: FunctionIndex, deviations: Array) -> list[Array]:
     """Return, for each column, the noise in the means of its coordinates."""
-    found = np.full(schema.domain.d, math.nan)
-    rows = np.flatnonzero(index.sum(axis=1) == 1)
-    found[index[rows].argmax(axis=1)] = scales[rows]
-    return np.split(found, first_coordinates(schema)[1:])
+    places = index.alone(range(index.d))[0]
+    return np.split(np.where(places < 0, math.nan, deviations[places]), first_coordinates(schema)[1:])

@@ -7,12 +7,13 @@ import numpy as np
 
 from trigmech._files import check_writable, write_whole
 from trigmech.errors import InputError, shown
+from trigmech.measurement.rows import Progress
 from trigmech.privacy.budget import ADJACENCY
 from trigmech.report.against import rows_of
 from trigmech.report.figures import plain, styled
 from trigmech.report.sections import PRIVATE_MARK, Pictures, Side, columns, errors, points, together
 from trigmech.report.statement import guarantee, ledger_table, measured
-from trigmech.synthesis import Progress, Synthesis
+from trigmech.results import Synthesis
 
 TITLE, PRIVATE_TITLE = "Report of a release", "NOT PRIVATE: a release against its table"
 
@@ -117,7 +118,7 @@ def _page(synthesis: Synthesis, against: Any, pictures: Pictures, seed: int, say
              ("Noise", "simulated: NOT PRIVATE" if ledger.simulated else "hardened, from the operating system"),
              ("Points of the release", f"{len(distribution.points):,}")],
         contents=contents, g=said, adjacency=ADJACENCY[0].upper() + ADJACENCY[1:], ledger=ledger_table(ledger),
-        measured=measured(synthesis, domain), columns=drawn, together=pairs, errors=wrong,
+        measured=measured(synthesis), columns=drawn, together=pairs, errors=wrong,
         points=points(synthesis, made, true, pictures, seed),
         footer="Written by trigmech; the same release gives the same page. Figures: dark lines and bars are synthetic"
                + ("." if true is None else ", light hatched areas are true."))

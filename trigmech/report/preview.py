@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trigmech.errors import BudgetError, InputError, TrigmechError, shown
-from trigmech.measurement.private_bounds import histogram_charge, rest_of
 from trigmech.mechanisms.moment import MomentMechanism
 from trigmech.planning.planner import Design
 from trigmech.privacy.accounting import filtered_epsilon
@@ -21,7 +20,7 @@ from trigmech.report.advice import noise_alone, warnings_of
 from trigmech.report.figures import number
 from trigmech.schema.column import Column, text_of
 from trigmech.schema.schema import Schema
-from trigmech.synthesis import BOUNDS_SHARE
+from trigmech.synthesis import BOUNDS_SHARE, design
 
 Array = NDArray[np.float64]
 
@@ -171,19 +170,14 @@ def preview(n: int, schema: Schema, budget: Budget, *, mechanism: MomentMechanis
         raise InputError(f"schema must be a Schema, not {type(schema).__name__}")
     if not isinstance(budget, Budget):
         raise BudgetError(f"budget must be a Budget, not {type(budget).__name__}")
-    left, charges = budget, []
-    if schema.private_bounds:
-        left = rest_of(budget, bounds_share)
-        charges = [histogram_charge(f"bounds, {step}", budget, bounds_share / 2.0, len(schema.private_bounds))
-                   for step in ("coarse", "fine")]
-    design = (mechanism or MomentMechanism()).design(int(n), schema.domain, left)
-    charges += [block.charge for block in design.blocks]
+    planned = design(int(n), schema, budget, mechanism, bounds_share=bounds_share)
+    measured, charges = planned.measured, [*planned.bounds, *planned.charges]
     account = Ledger(budget)
     account.charge(*charges)
-    noises = noise_alone(schema, design.features.basis.index, design.scales)
+    noises = noise_alone(schema, measured.index, measured.scales)
     columns = [each for column, noise in zip(schema.columns, noises, strict=True)
                for each in _of_column(column, noise)]
-    return Preview(int(n), budget, tuple(columns), tuple(_together(schema, design)), design, tuple(charges),
+    return Preview(int(n), budget, tuple(columns), tuple(_together(schema, measured)), measured, tuple(charges),
                    account.proved_epsilon, tuple(warnings_of(int(n), schema, budget, delta_chosen)),
                    None if ledger is None else _state(ledger, charges))
 
@@ -218,30 +212,29 @@ def _of_number(column: Column, noise: float) -> Expected:
     return Expected(column.name, "mean", half, "", note)
 
 
-def _together(schema: Schema, design: Design) -> Iterable[Expected]:
+def _together(schema: Schema, measured: Design) -> Iterable[Expected]:
     """Return the noise in correlations, in contingency tables, and in means within a category."""
-    domain, index, scales = schema.domain, design.features.basis.index, design.scales[: design.features.basis.K]
-    numbers = np.isin(np.arange(domain.d), domain.numbers)
-    of_numbers, of_indicators = (index[:, part].astype(bool).sum(axis=1) for part in (numbers, ~numbers))
-    total = index.sum(axis=1)
+    domain, index, scales = schema.domain, measured.index, measured.scales
 
-    def worst(chosen: Any) -> float | None:
-        return float(scales[chosen].max()) if chosen.any() else None
+    def worst(places: NDArray[np.int64]) -> float | None:
+        return float(scales[places].max()) if len(places) else None
 
     if len(domain.numbers) > 1:
-        noise = worst((of_numbers == 2) & (of_indicators == 0) & (total == 2))
+        noise = worst(index.bilinear(domain.numbers)[0])
         # Evenly over the bounds, a coordinate has the variance 1/3.
         yield Expected("", "correlation of two columns of numbers", None if noise is None else 3.0 * noise, "",
                        "if both spread evenly over their bounds; more if they fill less of them")
     columns = [group for group in domain.groups if group.value is None]
     if len(columns) > 1:
-        noise = worst((of_numbers == 0) & (of_indicators == 2))
-        pairs = len({tuple(domain.owner[row.nonzero()[0]]) for row in index[(of_numbers == 0) & (of_indicators == 2)]})
+        tables = index.of_kind("two-way table")
+        noise = worst(tables)
+        pairs = len(np.unique(index.column_sets[tables]))
         yield Expected("", "cell of a table of two columns of categories, at worst",
                        None if noise is None else 100.0 * noise, "percentage points",
                        f"{pairs} of {math.comb(len(domain.groups), 2)} are measured, with those of missing values")
     if domain.groups and domain.numbers:
-        noise = worst((of_numbers == 1) & (of_indicators == 1) & (total == 2))
+        products = index.of_kind("number by category")
+        noise = worst(products[index.total[products] == 2])
         yield Expected("", "mean of a number over the rows of a category that holds a tenth of all",
                        None if noise is None else 50.0 * noise / TYPICAL_SHARE, "% of the distance of its bounds")
 

@@ -13,9 +13,7 @@ from trigmech._files import write_whole
 from trigmech.distribution import Distribution
 from trigmech.domain import Domain
 from trigmech.evaluation.distances import Evaluation, evaluate
-from trigmech.evaluation.error_bars import PredictedError, missed_moments, of_numbers, predicted_error
-from trigmech.measurement.released import MomentRelease
-from trigmech.reconstruction.pipeline import Reconstruction
+from trigmech.evaluation.error_bars import PredictedError, missed_moments, predicted_error
 from trigmech.report.against import Queries, distances, worst_queries
 from trigmech.report.columns import (
     MOST_COLUMNS,
@@ -35,8 +33,8 @@ from trigmech.report.columns import (
 )
 from trigmech.report.figures import LABELLED, Format, bars, content, distributions, heat_map, histogram, number, scatter
 from trigmech.report.statement import NO_TABLE, Table
+from trigmech.results import Synthesis
 from trigmech.schema.schema import Schema
-from trigmech.synthesis import Synthesis
 from trigmech.workload import GaussianKernels, PairKernels, SecondMoments
 
 Array = NDArray[np.float64]
@@ -218,11 +216,10 @@ def errors(synthesis: Synthesis, domain: Domain, made: Side, true: Side | None, 
     """Return what the page says of the errors of queries, predicted and, if there is a table, true."""
     release, fit, numbers = synthesis.release, synthesis.fit, list(domain.numbers)
     families = _families(max(release.n, len(made.points)), len(numbers), seed) if numbers else []
-    predictable = isinstance(release, MomentRelease) and isinstance(fit, Reconstruction)
+    predictable = fit.misfit is not None
     predicted: list[PredictedError | None] = [None] * len(families)
-    if families and isinstance(release, MomentRelease) and isinstance(fit, Reconstruction):
-        kept, kept_fit = of_numbers(release, fit, domain) if domain.groups else (release, fit)
-        predicted = [predicted_error(family, kept, kept_fit, LEVEL) for family in families]
+    if predictable:
+        predicted = [predicted_error(family, release, fit, LEVEL) for family in families]
     evaluations = [None if true is None else _evaluate(family, made, true, numbers) for family in families]
     said: dict[str, Any] = {"predictable": predictable, "frequencies": _frequencies(synthesis, domain),
                             "queries": _query_table(families, predicted, evaluations, true is not None),
@@ -288,21 +285,19 @@ def _query_rows(family: Queries, bar: PredictedError | None, evaluation: Evaluat
 def _frequencies(synthesis: Synthesis, domain: Domain) -> Table:
     """Return the predicted errors of the frequencies of the values of each column that has indicators."""
     release, fit = synthesis.release, synthesis.fit
-    if not (isinstance(release, MomentRelease) and isinstance(fit, Reconstruction) and domain.groups):
+    if fit.misfit is None or not domain.groups:
         return NO_TABLE
-    index = release.features.basis.index
-    alone = np.flatnonzero(index.sum(axis=1) == 1)
     missed = np.abs(missed_moments(release, fit)[0])
-    place = dict(zip(index[alone].argmax(axis=1).tolist(), alone.tolist(), strict=True))
     gaussian = not any(charge.law == "laplace" for charge in synthesis.ledger.charges)
     # In standard deviations: the normal law's, or -log(1 - LEVEL) / sqrt(2) of a Laplace law.
     reach = 1.959964 if gaussian else 2.118279
     rows = []
     for name, group in zip(grouped(synthesis.schema), domain.groups, strict=True):
-        own = [place[c] for c in group.coordinates if c in place]
-        if not own:
+        own = release.index.alone(group.coordinates)[0]
+        own = own[own >= 0]
+        if not len(own):
             continue
-        scales = release.scales[own]
+        scales = release.deviations[own]
         rows.append((name, f"{len(own)}", number(scales.max()), number(missed[own].max()),
                      f"± {number((reach * scales + missed[own]).max())}",
                      number((np.sqrt(2.0 / np.pi) * scales.max() * len(own) + missed[own].sum()) / 2.0)))

@@ -10,14 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trigmech.domain import Domain
-from trigmech.measurement.released import MomentRelease, Release
+from trigmech.functions.index import WHOLE_ROW
+from trigmech.measurement.released import Release
 from trigmech.privacy.budget import shown_down, shown_up
 from trigmech.privacy.ledger import TIGHT, Ledger
-from trigmech.reconstruction.l1 import Fit
-from trigmech.reconstruction.pipeline import Reconstruction
+from trigmech.reconstruction.result import Reconstruction
 from trigmech.report.figures import number
-from trigmech.synthesis import Synthesis
+from trigmech.results import Synthesis
 
 FALSE_ALARMS = 0.05
 LIBRARIES = ("trigmech", "numpy", "scipy", "opendp", "dp-accounting", "matplotlib")
@@ -108,11 +107,10 @@ def ledger_table(ledger: Ledger) -> Table:
                  (2, 3, 5))
 
 
-def measured(synthesis: Synthesis, domain: Domain) -> dict[str, Any]:
+def measured(synthesis: Synthesis) -> dict[str, Any]:
     """Return what was measured, how the points were made of it, and by what."""
     release = synthesis.release
-    rows = _moments(release, domain) if isinstance(release, MomentRelease) else _thesis(release, synthesis.ledger)
-    total = release.features.K if isinstance(release, MomentRelease) else release.basis.K
+    rows, total = _moments(release, synthesis.ledger), release.features.K
     versions = getattr(synthesis, "versions", None) or {}
     return {"n": f"{release.n:,}", "functions": f"{total:,}",
             "table": Table("Moments and their noise", ("Kind", "Number", "Least noise", "Greatest noise"), rows,
@@ -122,36 +120,25 @@ def measured(synthesis: Synthesis, domain: Domain) -> dict[str, Any]:
                               ("Program", "Wrote this page"), _versions(versions))}
 
 
-def _moments(release: MomentRelease, domain: Domain) -> list[tuple[str, ...]]:
-    index = release.features.basis.index
-    numbers = list(domain.numbers)
-    of_numbers = (index[:, numbers] > 0).sum(axis=1)
-    of_indicators = (index > 0).sum(axis=1) - of_numbers
-    degree = int(index[:, numbers].max(initial=0))
-    kinds = {(1, 0): f"one number, degrees up to {degree}", (2, 0): "products of two numbers",
-             (3, 0): "products of three numbers", (0, 1): "frequencies of categories, special and missing values",
-             (0, 2): "tables of two columns of categories", (1, 1): "products of a category and a number"}
-    rows = []
-    whole = len(release.scales) - len(index)
-    known = np.zeros(len(index), dtype=bool)
-    for (a, b), name in kinds.items():
-        chosen = (of_numbers == a) & (of_indicators == b)
-        known |= chosen
-        rows += _row(name, release.scales[: len(index)][chosen])
-    rows += _row("other products", release.scales[: len(index)][~known])
-    return rows + (_row("functions of whole rows", release.scales[len(index):]) if whole else [])
-
-
-def _thesis(release: Release, ledger: Ledger) -> list[tuple[str, ...]]:
+def _moments(release: Release, ledger: Ledger) -> list[tuple[str, ...]]:
+    index = release.index
+    degree = int(index.degrees[:, list(index.domain.numbers)].max(initial=0))
+    kinds = {"column": f"one number, degrees up to {degree}", "pair": "products of two numbers",
+             "triple": "products of three numbers",
+             "frequency": "frequencies of categories, special and missing values",
+             "two-way table": "tables of two columns of categories",
+             "number by category": "products of a category and a number"}
+    rows = [row for kind, name in kinds.items() for row in _row(name, release.deviations[index.of_kind(kind)])]
+    known = np.isin(index.kinds, [*kinds, "constant", WHOLE_ROW])
+    rows += _row("other products", release.deviations[~known])
+    rows += _row("functions of whole rows", release.deviations[index.of_kind(WHOLE_ROW)])
     deviations = {c.purpose: c.scale * (math.sqrt(2.0) if c.law == "laplace" else 1.0) for c in ledger.charges}
-    moving = int(release.basis.index.any(axis=1).sum())
-    rows = [("basis functions", moving, "basis means")]
-    if release.mean is not None:
-        rows.append(("mean of the rows", release.mean.size, "mean"))
-    if release.axes is not None:
-        rows.append(("principal axes, at each iteration", release.axes.images.size, "axes"))
-    return [row for name, count, purpose in rows
-            for row in _row(name, np.full(count, deviations.get(purpose, math.nan)))]
+    for name, numbers, purpose in (("mean of the rows", release.mean, "mean"),
+                                   ("principal axes, at each iteration",
+                                    None if release.axes is None else release.axes.images, "axes")):
+        if numbers is not None:
+            rows += _row(name, np.full(numbers.size, deviations.get(purpose, math.nan)))
+    return rows
 
 
 def _row(name: str, scales: NDArray[np.float64]) -> list[tuple[str, ...]]:
@@ -160,16 +147,16 @@ def _row(name: str, scales: NDArray[np.float64]) -> list[tuple[str, ...]]:
     return [(name, f"{len(scales):,}", number(float(scales.min())), number(float(scales.max())))]
 
 
-def _fitted(fit: Fit | Reconstruction) -> list[tuple[str, str]]:
-    rows = [("Method", "points that move until their means meet the released ones" if isinstance(fit, Reconstruction)
+def _fitted(fit: Reconstruction) -> list[tuple[str, str]]:
+    rows = [("Method", "points that move until their means meet the released ones" if fit.misfit is not None
              else "weights on given points, by a linear program")]
-    if isinstance(fit, Reconstruction):
+    if fit.misfit is not None:
         rows += [("Mean squared deviation from what was fitted, in units of the noise", number(fit.misfit)),
                  ("Moments that the noise has swallowed", "shrunk first" if fit.shrunk else "taken as released"),
                  ("Dependence between columns", "some pair's is above the noise" if fit.dependent
                   else "no pair's is above the noise")]
-    else:
-        rows += [("Objective", number(fit.objective)), ("Certified gap", number(fit.gap))]
+    rows += [(name, number(value)) for name, value in (("Objective", fit.objective), ("Certified gap", fit.gap))
+             if value is not None]
     return [*rows, ("Status", f"{fit.status} after {fit.iterations:,} iterations"), ("Seconds", number(fit.seconds))]
 
 

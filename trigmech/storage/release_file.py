@@ -4,11 +4,12 @@ All of it is public. The table, seeds, the state of generators and the paths of 
 cannot be saved.
 """
 
+import math
 import os
 import platform
-from dataclasses import dataclass
+from dataclasses import replace
 from importlib import metadata
-from typing import Any, Literal, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,16 +19,17 @@ from trigmech.distribution import Distribution
 from trigmech.errors import InputError, TrigmechError
 from trigmech.functions.chebyshev import ChebyshevBasis
 from trigmech.functions.features import Features
-from trigmech.measurement.released import Axes, MomentRelease, Release
+from trigmech.functions.index import FunctionIndex
+from trigmech.measurement.released import Axes, Release
 from trigmech.privacy.ledger import Ledger
-from trigmech.reconstruction.l1 import Fit
-from trigmech.reconstruction.pipeline import Reconstruction
+from trigmech.reconstruction.result import NOT_SOLVED, Reconstruction
 from trigmech.schema.schema import Schema
 from trigmech.storage import archive
 
 Array = NDArray[np.float64]
 
 PRIVACY = {True: "simulated, not private", False: "as the ledger proves"}
+AXES = ("directions", "images", "previous")
 LIBRARIES = ("pandas", "polars", "pyarrow", "modin", "cudf")
 MAX_TEXT = 200
 # Beyond any plan; a file must not ask for work without bound when its functions are set up.
@@ -35,48 +37,16 @@ MAX_DEGREES = 2**22
 MAX_PROFILE, MAX_COEFFICIENTS = 2**10, 2**17
 
 
-@dataclass(frozen=True, eq=False)
-class Saved:
-    """The parts of a release, as :class:`trigmech.Synthesis` has them.
-
-    Parameters
-    ----------
-    distribution : Distribution
-    ledger : Ledger
-        Without a file of its own.
-    schema : Schema
-    release : Release or MomentRelease
-    fit : Fit or Reconstruction
-    rows : int
-    library : str, optional
-    categorical : tuple of str
-    versions : dict of str to str
-        Of trigmech, numpy, opendp and python when the release was made; files keep them however often they are saved.
-    """
-
-    distribution: Distribution
-    ledger: Ledger
-    schema: Schema
-    release: Release | MomentRelease
-    fit: Fit | Reconstruction
-    rows: int
-    library: str | None
-    categorical: tuple[str, ...]
-    versions: dict[str, str]
-
-
-def write(path: str | os.PathLike[str], *, distribution: Distribution, ledger: Ledger, schema: Schema,
-          release: Release | MomentRelease, fit: Fit | Reconstruction, rows: int, library: str | None,
-          versions: dict[str, str], categorical: tuple[str, ...] = ()) -> None:
+def write(path: str | os.PathLike[str], *, release: Release, ledger: Ledger, schema: Schema, library: str | None,
+          versions: dict[str, str], categorical: tuple[str, ...] = (), fit: Reconstruction | None = None) -> None:
     """Save the parts of a release in the format of :mod:`trigmech.storage.archive`, whole or not at all.
 
     Parameters
     ----------
     path : path, public
         An older file of this name is replaced.
-    distribution, ledger, schema, release, fit, rows, library, versions, categorical
-        See :class:`Saved`; all public. A release by the thesis's mechanisms comes with a Fit, a MomentRelease with
-        a Reconstruction.
+    release, ledger, schema, library, versions, categorical, fit
+        As :class:`trigmech.Synthesis` has them; all public. Without a fit the file holds noisy moments alone.
 
     Raises
     ------
@@ -89,10 +59,12 @@ def write(path: str | os.PathLike[str], *, distribution: Distribution, ledger: L
     Privacy: public parts alone, as their classes say. A simulated release says in the manifest that it is not private.
     """
     released, arrays = _release_out(release)
-    fitted, more = _fit_out(fit, distribution)
-    arrays |= more | {"distribution.points": distribution.points, "distribution.weights": distribution.weights}
-    content = {"privacy": PRIVACY[ledger.simulated], "versions": dict(versions), "schema": schema.to_dict(),
-               "ledger": ledger.to_dict(), "release": released, "fit": fitted, "rows": int(rows), "library": library}
+    content: dict[str, Any] = {"privacy": PRIVACY[ledger.simulated], "versions": dict(versions),
+                               "schema": schema.to_dict(), "ledger": ledger.to_dict(), "release": released, "fit": None,
+                               "rows": None if fit is None else fit.rows, "library": library}
+    if fit is not None:
+        content["fit"], more = _fit_out(fit)
+        arrays |= more
     if categorical:
         # Only then: a version that does not know of them reads all other files.
         content["categorical"] = list(categorical)
@@ -101,17 +73,17 @@ def write(path: str | os.PathLike[str], *, distribution: Distribution, ledger: L
     archive.write(path, content, arrays)
 
 
-def read(path: str | os.PathLike[str]) -> Saved:
-    """Return the parts of a saved release.
+def read(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Return the parts of a saved release, by the names that :func:`write` has for them.
 
     Parameters
     ----------
     path : path
-        Of a file by :func:`write`, which nobody needs to trust.
+        Of a file by :func:`write`, of this version or an older one, which nobody needs to trust.
 
     Returns
     -------
-    Saved
+    dict
         Whatever is computed of these parts equals, bit for bit, what those that were saved would give.
 
     Raises
@@ -132,7 +104,7 @@ def read(path: str | os.PathLike[str]) -> Saved:
         raise InputError(f"cannot read {os.fspath(path)!r}: {broken}") from None
 
 
-def _together(content: dict[str, Any], arrays: dict[str, NDArray]) -> Saved:
+def _together(content: dict[str, Any], arrays: dict[str, NDArray]) -> dict[str, Any]:
     """Make the parts of what a file holds; ``arrays`` is emptied."""
     keys = ("privacy", "versions", "schema", "ledger", "release", "fit", "rows", "library")
     fields = {"categorical": []} | _fields(content, "the manifest", *keys, *{"categorical"}.intersection(content))
@@ -149,15 +121,15 @@ def _together(content: dict[str, Any], arrays: dict[str, NDArray]) -> Saved:
         raise InputError("categorical must be names of columns of categories, in the schema's order")
     if schema.private_bounds:
         raise InputError("the schema's bounds must be complete, as they are when a release is made")
-    d = schema.domain.d
-    distribution = Distribution(_take(arrays, "distribution.points", "m", d),
-                                _take(arrays, "distribution.weights", "m"))
-    release = _release_in(fields["release"], arrays, d)
-    fit = _fit_in(fields["fit"], arrays, distribution, release)
+    release = _release_in(fields["release"], arrays, schema, ledger)
+    parts: dict[str, Any] = {"release": release, "ledger": ledger, "schema": schema, "library": fields["library"],
+                             "categorical": tuple(categorical),
+                             "versions": {name: _text(versions, name) for name in versions}}
+    if fields["fit"] is not None:
+        parts["fit"] = replace(_fit_in(fields["fit"], arrays, release), rows=_integer(fields, "rows", 1))
     if arrays:
         raise InputError(f"the array {min(arrays)!r} is no part of such a release")
-    return Saved(distribution, ledger, schema, release, fit, _integer(fields, "rows", 1), fields["library"],
-                 tuple(categorical), {name: _text(versions, name) for name in versions})
+    return parts
 
 
 def versions_now() -> dict[str, str]:
@@ -172,87 +144,96 @@ def versions_now() -> dict[str, str]:
     return found
 
 
-# Each release and each fit as plain values and arrays, and back.
+# The release and its fit as plain values and arrays, and back.
 
 
-def _release_out(release: Release | MomentRelease) -> tuple[dict[str, Any], dict[str, NDArray]]:
-    if isinstance(release, MomentRelease):
-        return {"kind": "moments", "n": int(release.n)}, {
-            "release.index": release.features.basis.index, "release.profiles": release.features.profiles,
-            "release.means": release.means, "release.scales": release.scales}
-    arrays = {"release.index": release.basis.index, "release.means": release.means}
+def _release_out(release: Release) -> tuple[dict[str, Any], dict[str, NDArray]]:
+    arrays = {"release.index": release.basis.index, "release.profiles": release.profiles,
+              "release.means": release.means, "release.scales": release.deviations}
     if release.mean is not None:
         arrays["release.mean"] = release.mean
     if release.axes is not None:
-        arrays |= {"release.axes.directions": release.axes.directions, "release.axes.images": release.axes.images,
-                   "release.axes.previous": release.axes.previous}
-    return {"kind": "thesis", "n": int(release.n), "scale": float(release.scale)}, arrays
+        arrays |= {f"release.axes.{name}": getattr(release.axes, name) for name in AXES}
+    return {"kind": "moments", "n": int(release.n)}, arrays
 
 
-def _release_in(value: Any, arrays: dict[str, NDArray], d: int) -> Release | MomentRelease:
-    kind = value.get("kind") if isinstance(value, dict) else None
-    fields = _fields(value, "release", "kind", "n", *(["scale"] if kind == "thesis" else []))
+def _release_in(value: Any, arrays: dict[str, NDArray], schema: Schema, ledger: Ledger) -> Release:
+    kind, d = (value.get("kind") if isinstance(value, dict) else None), schema.domain.d
+    # Releases by the thesis's mechanisms had one noise scale, and a kind of their own.
+    older = kind == "thesis"
+    fields = _fields(value, "release", "kind", "n", *(["scale"] if older else []))
     n = _integer(fields, "n", 2)
     index = _take(arrays, "release.index", "K", d, kind="int64")
     if (index > MAX_DEGREES).any() or index.max(axis=0, initial=0).sum() > MAX_DEGREES:
         raise InputError(f"the degrees of all columns must be at most {MAX_DEGREES} together")
     basis = ChebyshevBasis(index)
-    if kind == "moments":
-        features = _features(basis, _take(arrays, "release.profiles", "G", "q + 1"))
-        scales = _take(arrays, "release.scales", features.K)
-        if not (scales > 0).all():
-            raise InputError("the scales of the noise must be positive")
-        return MomentRelease(n, features, _take(arrays, "release.means", features.K), scales)
-    if kind != "thesis":
+    if kind not in ("moments", "thesis"):
         raise InputError('the kind of a release must be "moments" or "thesis"')
-    means = _take(arrays, "release.means", basis.K)
-    mean = _take(arrays, "release.mean", d) if "release.mean" in arrays else None
-    axes = None
-    if "release.axes.directions" in arrays:
-        k = arrays["release.axes.directions"].shape[-1] if arrays["release.axes.directions"].ndim else 0
-        axes = Axes(*(_take(arrays, f"release.axes.{name}", d, k) for name in ("directions", "images", "previous")))
-        if mean is None or not 1 <= k <= d or not _orthonormal(axes.directions) or not _orthonormal(axes.previous):
-            raise InputError(f"principal axes need a mean, and must be 1 to {d} orthonormal columns")
-    return Release(n, basis, means, _number(fields, "scale", above=0.0), mean, axes)
+    moving = index.any(axis=1)
+    if older:
+        scale = _deviation(_number(fields, "scale", above=0.0), ledger)
+        features, deviations = Features(basis), np.where(moving, scale, 0.0)
+    else:
+        features = _features(basis, _take(arrays, "release.profiles", "G", "q + 1"))
+        deviations = _take(arrays, "release.scales", features.K)
+        if not (np.delete(deviations, np.flatnonzero(~moving)) > 0).all() or deviations[: basis.K][~moving].any():
+            raise InputError("the scales of the noise must be positive, and 0 for the constant")
+    means = _take(arrays, "release.means", features.K)
+    mean, axes = (_take(arrays, "release.mean", d) if "release.mean" in arrays else None), _axes_in(arrays, d)
+    if axes is not None and mean is None:
+        raise InputError("principal axes need a mean")
+    return Release(n, features, means, deviations, FunctionIndex(index, schema.domain, len(features.profiles)), mean,
+                   axes)
 
 
-def _fit_out(fit: Fit | Reconstruction, distribution: Distribution) -> tuple[dict[str, Any], dict[str, NDArray]]:
-    if isinstance(fit, Fit):
-        return {"kind": "linear program", "objective": float(fit.objective), "gap": float(fit.gap),
-                "status": fit.status, "seconds": float(fit.seconds), "iterations": int(fit.iterations)}, {
-            "fit.weights": fit.weights}
-    arrays = {"fit.target": fit.target}
-    # Most often these are the distribution's own arrays, of which one copy will do.
-    if fit.points is not distribution.points or fit.weights is not distribution.weights:
-        arrays |= {"fit.points": fit.points, "fit.weights": fit.weights}
-    return {"kind": "reconstruction", "misfit": float(fit.misfit), "shrunk": bool(fit.shrunk),
-            "dependent": bool(fit.dependent), "status": fit.status, "iterations": int(fit.iterations),
-            "seconds": float(fit.seconds)}, arrays
+def _axes_in(arrays: dict[str, NDArray], d: int) -> Axes | None:
+    if "release.axes.directions" not in arrays:
+        return None
+    k = arrays["release.axes.directions"].shape[-1] if arrays["release.axes.directions"].ndim else 0
+    axes = Axes(*(_take(arrays, f"release.axes.{name}", d, k) for name in AXES))
+    if not 1 <= k <= d or not _orthonormal(axes.directions) or not _orthonormal(axes.previous):
+        raise InputError("principal axes must be 1 to d orthonormal columns")
+    return axes
 
 
-def _fit_in(value: Any, arrays: dict[str, NDArray], distribution: Distribution,
-            release: Release | MomentRelease) -> Fit | Reconstruction:
-    moments = isinstance(release, MomentRelease)
-    own = ("misfit", "shrunk", "dependent") if moments else ("objective", "gap")
-    fields = _fields(value, "fit", "kind", "status", "seconds", "iterations", *own)
-    status, seconds = _text(fields, "status"), _number(fields, "seconds")
-    iterations = _integer(fields, "iterations", 0)
-    if fields["kind"] != ("reconstruction" if moments else "linear program"):
-        raise InputError('the kind of a fit must be "reconstruction" with a release of moments, else "linear program"')
-    if isinstance(release, MomentRelease):
-        made, d = distribution, distribution.points.shape[1]
-        if "fit.points" in arrays:
-            made = Distribution(_take(arrays, "fit.points", "m", d), _take(arrays, "fit.weights", "m"))
-        return Reconstruction(made.points, made.weights, _take(arrays, "fit.target", release.features.K),
-                              _number(fields, "misfit"), _flag(fields, "shrunk"), _flag(fields, "dependent"), status,
-                              iterations, seconds)
-    if status not in ("optimal", "time limit", "not solved"):
+def _deviation(scale: float, ledger: Ledger) -> float:
+    laplace = any(charge.purpose == "basis means" and charge.law == "laplace" for charge in ledger.charges)
+    return scale * (math.sqrt(2.0) if laplace else 1.0)
+
+
+def _fit_out(fit: Reconstruction) -> tuple[dict[str, Any], dict[str, NDArray]]:
+    common = {"status": fit.status, "iterations": int(fit.iterations), "seconds": float(fit.seconds)}
+    arrays = {"fit.target": fit.target, "distribution.points": fit.points, "distribution.weights": fit.weights}
+    if fit.misfit is None:
+        return common | {"kind": "linear program", "objective": float(fit.objective or 0.0),
+                         "gap": float(fit.gap or 0.0)}, arrays
+    return common | {"kind": "reconstruction", "misfit": float(fit.misfit), "shrunk": bool(fit.shrunk),
+                     "dependent": bool(fit.dependent)}, arrays
+
+
+def _fit_in(value: Any, arrays: dict[str, NDArray], release: Release) -> Reconstruction:
+    kind = value.get("kind") if isinstance(value, dict) else None
+    own = {"reconstruction": ("misfit", "shrunk", "dependent"), "linear program": ("objective", "gap")}
+    if not isinstance(kind, str) or kind not in own:
+        raise InputError('the kind of a fit must be "reconstruction" or "linear program"')
+    fields = _fields(value, "fit", "kind", "status", "seconds", "iterations", *own[kind])
+    d = release.features.d
+    distribution = Distribution(_take(arrays, "distribution.points", "m", d),
+                                _take(arrays, "distribution.weights", "m"))
+    # Older files repeat points and weights, and those of linear programs have the weights of all candidates.
+    for name, shape in (("fit.points", ("m", d)), ("fit.weights", ("m",))):
+        if name in arrays:
+            _take(arrays, name, *shape)
+    older = kind == "linear program" and "fit.target" not in arrays
+    target = release.means if older else _take(arrays, "fit.target", release.features.K)
+    made = Reconstruction(distribution, target, _text(fields, "status"), _integer(fields, "iterations", 0),
+                          _number(fields, "seconds"))
+    if kind == "reconstruction":
+        return replace(made, misfit=_number(fields, "misfit"), shrunk=_flag(fields, "shrunk"),
+                       dependent=_flag(fields, "dependent"))
+    if made.status not in ("optimal", "time limit", NOT_SOLVED):
         raise InputError('the status of a linear program must be "optimal", "time limit" or "not solved"')
-    weights = _take(arrays, "fit.weights", "m")
-    # The rules for weights are those of a distribution, on whatever points.
-    Distribution(np.zeros((len(weights), 1)), weights)
-    return Fit(weights, _number(fields, "objective"), _number(fields, "gap"),
-               cast(Literal["optimal", "time limit", "not solved"], status), seconds, iterations)
+    return replace(made, objective=_number(fields, "objective"), gap=_number(fields, "gap"))
 
 
 def _features(basis: ChebyshevBasis, profiles: Array) -> Features:

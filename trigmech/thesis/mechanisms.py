@@ -1,6 +1,7 @@
 """The thesis's mechanisms, as frozen objects that hold options only."""
 
 import math
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -11,20 +12,21 @@ from trigmech._validate import check_choice, check_counts, is_number
 from trigmech.distribution import Distribution
 from trigmech.errors import InputError, SolverError, shown
 from trigmech.functions.chebyshev import ChebyshevBasis, Ties
+from trigmech.functions.features import Features
 from trigmech.functions.grid import Grid, round_to_levels
 from trigmech.measurement.moments import measure
-from trigmech.measurement.release import release
+from trigmech.measurement.release import Session
 from trigmech.measurement.released import Release
 from trigmech.measurement.rows import PrivateRows
-from trigmech.mechanisms.base import Outcome
-from trigmech.planning.calibration import Calibration, plan
-from trigmech.privacy.budget import Budget
-from trigmech.privacy.ledger import Ledger
-from trigmech.privacy.noise import Noise
-from trigmech.reconstruction.l1 import Fit, fit_l1
+from trigmech.mechanisms.base import Design, Mechanism, PublicFacts
+from trigmech.reconstruction.l1 import fit_l1
+from trigmech.reconstruction.result import Reconstruction
+from trigmech.thesis.calibration import Calibration, NoiseScales, noise_scales
 from trigmech.thesis.candidates import Eigenvalues, ellipsoid_points, even_fit
 from trigmech.thesis.ellipsoid import Draw
+from trigmech.thesis.release import release
 
+Array = NDArray[np.float64]
 Size = int | Literal["formula"]
 
 # No mean is beyond 1; semi-axes of a cube need not be longer.
@@ -69,8 +71,39 @@ class Sizes:
         return cls(*(max(1, math.ceil(unit**e * (1.0 - 1e-12))) for e in (1, K, 2 * d + 2 * K + 1, d + K)))
 
 
+@dataclass(frozen=True, eq=False)
+class ThesisDesign:
+    """What is measured, at which scales, and the sizes that the fit needs.
+
+    Parameters
+    ----------
+    features : Features
+    scales : NoiseScales
+    grid : int, optional
+        N: rows are rounded to A^d.
+    levels : int, optional
+        L: means are rounded to multiples of 1/L.
+    rows : int, optional
+        Default size of a sample; None: as many as the table has.
+    rank, iterations : int
+        k and L of the private subspace iteration; rank 0 for none.
+    """
+
+    features: Features
+    scales: NoiseScales
+    grid: int | None
+    levels: int | None
+    rows: int | None
+    rank: int = 0
+    iterations: int = 0
+
+    def __str__(self) -> str:
+        axes = f", {self.rank} principal axes by {self.iterations} iterations" if self.rank else ""
+        return f"means of {self.features.K} Chebyshev products{axes}"
+
+
 @dataclass(frozen=True, kw_only=True)
-class ThesisMechanism:
+class ThesisMechanism(Mechanism):
     """Options that all mechanisms of the thesis share.
 
     Parameters
@@ -107,23 +140,60 @@ class ThesisMechanism:
                 raise InputError(f"{name} must be positive and finite, not {shown(value)}")
 
     @property
-    def published(self) -> bool:
+    def published(self) -> bool:  # type: ignore[override]
         """Whether the noise scales are the thesis's."""
         return self.calibration == "published"
 
-    def _sizes(self, n: int, d: int, budget: Budget) -> Sizes:
-        return Sizes.of(n, d, self.smoothness, budget.delta if self.approximate and budget.delta > 0 else None)
+    def _sizes(self, facts: PublicFacts) -> Sizes:
+        delta = facts.budget.delta
+        return Sizes.of(facts.n, facts.domain.d, self.smoothness, delta if self.approximate and delta > 0 else None)
 
-    def _fit(self, released: Release, points: NDArray[np.float64] | Grid, levels: int | None) -> Fit:
+    @abstractmethod
+    def _measured(self, facts: PublicFacts) -> ThesisDesign:
+        """Return what is measured, at which scales, and the sizes that the fit needs."""
+
+    @abstractmethod
+    def _candidates(self, release: Release, design: ThesisDesign, rng: np.random.Generator) -> Array | Grid:
+        """Return the points on which weights are fitted."""
+
+    def plan(self, facts: PublicFacts) -> Design:
+        """Return what will be measured and charged."""
+        measured = self._measured(facts)
+        return Design(self, facts, measured, measured.scales.charges)
+
+    def run(self, rows: PrivateRows, design: Design, session: Session, rng: np.random.Generator) -> Release:
+        """Release means of Chebyshev products, and principal axes if the algorithm has them."""
+        measured: ThesisDesign = design.measured
+        moments = measure(rows, measured.features, grid=measured.grid, covariance=measured.rank > 0)
+        return release(moments, measured.features, measured.scales, self.calibration, session, rng, measured.rank,
+                       measured.iterations)
+
+    def reconstruct(self, release: Release, design: Design | None, rng: np.random.Generator) -> Reconstruction:
+        """Return weights of candidates with the least L1 distance from the released means; post-processing.
+
+        Raises
+        ------
+        InputError
+            If there is no design, as for a release that was loaded from a file.
+        """
+        if design is None:
+            raise InputError("the thesis's mechanisms make a distribution of a release only with its design, which "
+                             "files do not hold")
+        measured: ThesisDesign = design.measured
+        points = self._candidates(release, measured, rng)
         # Beyond 1 the size of a target makes no difference to the best weights, but one to a solver's tolerances.
-        means = np.clip(released.means, -LARGEST_TARGET, LARGEST_TARGET)
-        target = means if levels is None else round_to_levels(means, levels)
+        means = np.clip(release.means, -LARGEST_TARGET, LARGEST_TARGET)
+        target = means if measured.levels is None else round_to_levels(means, measured.levels)
         try:
-            return fit_l1(released.basis, points, target, max_weight=self.max_weight, levels=levels,
-                          time_limit=self.time_limit)
+            fit = fit_l1(release.basis, points, target, max_weight=self.max_weight, levels=measured.levels,
+                         time_limit=self.time_limit)
         except SolverError:
             # What was released is paid for, and must not be lost.
-            return even_fit(released.basis, points, target, self.max_weight, levels)
+            fit = even_fit(release.basis, points, target, self.max_weight, measured.levels)
+        atoms = np.flatnonzero(fit.weights)
+        chosen = points.take(atoms) if isinstance(points, Grid) else points[atoms]
+        return Reconstruction(Distribution(chosen, fit.weights[atoms]), target, fit.status, fit.iterations, fit.seconds,
+                              objective=fit.objective, gap=fit.gap, rows=measured.rows)
 
     def _check_sizes(self, candidates: int, entries: int) -> None:
         # Here and not only in the fit, which comes when the budget is spent.
@@ -172,20 +242,18 @@ class FullGridMechanism(ThesisMechanism):
         check_counts(self, ("formula",), "degree", "grid", "rows")
         check_counts(self, ("formula", None), "levels")
 
-    def run(self, rows: PrivateRows, budget: Budget, ledger: Ledger, noise: Noise,
-            rng: np.random.Generator) -> Outcome:
-        """Release from private points of the cube, and fit weights on the grid."""
-        n, d = rows.n, rows.d
-        sizes = self._sizes(n, d, budget)
+    def _measured(self, facts: PublicFacts) -> ThesisDesign:
+        n, d = facts.n, facts.domain.d
+        sizes = self._sizes(facts)
         grid = Grid(d, _size(self.grid, sizes.grid))
         basis = ChebyshevBasis.tensor(d, _size(self.degree, sizes.degree))
         self._check_sizes(len(grid), basis.K * min(len(grid), 2 * basis.K))
-        charges = plan(basis, n, budget, self.calibration, self.approximate)
-        released = release(measure(rows, basis, grid=grid.N), basis, charges, self.calibration, ledger, noise, rng)
-        levels = None if self.levels is None else _size(self.levels, sizes.levels)
-        fit = self._fit(released, grid, levels)
-        atoms = np.flatnonzero(fit.weights)
-        return Outcome(released, fit, Distribution(grid.take(atoms), fit.weights[atoms]), _size(self.rows, sizes.rows))
+        scales = noise_scales(basis, n, facts.budget, self.calibration, self.approximate)
+        return ThesisDesign(Features(basis), scales, grid.N, None if self.levels is None
+                            else _size(self.levels, sizes.levels), _size(self.rows, sizes.rows))
+
+    def _candidates(self, release: Release, design: ThesisDesign, rng: np.random.Generator) -> Grid:
+        return Grid(release.features.d, design.grid or 0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -300,27 +368,22 @@ class EllipsoidMechanism(ThesisMechanism):
         for name, choices in (("ellipsoid", Draw), ("eigenvalues", Eigenvalues), ("ties", Ties)):
             check_choice(name, getattr(self, name), choices)
 
-    def run(self, rows: PrivateRows, budget: Budget, ledger: Ledger, noise: Noise,
-            rng: np.random.Generator) -> Outcome:
-        """Release from private points of the cube, and fit weights on points of the ellipsoid."""
-        n, d = rows.n, rows.d
-        sizes = self._sizes(n, d, budget)
-        grid = None if self.grid is None else _size(self.grid, sizes.grid)
+    def _measured(self, facts: PublicFacts) -> ThesisDesign:
+        n, d = facts.n, facts.domain.d
+        sizes = self._sizes(facts)
         highest = None if self.degree is None else _size(self.degree, sizes.degree) - 1
         basis = ChebyshevBasis.graded(d, self.n_basis or 2 * d + 1, highest, self.ties)
         self._check_sizes(self.n_candidates, max(self.n_candidates * d, basis.K * min(self.n_candidates, 2 * basis.K)))
         rank = min(self.rank or self.default_rank or d, d)
-        charges = plan(basis, n, budget, self.calibration, self.approximate, rank, self.iterations)
-        released = release(measure(rows, basis, grid=grid, covariance=True), basis, charges, self.calibration, ledger,
-                           noise, rng, rank, self.iterations)
-        points = ellipsoid_points(released, self.n_candidates, self.scale or math.sqrt(rank + 2), rng,
-                                  draw=self.ellipsoid, eigenvalues=self.eigenvalues, background=self.background,
-                                  grid=grid)
-        levels = None if self.levels is None else _size(self.levels, sizes.levels)
-        fit = self._fit(released, points, levels)
-        atoms = np.flatnonzero(fit.weights)
-        size = n if self.rows is None else _size(self.rows, sizes.rows)
-        return Outcome(released, fit, Distribution(points[atoms], fit.weights[atoms]), size)
+        scales = noise_scales(basis, n, facts.budget, self.calibration, self.approximate, rank, self.iterations)
+        return ThesisDesign(Features(basis), scales, None if self.grid is None else _size(self.grid, sizes.grid),
+                            None if self.levels is None else _size(self.levels, sizes.levels),
+                            None if self.rows is None else _size(self.rows, sizes.rows), rank, self.iterations)
+
+    def _candidates(self, release: Release, design: ThesisDesign, rng: np.random.Generator) -> Array:
+        return ellipsoid_points(release, self.n_candidates, self.scale or math.sqrt(design.rank + 2), rng,
+                                draw=self.ellipsoid, eigenvalues=self.eigenvalues, background=self.background,
+                                grid=design.grid)
 
 
 @dataclass(frozen=True, kw_only=True)

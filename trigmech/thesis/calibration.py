@@ -1,7 +1,6 @@
 """Noise scales of the thesis's mechanisms: as printed, and as proved.
 
-A plan is made from public numbers alone: n, d, the basis, the budget. Each function returns the `Charge` of one
-step; the door (`release`) records it before it draws.
+They are made from public numbers alone: n, d, the basis, the budget.
 
 What is proved here for the *rigorous* scales, with n rows, replace-one neighbours and public n:
 
@@ -54,7 +53,7 @@ _MEANS_PROOF = "trigmech.functions.sensitivity"
 
 
 @dataclass(frozen=True)
-class Plan:
+class NoiseScales:
     """The charges of one run, made from public numbers.
 
     Parameters
@@ -71,10 +70,16 @@ class Plan:
     mean: Charge | None = None
     axes: Callable[[float], Charge] | None = None
 
+    @property
+    def charges(self) -> tuple[Charge, ...]:
+        """What is known before the first draw: all charges, that of the axes with the least scale it can have."""
+        return (self.means, *([] if self.mean is None else [self.mean]),
+                *([] if self.axes is None else [self.axes(0.0)]))
 
-def plan(basis: ChebyshevBasis, n: int, budget: Budget, calibration: Calibration, approximate: bool, rank: int = 0,
-         iterations: int = 0) -> Plan:
-    """Return the plan of a thesis mechanism.
+
+def noise_scales(basis: ChebyshevBasis, n: int, budget: Budget, calibration: Calibration, approximate: bool,
+                 rank: int = 0, iterations: int = 0) -> NoiseScales:
+    """Return the noise scales of a thesis mechanism.
 
     Parameters
     ----------
@@ -85,7 +90,7 @@ def plan(basis: ChebyshevBasis, n: int, budget: Budget, calibration: Calibration
         Of the whole run. With axes, each of the three steps has a third of epsilon (or of mu^2).
     calibration : {"published", "rigorous"}
     approximate : bool
-        False for the pure mechanisms (algorithms 4, 7, 9), whose plan spends no delta; True for 5, 6, 10.
+        False for the pure mechanisms (algorithms 4, 7, 9), which spend no delta; True for 5, 6, 10.
     rank, iterations : int
         Of the private subspace iteration; rank 0 for none.
 
@@ -102,38 +107,38 @@ def plan(basis: ChebyshevBasis, n: int, budget: Budget, calibration: Calibration
     return (_published_pure if published else _rigorous_pure)(basis, n, budget, rank, iterations)
 
 
-def _rigorous_pure(basis: ChebyshevBasis, n: int, budget: Budget, rank: int, iterations: int) -> Plan:
+def _rigorous_pure(basis: ChebyshevBasis, n: int, budget: Budget, rank: int, iterations: int) -> NoiseScales:
     d = basis.d
     epsilon = budget.epsilon / 3 if rank else budget.epsilon
     means = _laplace("basis means", _means_movement(basis, n, 1), epsilon, 1, _MEANS_PROOF)
     if not rank:
-        return Plan(means)
+        return NoiseScales(means)
     product = math.sqrt(d * rank) * _product_movement(math.sqrt(min(rank, 2)) * d / n, d, n, rank)
     axes = _laplace("axes", product, epsilon / iterations, iterations, _HERE)
     mean = _laplace("mean", 2 * d / n + d * rounding(n, 1), epsilon, 1, _HERE)
-    return Plan(means, mean, lambda _: axes)
+    return NoiseScales(means, mean, lambda _: axes)
 
 
-def _rigorous_approximate(basis: ChebyshevBasis, n: int, budget: Budget, rank: int, iterations: int) -> Plan:
+def _rigorous_approximate(basis: ChebyshevBasis, n: int, budget: Budget, rank: int, iterations: int) -> NoiseScales:
     d = basis.d
     mu = gaussian_mu(budget) / math.sqrt(3 if rank else 1)
     means = _gaussian("basis means", _means_movement(basis, n, 2), mu, 1, _MEANS_PROOF)
     if not rank:
-        return Plan(means)
+        return NoiseScales(means)
     product = _product_movement(math.sqrt(min(rank, 2)) * d / n, d, n, rank)
     axes = _gaussian("axes", product, mu, iterations, _HERE)
     mean = _gaussian("mean", math.sqrt(d) * (2 / n + rounding(n, 1)), mu, 1, _HERE)
-    return Plan(means, mean, lambda _: axes)
+    return NoiseScales(means, mean, lambda _: axes)
 
 
-def _published_pure(basis: ChebyshevBasis, n: int, budget: Budget, rank: int, iterations: int) -> Plan:
+def _published_pure(basis: ChebyshevBasis, n: int, budget: Budget, rank: int, iterations: int) -> NoiseScales:
     d = basis.d
     epsilon = budget.epsilon / 3 if rank else budget.epsilon
     claim = Budget(epsilon)
     means = Charge("basis means", "laplace", basis.K / (n * epsilon), _means_movement(basis, n, 1), "L1", 1,
                    _MEANS_PROOF, claim)
     if not rank:
-        return Plan(means)
+        return NoiseScales(means)
 
     def axes(norm: float) -> Charge:
         factor = 10 * math.sqrt(d) * rank * iterations / epsilon
@@ -143,10 +148,10 @@ def _published_pure(basis: ChebyshevBasis, n: int, budget: Budget, rank: int, it
                       floor=factor * published_rho(d, n, 0.0))
 
     mean = Charge("mean", "laplace", 2 * d / (n * epsilon), 2 * d / n + d * rounding(n, 1), "L1", 1, _HERE, claim)
-    return Plan(means, mean, axes)
+    return NoiseScales(means, mean, axes)
 
 
-def _published_approximate(basis: ChebyshevBasis, n: int, budget: Budget, rank: int, iterations: int) -> Plan:
+def _published_approximate(basis: ChebyshevBasis, n: int, budget: Budget, rank: int, iterations: int) -> NoiseScales:
     d = basis.d
     epsilon, delta = (budget.epsilon / 3 if rank else budget.epsilon), budget.delta
     scale = math.sqrt(2 * basis.K * math.log(1 / delta)) / (n * epsilon)
@@ -154,7 +159,7 @@ def _published_approximate(basis: ChebyshevBasis, n: int, budget: Budget, rank: 
     means = Charge("basis means", "laplace", scale, 2 / n + rounding(n, _degree(basis)), "each", moving, _MEANS_PROOF,
                    Budget(epsilon, delta))
     if not rank:
-        return Plan(means)
+        return NoiseScales(means)
 
     def axes(norm: float) -> Charge:
         factor = math.sqrt(4 * rank * iterations * math.log(2 / delta)) / epsilon
@@ -163,7 +168,7 @@ def _published_approximate(basis: ChebyshevBasis, n: int, budget: Budget, rank: 
                       "L2", iterations, _HERE, Budget(epsilon, delta / 2), floor=factor * published_rho(d, n, 0.0))
 
     mean = Charge("mean", "laplace", 2 * d / (n * epsilon), 2 / n + rounding(n, 1), "each", d, _HERE, Budget(epsilon))
-    return Plan(means, mean, axes)
+    return NoiseScales(means, mean, axes)
 
 
 def _degree(basis: ChebyshevBasis) -> int:

@@ -1,0 +1,342 @@
+"""What a run returns: noisy moments, and a distribution that was made of them. All of it is public."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trigmech._html import html_table
+from trigmech.distribution import Distribution
+from trigmech.errors import InputError
+from trigmech.evaluation.error_bars import PredictedError, predicted_error
+from trigmech.measurement.released import Release
+from trigmech.mechanisms.base import Design
+from trigmech.privacy.ledger import Ledger
+from trigmech.reconstruction.result import Reconstruction
+from trigmech.schema.encoding import categories_of
+from trigmech.schema.schema import Schema
+from trigmech.storage import release_file
+from trigmech.tables.column_types import Categories
+from trigmech.tables.frames import like
+from trigmech.workload import Workload
+from trigmech.workload.family import answerable
+
+MAX_ROWS = 100_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """What a release says to a family of queries, and how wrong it may be.
+
+    Parameters
+    ----------
+    values : ndarray (queries, parts)
+        The answers.
+    error : PredictedError or None
+        Error bars; None for releases by the thesis's mechanisms, which have none, and for queries that are about
+        indicators as well.
+    """
+
+    values: NDArray[np.float64]
+    error: PredictedError | None
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyMoments:
+    """The noisy means of the measured functions, by name: what :func:`trigmech.measure` returns. Public.
+
+    Parameters
+    ----------
+    release : Release
+        The noisy numbers, and what functions they are the means of.
+    ledger : Ledger
+        What was spent, on what, and what that proves.
+    schema : Schema
+        Public; maps points of the cube to the table's units.
+    library : str, optional
+        Name of the library of the dataframe that came in, "pyarrow" for a file; None for an array. Nothing of the table
+        itself is kept.
+    categorical : tuple of str
+        Names of the columns of categories that came in a type of categories: of pandas, of polars, or a dictionary of
+        Arrow. The types are all that is known of; which categories there are is taken from the schema.
+    versions : dict of str to str
+        Of trigmech, numpy, opendp and python when the release was made.
+    design : Design, optional
+        What was planned; files do not hold it.
+    """
+
+    release: Release
+    ledger: Ledger
+    schema: Schema
+    library: str | None = None
+    categorical: tuple[str, ...] = ()
+    versions: dict[str, str] = field(default_factory=release_file.versions_now)
+    design: Design | None = field(default=None, kw_only=True, repr=False)
+
+    @property
+    def n(self) -> int:
+        """Rows of the table."""
+        return self.release.n
+
+    @property
+    def names(self) -> list[str]:
+        """The name of each of the K functions, such as "age", "T2(age)", "age * work=Private"."""
+        return self.release.index.names(self.schema.coordinates)
+
+    @property
+    def means(self) -> NDArray[np.float64]:
+        """The noisy means (K,)."""
+        return self.release.means
+
+    @property
+    def deviations(self) -> NDArray[np.float64]:
+        """The standard deviations (K,) of their noise."""
+        return self.release.deviations
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What is wrong with what was made of the moments, in a sentence each."""
+        return ()
+
+    def to_frame(self, library: str | None = None) -> Any:
+        """Return the moments as a dataframe: a row for each function, with name, kind, mean and deviation.
+
+        Parameters
+        ----------
+        library : {"pandas", "polars", "pyarrow"}, optional
+            Default: that of the table that came in, or pyarrow for an array.
+        """
+        columns = [np.array(self.names, dtype=object), self.release.index.kinds.astype(object), self.means,
+                   self.deviations]
+        return like(library or self.library or "pyarrow", ("name", "kind", "mean", "deviation"), columns)
+
+    def save(self, path: str | Path) -> None:
+        """Save what was released, which is public; docs/format.md has the format.
+
+        Raises
+        ------
+        InputError
+            If the file cannot be written; what was there before is then still there.
+        """
+        release_file.write(Path(path), **self._parts())
+
+    @classmethod
+    def load(cls, path: str | Path) -> "NoisyMoments":
+        """Return the moments of a file by :meth:`save`, or by that of a :class:`Synthesis`.
+
+        Raises
+        ------
+        InputError
+            As :func:`trigmech.load`.
+        """
+        parts = release_file.read(Path(path))
+        return NoisyMoments(**{name: value for name, value in parts.items() if name != "fit"})
+
+    def _parts(self) -> dict[str, Any]:
+        return {"release": self.release, "ledger": self.ledger, "schema": self.schema, "library": self.library,
+                "categorical": self.categorical, "versions": self.versions}
+
+    @property
+    def _guarantee(self) -> str:
+        if self.ledger.simulated:
+            return "SIMULATED, not private"
+        proved = np.isfinite(self.ledger.proved_epsilon)
+        return f"proved {self.ledger.guarantee}-DP" if proved else "no differential privacy is proved"
+
+    def __repr__(self) -> str:
+        return f"NoisyMoments(K={self.release.features.K}, {self._guarantee})"
+
+    def _repr_html_(self) -> str:
+        ledger = self.ledger
+        proved = (f"{ledger.guarantee}-differential privacy" if np.isfinite(ledger.proved_epsilon)
+                  else "no differential privacy at all")
+        return html_table(self._title, [
+            ("guarantee", "SIMULATED, NOT PRIVATE" if ledger.simulated else f"proved {proved}"),
+            *(("warning", sentence) for sentence in self.warnings),
+            ("rows of the table", f"{self.n:,}"), ("columns", ", ".join(self.schema.names)),
+            ("moments measured", f"{self.release.features.K:,}"), *self._made,
+            ("made by", ", ".join(f"{name} {version}" for name, version in self.versions.items()))])
+
+    @property
+    def _title(self) -> str:
+        return "Noisy moments"
+
+    @property
+    def _made(self) -> list[tuple[str, str]]:
+        return []
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Synthesis(NoisyMoments):
+    """What :func:`trigmech.synthesize` returns: noisy moments and a distribution that was made of them. Public.
+
+    Parameters
+    ----------
+    release, ledger, schema, library, categorical, versions
+        See :class:`NoisyMoments`.
+    fit : Reconstruction
+        The distribution, and how well it explains the moments.
+
+    See also :attr:`warnings`, which is empty if the points have what was released.
+    """
+
+    fit: Reconstruction = field(kw_only=True)
+
+    @property
+    def rows(self) -> int:
+        """Default size of a sample."""
+        return self.fit.rows or self.n
+
+    @property
+    def distribution(self) -> Distribution:
+        """Weighted points of the cube."""
+        return self.fit.distribution
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What is wrong with the points, in a sentence each: nothing, as a rule. All of it is public."""
+        return self.fit.warnings
+
+    def __repr__(self) -> str:
+        told = "".join(f", WARNING: {sentence}" for sentence in self.warnings)
+        return f"Synthesis({self.distribution!r}, {self._guarantee}{told})"
+
+    @property
+    def _title(self) -> str:
+        return "Synthetic data"
+
+    @property
+    def _made(self) -> list[tuple[str, str]]:
+        return [("points", f"{len(self.distribution.points):,}"),
+                ("rows of a sample, unless told otherwise", f"{self.rows:,}")]
+
+    def _parts(self) -> dict[str, Any]:
+        return super()._parts() | {"fit": replace(self.fit, rows=self.rows)}
+
+    def predicted_error(self, workload: Workload, level: float = 0.95) -> PredictedError:
+        """Return error bars for a workload's answers, from the noise and the fit alone.
+
+        Parameters
+        ----------
+        workload : Workload
+            Of the coordinates that are numbers: all of them, for a table without indicators.
+        level : float
+            Probability, between 0 and 1, with which each bound holds.
+
+        Returns
+        -------
+        PredictedError
+
+        Raises
+        ------
+        InputError
+            If the release was not by :class:`trigmech.MomentMechanism`, or the workload has another number of columns.
+        """
+        return predicted_error(workload, self.release, self.fit, level)
+
+    def query(self, workload: Workload, level: float = 0.95) -> Answers:
+        """Return the release's answers to a workload, with error bars.
+
+        Parameters
+        ----------
+        workload : Workload
+            Of all coordinates of the cube, or of those that are numbers alone; not of the columns' units. The answers
+            to a :class:`trigmech.workload.Mixture` are one column, member after member.
+        level : float
+            As for :meth:`predicted_error`.
+
+        Returns
+        -------
+        Answers
+
+        Raises
+        ------
+        InputError
+            If the workload has another number of columns, or a family in it has no answers.
+        """
+        workload = answerable(workload)
+        points, numbers = self.distribution.points, list(self.schema.domain.numbers)
+        if workload.d != points.shape[1]:
+            points = points[:, numbers]
+        if workload.d != points.shape[1]:
+            raise InputError(f"the workload is of {workload.d} columns; the release has {len(numbers)} with numbers")
+        known = self.fit.misfit is not None and workload.d == len(numbers)
+        error = self.predicted_error(workload, level) if known else None
+        return Answers(workload.answers(points, self.distribution.weights), error)
+
+    def expect(self, f: Callable[[Any], Any], units: Literal["cube", "table"] = "cube") -> Any:
+        """Return the mean of a function under the distribution.
+
+        Parameters
+        ----------
+        f : callable
+            Of points of the cube (m, d), to values (m,) or (m, q); see :meth:`trigmech.Distribution.expect`. With the
+            table's units: of a dictionary that has each column's values (m,), in its own units, by name.
+        units : {"cube", "table"}
+
+        Examples
+        --------
+        >>> import numpy as np, trigmech as tm
+        >>> schema = tm.Schema([tm.Column("age", 0, 120)])
+        >>> made = tm.synthesize(np.full((500, 1), 30.0), schema, tm.Budget(1e3), rng=np.random.default_rng(0))
+        >>> round(made.expect(lambda table: table["age"], units="table"))
+        30
+        """
+        if units not in ("cube", "table"):
+            raise InputError(f"units must be 'cube' or 'table', not {units!r}")
+        if units == "cube":
+            return self.distribution.expect(f)
+        return self.distribution.expect(lambda points: f(self.schema.decode(points)))
+
+    def columns(self, size: int | None = None, rng: np.random.Generator | None = None) -> dict[str, Any]:
+        """Return a synthetic table as one array for each column, by name; see :meth:`sample`."""
+        if size is None and self.rows > MAX_ROWS:
+            raise InputError(f"the formula for the number of rows gives {self.rows}; name a size")
+        return self.schema.decode(self.distribution.sample(self.rows if size is None else size, rng))
+
+    def sample(self, size: int | None = None, rng: np.random.Generator | None = None) -> Any:
+        """Return a synthetic table of the type that came in: for a file, a pyarrow table; for an array, an array.
+
+        Parameters
+        ----------
+        size : int, optional
+            Rows; by default ``rows``.
+        rng : numpy.random.Generator, optional
+            By default one seeded by the operating system.
+
+        Returns
+        -------
+        dataframe or ndarray (size, d), in the columns' units
+            What was collected comes back as what it was collected to: polars's lazy frames as dataframes, streams of
+            Arrow and most others as pyarrow tables. Columns in ``categorical`` have a type of categories again, with
+            all categories of the schema, in order if the kind is "ordinal"; of polars only those of text.
+
+        Raises
+        ------
+        InputError
+            If no size is given and the thesis's formula asks for more than 10^8 rows.
+        """
+        categories = {column.name: Categories(categories_of(column), column.kind == "ordinal")
+                      for column in self.schema.columns if column.name in self.categorical}
+        # Integers beyond 64 bits come back as floats, of which two may be the same.
+        categories = {name: held for name, held in categories.items() if len(set(held.values)) == len(held.values)}
+        return like(self.library, self.schema.names, list(self.columns(size, rng).values()), categories)
+
+
+def load(path: str | Path) -> Synthesis:
+    """Return a release that was saved by :meth:`Synthesis.save`. Needs no data; executes nothing of the file.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, is damaged, is of a format that this version does not know, or holds noisy moments
+        alone, which :meth:`NoisyMoments.load` reads.
+    """
+    parts = release_file.read(Path(path))
+    if "fit" not in parts:
+        raise InputError(f"{str(path)!r} holds noisy moments alone; NoisyMoments.load reads them, and generate or "
+                         "reconstruct makes a table of them")
+    return Synthesis(**parts)
