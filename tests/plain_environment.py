@@ -2,11 +2,22 @@
 
 import importlib.metadata
 import sys
+import tomllib
 import venv
 from pathlib import Path
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+
+PROJECT = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
+def required_by(name, extras):
+    """The requirements of a distribution; of this package by its source, for what is installed may be older."""
+    if name == PROJECT["name"]:
+        return [*PROJECT["dependencies"], *(text for extra in extras if extra
+                                            for text in PROJECT["optional-dependencies"][extra])]
+    return importlib.metadata.requires(name) or ()
 
 
 def brought_by(requirements):
@@ -19,21 +30,21 @@ def brought_by(requirements):
         if (name, frozenset(extras)) in found:
             continue
         found.add((name, frozenset(extras)))
-        for text in importlib.metadata.requires(name) or ():
+        for text in required_by(name, extras):
             needed = Requirement(text)
             if needed.marker is None or any(needed.marker.evaluate({"extra": extra}) for extra in {"", *extras}):
                 waiting.append(needed)
     return {name for name, _ in found}
 
 
-def make(folder, requirements):
-    """Make a virtual environment of the distributions that installing some requirements brings.
+def make(folder, requirements, without=()):
+    """Make a virtual environment of the distributions that installing some requirements brings, without some of them.
 
     Links instead of an installer: it takes a moment, needs no network, and has the very versions that are tested.
     """
     venv.EnvBuilder(symlinks=True).create(folder)
     packages = folder / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
-    for name in sorted(brought_by(requirements)):
+    for name in sorted(brought_by(requirements) - set(without)):
         distribution = importlib.metadata.distribution(name)
         for top in {path.parts[0] for path in distribution.files or ()} - {"..", "__pycache__"}:
             source, link = Path(distribution.locate_file(top)), packages / top

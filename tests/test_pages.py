@@ -24,17 +24,17 @@ WITH_BLOCKS = [name for name, page in PAGES.items()
 
 @pytest.fixture(scope="session")
 def environment(tmp_path_factory):
-    """What `pip install .` brings, and nothing else."""
+    """What `pip install '.[all]'` brings, and nothing else."""
     folder = tmp_path_factory.mktemp("plain") / "environment"
-    plain_environment.make(folder, ["trigmech"])
+    plain_environment.make(folder, ["trigmech[all]"])
     return folder
 
 
-def as_reader(command, folder):
-    """Run a command in a folder and with nothing of this process's environment."""
+def as_reader(command, folder, path=str(TOP)):
+    """Run a command in a folder and with nothing of this process's environment but where modules are looked for."""
     own = {name: value for name, value in os.environ.items() if name.startswith(("NUMBA_", "TRIGMECH_NUM"))}
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, env=own | {
-        "PATH": "/usr/bin:/bin", "PYTHONPATH": str(TOP), "MPLBACKEND": "Agg", "HOME": str(folder), "LC_ALL": "C.UTF-8"})
+        "PATH": "/usr/bin:/bin", "PYTHONPATH": path, "MPLBACKEND": "Agg", "HOME": str(folder), "LC_ALL": "C.UTF-8"})
 
 
 def run(page, environment, folder):

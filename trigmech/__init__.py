@@ -5,6 +5,7 @@ from typing import Any
 
 from trigmech import _memory as _memory  # First: it looks whether there is room for the others.
 from trigmech import workload
+from trigmech._optional import need
 from trigmech.distribution import Distribution
 from trigmech.errors import BudgetError, FitWarning, InputError, SolverError, TrigmechError
 from trigmech.functions.chebyshev import ChebyshevBasis
@@ -70,6 +71,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     # scikit-learn takes a second to import, which only those should wait for who use the estimator.
     if name == "Synthesizer":
+        need("estimator", "the estimator")
         from trigmech.synthesizer import Synthesizer
 
         return Synthesizer

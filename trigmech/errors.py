@@ -33,6 +33,10 @@ class BudgetError(TrigmechError, ValueError):
     """A privacy budget is not usable, or a charge would exceed it."""
 
 
+class MissingLibraryError(TrigmechError, ImportError):
+    """A library is needed that only an extra of this package installs."""
+
+
 class SolverError(TrigmechError, RuntimeError):
     """The linear program could not be solved; the subclasses say why."""
 

@@ -1,3 +1,18 @@
 """The command line."""
 
-from trigmech.cli.app import main as main
+import sys
+
+from trigmech._optional import need
+from trigmech.errors import MissingLibraryError
+
+
+def main() -> None:
+    """Run the command line, or end with status 2 and one line that says what to install for it."""
+    try:
+        need("cli", "the command line")
+    except MissingLibraryError as error:
+        print(f"trigmech: {error}", file=sys.stderr)
+        sys.exit(2)
+    from trigmech.cli.app import main as run
+
+    run()

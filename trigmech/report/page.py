@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from trigmech._files import check_writable, write_whole
+from trigmech._optional import need
 from trigmech.errors import InputError, shown
 from trigmech.measurement.rows import Progress
 from trigmech.privacy.budget import ADJACENCY
@@ -55,6 +56,7 @@ def write(synthesis: Synthesis, path: str | Path, against: Any = None, figures: 
     """
     if isinstance(seed, bool) or not (isinstance(seed, int | np.integer) and seed >= 0):
         raise InputError(f"seed must be an integer that is at least 0, not {shown(seed)}")
+    need("report", "a report")
     path = Path(path)
     if against is not None and PRIVATE_MARK not in path.name.lower():
         path = path.with_name(f"{path.stem}.{PRIVATE_MARK}{path.suffix}")

@@ -14,8 +14,9 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
+from trigmech._optional import need
 from trigmech._validate import numbers
-from trigmech.errors import InputError
+from trigmech.errors import InputError, TrigmechError
 from trigmech.tables.column_types import Categories, filled, to_arrow, to_pandas
 from trigmech.tables.scalars import (
     distinct_arrow,
@@ -153,6 +154,7 @@ class Columns:
             # Types of pandas that narwhals does not know are types that Arrow may not know.
             if dtype == nw.Object or (dtype == nw.Unknown and series.implementation.is_pandas_like()):
                 return distinct_objects(series.to_numpy())
+            need("tables", "a dataframe's column of text or categories")
             return distinct_arrow(series.to_arrow())
 
     def of_each(self, j: int, read: Callable[[Any], Any], missing: Any) -> NDArray:
@@ -251,6 +253,7 @@ def like(library: Any, names: tuple[str, ...], columns: Matrix | Sequence[NDArra
 
         return pandas.DataFrame({name: to_pandas(column, held.get(name)) for name, column in named.items()})
     if library in ("polars", "pyarrow"):
+        need("tables", f"a dataframe of {library}")
         import pyarrow
 
         arrow = pyarrow.table({name: to_arrow(column, held.get(name)) for name, column in named.items()})
@@ -290,6 +293,7 @@ def collected(table: Any) -> Any:
         if hasattr(table, "to_table"):  # datasets and scanners
             return table.to_table()
         if hasattr(table, "__arrow_c_stream__") or hasattr(table, "__arrow_c_array__"):
+            need("tables", "a stream of Arrow")
             import pyarrow
 
             return pyarrow.table(table)
@@ -344,7 +348,7 @@ def _no_quotes(rule: str) -> Iterator[None]:
     """Turn any error of a library, which could quote an entry, into one that states a rule alone."""
     try:
         yield
-    except (InputError, MemoryError, KeyboardInterrupt, SystemExit, GeneratorExit):
+    except (TrigmechError, MemoryError, KeyboardInterrupt, SystemExit, GeneratorExit):
         raise
     except BaseException:  # A panic of polars is not an Exception.
         raise InputError(rule) from None

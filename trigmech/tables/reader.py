@@ -15,6 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from trigmech._optional import need
 from trigmech.errors import InputError
 from trigmech.tables.column_types import ColumnsOfFile
 from trigmech.tables.csv_cells import trimmed
@@ -88,6 +89,7 @@ class TableFile:
     def __init__(self, path: str | os.PathLike[str], *, delimiter: str | None = None, decimal: str = ".",
                  encoding: str = "utf-8", date_format: str | None = None, header: bool = True,
                  missing: Collection[str] = MISSING) -> None:
+        need("tables", "reading a table's file")
         delimiter = usual_delimiter(path) if delimiter is None else delimiter
         self._options = {"delimiter": delimiter, "decimal": decimal, "encoding": encoding, "date_format": date_format,
                          "header": header, "missing": list(missing)}

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trigmech._files import replacing
+from trigmech._optional import need
 from trigmech.errors import InputError
 from trigmech.tables.column_types import to_arrow
 
@@ -136,6 +137,7 @@ def write_table(path: str | os.PathLike[str], columns: Mapping[str, NDArray] | I
     if str(path) == "-":
         _write_to_standard_output(pieces, delimiter)
         return
+    need("tables", "writing a table's file")
     import pyarrow as pa
 
     path = Path(path)
