@@ -124,7 +124,7 @@ def test_missing_and_unknown_fields_are_named():
             Ledger.from_dict(data)
         del inner["more"]
     for other in (None, [], "ledger", 1):
-        with pytest.raises(InputError, match="mapping"):
+        with pytest.raises(InputError, match="must be an object"):
             Ledger.from_dict(other)
 
 
@@ -304,8 +304,8 @@ BAD_CLAIMS = {
     "other neighbours": ({"neighbours": "edges"}, InputError, "must be one of replace-one, add-remove, not 'edges'"),
     "no purpose": ({"purpose": " "}, InputError, "'purpose' must not be empty"),
     "no tool": ({"tool": ""}, InputError, "'tool' must not be empty"),
-    "a tool that commands the terminal": ({"tool": "a\x1b[2J"}, InputError, "'tool' must hold printable characters"),
-    "a purpose that is no text": ({"purpose": 7}, InputError, "'purpose' must be a str"),
+    "a tool that commands the terminal": ({"tool": "a\x1b[2J"}, InputError, "tool must be a text of at most 10000"),
+    "a purpose that is no text": ({"purpose": 7}, InputError, "purpose must be a text"),
     "implies nothing": ({"claim": Budget(9.0, 0.1), "neighbours": "add-remove"}, BudgetError, "implies nothing"),
 }
 

@@ -1,5 +1,7 @@
-"""Checks of arguments: each message names the thing, the rule and, where that is public, what was given."""
+"""Checks of arguments and of values in files: messages name the thing, the rule and, if public, what was given."""
 
+from collections.abc import Callable, Mapping
+from math import inf
 from numbers import Real
 from typing import Any, get_args
 
@@ -10,6 +12,14 @@ from trigmech.errors import InputError, shown
 
 # Integers up to here are exact as floats.
 LARGEST_COUNT = 2**53
+
+# Names, purposes and places of proofs are for people.
+LONGEST_TEXT = 10_000
+
+# What a value of a file must be: its type, and for integers and numbers the least, for texts the greatest length.
+Kind = type | tuple[type, int]
+RULES = {bool: "true or false", int: "an integer", Real: "a finite number", float: "a number with a decimal point",
+         list: "a list"}
 
 
 def numbers(name: str, values: Any, *shape: int | str) -> NDArray:
@@ -44,20 +54,114 @@ def numbers(name: str, values: Any, *shape: int | str) -> NDArray:
     return array
 
 
+def finite(name: str, values: Any, *shape: int | str) -> NDArray:
+    """Return what :func:`numbers` does, or raise an InputError if an entry is infinite or NaN."""
+    array = numbers(name, values, *shape)
+    if not np.isfinite(array).all():
+        raise InputError(f"{name} must hold finite numbers; an entry is not finite")
+    return array
+
+
 def is_number(value: Any) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool | np.bool_)
 
 
+def is_integer(value: Any, least: int) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(value >= least)
+
+
+def check_integers(least: int, **arguments: Any) -> None:
+    rule = "a positive integer" if least == 1 else f"an integer that is at least {least}"
+    for name, value in arguments.items():
+        if not is_integer(value, least):
+            raise InputError(f"{name} must be {rule}, not {shown(value)}")
+
+
+def check_positive(**arguments: Any) -> None:
+    for name, value in arguments.items():
+        if not (is_number(value) and 0 < value < inf):
+            raise InputError(f"{name} must be positive and finite, not {shown(value)}")
+
+
 def check_counts(options: object, others: tuple[Any, ...], *names: str) -> None:
+    """Raise an InputError if one of the named attributes is neither a count nor one of the others."""
+    _check_each(options, lambda value: is_integer(value, 1) and value <= LARGEST_COUNT,
+                "a positive integer up to 2^53", others, names)
+
+
+def check_flags(options: object, others: tuple[Any, ...], *names: str) -> None:
+    """Raise an InputError if one of the named attributes is neither True nor False nor one of the others."""
+    _check_each(options, lambda value: isinstance(value, bool), "True or False", others, names)
+
+
+def _check_each(options: object, fits: Callable[[Any], bool], rule: str, others: tuple[Any, ...],
+                names: tuple[str, ...]) -> None:
     for name in names:
         value = getattr(options, name)
-        if isinstance(value, int | np.integer) and not isinstance(value, bool) and 1 <= value <= LARGEST_COUNT:
-            continue
-        if not any(value is other or (isinstance(value, str) and value == other) for other in others):
-            words = " or ".join(["a positive integer up to 2^53", *map(repr, others)])
-            raise InputError(f"{name} must be {words}, not {shown(value)}")
+        if not (fits(value) or any(value is other or (isinstance(value, str) and value == other) for other in others)):
+            raise InputError(f"{name} must be {' or '.join([rule, *map(repr, others)])}, not {shown(value)}")
 
 
 def check_choice(name: str, value: Any, choices: Any) -> None:
     if value not in get_args(choices):
         raise InputError(f"{name} must be one of {', '.join(map(repr, get_args(choices)))}, not {shown(value)}")
+
+
+# Values of files that anybody may have written: messages name the field alone, for a hostile text is not worth quoting.
+
+
+def fields(data: object, where: str, kinds: Mapping[str, Kind]) -> dict[str, Any]:
+    """Return the values of an object, in its order, if it has exactly the named keys and each is of its kind.
+
+    Parameters
+    ----------
+    data : object
+    where : str
+        What an error's message begins with.
+    kinds : mapping of str to Kind
+        As for :func:`of_kind`.
+
+    Raises
+    ------
+    InputError
+        If a key is missing or not known, or a value is not of its kind; the message names it.
+    """
+    if not isinstance(data, dict) or data.keys() != kinds.keys():
+        more = ""
+        if isinstance(data, dict):
+            name = next(name for name in [*kinds, *data] if not (name in kinds and name in data))
+            more = f": {str(name)[:40]!r} is {'missing' if name in kinds else 'not known'}"
+        raise InputError(f"{where} must be an object with the keys {', '.join(kinds)}{more}")
+    return {name: of_kind(f"{where}: {name}", value, kinds[name]) for name, value in data.items()}
+
+
+def of_kind(name: str, value: Any, kind: Kind) -> Any:
+    """Return a value of a file, as a float if its kind is Real.
+
+    Parameters
+    ----------
+    name : str
+        What an error's message begins with.
+    value : object
+    kind : Kind
+        str (of printable characters), bool, int, float (no integer), Real (an integer passes too), list, or object,
+        which is anything; with a limit where the default is not meant.
+
+    Raises
+    ------
+    InputError
+        If the value is of another kind.
+    """
+    kind, limit = kind if isinstance(kind, tuple) else (kind, LONGEST_TEXT if kind is str else -inf)
+    if kind is Real and is_integer(value, -LARGEST_COUNT) and value <= LARGEST_COUNT:
+        value = float(value)
+    fits = isinstance(value, float if kind is Real else kind)
+    if kind is str:
+        # What is printed must not command the terminal, nor fail to be encoded.
+        fits = fits and len(value) <= limit and value.isprintable()
+    elif kind in (int, float, Real):
+        fits = fits and not isinstance(value, bool) and -inf < value < inf and value >= limit
+    if not fits:
+        rule = f"a text of at most {limit} printable letters" if kind is str else RULES[kind]
+        raise InputError(f"{name} must be {rule}{'' if kind is str or limit == -inf else f' that is at least {limit}'}")
+    return value

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trigmech._validate import numbers
-from trigmech.errors import InputError, shown
+from trigmech._validate import check_integers, numbers
+from trigmech.errors import InputError
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,8 +78,7 @@ class Distribution:
         -------
         ndarray (size, d)
         """
-        if isinstance(size, bool) or not (isinstance(size, int | np.integer) and size >= 0):
-            raise InputError(f"size must be an integer that is at least 0, not {shown(size)}")
+        check_integers(0, size=size)
         rng = np.random.default_rng() if rng is None else rng
         if size == 0:
             return self.points[:0]
@@ -109,8 +108,7 @@ def systematic(weights: NDArray[np.float64], count: int, rng: np.random.Generato
     weights = numbers("weights", weights, "m")
     if not (np.isfinite(weights).all() and (weights >= 0.0).all() and (weights > 0.0).any()):
         raise InputError("weights must be finite, at least 0, and not all 0")
-    if not (isinstance(count, int | np.integer) and count >= 1):
-        raise InputError(f"count must be a positive integer, not {shown(count)}")
+    check_integers(1, count=count)
     # Without the shuffle, evenly spaced positions would pick from a low-discrepancy sequence those of one corner.
     order = rng.permutation(len(weights))
     cumulative = np.cumsum(weights[order])

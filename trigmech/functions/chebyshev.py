@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from trigmech._parallel import in_order
-from trigmech._validate import numbers
-from trigmech.errors import InputError, shown
+from trigmech._validate import check_choice, check_integers, numbers
+from trigmech.errors import InputError
 from trigmech.functions import kernels as _kernels
 from trigmech.functions import sensitivity
 
@@ -124,7 +124,7 @@ class ChebyshevBasis:
         InputError
             If d or t is not a positive integer or t^d exceeds 2^22 functions.
         """
-        _check_positive(d=d, t=t)
+        check_integers(1, d=d, t=t)
         if d * math.log2(t) > math.log2(MAX_SIZE):
             raise InputError(f"the full set has t^d = {t}^{d} functions, more than {MAX_SIZE}; "
                              "use ChebyshevBasis.graded, or a smaller t")
@@ -156,13 +156,12 @@ class ChebyshevBasis:
         ----------
         Huang 2014, algorithm 9, line 4, which leaves the order of ties open.
         """
-        _check_positive(d=d, K=K)
+        check_integers(1, d=d, K=K)
         if K > MAX_SIZE:
             raise InputError(f"K = {K} functions are more than the {MAX_SIZE} that a basis may have")
         if max_degree is not None:
-            _check_positive(max_degree=max_degree)
-        if ties not in ("fewest", "last"):
-            raise InputError(f'ties must be "fewest" or "last", not {shown(ties)}')
+            check_integers(1, max_degree=max_degree)
+        check_choice("ties", ties, Ties)
         if max_degree is not None and d * math.log2(max_degree + 1) < 62 and (max_degree + 1) ** d < K:
             raise InputError(f"K = {K} functions were asked for, but with degrees up to {max_degree} in {d} "
                              f"column(s) there are {(max_degree + 1) ** d}")
@@ -171,9 +170,8 @@ class ChebyshevBasis:
     @classmethod
     def total_degree(cls, d: int, degree: int) -> Self:
         """Return all multi-indices of total degree at most ``degree``, in the order of :meth:`graded`."""
-        _check_positive(d=d)
-        if not (isinstance(degree, int | np.integer) and degree >= 0):
-            raise InputError(f"degree must be an integer that is at least 0, not {shown(degree)}")
+        check_integers(1, d=d)
+        check_integers(0, degree=degree)
         return cls.graded(d, math.comb(d + int(degree), d))
 
     @property
@@ -353,7 +351,7 @@ class ChebyshevBasis:
 
         See :func:`trigmech.functions.sensitivity.l1_diameter` for the proof and the cases that are exact.
         """
-        _check_positive(n=n)
+        check_integers(1, n=n)
         return sensitivity.quotient_up(self._diameters[0], n)
 
     def l2_sensitivity(self, n: int) -> float:
@@ -361,7 +359,7 @@ class ChebyshevBasis:
 
         See :func:`trigmech.functions.sensitivity.l2_diameter` for the proof and the cases that are exact.
         """
-        _check_positive(n=n)
+        check_integers(1, n=n)
         return sensitivity.quotient_up(self._diameters[1], n)
 
     @cached_property
@@ -381,12 +379,6 @@ def _block(X: NDArray, start: int, stop: int) -> NDArray[np.float64]:
     # One chunk at a time, so that a table in another domain or precision is never copied whole. Plain ndarrays
     # only: a memory map would make the kernels compile twice.
     return np.ascontiguousarray(np.asarray(X[start:stop]), dtype=np.float64)
-
-
-def _check_positive(**arguments: int) -> None:
-    for name, value in arguments.items():
-        if not (isinstance(value, int | np.integer) and value >= 1):
-            raise InputError(f"{name} must be a positive integer, not {shown(value)}")
 
 
 def _ascending(d: int, cap: int | None, ties: Ties) -> Iterator[list[int]]:

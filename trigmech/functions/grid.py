@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from trigmech._validate import numbers
-from trigmech.errors import InputError, shown
+from trigmech._validate import check_integers, numbers
+from trigmech.errors import InputError
 from trigmech.functions.chebyshev import ChebyshevBasis
 
 MAX_POINTS = 20_000_000
@@ -52,10 +52,7 @@ class Grid:
     N: int
 
     def __post_init__(self) -> None:
-        for name in ("d", "N"):
-            value = getattr(self, name)
-            if not (isinstance(value, int | np.integer) and value >= 1):
-                raise InputError(f"a grid's {name} must be a positive integer, not {shown(value)}")
+        check_integers(1, d=self.d, N=self.N)
         if self.d * math.log(self.N) > math.log(MAX_POINTS):
             raise InputError(f"the full grid has N^d = {self.N}^{self.d} points, more than {MAX_POINTS}; use a "
                              "smaller grid, or ImprovedTrigI or ImprovedTrigII, which draw a few of its points")

@@ -83,7 +83,8 @@ from numbers import Real
 import numpy as np
 from numpy.typing import NDArray
 
-from trigmech.errors import InputError, shown
+from trigmech._validate import check_integers
+from trigmech.errors import InputError
 
 Index = NDArray[np.int64]
 Matrix = NDArray[np.float64]
@@ -188,8 +189,7 @@ def pair_l1_diameter(d: int, single: Sequence[float], paired: Sequence[float]) -
 
 def _weights(d: int, *lists: Sequence[float]) -> list[tuple[float, ...]]:
     """Return the weights of columns and of pairs, checked, up to the last that is not 0; of pairs none if d is 1."""
-    if isinstance(d, bool) or not isinstance(d, int | np.integer) or d < 1:
-        raise InputError(f"the number of columns must be a positive integer, not {shown(d)}")
+    check_integers(1, **{"the number of columns": d})
     kept = []
     for name, weights in zip(("columns", "pairs"), lists, strict=True):
         # The fourth powers of weights must not overflow below.

@@ -2,7 +2,6 @@
 
 import math
 import operator
-from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from fractions import Fraction
@@ -10,6 +9,7 @@ from functools import lru_cache
 from numbers import Real
 from typing import Any, Literal, Self
 
+from trigmech._validate import fields, of_kind
 from trigmech.errors import BudgetError, InputError, shown
 
 Law = Literal["laplace", "gaussian", "linf", "other"]
@@ -21,9 +21,6 @@ NORMS: dict[Law, tuple[Norm, ...]] = {"laplace": ("L1", "each"), "gaussian": ("L
 
 # More releases than this in one charge are a mistake, and their number would leave floating point behind.
 LARGEST_COUNT = 10**12
-
-# Names, purposes and places of proofs are for people.
-LONGEST_TEXT = 10_000
 
 ADJACENCY = "replace-one: two tables are neighbours if they differ in one row; n is public"
 
@@ -83,7 +80,7 @@ class Budget:
     @classmethod
     def from_dict(cls, data: object, where: str = "the budget") -> Self:
         """Return the budget of :meth:`to_dict`; an InputError, beginning with ``where``, names a wrong field."""
-        values = fields(data, where, {"epsilon": float, "delta": float})
+        values = fields(data, where, {"epsilon": Real, "delta": Real})
         try:
             return cls(**values)
         except BudgetError as error:
@@ -212,12 +209,12 @@ class Charge:
     @classmethod
     def from_dict(cls, data: object, where: str = "the charge") -> Self:
         """Return the charge of :meth:`to_dict`; an InputError, beginning with ``where``, names a wrong field."""
-        values = fields(data, where, {"purpose": str, "law": str, "scale": float, "sensitivity": float, "norm": str,
+        values = fields(data, where, {"purpose": str, "law": str, "scale": Real, "sensitivity": Real, "norm": str,
                                       "count": int, "proof": str, "claim": object, "floor": object})
         if values["claim"] is not None:
             values["claim"] = Budget.from_dict(values["claim"], f"{where}: claim")
         if values["floor"] is not None:
-            values["floor"] = fields({"floor": values["floor"]}, where, {"floor": float})["floor"]
+            values["floor"] = of_kind(f"{where}: floor", values["floor"], Real)
         try:
             return cls(**values)
         except BudgetError as error:
@@ -280,46 +277,3 @@ def float_above(number: Fraction) -> float:
     """Return the smallest one that is at least the number."""
     near = float(number)
     return near if as_decimal(near) >= number else math.nextafter(near, math.inf)
-
-
-def fields(data: object, where: str, kinds: Mapping[str, type]) -> dict[str, Any]:
-    """Return a mapping's values if it has exactly the named fields, of the given types; floats are finite.
-
-    Parameters
-    ----------
-    data : object
-        From a file that anybody may have written.
-    where : str
-        What an error's message begins with.
-    kinds : mapping of str to type
-        str, bool, int, float (an integer passes too) or object, which is anything.
-
-    Raises
-    ------
-    InputError
-        If a field is missing, not known, or not of its type; the message names it and says nothing of its value.
-    """
-    if not isinstance(data, dict):
-        raise InputError(f"{where} must be a mapping of fields, not a {type(data).__name__}")
-    for name in kinds:
-        if name not in data:
-            raise InputError(f"{where}: the field {name!r} is missing")
-    unknown = [name for name in data if name not in kinds]
-    if unknown:
-        raise InputError(f"{where}: the field {str(unknown[0])[:40]!r} is not known")
-    values: dict[str, Any] = {}
-    for name, kind in kinds.items():
-        value: Any = data[name]
-        if kind is float and isinstance(value, int) and not isinstance(value, bool) and abs(value) <= 2**53:
-            value = float(value)
-        if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-            raise InputError(f"{where}: the field {name!r} must be a {kind.__name__}, not a {type(value).__name__}")
-        if isinstance(value, float) and kind is float and not math.isfinite(value):
-            raise InputError(f"{where}: the field {name!r} must be finite")
-        if isinstance(value, str) and len(value) > LONGEST_TEXT:
-            raise InputError(f"{where}: the field {name!r} has more than {LONGEST_TEXT} characters")
-        # What is printed must not command the terminal, nor fail to be encoded.
-        if isinstance(value, str) and not value.isprintable():
-            raise InputError(f"{where}: the field {name!r} must hold printable characters only")
-        values[name] = value
-    return values

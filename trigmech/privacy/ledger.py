@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from trigmech._html import html_table
+from trigmech._validate import fields, of_kind
 from trigmech.errors import BudgetError, InputError
 from trigmech.privacy.accounting import cost, epsilon_interval, epsilon_of
-from trigmech.privacy.budget import ADJACENCY, Budget, Charge, fields, shown_down, shown_up
+from trigmech.privacy.budget import ADJACENCY, Budget, Charge, shown_down, shown_up
 from trigmech.privacy.ledger_file import LedgerFile
 from trigmech.privacy.ledger_format import Entry, charge_header, charge_line
 from trigmech.privacy.ledger_lock import new_run
@@ -163,7 +164,7 @@ class Ledger:
         if values.pop("adjacency") != ADJACENCY:
             raise InputError(f"{where}: the field 'adjacency' must be {ADJACENCY!r}")
         if values["run"] is not None:
-            fields({"run": values["run"]}, where, {"run": str})
+            of_kind(f"{where}: run", values["run"], str)
         if len(values["charges"]) > MOST_CHARGES:
             raise InputError(f"{where}: the field 'charges' has more than {MOST_CHARGES} entries")
         values["budget"] = Budget.from_dict(values["budget"], f"{where}: budget")

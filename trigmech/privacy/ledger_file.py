@@ -7,9 +7,10 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Self
 
+from trigmech._validate import fields, of_kind
 from trigmech.errors import BudgetError, InputError
 from trigmech.privacy.accounting import NextCharge, claimed_delta, cost, filtered_epsilon, next_charge
-from trigmech.privacy.budget import ADJACENCY, Budget, Charge, as_decimal, fields, shown_up
+from trigmech.privacy.budget import ADJACENCY, Budget, Charge, as_decimal, shown_up
 from trigmech.privacy.ledger_format import Entry, Limit, Raised, State, charge_header, read, write
 from trigmech.privacy.ledger_lock import check_names, locked, new_run, now, resolved, version
 
@@ -80,7 +81,7 @@ class LedgerFile:
         """
         if not isinstance(budget, Budget):
             raise BudgetError(f"budget must be a Budget, not {type(budget).__name__}")
-        fields({"data_set": data_set}, "the ledger file", {"data_set": str})
+        of_kind("the ledger file: data_set", data_set, str)
         path = resolved(path)
         state = State(data_set, Limit(budget, reserve_delta), now(), 0.0, ())
         with locked(path, timeout):

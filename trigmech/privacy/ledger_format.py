@@ -6,12 +6,14 @@ import math
 import stat
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from numbers import Real
 from pathlib import Path
 from typing import Any, NoReturn, Self
 
 from trigmech._files import write_whole
+from trigmech._validate import Kind, fields, of_kind
 from trigmech.errors import BudgetError, InputError
-from trigmech.privacy.budget import ADJACENCY, Budget, Charge, as_decimal, fields, real_number, shown_up
+from trigmech.privacy.budget import ADJACENCY, Budget, Charge, as_decimal, real_number, shown_up
 
 FORMAT = "trigmech ledger 2"
 # Without raised budgets, and without charges of other tools. Files keep the beginning of their chain when they are
@@ -70,10 +72,10 @@ class Entry:
     def from_dict(cls, data: object, where: str) -> Self:
         """Return the entry of :meth:`to_dict`; an InputError, beginning with ``where``, names a wrong field."""
         values = fields(data, where, {"sequence": int, "time": str, "run": str, "version": str, "simulated": bool,
-                                      "charge": object, "epsilon": object, "delta": float, "hash": str})
+                                      "charge": object, "epsilon": object, "delta": Real, "hash": str})
         _check_time(values["time"], where)
         values["charge"] = Charge.from_dict(values["charge"], f"{where}: charge")
-        values["epsilon"] = _number_or_none(values, where)
+        values["epsilon"] = _number_or_none(f"{where}: epsilon", values["epsilon"])
         return cls(**values)
 
     def digest(self, before: str) -> str:
@@ -127,7 +129,7 @@ class Limit:
     @classmethod
     def from_dict(cls, data: object, where: str) -> Self:
         """Return the limit of :meth:`to_dict`; an InputError, beginning with ``where``, names a wrong field."""
-        values = fields(data, where, {"epsilon": float, "delta": float, "reserve_delta": float})
+        values = fields(data, where, {"epsilon": Real, "delta": Real, "reserve_delta": Real})
         try:
             return cls(Budget(values["epsilon"], values["delta"]), values["reserve_delta"])
         except BudgetError as error:
@@ -266,7 +268,7 @@ def read(path: Path) -> State:
     if isinstance(data, dict) and "format" in data and found not in (FORMAT, FIRST_FORMAT):
         raise InputError(f"{said}: the field 'format' must be {FORMAT!r} or {FIRST_FORMAT!r}; a newer version of the "
                          "package may read it")
-    kinds: dict[str, type] = {"format": str, "adjacency": str, "data_set": str, "budget": object, "created": str,
+    kinds: dict[str, Kind] = {"format": str, "adjacency": str, "data_set": str, "budget": object, "created": str,
                               "entries": list, "total": object}
     values = fields(data, said, kinds if found == FIRST_FORMAT else kinds | {"chain": str})
     chain = values.get("chain", FIRST_FORMAT)
@@ -277,7 +279,7 @@ def read(path: Path) -> State:
     _check_time(values["created"], said)
     made = (Limit(Budget.from_dict(values["budget"], f"{said}: budget")) if chain == FIRST_FORMAT
             else Limit.from_dict(values["budget"], f"{said}: budget"))
-    total = _number_or_none({"epsilon": values["total"]}, f"{said}: total")
+    total = _number_or_none(f"{said}: total", values["total"])
     entries = tuple((Raised if isinstance(entry, dict) and "raised" in entry else Entry).from_dict(
         entry, f"{said}: entry {place}") for place, entry in enumerate(values["entries"], 1))
     return State(values["data_set"], made, values["created"], total, entries, chain)
@@ -339,13 +341,8 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not a number of JSON")
 
 
-def _number_or_none(values: dict[str, Any], where: str) -> float:
-    if values["epsilon"] is None:
-        return math.inf
-    epsilon = float(fields({"epsilon": values["epsilon"]}, where, {"epsilon": float})["epsilon"])
-    if epsilon < 0:
-        raise InputError(f"{where}: the field 'epsilon' must be at least 0")
-    return epsilon
+def _number_or_none(name: str, value: object) -> float:
+    return math.inf if value is None else float(of_kind(name, value, (Real, 0)))
 
 
 def _check_time(text: str, where: str) -> None:

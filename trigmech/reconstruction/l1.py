@@ -17,15 +17,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from trigmech._validate import numbers
-from trigmech.errors import (
-    InfeasibleError,
-    InputError,
-    NumericalError,
-    SolverTimeoutError,
-    UnboundedError,
-    shown,
-)
+from trigmech._validate import check_choice, check_integers, finite, numbers
+from trigmech.errors import InfeasibleError, InputError, NumericalError, SolverTimeoutError, UnboundedError
 from trigmech.functions.chebyshev import ChebyshevBasis
 from trigmech.functions.grid import Grid, round_to_levels
 from trigmech.reconstruction.pricing import CubeSearch
@@ -141,8 +134,7 @@ def fit_l1(basis: ChebyshevBasis, points: ArrayLike | Grid, target: ArrayLike, w
     """
     clock = _Clock(time_limit)
     problem = _Problem(basis, points, target, weights, max_weight, levels)
-    if method not in ("auto", "columns", "whole"):
-        raise InputError(f'method must be "auto", "columns" or "whole", not {shown(method)}')
+    check_choice("method", method, Method)
     whole = method == "whole" or (method == "auto" and problem.m <= 2 * basis.K)
     if whole and problem.m * basis.K > WHOLE_LIMIT:
         raise InputError(f'the whole matrix of {problem.m} candidates and {basis.K} functions has more than '
@@ -337,12 +329,13 @@ class _Problem:
         self.m = len(self.points)
         if self.m == 0:
             raise InputError("there must be at least one candidate point")
-        self.target = _vector("target", target, basis.K)
-        self.costs = np.ones(basis.K) if weights is None else _vector("weights", weights, basis.K)
+        self.target = finite("target", target, basis.K).astype(np.float64, copy=False)
+        self.costs = finite("weights", np.ones(basis.K) if weights is None else weights, basis.K).astype(
+            np.float64, copy=False)
         if (self.costs < 0).any():
             raise InputError("weights must be at least 0")
-        if levels is not None and not levels >= 1:
-            raise InputError(f"levels must be at least 1, not {levels}")
+        if levels is not None:
+            check_integers(1, levels=levels)
         self.levels = levels
         if max_weight is not None and not max_weight > 0:
             raise InputError(f"max_weight must be positive, not {max_weight}")
@@ -618,10 +611,3 @@ def _accepted(status: Any, what: str) -> None:
 
     if status == HighsStatus.kError:
         raise NumericalError(f"HiGHS did not accept {what}")
-
-
-def _vector(name: str, values: ArrayLike, length: int) -> Array:
-    vector = numbers(name, values, length).astype(np.float64, copy=False)
-    if not np.isfinite(vector).all():
-        raise InputError(f"{name} must be {length} finite numbers; an entry is not finite")
-    return vector

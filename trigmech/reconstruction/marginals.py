@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from trigmech._validate import numbers
-from trigmech.errors import InputError, shown
+from trigmech._validate import check_integers, numbers
+from trigmech.errors import InputError
 
 Array = NDArray[np.float64]
 
@@ -131,8 +131,7 @@ class Marginals:
         from scipy.special import ndtr, ndtri
         from scipy.stats import qmc
 
-        if not (isinstance(count, int | np.integer) and count >= 1):
-            raise InputError(f"count must be a positive integer, not {shown(count)}")
+        check_integers(1, count=count)
         if self.d > qmc.Sobol.MAXDIM:
             levels = rng.random((int(count), self.d))
         else:

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from trigmech._html import html_table
-from trigmech._validate import numbers
+from trigmech._validate import check_integers, numbers
 from trigmech.domain import Domain, OneHotGroup
-from trigmech.errors import InputError, shown
+from trigmech.errors import InputError
 from trigmech.schema.column import Column, Kind
 from trigmech.schema.encoding import Values, decode, encode, from_unit, rounded, to_unit
 from trigmech.tables.frames import Columns, Matrix, to_matrix
@@ -55,8 +55,7 @@ class Schema:
     @classmethod
     def cube(cls, d: int) -> "Schema":
         """Return the schema of a table that already lies in the cube: columns x1 to xd with bounds -1 and 1."""
-        if not (isinstance(d, int | np.integer) and d >= 1):
-            raise InputError(f"d must be a positive integer, not {shown(d)}")
+        check_integers(1, d=d)
         return cls(Column(f"x{j + 1}", -1.0, 1.0) for j in range(d))
 
     @property

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from trigmech._parallel import in_order
-from trigmech._validate import numbers
+from trigmech._validate import check_integers, finite, numbers
 from trigmech.distribution import Distribution
-from trigmech.errors import InputError, shown
+from trigmech.errors import InputError
 
 Array = NDArray[np.float64]
 
@@ -153,10 +153,7 @@ def weighted_points(points: ArrayLike, weights: ArrayLike | None, d: int) -> tup
                          f"{points.shape}")
     if weights is None:
         return points, np.full(len(points), 1.0 / len(points))
-    weights = np.ascontiguousarray(numbers("weights", weights, len(points)), dtype=np.float64)
-    if not np.isfinite(weights).all():
-        raise InputError("weights must be finite")
-    return points, weights
+    return points, np.ascontiguousarray(finite("weights", weights, len(points)), dtype=np.float64)
 
 
 def multi_indices(index: ArrayLike, d: int) -> NDArray[np.int64]:
@@ -179,14 +176,6 @@ def query_span(start: int, stop: int | None, count: int) -> tuple[int, int]:
     return int(start), int(stop)
 
 
-def check_integers(least: int, **arguments: int) -> None:
-    for name, value in arguments.items():
-        if isinstance(value, bool) or not (isinstance(value, int | np.integer) and value >= least):
-            raise InputError(f"{name} must be an integer that is at least {least}, not {shown(value)}")
-
-
-def check_family(d: int, n_queries: int, widths: tuple[float, ...]) -> None:
-    if not (d >= 1 and n_queries >= 1):
-        raise InputError(f"d and n_queries must be at least 1; given {d} and {n_queries}")
+def check_widths(widths: tuple[float, ...]) -> None:
     if not widths or not all(width > 0 for width in widths):
         raise InputError(f"widths must be positive, not {widths}")

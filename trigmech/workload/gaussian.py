@@ -3,15 +3,16 @@
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from trigmech._parallel import in_order
-from trigmech.errors import InputError, shown
+from trigmech._validate import check_choice, check_integers
+from trigmech.errors import InputError
 from trigmech.functions import kernels as _kernels
-from trigmech.workload.family import Workload, check_family, check_integers, multi_indices, query_span, weighted_points
+from trigmech.workload.family import Workload, check_widths, multi_indices, query_span, weighted_points
 from trigmech.workload.kernel_expansion import (
     expansion_of,
     kernel_coefficients,
@@ -70,11 +71,9 @@ class GaussianKernels(Workload):
     POOL_SIZE = 10_000
 
     def __post_init__(self) -> None:
-        check_family(self.d, self.n_queries, self.widths)
-        if not self.n_centers >= 1:
-            raise InputError(f"n_centers must be at least 1, not {self.n_centers}")
-        if self.variant not in get_args(Variant):
-            raise InputError(f'variant must be "fresh" or "pool", not {shown(self.variant)}')
+        check_integers(1, d=self.d, n_queries=self.n_queries, n_centers=self.n_centers)
+        check_widths(self.widths)
+        check_choice("variant", self.variant, Variant)
 
     @cached_property
     def _queries(self) -> tuple[Array, NDArray[np.int64], Array]:
@@ -279,7 +278,8 @@ class PairKernels(Workload):
     symmetric = True
 
     def __post_init__(self) -> None:
-        check_family(self.d, self.n_queries, self.widths)
+        check_integers(1, d=self.d, n_queries=self.n_queries)
+        check_widths(self.widths)
         if self.d < 2:
             raise InputError("pair kernels need at least 2 columns")
 

@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from trigmech._parallel import in_order
+from trigmech._validate import check_integers, check_positive
 from trigmech.distribution import Distribution
 from trigmech.errors import InputError
 from trigmech.functions.chebyshev import ChebyshevBasis
-from trigmech.workload.family import Workload, check_family, check_integers, multi_indices, query_span, weighted_points
+from trigmech.workload.family import Workload, multi_indices, query_span, weighted_points
 from trigmech.workload.kernel_expansion import tensor_values
 
 Array = NDArray[np.float64]
@@ -36,7 +37,7 @@ class SecondMoments(Workload):
     symmetric = True
 
     def __post_init__(self) -> None:
-        check_family(self.d, 1, (1.0,))
+        check_integers(1, d=self.d)
 
     def answers(self, points: ArrayLike, weights: ArrayLike | None = None) -> Array:
         """Return the exact answers (d (d+1)/2, 1) on weighted points, pairs in the order of `numpy.triu_indices`."""
@@ -235,8 +236,7 @@ class Smooth(Workload):
 
     def __post_init__(self) -> None:
         check_integers(1, d=self.d, degree=self.degree)
-        if not 0 < self.smoothness < math.inf:
-            raise InputError(f"smoothness must be positive and finite, not {self.smoothness}")
+        check_positive(smoothness=self.smoothness)
         # The first test spares a huge power.
         if self.d > 20 or (self.degree + 1) ** self.d > self.MOST_FUNCTIONS:
             raise InputError(f"(degree + 1)^d = {self.degree + 1}^{self.d} functions are more than "
