@@ -102,7 +102,8 @@ def test_imports_keep_to_the_contracts(copied):
     ("reconstruction/shrinkage", "def f():\n    from trigmech.measurement.moments import measure"),
     ("reconstruction/particles", "from trigmech.measurement import rows"),
     ("planning/one_hot", "from trigmech.measurement.release import release_moments"),
-    ("synthesis", "from trigmech.measurement.release import release_moments"),
+    ("synthesis", "from trigmech.measurement.moments import measure"),
+    ("results", "from trigmech.measurement.release import Session"),
     ("mechanisms/moment", "from trigmech.thesis import calibration"),
 ])
 def test_planted_imports_break_the_contracts(copied, module, line):

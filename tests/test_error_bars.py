@@ -11,13 +11,14 @@ from scipy import stats
 
 from trigmech.distribution import Distribution
 from trigmech.errors import FitWarning, InputError
-from trigmech.evaluation.error_bars import QUERIES_AT_A_TIME, missed_moments, of_numbers, predicted_error
+from trigmech.evaluation.error_bars import QUERIES_AT_A_TIME, missed_moments, predicted_error
 from trigmech.mechanisms.moment import MomentMechanism, minimax
 from trigmech.privacy.budget import Budget
 from trigmech.reconstruction import mixed_pipeline as reconstruct_mixed
 from trigmech.report import page as report
+from trigmech.results import load
 from trigmech.schema.schema import Column, Schema
-from trigmech.synthesis import load, synthesize
+from trigmech.synthesis import synthesize
 from trigmech.thesis.mechanisms import TrigI
 from trigmech.workload import GaussianKernels, PairKernels, Polynomials, SecondMoments, Smooth
 
@@ -217,11 +218,11 @@ def test_error_bars_hold_what_the_fit_missed():
 
 def test_a_target_that_was_refuted_is_not_believed():
     X, made = missed()[0]
-    numbers, kept = made.schema.domain.numbers, of_numbers(made.release, made.fit, made.schema.domain)
+    numbers = made.schema.domain.numbers
     # As if the descent had been led to where its points are.
-    led = dataclasses.replace(kept[1], target=kept[0].features.means(kept[1].points))
-    errors = SecondMoments(3).errors(X[:, numbers], Distribution(kept[1].points, kept[1].weights))
-    bars = predicted_error(SecondMoments(3), kept[0], led)
+    led = dataclasses.replace(made.fit, target=made.release.features.means(made.fit.points))
+    errors = SecondMoments(3).errors(X[:, numbers], Distribution(made.fit.points[:, numbers], made.fit.weights))
+    bars = predicted_error(SecondMoments(3), made.release, led)
     far = errors > 5.0 * bars.deviation
     assert far.any()
     assert (errors <= bars.bound)[far].all()

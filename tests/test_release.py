@@ -1,3 +1,4 @@
+import dataclasses
 import math
 from itertools import product
 
@@ -518,6 +519,20 @@ def test_a_release_of_moments_does_not_hold_the_tables():
     kept = vars(release_moments(moments, features, blocks_of(PARTS["blocks"]), Ledger(Budget(1.0)), Silent())).values()
     assert not any(value is moments for value in kept)
     assert not any(np.shares_memory(value, moments.basis_sum) for value in kept if isinstance(value, np.ndarray))
+
+
+@pytest.mark.parametrize(("norm", "count", "draws"), [("L1", 1, 1), ("L1", 3, 3), ("each", 5, 1)])
+def test_each_charge_pays_for_its_own_draws_alone(norm, count, draws):
+    session = Session(Ledger(Budget(9.0)), Silent())
+    charge, other = (Charge(name, "laplace", 1.0, 0.1, norm, count, "here") for name in ("one", "other"))
+    session.charge(charge)
+    for unpaid in (other, dataclasses.replace(charge)):
+        with pytest.raises(BudgetError, match="not charged before"):
+            session.draw(np.zeros(5), unpaid)
+    for _ in range(draws):
+        session.draw(np.zeros(5), charge)
+    with pytest.raises(BudgetError, match="or was made already"):
+        session.draw(np.zeros(5), charge)
 
 
 # Certificates: what OpenDP's own privacy maps say of real noise

@@ -290,6 +290,15 @@ def test_what_can_be_refused_is_refused_before_anything_is_charged_or_drawn(case
     assert str(SECRET) not in "".join(traceback.format_exception(refusal.value))
 
 
+def test_a_bad_cell_of_a_file_costs_no_bounds(book, draws, tmp_path):
+    path = tmp_path / "table.csv"
+    faulty(a="a word").to_csv(path, index=False)
+    with pytest.raises(InputError, match="'a'"):
+        tm.synthesize(path, NUMBERS, BUDGET, FAST, ledger=book)
+    assert book.entries == ()
+    assert draws == []
+
+
 @pytest.mark.parametrize("ledger", [Ledger(BUDGET), 3, {"budget": 1}])
 def test_what_is_no_ledger_file_is_refused(ledger):
     with pytest.raises(InputError, match="ledger must be the path"):

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from trigmech._validate import check_choice, check_counts, is_number
+from trigmech._validate import check_choice, check_counts, check_flags, check_positive
 from trigmech.domain import Domain
 from trigmech.errors import InputError, shown
 from trigmech.measurement.released import Release
@@ -106,16 +106,12 @@ class MomentMechanism(Mechanism):
         check_counts(self, (None,), "degree", "points", "max_functions")
         check_counts(self, (None, 0), "pair_degree")
         check_choice("fit", self.fit, Method)
-        for name, words in (("triples", " or None"), ("whole_row", " or None"), ("weighted", ""), ("denoise", ""),
-                            ("copula", ""), ("weigh", "")):
-            value = getattr(self, name)
-            if not (isinstance(value, bool) or (value is None and words)):
-                raise InputError(f"{name} must be True or False{words}, not {shown(value)}")
+        check_flags(self, (), "weighted", "denoise", "copula", "weigh")
+        check_flags(self, (None,), "triples", "whole_row")
         if self.workload is not None and not isinstance(self.workload, Family):
             raise InputError(f"workload must be a query family such as GaussianKernels, not {shown(self.workload)}")
-        if self.smoothness is not None and not (is_number(self.smoothness) and 0 < self.smoothness < float("inf")):
-            raise InputError(f"smoothness must be positive and finite, not {shown(self.smoothness)}")
         if self.smoothness is not None:
+            check_positive(smoothness=self.smoothness)
             self._refuse("smoothness", "workload", "degree", "pair_degree", "triples", "whole_row", "weighted",
                          "denoise")
         if self.fit != "particles":

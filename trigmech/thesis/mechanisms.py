@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from trigmech._validate import check_choice, check_counts, is_number
+from trigmech._validate import check_choice, check_counts, check_positive, is_number
 from trigmech.distribution import Distribution
 from trigmech.errors import InputError, SolverError, shown
 from trigmech.functions.chebyshev import ChebyshevBasis, Ties
@@ -136,8 +136,8 @@ class ThesisMechanism(Mechanism):
         check_choice("calibration", self.calibration, Calibration)
         for name in ("max_weight", "time_limit"):
             value = getattr(self, name)
-            if value is not None and not (is_number(value) and 0 < value < math.inf):
-                raise InputError(f"{name} must be positive and finite, not {shown(value)}")
+            if value is not None:
+                check_positive(**{name: value})
 
     @property
     def published(self) -> bool:  # type: ignore[override]
