@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trigmech._validate import numbers
+from trigmech._validate import Kind, fields, finite
 from trigmech.distribution import Distribution
 from trigmech.errors import InputError, TrigmechError
 from trigmech.functions.chebyshev import ChebyshevBasis
@@ -31,7 +31,7 @@ Array = NDArray[np.float64]
 PRIVACY = {True: "simulated, not private", False: "as the ledger proves"}
 AXES = ("directions", "images", "previous")
 LIBRARIES = ("pandas", "polars", "pyarrow", "modin", "cudf")
-MAX_TEXT = 200
+TEXT = (str, 200)
 # Beyond any plan; a file must not ask for work without bound when its functions are set up.
 MAX_DEGREES = 2**22
 MAX_PROFILE, MAX_COEFFICIENTS = 2**10, 2**17
@@ -106,27 +106,30 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 def _together(content: dict[str, Any], arrays: dict[str, NDArray]) -> dict[str, Any]:
     """Make the parts of what a file holds; ``arrays`` is emptied."""
-    keys = ("privacy", "versions", "schema", "ledger", "release", "fit", "rows", "library")
-    fields = {"categorical": []} | _fields(content, "the manifest", *keys, *{"categorical"}.intersection(content))
-    versions = _fields(fields["versions"], "versions", "trigmech", "numpy", "opendp", "python")
-    schema = Schema.from_dict(fields["schema"])
-    ledger = Ledger.from_dict(fields["ledger"])
-    if fields["privacy"] != PRIVACY[ledger.simulated]:
+    kinds: dict[str, Kind] = dict.fromkeys(("privacy", "versions", "schema", "ledger", "release", "fit", "library"),
+                                           object)
+    optional: dict[str, Kind] = {"categorical": object} if "categorical" in content else {}
+    # Noisy moments alone have no default size of a sample.
+    rows: Kind = object if content.get("fit") is None else (int, 1)
+    values = {"categorical": []} | fields(content, "the manifest", {**kinds, "rows": rows, **optional})
+    versions = fields(values["versions"], "versions", dict.fromkeys(("trigmech", "numpy", "opendp", "python"), TEXT))
+    schema = Schema.from_dict(values["schema"])
+    ledger = Ledger.from_dict(values["ledger"])
+    if values["privacy"] != PRIVACY[ledger.simulated]:
         raise InputError(f"privacy must be {PRIVACY[ledger.simulated]!r}, as the ledger says")
-    if fields["library"] is not None and fields["library"] not in LIBRARIES:
+    if values["library"] is not None and values["library"] not in LIBRARIES:
         raise InputError(f"library must be null or one of {', '.join(LIBRARIES)}")
-    categorical = fields["categorical"]
+    categorical = values["categorical"]
     names = [column.name for column in schema.columns if column.categories is not None]
     if not isinstance(categorical, list) or categorical != [name for name in names if name in categorical]:
         raise InputError("categorical must be names of columns of categories, in the schema's order")
     if schema.private_bounds:
         raise InputError("the schema's bounds must be complete, as they are when a release is made")
-    release = _release_in(fields["release"], arrays, schema, ledger)
-    parts: dict[str, Any] = {"release": release, "ledger": ledger, "schema": schema, "library": fields["library"],
-                             "categorical": tuple(categorical),
-                             "versions": {name: _text(versions, name) for name in versions}}
-    if fields["fit"] is not None:
-        parts["fit"] = replace(_fit_in(fields["fit"], arrays, release), rows=_integer(fields, "rows", 1))
+    release = _release_in(values["release"], arrays, schema, ledger)
+    parts: dict[str, Any] = {"release": release, "ledger": ledger, "schema": schema, "library": values["library"],
+                             "categorical": tuple(categorical), "versions": versions}
+    if values["fit"] is not None:
+        parts["fit"] = replace(_fit_in(values["fit"], arrays, release), rows=values["rows"])
     if arrays:
         raise InputError(f"the array {min(arrays)!r} is no part of such a release")
     return parts
@@ -161,8 +164,8 @@ def _release_in(value: Any, arrays: dict[str, NDArray], schema: Schema, ledger: 
     kind, d = (value.get("kind") if isinstance(value, dict) else None), schema.domain.d
     # Releases by the thesis's mechanisms had one noise scale, and a kind of their own.
     older = kind == "thesis"
-    fields = _fields(value, "release", "kind", "n", *(["scale"] if older else []))
-    n = _integer(fields, "n", 2)
+    more: dict[str, Kind] = {"scale": float} if older else {}
+    values = fields(value, "release", {"kind": object, "n": (int, 2), **more})
     index = _take(arrays, "release.index", "K", d, kind="int64")
     if (index > MAX_DEGREES).any() or index.max(axis=0, initial=0).sum() > MAX_DEGREES:
         raise InputError(f"the degrees of all columns must be at most {MAX_DEGREES} together")
@@ -171,8 +174,9 @@ def _release_in(value: Any, arrays: dict[str, NDArray], schema: Schema, ledger: 
         raise InputError('the kind of a release must be "moments" or "thesis"')
     moving = index.any(axis=1)
     if older:
-        scale = _deviation(_number(fields, "scale", above=0.0), ledger)
-        features, deviations = Features(basis), np.where(moving, scale, 0.0)
+        if not values["scale"] > 0.0:
+            raise InputError("scale must be a number above 0")
+        features, deviations = Features(basis), np.where(moving, _deviation(values["scale"], ledger), 0.0)
     else:
         features = _features(basis, _take(arrays, "release.profiles", "G", "q + 1"))
         deviations = _take(arrays, "release.scales", features.K)
@@ -182,8 +186,8 @@ def _release_in(value: Any, arrays: dict[str, NDArray], schema: Schema, ledger: 
     mean, axes = (_take(arrays, "release.mean", d) if "release.mean" in arrays else None), _axes_in(arrays, d)
     if axes is not None and mean is None:
         raise InputError("principal axes need a mean")
-    return Release(n, features, means, deviations, FunctionIndex(index, schema.domain, len(features.profiles)), mean,
-                   axes)
+    return Release(values["n"], features, means, deviations,
+                   FunctionIndex(index, schema.domain, len(features.profiles)), mean, axes)
 
 
 def _axes_in(arrays: dict[str, NDArray], d: int) -> Axes | None:
@@ -213,10 +217,12 @@ def _fit_out(fit: Reconstruction) -> tuple[dict[str, Any], dict[str, NDArray]]:
 
 def _fit_in(value: Any, arrays: dict[str, NDArray], release: Release) -> Reconstruction:
     kind = value.get("kind") if isinstance(value, dict) else None
-    own = {"reconstruction": ("misfit", "shrunk", "dependent"), "linear program": ("objective", "gap")}
+    own: dict[str, dict[str, Kind]] = {"reconstruction": {"misfit": float, "shrunk": bool, "dependent": bool},
+                                       "linear program": {"objective": float, "gap": float}}
     if not isinstance(kind, str) or kind not in own:
         raise InputError('the kind of a fit must be "reconstruction" or "linear program"')
-    fields = _fields(value, "fit", "kind", "status", "seconds", "iterations", *own[kind])
+    values = fields(value, "fit", {"kind": object, "status": TEXT, "seconds": float, "iterations": (int, 0),
+                                   **own[kind]})
     d = release.features.d
     distribution = Distribution(_take(arrays, "distribution.points", "m", d),
                                 _take(arrays, "distribution.weights", "m"))
@@ -226,14 +232,10 @@ def _fit_in(value: Any, arrays: dict[str, NDArray], release: Release) -> Reconst
             _take(arrays, name, *shape)
     older = kind == "linear program" and "fit.target" not in arrays
     target = release.means if older else _take(arrays, "fit.target", release.features.K)
-    made = Reconstruction(distribution, target, _text(fields, "status"), _integer(fields, "iterations", 0),
-                          _number(fields, "seconds"))
-    if kind == "reconstruction":
-        return replace(made, misfit=_number(fields, "misfit"), shrunk=_flag(fields, "shrunk"),
-                       dependent=_flag(fields, "dependent"))
-    if made.status not in ("optimal", "time limit", NOT_SOLVED):
+    if kind == "linear program" and values["status"] not in ("optimal", "time limit", NOT_SOLVED):
         raise InputError('the status of a linear program must be "optimal", "time limit" or "not solved"')
-    return replace(made, objective=_number(fields, "objective"), gap=_number(fields, "gap"))
+    del values["kind"]
+    return Reconstruction(distribution, target, **values)
 
 
 def _features(basis: ChebyshevBasis, profiles: Array) -> Features:
@@ -255,48 +257,11 @@ def _orthonormal(columns: Array) -> bool:
     return bool(np.abs(columns.T @ columns - np.eye(columns.shape[1])).max() < 1e-6)
 
 
-# Values, each by its rule. Messages name the field alone: a hostile text is not worth quoting.
-
-
-def _fields(value: Any, name: str, *keys: str) -> dict[str, Any]:
-    if not isinstance(value, dict) or set(value) != set(keys):
-        raise InputError(f"{name} must be an object with the keys {', '.join(keys)}")
-    return value
-
-
-def _integer(fields: dict[str, Any], name: str, least: int) -> int:
-    value = fields[name]
-    if type(value) is not int or value < least:
-        raise InputError(f"{name} must be an integer that is at least {least}")
-    return value
-
-
-def _number(fields: dict[str, Any], name: str, above: float | None = None) -> float:
-    value = fields[name]
-    if type(value) is not float or (above is not None and not value > above):
-        raise InputError(f"{name} must be a number with a decimal point{'' if above is None else f' above {above:g}'}")
-    return value
-
-
-def _flag(fields: dict[str, Any], name: str) -> bool:
-    value = fields[name]
-    if not isinstance(value, bool):
-        raise InputError(f"{name} must be true or false")
-    return value
-
-
-def _text(fields: dict[str, Any], name: str) -> str:
-    value = fields[name]
-    if not isinstance(value, str) or len(value) > MAX_TEXT or not value.isprintable():
-        raise InputError(f"{name} must be a text of at most {MAX_TEXT} printable letters")
-    return value
-
-
 def _take(arrays: dict[str, NDArray], name: str, *shape: int | str, kind: str = "float64") -> NDArray[Any]:
     """Remove an array from the dictionary and return it, if it is finite and has the type and the shape."""
     if name not in arrays:
         raise InputError(f"the array {name!r} is missing")
-    array = numbers(f"the array {name!r}", arrays.pop(name), *shape)
-    if array.dtype.name != kind or not np.isfinite(array).all():
-        raise InputError(f"the array {name!r} must hold finite numbers of type {kind}")
+    array = finite(f"the array {name!r}", arrays.pop(name), *shape)
+    if array.dtype.name != kind:
+        raise InputError(f"the array {name!r} must hold numbers of type {kind}")
     return array
