@@ -116,9 +116,12 @@ def _markdown(table: str, names: list[str], rows: list[dict[str, Any]],
                 lines.append(f"| | {variant} | " + " | ".join(f"{value:.4f}" for value in row[key])
                              + f" | {'' if variant == 'uniform' else format(row['seconds'], '.2f')} | {proved} |")
         lines.append("")
-    if not known:
-        return lines
-    lines += ["## How near the thesis's numbers", "",
+    return [*lines, *(_nearness(known, of, printed) if known else ())]
+
+
+def _nearness(known: list[str], of: dict[tuple[str, str], dict[str, Any]],
+              printed: dict[tuple[str, str, float | None], float]) -> list[str]:
+    lines = ["## How near the thesis's numbers", "",
               "Geometric mean of ours / thesis over the five widths of the absolute error, and of the larger of the "
               "ratio and its inverse (1 is a perfect match). Cells printed as 0.000 are left out.", "",
               "| data | ratio, published | factor, published | ratio, rigorous |", "| --- | --- | --- | --- |"]

@@ -7,9 +7,16 @@ import pytest
 
 import trigmech as tm
 from trigmech import Distribution
-from trigmech.cli import evaluation as cli_evaluation
 from trigmech.domain import Domain, OneHotGroup
-from trigmech.evaluation.distances import Evaluation, compare, distribution_differences, evaluate, total_variations
+from trigmech.evaluation.distances import (
+    Evaluation,
+    compare,
+    distribution_difference,
+    distribution_differences,
+    evaluate,
+    total_variations,
+)
+from trigmech.report import against
 
 
 def test_the_table_itself_has_no_error_and_another_one_has_the_errors_of_the_workload():
@@ -86,19 +93,13 @@ def test_a_comparison_in_chunks_is_that_of_the_whole_table():
 
 def test_larger_tables_are_asked_fewer_queries_and_small_ones_all():
     for d in (1, 14):
-        steps = []
-        for rows in (1_000, 100_000, 10**7):
-            families = cli_evaluation._families(rows, d)
-            assert [type(family).__name__ for family in families] == [
-                "GaussianKernels", *(["PairKernels"] if d > 1 else []), "SecondMoments"]
-            steps.append(families[0].n_queries * rows * (d + cli_evaluation.EXPONENTIALS))
-            assert families[0].n_queries >= cli_evaluation.FEWEST_QUERIES
-        assert cli_evaluation._families(1_000, d)[0].n_queries == 10_000
-        # As many steps for a large table as for a middling one, until the queries cannot be fewer.
-        assert steps[1] <= cli_evaluation.QUERY_WORK
-        fewest = 10**7 * cli_evaluation.FEWEST_QUERIES * (d + cli_evaluation.EXPONENTIALS)
-        assert steps[2] <= max(cli_evaluation.QUERY_WORK, fewest)
-    assert cli_evaluation._families(1_000, 0) == ()
+        counts = [against.affordable(rows, d) for rows in (1_000, 100_000, 10**7)]
+        assert counts[0] >= 10_000 > counts[1] > counts[2] == against.FEWEST_QUERIES
+        assert counts[1] * 100_000 * (d + against.EXPONENTIALS) <= against.QUERY_WORK
+        asked = [len(family.answers(np.zeros((1, d)))) for family in against.families(d, 60)]
+        assert asked == [60, *([60] if d > 1 else []), d * (d + 1) // 2]
+        assert against.families(d, 10**6)[0].n_queries == 10_000
+    assert against.families(0, 60) == []
 
 
 def test_distribution_differences_are_those_of_scipy():
@@ -108,7 +109,8 @@ def test_distribution_differences_are_those_of_scipy():
     true, made = np.round(rng.uniform(-1, 1, (60, 2)), 1), np.round(rng.uniform(-1, 1, (90, 2)) ** 3, 1)
     found = distribution_differences(true, Distribution(made, np.full(90, 1.0 / 90)))
     np.testing.assert_allclose(found, [ks_2samp(true[:, j], made[:, j]).statistic for j in range(2)], atol=1e-12)
-    # Weights count: all weight on one point is far from anything else.
-    one = np.zeros(90)
-    one[0] = 1.0
-    assert distribution_differences(true, Distribution(made, one)).min() > 0.3
+    # Weights count, whatever their sum.
+    weights = rng.dirichlet(np.ones(90))
+    every = [abs((true[:, 0] <= x).mean() - weights[made[:, 0] <= x].sum()) for x in np.arange(-10, 11) / 10 + 0.01]
+    assert distribution_difference(true[:, 0], made[:, 0], 7.0 * weights) == pytest.approx(max(every), rel=1e-9)
+    assert np.isnan(distribution_difference(true[:0, 0], made[:, 0], weights))

@@ -11,7 +11,6 @@ import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import combinations, pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -24,7 +23,7 @@ from trigmech.report import columns as report_columns
 from trigmech.report import page as report
 from trigmech.report import sections as report_sections
 from trigmech.report.against import in_words, rows_of
-from trigmech.report.columns import associations, greatest_difference, marginal, values_of
+from trigmech.report.columns import associations, marginal, values_of
 from trigmech.report.figures import (
     bars,
     content,
@@ -318,19 +317,14 @@ def test_a_table_may_come_as_an_array_a_list_or_a_dict_of_columns():
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 0.0), (0.1, 1e-6), (5.0, 0.01), (1.0, 0.2)])
 def test_the_guesses_of_the_statement_are_the_best_that_the_guarantee_allows(epsilon, delta):
-    """Against the linear program over all outcomes: the two laws that are furthest apart take four of them."""
-    factor = math.exp(epsilon)
-    first = np.array([delta, (1 - delta) * factor / (1 + factor), (1 - delta) / (1 + factor), 0.0])
-    second = first[::-1]
-    assert (first - factor * second).clip(0.0).sum() == pytest.approx(delta)
+    """Against the two laws that are furthest apart, which take four outcomes."""
     ledger = Ledger(Budget(epsilon, delta), charges=[Charge("x", "laplace", 1.0, epsilon, "L1", 1, "here")])
     said = guarantee(ledger, 100)
     # At delta > 0 the accountant may prove less of this noise than its pure epsilon.
     factor = math.exp(ledger.proved_epsilon)
     first = np.array([delta, (1 - delta) * factor / (1 + factor), (1 - delta) / (1 + factor), 0.0])
+    assert (first - factor * first[::-1]).clip(0.0).sum() == pytest.approx(delta)
     guess = 0.5 * np.maximum(first, first[::-1]).sum()
-    assert float(said["guess"].split()[0]) / 100 == pytest.approx(guess, abs=1.01e-3)
-    assert float(said["guess"].split()[0]) / 100 >= guess - 1e-9
     # The most powerful test at a false alarm of 5 %, by Neyman and Pearson: outcomes by falling likelihood ratio.
     alarms, power = 0.05, 0.0
     for p, q in zip(first, first[::-1], strict=True):
@@ -338,8 +332,8 @@ def test_the_guesses_of_the_statement_are_the_best_that_the_guarantee_allows(eps
         power, alarms = power + share * p, alarms - share * q
         if share < 1.0:
             break
-    assert float(said["power"].split()[0]) / 100 == pytest.approx(power, abs=1.01e-3)
-    assert float(said["power"].split()[0]) / 100 >= power - 1e-9
+    for shown, least in ((said["guess"], guess), (said["power"], power)):
+        assert -1e-9 <= float(shown.split()[0]) / 100 - least <= 1.01e-3
     assert bool(said["warning"]) == (delta >= 0.01)
 
 
@@ -379,9 +373,6 @@ def test_marginals_and_associations_agree_with_plain_ones():
     spread = weights @ (np.array(between)[codes] - age.mean) ** 2
     assert found.strength[6, 0] == pytest.approx(math.sqrt(spread) / age.deviation, rel=1e-9)
     assert found.strength[6, 6] == pytest.approx(1.0)
-    other = rng.dirichlet(np.ones(N))
-    every = [abs(weights[table["age"] <= a].sum() - other[table["age"] <= a].sum()) for a in range(90)]
-    assert greatest_difference(values[0], weights, values[0], other) == pytest.approx(max(every), rel=1e-9)
 
 
 def test_integers_have_bins_of_equally_many_and_dates_their_own_words():
@@ -455,34 +446,31 @@ def test_every_mark_of_a_histogram_lies_in_the_figure_and_apart_from_the_others(
             assert len(figure.axes[0].get_xticklabels()) >= 2
 
 
-@pytest.mark.parametrize("names", [*([name] for name in WIDE), [*WIDE, *WIDE]], ids=range(len(WIDE) + 1))
+NAMES = [*([name] for name in WIDE), [*WIDE, *WIDE], *([WIDE[0]] * count for count in (30, 250))]
+
+
+@pytest.mark.parametrize("names", NAMES, ids=range(len(NAMES)))
 def test_every_name_lies_in_the_figure(names):
-    share, matrix = np.full(len(names), 1.0 / len(names)), np.eye(len(names))
+    share, matrix = np.full(len(names[:12]), 1.0 / len(names)), np.eye(len(names))
     numbers = range(1, len(names) + 1)
     with styled():
-        for figure in (bars(names, share, None), bars(names, 1e-6 * share, share),
+        for figure in (bars(names[:12], share, None), bars(names[:12], 1e-6 * share, share),
                        heat_map(matrix, names, numbers, True, 1e-3, "Association, synthetic minus true"),
                        heat_map(matrix, names, numbers, False, 1.0, "Association")):
             assert outside_or_overlapping(figure) == []
 
 
-@pytest.mark.parametrize("count", [30, 250])
-def test_many_columns_and_all_errors_and_distances_are_labelled_within_the_figure(count):
+def test_errors_and_distances_are_labelled_within_the_figure_and_a_planted_name_outside_is_found():
     values = np.geomspace(1e-9, 1e3, 50)
     with styled():
-        for figure in (heat_map(np.eye(count), [WIDE[0]] * count, range(1, count + 1), True, 1.0, "Correlation"),
-                       scatter([values] * 3, [values] * 3, ["Gaussian kernels", "pair kernels", "second moments"],
+        for figure in (scatter([values] * 3, [values] * 3, ["Gaussian kernels", "pair kernels", "second moments"],
                                "predicted bound, 95 %", "true absolute error"),
                        distributions([values, values], ["synthetic row to its nearest true record",
                                                         "true record to its nearest other one"], "distance")):
             assert outside_or_overlapping(figure) == []
-
-
-def test_a_planted_name_that_leaves_the_figure_is_found():
-    with styled():
-        figure = bars(["a", "b"], np.array([0.5, 0.5]), None)
-        figure.axes[0].set_yticks([0, 1], ["W" * 40, "b"])
-        assert [fault for fault, _ in outside_or_overlapping(figure)] == ["outside"]
+        planted = bars(["a", "b"], np.array([0.5, 0.5]), None)
+        planted.axes[0].set_yticks([0, 1], ["W" * 40, "b"])
+        assert [fault for fault, _ in outside_or_overlapping(planted)] == ["outside"]
 
 
 MEASURE = """<script>addEventListener("load", () => parent.postMessage([document.title, innerWidth,
@@ -520,7 +508,3 @@ def test_no_page_scrolls_sideways_on_a_wide_or_a_narrow_screen(mixed, numbers, t
         assert images > 3
         assert loaded
         assert (scrolls > inside) == name.endswith("-wide"), item
-
-
-def test_the_template_is_there_for_the_package():
-    assert (Path(report.__file__).parent / "templates" / "report.html").is_file()

@@ -15,8 +15,7 @@ from typer.core import TyperGroup
 import trigmech as tm
 from trigmech._memory import IMPORT, NEEDED, check_memory, shortage
 from trigmech.cli import demo as demonstration
-from trigmech.cli.evaluation import errors_of, show_errors, table_against
-from trigmech.cli.files import STANDARD, check_outputs, keep_what_counts, write_sample
+from trigmech.cli.files import STANDARD, check_outputs, keep_what_counts, table_against, write_sample
 from trigmech.cli.ledger import ledger_app
 from trigmech.cli.options import (
     Data,
@@ -30,6 +29,7 @@ from trigmech.cli.options import (
     Saved,
     budget_of,
     file_options,
+    tell,
 )
 from trigmech.cli.progress import progress_bar, tell_steps
 from trigmech.cli.release import release
@@ -103,7 +103,7 @@ def info(as_json: Json = False) -> None:
 
     versions = {"trigmech": tm.__version__, "python": platform.python_version(),
                 **{name: version(name) for name in VERSIONS}}
-    typer.echo(json.dumps(versions) if as_json else "\n".join(f"{name} {value}" for name, value in versions.items()))
+    tell(versions, "\n".join(f"{name} {value}" for name, value in versions.items()), as_json)
 
 
 @app.command()
@@ -182,12 +182,9 @@ def schema_init(
                                       **file_options(delimiter, decimal, encoding, date_format)))
     if out is not None:
         write_whole(out, text.encode())
-    if as_json:
-        typer.echo(json.dumps({"file": None if out is None else str(out), "schema": text}))
-    elif out is None:
-        typer.echo(text, nl=False)
-    else:
-        typer.echo(f"written: {out}\nnext: fill in the bounds and categories, then run: trigmech schema check {out}")
+    said = text.removesuffix("\n") if out is None else (
+        f"written: {out}\nnext: fill in the bounds and categories, then run: trigmech schema check {out}")
+    tell({"file": None if out is None else str(out), "schema": text}, said, as_json)
 
 
 @schema_app.command("check")
@@ -202,10 +199,7 @@ def schema_check(
     from trigmech.schema import toml as schema_file
 
     problems = schema_file.check(schema)
-    if as_json:
-        typer.echo(json.dumps({"file": str(schema), "problems": problems}))
-    else:
-        typer.echo("\n".join(problems) if problems else f"{schema} is complete")
+    tell({"file": str(schema), "problems": problems}, "\n".join(problems) or f"{schema} is complete", as_json)
     raise typer.Exit(3 if problems else 0)
 
 
@@ -231,12 +225,10 @@ def sample(
     check_outputs((), (saved,), table=out)
     made = tm.load(saved)
     write_sample(made, out, rows, None if seed is None else np.random.default_rng(seed))
-    if as_json:
-        typer.echo(json.dumps({"release": str(saved), "table": out, "rows": made.rows if rows is None else rows,
-                               "columns": list(made.schema.names), "seed": seed,
-                               "simulated": made.ledger.simulated}))
-    elif out != STANDARD:
-        typer.echo(f"written: {out}")
+    if out != STANDARD:
+        tell({"release": str(saved), "table": out, "rows": made.rows if rows is None else rows,
+              "columns": list(made.schema.names), "seed": seed, "simulated": made.ledger.simulated},
+             f"written: {out}", as_json)
 
 
 @app.command()
@@ -254,6 +246,8 @@ def evaluate(
 
     Example: `trigmech evaluate clinic.tm --against data.csv`
     """
+    from trigmech.report.against import errors_of
+
     made = tm.load(saved)
     with progress_bar(quiet=as_json) as progress:
         progress("reading the table", 0, 0)
@@ -263,7 +257,14 @@ def evaluate(
         typer.echo(json.dumps({"private": True, **found}))
         return
     typer.echo("NOT PRIVATE: these figures were computed from the private table. Do not publish them.", err=True)
-    show_errors(found)
+    # A column's name may hold what would be markup.
+    console = Console(markup=False, emoji=False, highlight=False)
+    for title, figures in found.items():
+        shown = Table(title)
+        shown.add_column(justify="right")
+        for name, value in figures.items():
+            shown.add_row(name, f"{value:,}" if isinstance(value, int) else f"{value:.4g}")
+        console.print(shown)
 
 
 @app.command()
@@ -300,11 +301,9 @@ def report(
         options = file_options(delimiter, decimal, encoding, date_format)
         table = None if against is None else table_against(made, against, schema, options)
         page = pages.write(made, page, against=table, figures=figures, progress=progress)
-    if as_json:
-        typer.echo(json.dumps({"release": str(saved), "page": str(page), "private": against is not None,
-                               "figures": None if figures is None else str(figures)}))
-    else:
-        typer.echo(f"written: {page}" + ("" if figures is None else f" and figures in {figures}"))
+    tell({"release": str(saved), "page": str(page), "private": against is not None,
+          "figures": None if figures is None else str(figures)},
+         f"written: {page}" + ("" if figures is None else f" and figures in {figures}"), as_json)
     if against is not None:
         typer.echo("NOT PRIVATE: the page shows the private table. Do not publish it.", err=True)
 

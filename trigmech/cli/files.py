@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import typer
@@ -109,6 +110,17 @@ def ledger_of_run(path: Path | None, budget: Budget) -> Iterator[LedgerFile | No
     finally:
         if kept:
             typer.echo(f"{path} was not there: made, with {budget} as the data set's total budget", err=True)
+
+
+def table_against(made: Synthesis, data: str, schema: Path | None, given: dict[str, Any]) -> Any:
+    """Return the private table with the release's columns, read as the options or the schema file say; private."""
+    import pyarrow
+
+    from trigmech.schema import toml as schema_file
+    from trigmech.tables.reader import TableFile
+
+    options = {} if schema is None else schema_file.load(schema).file
+    return pyarrow.concat_tables(TableFile(data, **options | given).chunks(made.schema))
 
 
 def write_sample(made: Synthesis, path: str | Path, rows: int | None, rng: np.random.Generator | None = None) -> None:

@@ -1,13 +1,12 @@
 """The commands on ledger files: make, show, verify, raise, and add what other tools released."""
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from trigmech.cli.files import check_outputs
-from trigmech.cli.options import Json, budget_of
+from trigmech.cli.options import Json, budget_of, tell
 from trigmech.privacy.ledger_file import LedgerFile
 
 ledger_app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown",
@@ -34,7 +33,7 @@ def create(
     budget = budget_of(epsilon, delta)
     check_outputs((file,))
     made = LedgerFile.create(file, budget, data_set=data_set or file.stem, reserve_delta=reserve_delta)
-    typer.echo(json.dumps(made.summary()) if as_json else f"written: {file}")
+    tell(made.summary, f"written: {file}", as_json)
 
 
 @ledger_app.command("show")
@@ -44,7 +43,7 @@ def show(file: File, as_json: Json = False) -> None:
     Example: `trigmech ledger show ledger.json`
     """
     book = LedgerFile.open(file)
-    typer.echo(json.dumps(book.summary()) if as_json else str(book))
+    tell(book.summary, book, as_json)
 
 
 @ledger_app.command("verify")
@@ -55,12 +54,10 @@ def verify(file: File, as_json: Json = False) -> None:
     """
     book = LedgerFile.open(file)
     problems, claimed = book.verify(), book.claims
-    if as_json:
-        typer.echo(json.dumps({"file": str(file), "problems": problems, "claimed": claimed}))
-    else:
-        typer.echo("\n".join(problems) if problems else f"{file}: every entry and every total is as it should be")
-        if claimed:
-            typer.echo(f"{claimed} of the charges are claims of other tools, which nothing here can verify")
+    lines = problems or [f"{file}: every entry and every total is as it should be"]
+    if claimed:
+        lines = [*lines, f"{claimed} of the charges are claims of other tools, which nothing here can verify"]
+    tell({"file": str(file), "problems": problems, "claimed": claimed}, "\n".join(lines), as_json)
     raise typer.Exit(3 if problems else 0)
 
 
@@ -83,8 +80,8 @@ def raise_budget(
     book = LedgerFile.open(file)
     old = book.budget
     book.raise_budget(budget_of(epsilon, old.delta if delta is None else delta), reserve_delta)
-    typer.echo(json.dumps(book.summary()) if as_json else
-               f"{file}: the budget was {old} and is {book.budget} now; accepted next: {book.remaining}")
+    tell(book.summary, f"{file}: the budget was {old} and is {book.budget} now; accepted next: {book.remaining}",
+         as_json)
 
 
 @ledger_app.command("add")
@@ -107,5 +104,5 @@ def add(
     """
     book = LedgerFile.open(file)
     book.add(purpose, budget_of(epsilon, delta), by, neighbours=neighbours, count=count)
-    typer.echo(json.dumps(book.summary()) if as_json else
-               f"{file}: recorded, claimed by {by}, not proved here; accepted next: {book.remaining}")
+    tell(book.summary, f"{file}: recorded, claimed by {by}, not proved here; accepted next: {book.remaining}",
+         as_json)

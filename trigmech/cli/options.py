@@ -1,5 +1,7 @@
-"""What several commands take alike."""
+"""What several commands take and print alike."""
 
+import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -34,6 +36,13 @@ def file_options(delimiter: str | None, decimal: str | None, encoding: str | Non
         delimiter = "\t"
     given = {"delimiter": delimiter, "decimal": decimal, "encoding": encoding, "date_format": date_format}
     return {option: value for option, value in given.items() if value is not None}
+
+
+def tell(facts: dict[str, Any] | Callable[[], dict[str, Any]], text: object, as_json: bool, err: bool = False) -> None:
+    """Print what a command found: for machines, or for people, who may be told on standard error."""
+    if as_json:
+        text = json.dumps(facts() if callable(facts) else facts)
+    typer.echo(text, err=err)
 
 
 def budget_of(epsilon: float, delta: float) -> Budget:

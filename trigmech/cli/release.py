@@ -1,6 +1,5 @@
 """The command that releases a table: all that can be refused first, then the charge, then what it bought."""
 
-import json
 import os
 import tempfile
 import warnings
@@ -21,13 +20,16 @@ from trigmech.cli.options import (
     Json,
     budget_of,
     file_options,
+    tell,
 )
-from trigmech.cli.preview import tell_preview, warn
 from trigmech.cli.progress import progress_bar
 from trigmech.errors import BudgetError, FitWarning, InputError, TrigmechError
+from trigmech.privacy.budget import Budget
 from trigmech.report.advice import clipping_of, warnings_of
+from trigmech.report.preview import preview
 from trigmech.results import Synthesis
 from trigmech.schema import toml as schema_file
+from trigmech.schema.schema import Schema
 from trigmech.synthesis import BOUNDS_SHARE, synthesize
 from trigmech.tables.reader import TableFile
 
@@ -68,25 +70,17 @@ def release(
     --csv synth.csv --ledger ledger.json`
     """
     budget = budget_of(epsilon, delta or 0.0)
-    to_standard = str(csv) == STANDARD
     if rows is not None and csv is None:
         raise typer.BadParameter("--rows is of the table that --csv writes; give --csv as well")
-    if to_standard and as_json:
+    if str(csv) == STANDARD and as_json:
         raise typer.BadParameter("--csv - and --json both write to standard output; give one of them a file")
     if not 0.0 < bounds_share < 1.0:
         raise typer.BadParameter(f"--bounds-share must be above 0 and below 1, not {bounds_share}")
-    # Who takes the lock empties the file that it is.
-    lock = None if ledger is None else Path(f"{os.path.realpath(ledger)}.lock")
-    check_outputs((ledger, lock, out), (data, schema), table=csv)
-    keep_what_counts(out, force)
-    if out.exists() and not force:
-        raise InputError(f"{str(out)!r} exists; name another file, or give --force to replace it")
+    _check_files(data, schema, out, csv, ledger, force)
     loaded = schema_file.load(schema)
     table = TableFile(data, **loaded.file | file_options(delimiter, decimal, encoding, date_format))
     if dry_run:
-        tell_preview(table, loaded.schema, budget, bounds_share=bounds_share, ledger=ledger,
-                     delta_chosen=delta is not None, as_json=as_json)
-        return
+        return _tell_preview(table, loaded.schema, budget, bounds_share, ledger, delta is not None, as_json)
     # Counting finds what cannot be read before a ledger file is made.
     said = warn(warnings_of(table.n, loaded.schema, budget, delta is not None))
     with ledger_of_run(ledger, budget) as book, progress_bar(quiet=as_json) as progress, \
@@ -106,15 +100,40 @@ def release(
             _write_table(made, csv, rows, out)
     said += warn(clipping_of(made))
     said += warn([f"{sentence}. It is saved, for it is paid for" for sentence in made.warnings], "WARNING")
-    if as_json:
-        typer.echo(json.dumps({"release": str(out), "table": None if csv is None else str(csv), "n": made.release.n,
-                               "simulated": made.ledger.simulated, "ledger": made.ledger.to_dict(),
-                               "proved_epsilon": made.ledger.proved_epsilon, "delta": made.ledger.budget.delta,
-                               "warnings": said}))
-    else:
-        _tell(made, out, csv, to_standard)
+    _tell(made, out, csv, said, as_json)
     if strict and made.warnings:
         raise typer.Exit(MISSED)
+
+
+def _check_files(data: str, schema: Path, out: Path, csv: Path | None, ledger: Path | None, force: bool) -> None:
+    # Who takes the lock empties the file that it is.
+    lock = None if ledger is None else Path(f"{os.path.realpath(ledger)}.lock")
+    check_outputs((ledger, lock, out), (data, schema), table=csv)
+    keep_what_counts(out, force)
+    if out.exists() and not force:
+        raise InputError(f"{str(out)!r} exists; name another file, or give --force to replace it")
+
+
+def warn(warnings: list[str], mark: str = "warning") -> list[str]:
+    """Print warnings on standard error, and return them."""
+    for warning in warnings:
+        typer.echo(f"trigmech: {mark}: {warning}", err=True)
+    return warnings
+
+
+def _tell_preview(table: TableFile, schema: Schema, budget: Budget, bounds_share: float, ledger: Path | None,
+                  delta_chosen: bool, as_json: bool) -> None:
+    """Print what a release would be worth; of the table only its names and the number of its rows are used."""
+    absent = [name for name in schema.names if name not in table.names]
+    if absent and table.options.get("header", True):
+        raise InputError(f"the table lacks the column(s) {', '.join(map(repr, absent))} that the schema names")
+    there = ledger is not None and ledger.exists()
+    expected = preview(table.n, schema, budget, bounds_share=bounds_share, ledger=ledger if there else None,
+                       delta_chosen=delta_chosen)
+    warn(list(expected.warnings))
+    made = "" if ledger is None or there else (
+        f"\nledger file {ledger}: it is not there, and would be made with {budget} as the data set's total budget")
+    tell({"dry_run": True, **expected.to_dict()}, f"{expected}{made}", as_json)
 
 
 def _save(made: Synthesis, out: Path) -> None:
@@ -159,8 +178,11 @@ def _reason(problem: BaseException, path: Path) -> str:
     return f"cannot write {str(path)!r}: {why}"
 
 
-def _tell(made: Synthesis, out: Path, csv: Path | None, to_standard: bool) -> None:
-    typer.echo(made.ledger, err=to_standard)
-    typer.echo(f"written: {out}" + ("" if csv is None or to_standard else f" and {csv}"), err=to_standard)
-    typer.echo(f"next: trigmech report {out}   (a page to read)   or   trigmech sample {out} --rows 1000",
-               err=to_standard)
+def _tell(made: Synthesis, out: Path, csv: Path | None, said: list[str], as_json: bool) -> None:
+    ledger, to_standard = made.ledger, str(csv) == STANDARD
+    facts = {"release": str(out), "table": None if csv is None else str(csv), "n": made.release.n,
+             "simulated": ledger.simulated, "ledger": ledger.to_dict(), "proved_epsilon": ledger.proved_epsilon,
+             "delta": ledger.budget.delta, "warnings": said}
+    written = f"written: {out}" + ("" if csv is None or to_standard else f" and {csv}")
+    tell(facts, f"{ledger}\n{written}\nnext: trigmech report {out}   (a page to read)   or   trigmech sample {out} "
+                "--rows 1000", as_json, err=to_standard)

@@ -1,5 +1,6 @@
 """NON-PRIVATE. How well a distribution answers a workload: for tests, reports and experiments, never for release."""
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -29,9 +30,14 @@ class Evaluation:
     answers: NDArray[np.float64]
 
     @property
+    def errors(self) -> NDArray[np.float64]:
+        """The absolute errors (queries, widths)."""
+        return np.abs(self.answers - self.truth)
+
+    @property
     def worst_absolute(self) -> NDArray[np.float64]:
         """The worst absolute error for each width."""
-        return np.abs(self.answers - self.truth).max(axis=0)
+        return self.errors.max(axis=0)
 
     @property
     def worst_relative(self) -> NDArray[np.float64]:
@@ -57,6 +63,11 @@ def evaluate(workload: Workload, table: NDArray[np.float64], distribution: Distr
     return Evaluation(workload.answers(table), workload.answers(distribution.points, distribution.weights))
 
 
+def total_variation(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
+    """Return half the sum of differences of two arrays of frequencies: 0 if equal, 1 if nothing is common."""
+    return 0.5 * float(np.abs(first - second).sum())
+
+
 def total_variations(domain: Domain, table: NDArray[np.float64], distribution: Distribution,
                      ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return how far the categories of a distribution are from a table's, in total variation; private.
@@ -78,8 +89,8 @@ def total_variations(domain: Domain, table: NDArray[np.float64], distribution: D
     true = [_categories(table, group) for group in domain.groups]
     made = [_categories(distribution.points, group) for group in domain.groups]
     weighted = [categories * distribution.weights[:, None] for categories in made]
-    single = [0.5 * np.abs(a.mean(axis=0) - b.sum(axis=0)).sum() for a, b in zip(true, weighted, strict=True)]
-    pairs = [[0.5 * np.abs(a.T @ c / len(table) - b.T @ d).sum() for c, d in zip(true, made, strict=True)]
+    single = [total_variation(a.mean(axis=0), b.sum(axis=0)) for a, b in zip(true, weighted, strict=True)]
+    pairs = [[total_variation(a.T @ c / len(table), b.T @ d) for c, d in zip(true, made, strict=True)]
              for a, b in zip(true, weighted, strict=True)]
     return np.array(single), np.array(pairs).reshape(len(true), len(true))
 
@@ -92,8 +103,28 @@ def distribution_differences(table: NDArray[np.float64], distribution: Distribut
     table : ndarray (n, d), private
     distribution : Distribution
     """
-    return np.array([_Steps.of(made, distribution.weights).add(true).difference()
+    return np.array([distribution_difference(true, made, distribution.weights)
                      for true, made in zip(table.T, distribution.points.T, strict=True)])
+
+
+def distribution_difference(true: NDArray[np.float64], made: NDArray[np.float64],
+                            weights: NDArray[np.float64]) -> float:
+    """Return the largest difference between the distribution functions of two samples (Kolmogorov and Smirnov's).
+
+    Parameters
+    ----------
+    true : ndarray (n,), private
+    made, weights : ndarray (m,)
+        Weights of any sum.
+
+    Returns
+    -------
+    float
+        Private. Not a number if a sample is empty.
+    """
+    if not (len(true) and weights.sum() > 0.0):
+        return math.nan
+    return _Steps.of(made, weights / weights.sum()).add(true).difference()
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,7 +189,7 @@ def compare(chunks: Iterable[NDArray[np.float64]], n: int, domain: Domain, distr
     shares = [rounded.weights @ _categories(rounded.points, group) for group in domain.groups]
     return Comparison([Evaluation(*both) for both in zip(truth, made, strict=True)],
                       np.array([step.difference() for step in steps]),
-                      np.array([0.5 * np.abs(a / n - b).sum() for a, b in zip(counts, shares, strict=True)]))
+                      np.array([total_variation(a / n, b) for a, b in zip(counts, shares, strict=True)]))
 
 
 @dataclass(frozen=True, eq=False)

@@ -86,8 +86,8 @@ def clipping_of(made: Synthesis) -> list[str]:
     if made.fit.misfit is None:
         return found
     points, weights, schema = made.distribution.points, made.distribution.weights, made.schema
-    noise = noise_alone(schema, made.release.index, made.release.deviations)
-    for column, place, scales in zip(schema.columns, first_coordinates(schema), noise, strict=True):
+    noise = noise_alone(made.release.index, made.release.deviations)
+    for column, place, scales in zip(schema.columns, np.unique(schema.domain.owner), noise, strict=True):
         few = column.kind == "integer" and column.bounds[1] - column.bounds[0] < MANY_INTEGERS
         if column.kind not in ("continuous", "integer", "datetime") or few:
             continue
@@ -150,12 +150,8 @@ def _unusual_bounds(column: Column) -> list[str]:
     return []
 
 
-def first_coordinates(schema: Schema) -> list[int]:
-    """Return the first coordinate of each column."""
-    return [0, *np.cumsum([len(column.coordinates) for column in schema.columns]).tolist()[:-1]]
-
-
-def noise_alone(schema: Schema, index: FunctionIndex, deviations: Array) -> list[Array]:
-    """Return, for each column, the noise in the means of its coordinates."""
+def noise_alone(index: FunctionIndex, scales: Array) -> list[Array]:
+    """Return, for each column, the noise in the means of its coordinates; not a number where one is not measured."""
     places = index.alone(range(index.d))[0]
-    return np.split(np.where(places < 0, math.nan, deviations[places]), first_coordinates(schema)[1:])
+    # A column is named by its first coordinate.
+    return np.split(np.where(places < 0, math.nan, scales[places]), np.unique(index.domain.owner)[1:])

@@ -1,27 +1,81 @@
 """NON-PRIVATE. What a report says when the true table is at hand: errors of queries, and distances to true records."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import replace
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trigmech.distribution import Distribution, systematic
 from trigmech.errors import InputError
-from trigmech.evaluation.distances import Evaluation
-from trigmech.report.columns import from_cube
+from trigmech.evaluation.distances import ROWS_AT_A_TIME, Evaluation, compare
+from trigmech.measurement.rows import Progress
+from trigmech.mechanisms.moment import default_workload
+from trigmech.report.columns import from_cube, owners
 from trigmech.report.figures import number
+from trigmech.results import Synthesis
 from trigmech.schema.column import Column
 from trigmech.schema.schema import Schema
+from trigmech.tables.frames import like
 from trigmech.workload import GaussianKernels, PairKernels, SecondMoments
 
 Array = NDArray[np.float64]
 Queries = GaussianKernels | PairKernels | SecondMoments
 
+# Of the queries that a whole table is asked: the fewest of a family, how many numbers their evaluation may pass, and
+# how many such steps the exponentials of one kernel are worth.
+FEWEST_QUERIES, QUERY_WORK, EXPONENTIALS = 50, 1e10, 30
 # Multiplications that distances may take, and the fewest and most rows that they are computed of.
 DISTANCE_WORK = 2e10
 FEWEST_ROWS, MOST_ROWS = 200, 1_000
+
+
+def families(d: int, count: int, seed: int = 0) -> list[Queries]:
+    """Return the families of the default workload, with at most so many queries each; none of 0 columns."""
+    return [replace(family, seed=seed, n_queries=min(family.n_queries, count))
+            if isinstance(family, GaussianKernels | PairKernels) else cast(SecondMoments, family)
+            for family in (default_workload(d).members if d else ())]
+
+
+def affordable(rows: int, d: int) -> int:
+    """Return how many queries of a family can be asked of so many rows within seconds."""
+    return max(FEWEST_QUERIES, int(QUERY_WORK / (rows * (d + EXPONENTIALS))))
+
+
+def errors_of(made: Synthesis, table: Any, say: Progress = lambda step, done, total: None,
+              ) -> dict[str, dict[str, float]]:
+    """Return what a release gets wrong of a table, by kind and name; private.
+
+    Parameters
+    ----------
+    made : Synthesis
+    table : pyarrow.Table, private
+    say : callable
+        Told the step, what is done of it, and its total.
+    """
+    schema, domain, n = made.schema, made.schema.domain, table.num_rows
+    # As a table would hold them: numbers rounded where their kind asks for it.
+    decoded = like("pyarrow", schema.names, list(schema.decode(made.distribution.points).values()))
+    rounded = Distribution(schema.to_cube(decoded), made.distribution.weights)
+    asked = families(len(domain.numbers), affordable(n + len(rounded.points), len(domain.numbers)))
+    chunks = (schema.to_cube(table.slice(at, ROWS_AT_A_TIME)) for at in range(0, n, ROWS_AT_A_TIME))
+    compared = compare(chunks, n, domain, made.distribution, rounded, asked, say)
+    names = owners(schema)
+    found: dict[str, dict[str, float]] = {}
+    if domain.numbers:
+        answered = list(zip(asked, compared.evaluations, strict=True))
+        found["worst absolute error of queries about numbers"] = {
+            label: float(worst) for family, evaluation in answered
+            for label, worst in zip(family.labels, evaluation.worst_absolute, strict=True)}
+        found["how many of these queries were asked"] = {
+            family.labels[0].split(",")[0]: len(evaluation.truth) for family, evaluation in answered}
+        found["largest difference of distribution functions"] = dict(zip(
+            (names[j] for j in domain.numbers), compared.differences.tolist(), strict=True))
+    if domain.groups:
+        found["total variation of frequencies"] = dict(zip(
+            (names[group.coordinates[0]] for group in domain.groups), compared.variations.tolist(), strict=True))
+    return found
 
 
 def rows_of(schema: Schema, table: Any) -> Array:
@@ -47,24 +101,8 @@ def rows_of(schema: Schema, table: Any) -> Array:
     return schema.to_cube(table)
 
 
-@dataclass(frozen=True, eq=False)
-class Distances:
-    """Distances to the nearest true record, in the encoded cube; private.
-
-    Parameters
-    ----------
-    synthetic : ndarray (s,)
-        Of synthetic rows, to true records.
-    true : ndarray (t,)
-        Of true records, to their nearest other one.
-    """
-
-    synthetic: Array
-    true: Array
-
-
-def distances(distribution: Distribution, rows: Array, rng: np.random.Generator) -> Distances:
-    """Return distances of a sample of synthetic rows and of true records; cost: at most some seconds.
+def distances(distribution: Distribution, rows: Array, rng: np.random.Generator) -> tuple[Array, Array]:
+    """Return distances to the nearest true record, in the encoded cube; private. Cost: at most some seconds.
 
     Parameters
     ----------
@@ -73,26 +111,22 @@ def distances(distribution: Distribution, rows: Array, rng: np.random.Generator)
         At least 2.
     rng : numpy.random.Generator
         For the samples.
+
+    Returns
+    -------
+    ndarray (s,)
+        Of synthetic rows, to true records.
+    ndarray (t,)
+        Of true records, to their nearest other one.
     """
     count = int(np.clip(DISTANCE_WORK // rows.size, FEWEST_ROWS, MOST_ROWS))
     points = distribution.points[systematic(distribution.weights, min(count, len(distribution.points)), rng)]
     chosen = rng.choice(len(rows), min(count, len(rows)), replace=False)
-    return Distances(_nearest(points, rows, 1)[:, 0], _nearest(rows[chosen], rows, 2)[:, 1])
-
-
-@dataclass(frozen=True)
-class WorstQuery:
-    """A query in words, with its error, what was predicted, and both answers; private."""
-
-    words: str
-    error: float
-    predicted: float | None
-    truth: float
-    answer: float
+    return _nearest(points, rows, 1)[:, 0], _nearest(rows[chosen], rows, 2)[:, 1]
 
 
 def worst_queries(queries: Queries, evaluation: Evaluation, bounds: Array | None, columns: Sequence[Column],
-                  count: int = 3) -> list[WorstQuery]:
+                  count: int = 3) -> list[list[Any]]:
     """Return the queries with the greatest absolute errors, of different rows of the answers where that is possible.
 
     Parameters
@@ -103,13 +137,17 @@ def worst_queries(queries: Queries, evaluation: Evaluation, bounds: Array | None
         Predicted bounds.
     columns : sequence of Column
         That the queries are of.
+
+    Returns
+    -------
+    list of [query in words, error, predicted bound or "", true answer, synthetic answer]
+        Private.
     """
-    errors = np.abs(evaluation.answers - evaluation.truth)
-    part = errors.argmax(axis=1)
-    order = np.argsort(-errors.max(axis=1), kind="stable")[:count]
-    return [WorstQuery(in_words(queries, int(q), int(part[q]), columns), float(errors[q, part[q]]),
-                       None if bounds is None else float(bounds[q, part[q]]), float(evaluation.truth[q, part[q]]),
-                       float(evaluation.answers[q, part[q]])) for q in order]
+    errors = evaluation.errors
+    order = np.argsort(-errors.max(axis=1), kind="stable")[:count].tolist()
+    return [[in_words(queries, *at, columns), errors[at], "" if bounds is None else bounds[at],
+             number(evaluation.truth[at], 4), number(evaluation.answers[at], 4)]
+            for at in ((query, int(errors[query].argmax())) for query in order)]
 
 
 def in_words(queries: Queries, query: int, part: int, columns: Sequence[Column]) -> str:

@@ -77,10 +77,9 @@ def is_numeric(column: Column) -> bool:
     return column.kind not in ("binary", "ordinal", "categorical")
 
 
-def grouped(schema: Schema) -> list[str]:
-    """Return the names of the columns that have indicators, in the order of the domain's groups."""
-    return [column.name for column in schema.columns
-            if column.kind == "categorical" or (is_numeric(column) and column.special) or column.missing == "keep"]
+def owners(schema: Schema) -> list[str]:
+    """Return the name of the column that each coordinate belongs to."""
+    return [column.name for column in schema.columns for _ in column.coordinates]
 
 
 def values_of(schema: Schema, points: Array) -> list[Values]:
@@ -108,24 +107,6 @@ def marginal(values: Values, weights: Array) -> Marginal:
         mean = float(own @ units / own.sum())
         deviation = math.sqrt(float(own @ np.square(units - mean) / own.sum()))
     return Marginal(column, values.labels, named, edges, shares, mean, deviation)
-
-
-def total_variation(first: Marginal, second: Marginal) -> float:
-    """Return half the sum of differences of the shares of named values: 0 if equal, 1 if nothing is common."""
-    return 0.5 * float(np.abs(first.named - second.named).sum())
-
-
-def greatest_difference(first: Values, weights: Array, second: Values, others: Array) -> float:
-    """Return the greatest difference of two distribution functions of numbers (Kolmogorov and Smirnov's)."""
-    a, b = np.isfinite(first.numbers), np.isfinite(second.numbers)
-    if not a.any() or not b.any():
-        return math.nan
-    at = np.concatenate([first.numbers[a], second.numbers[b]])
-    steps = np.concatenate([weights[a] / weights[a].sum(), -others[b] / others[b].sum()])
-    order = np.argsort(at, kind="stable")
-    reached = np.cumsum(steps[order])
-    ends = np.append(np.diff(at[order]) > 0.0, True)
-    return float(np.abs(reached[ends]).max())
 
 
 def unscaled(column: Column, numbers: Array) -> Array:

@@ -80,6 +80,11 @@ def number(value: float, digits: int = 3) -> str:
     return f"{value:.{digits}g}".replace("-", "−")
 
 
+def percent(share: float) -> str:
+    """Return a share in percent, as :func:`number` writes it."""
+    return f"{number(100.0 * share)} %"
+
+
 def histogram(edges: Array, shares: Array, truth: Array | None, ticks: Sequence[tuple[float, str]]) -> Any:
     """Return the distribution of a column's numbers.
 

@@ -82,51 +82,57 @@ def is_page(path: Path) -> bool:
 
 
 def _page(synthesis: Synthesis, against: Any, pictures: Pictures, seed: int, say: Progress) -> str:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-    from markupsafe import Markup
-
     say("reading the release", 0, 0)
-    distribution, ledger, schema = synthesis.distribution, synthesis.ledger, synthesis.schema
-    made = Side.of(schema, distribution.points, distribution.weights)
+    ledger, schema = synthesis.ledger, synthesis.schema
+    made = Side.of(schema, synthesis.distribution.points, synthesis.distribution.weights)
     true = None
     if against is not None:
         say("reading the table", 0, 0)
         rows = rows_of(schema, against)
         true = Side.of(schema, rows, np.full(len(rows), 1.0 / len(rows)))
-    domain = schema.domain
-    said = guarantee(ledger, synthesis.release.n)
     drawn = columns(made, true, pictures, lambda done, total: say("drawing columns", done, total))
     say("drawing columns together", 0, 0)
     pairs = together(made, true, pictures)
     say("asking queries", 0, 0)
-    wrong = errors(synthesis, domain, made, true, pictures, seed)
-    contents = [("guarantee", "What is guaranteed"), ("not-covered", "What is not covered"), ("ledger", "The ledger"),
-                ("measured", "What was measured"), ("columns", "Each column"), ("together", "Columns together"),
-                *((matrix["id"], matrix["title"]) for matrix in pairs["matrices"]),
-                ("errors", "Errors to expect" if true is None else "Errors, expected and true"),
-                *([("scatter", "Predicted against true errors")] if wrong["scatter"] else []), ("points", "The points")]
-    if true is not None and len(true.points) > 1:
-        contents.append(("distances", "Distances to true records"))
+    wrong = errors(synthesis, made, true, pictures, seed)
     say("comparing points", 0, 0)
-    page = Environment(
-        loader=PackageLoader("trigmech.report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
-        lstrip_blocks=True, finalize=lambda value: value if isinstance(value, Markup) else plain(value),
-    ).get_template("report.html")
-    return page.render(
+    near, said = points(synthesis, made, true, pictures, seed), guarantee(ledger, synthesis.release.n)
+    return _template().render(
         title=TITLE if true is None else PRIVATE_TITLE, against=true is not None, simulated=ledger.simulated,
-        warnings=synthesis.warnings,
-        key=[("Rows of the table", f"{synthesis.release.n:,}"), ("Columns", f"{schema.d:,}"),
-             ("Proved (ε, δ)", _proved(said, ledger.simulated)),
-             ("Noise", "simulated: NOT PRIVATE" if ledger.simulated else "hardened, from the operating system"),
-             ("Points of the release", f"{len(distribution.points):,}")],
-        contents=contents, g=said, adjacency=ADJACENCY[0].upper() + ADJACENCY[1:], ledger=ledger_table(ledger),
-        measured=measured(synthesis), columns=drawn, together=pairs, errors=wrong,
-        points=points(synthesis, made, true, pictures, seed),
+        warnings=synthesis.warnings, key=_key(synthesis, said), g=said,
+        contents=_contents(pairs, wrong, near, true is not None),
+        adjacency=ADJACENCY[0].upper() + ADJACENCY[1:], ledger=ledger_table(ledger), columns=drawn,
+        measured=measured(synthesis), together=pairs, errors=wrong, points=near,
         footer="Written by trigmech; the same release gives the same page. Figures: dark lines and bars are synthetic"
                + ("." if true is None else ", light hatched areas are true."))
 
 
-def _proved(said: dict[str, Any], simulated: bool) -> str:
-    if simulated:
-        return "nothing: simulated"
-    return f"({said['epsilon']}, {said['delta']})" if said["finite"] else "nothing"
+def _template() -> Any:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from markupsafe import Markup
+
+    return Environment(
+        loader=PackageLoader("trigmech.report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+        lstrip_blocks=True, finalize=lambda value: value if isinstance(value, Markup) else plain(value),
+    ).get_template("report.html")
+
+
+def _key(synthesis: Synthesis, said: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return the facts at the top of the page."""
+    simulated = synthesis.ledger.simulated
+    proved = f"({said['epsilon']}, {said['delta']})" if said["finite"] else "nothing"
+    return [("Rows of the table", said["n"]), ("Columns", f"{synthesis.schema.d:,}"),
+            ("Proved (ε, δ)", "nothing: simulated" if simulated else proved),
+            ("Noise", "simulated: NOT PRIVATE" if simulated else "hardened, from the operating system"),
+            ("Points of the release", f"{len(synthesis.distribution.points):,}")]
+
+
+def _contents(pairs: dict[str, Any], wrong: dict[str, Any], near: dict[str, Any],
+              against: bool) -> list[tuple[str, str]]:
+    """Return the page's sections: identifier and title."""
+    return [("guarantee", "What is guaranteed"), ("not-covered", "What is not covered"), ("ledger", "The ledger"),
+            ("measured", "What was measured"), ("columns", "Each column"), ("together", "Columns together"),
+            *((matrix["id"], matrix["title"]) for matrix in pairs["matrices"]),
+            ("errors", "Errors, expected and true" if against else "Errors to expect"),
+            *([("scatter", "Predicted against true errors")] if wrong["scatter"] else []), ("points", "The points"),
+            *([("distances", "Distances to true records")] if near["picture"] else [])]

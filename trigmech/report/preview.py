@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trigmech.errors import BudgetError, InputError, TrigmechError, shown
+from trigmech.functions.index import FunctionIndex
 from trigmech.mechanisms.moment import MomentMechanism
 from trigmech.planning.planner import Design
 from trigmech.privacy.accounting import filtered_epsilon
@@ -174,10 +175,11 @@ def preview(n: int, schema: Schema, budget: Budget, *, mechanism: MomentMechanis
     measured, charges = planned.measured, [*planned.bounds, *planned.charges]
     account = Ledger(budget)
     account.charge(*charges)
-    noises = noise_alone(schema, measured.index, measured.scales)
+    noises = noise_alone(measured.index, measured.scales)
     columns = [each for column, noise in zip(schema.columns, noises, strict=True)
                for each in _of_column(column, noise)]
-    return Preview(int(n), budget, tuple(columns), tuple(_together(schema, measured)), measured, tuple(charges),
+    together = tuple(_together(measured.index, measured.scales))
+    return Preview(int(n), budget, tuple(columns), together, measured, tuple(charges),
                    account.proved_epsilon, tuple(warnings_of(int(n), schema, budget, delta_chosen)),
                    None if ledger is None else _state(ledger, charges))
 
@@ -212,23 +214,21 @@ def _of_number(column: Column, noise: float) -> Expected:
     return Expected(column.name, "mean", half, "", note)
 
 
-def _together(schema: Schema, measured: Design) -> Iterable[Expected]:
+def _together(index: FunctionIndex, scales: Array) -> Iterable[Expected]:
     """Return the noise in correlations, in contingency tables, and in means within a category."""
-    domain, index, scales = schema.domain, measured.index, measured.scales
+    domain = index.domain
 
-    def worst(places: NDArray[np.int64]) -> float | None:
-        return float(scales[places].max()) if len(places) else None
+    def worst(chosen: NDArray[np.int64]) -> float | None:
+        return float(scales[chosen].max()) if len(chosen) else None
 
     if len(domain.numbers) > 1:
         noise = worst(index.bilinear(domain.numbers)[0])
         # Evenly over the bounds, a coordinate has the variance 1/3.
         yield Expected("", "correlation of two columns of numbers", None if noise is None else 3.0 * noise, "",
                        "if both spread evenly over their bounds; more if they fill less of them")
-    columns = [group for group in domain.groups if group.value is None]
-    if len(columns) > 1:
+    if sum(group.value is None for group in domain.groups) > 1:
         tables = index.of_kind("two-way table")
-        noise = worst(tables)
-        pairs = len(np.unique(index.column_sets[tables]))
+        noise, pairs = worst(tables), len(np.unique(index.column_sets[tables]))
         yield Expected("", "cell of a table of two columns of categories, at worst",
                        None if noise is None else 100.0 * noise, "percentage points",
                        f"{pairs} of {math.comb(len(domain.groups), 2)} are measured, with those of missing values")

@@ -5,6 +5,7 @@ import platform
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,16 @@ from trigmech.reconstruction.result import Reconstruction
 from trigmech.report.figures import number
 from trigmech.results import Synthesis
 
+Row = tuple[Any, ...]
+
 FALSE_ALARMS = 0.05
 LIBRARIES = ("trigmech", "numpy", "scipy", "opendp", "dp-accounting", "matplotlib")
+# What the page calls the kinds of functions, in its order.
+KINDS = {"column": "one number, degrees up to {}", "pair": "products of two numbers",
+         "triple": "products of three numbers", "frequency": "frequencies of categories, special and missing values",
+         "two-way table": "tables of two columns of categories",
+         "number by category": "products of a category and a number", "other": "other products",
+         WHOLE_ROW: "functions of whole rows"}
 LAWS = {"laplace": "Laplace", "gaussian": "Gaussian", "linf": "l∞ (linf)"}
 
 
@@ -31,18 +40,30 @@ class Table:
     ----------
     caption : str
     head : sequence of str
-    rows : sequence of sequences of str
-    numeric : sequence of int
-        Which columns hold numbers.
+    rows : sequence of sequences of str, int or float
+        Numbers become text: counts in full, others by :func:`number`.
+    numeric : sequence of int, optional
+        Which columns hold numbers; default: all but the first.
     links : sequence of str
         The place on the page that each row's first cell points to, if any do.
     """
 
     caption: str
     head: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    numeric: Sequence[int] = ()
+    rows: Sequence[Sequence[Any]]
+    numeric: Sequence[int] | None = None
     links: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rows", [[_cell(value) for value in row] for row in self.rows])
+        if self.numeric is None:
+            object.__setattr__(self, "numeric", range(1, len(self.head)))
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    return f"{value:,}" if isinstance(value, Integral) else number(value)
 
 
 NO_TABLE = Table("", (), ())
@@ -65,11 +86,12 @@ def guarantee(ledger: Ledger, n: int) -> dict[str, Any]:
         said["warning"] = (f"δ is not below 1/n = {number(1.0 / n)}: a program that publishes one row, drawn at "
                            "random, would satisfy such a δ too.")
     factor = math.exp(min(epsilon, 700.0))
-    guess = (factor + delta) / (1.0 + factor)
-    power = min(factor * FALSE_ALARMS + delta, 1.0 - (1.0 - FALSE_ALARMS - delta) / factor, 1.0)
-    return said | {"epsilon": shown, "interval": interval(ledger), "guess": percent_up(guess),
-                   "power": percent_up(power), "odds": upward(factor, 3), "delta_is_zero": delta == 0.0,
-                   "is_one": shown == "1"}
+    probabilities = ((factor + delta) / (1.0 + factor),
+                     min(factor * FALSE_ALARMS + delta, 1.0 - (1.0 - FALSE_ALARMS - delta) / factor, 1.0))
+    # Rounded up, as all that is proved.
+    guess, power = (f"{math.ceil(1000.0 * share - 1e-9) / 10.0:.1f} %" for share in probabilities)
+    return said | {"epsilon": shown, "interval": interval(ledger), "guess": guess, "power": power,
+                   "odds": upward(factor, 3), "delta_is_zero": delta == 0.0, "is_one": shown == "1"}
 
 
 def interval(ledger: Ledger) -> str:
@@ -80,22 +102,12 @@ def interval(ledger: Ledger) -> str:
     if low >= high * (1.0 - TIGHT):
         return "This ε is exact, to four digits, for the noise in the ledger: no accounting of it proves less."
     return (f"This ε is an upper bound. An exact accounting of the noise in the ledger could prove no less than "
-            f"{downward(low)}.")
+            f"{number(float(shown_down(low, 4)), 4)}.")
 
 
 def upward(value: float, digits: int = 4) -> str:
     """Return a number as text, rounded up, so that what is printed is no less than what is proved."""
     return number(float(shown_up(value, digits)), digits)
-
-
-def downward(value: float, digits: int = 4) -> str:
-    """Return a number as text, rounded down."""
-    return number(float(shown_down(value, digits)), digits)
-
-
-def percent_up(share: float) -> str:
-    """Return a probability in percent, rounded up to one decimal."""
-    return f"{math.ceil(1000.0 * share - 1e-9) / 10.0:.1f} %"
 
 
 def ledger_table(ledger: Ledger) -> Table:
@@ -110,57 +122,47 @@ def ledger_table(ledger: Ledger) -> Table:
 def measured(synthesis: Synthesis) -> dict[str, Any]:
     """Return what was measured, how the points were made of it, and by what."""
     release = synthesis.release
-    rows, total = _moments(release, synthesis.ledger), release.features.K
-    versions = getattr(synthesis, "versions", None) or {}
+    rows, total = [*_moments(release), *_axes(release, synthesis.ledger)], release.features.K
     return {"n": f"{release.n:,}", "functions": f"{total:,}",
-            "table": Table("Moments and their noise", ("Kind", "Number", "Least noise", "Greatest noise"), rows,
-                           (1, 2, 3)),
-            "fit": Table("How the points were made", ("What", "Value"), _fitted(synthesis.fit)),
-            "versions": Table("Versions", ("Program", "Made the release", "Wrote this page") if versions else
-                              ("Program", "Wrote this page"), _versions(versions))}
+            "table": Table("Moments and their noise", ("Kind", "Number", "Least noise", "Greatest noise"), rows),
+            "fit": Table("How the points were made", ("What", "Value"), _fitted(synthesis.fit), ()),
+            "versions": Table("Versions", ("Program", *(("Made the release",) if synthesis.versions else ()),
+                                           "Wrote this page"), _versions(synthesis.versions), ())}
 
 
-def _moments(release: Release, ledger: Ledger) -> list[tuple[str, ...]]:
+def _moments(release: Release) -> list[Row]:
     index = release.index
-    degree = int(index.degrees[:, list(index.domain.numbers)].max(initial=0))
-    kinds = {"column": f"one number, degrees up to {degree}", "pair": "products of two numbers",
-             "triple": "products of three numbers",
-             "frequency": "frequencies of categories, special and missing values",
-             "two-way table": "tables of two columns of categories",
-             "number by category": "products of a category and a number"}
-    rows = [row for kind, name in kinds.items() for row in _row(name, release.deviations[index.of_kind(kind)])]
-    known = np.isin(index.kinds, [*kinds, "constant", WHOLE_ROW])
-    rows += _row("other products", release.deviations[~known])
-    rows += _row("functions of whole rows", release.deviations[index.of_kind(WHOLE_ROW)])
-    deviations = {c.purpose: c.scale * (math.sqrt(2.0) if c.law == "laplace" else 1.0) for c in ledger.charges}
-    for name, numbers, purpose in (("mean of the rows", release.mean, "mean"),
-                                   ("principal axes, at each iteration",
-                                    None if release.axes is None else release.axes.images, "axes")):
-        if numbers is not None:
-            rows += _row(name, np.full(numbers.size, deviations.get(purpose, math.nan)))
-    return rows
+    kinds = np.where(np.isin(index.kinds, [*KINDS, "constant"]), index.kinds, "other")
+    degree = index.highest[index.of_kind("column")].max(initial=0)
+    return [row for kind, name in KINDS.items()
+            for row in _row(name.format(degree), release.deviations[kinds == kind])]
 
 
-def _row(name: str, scales: NDArray[np.float64]) -> list[tuple[str, ...]]:
-    if not len(scales):
+def _axes(release: Release, ledger: Ledger) -> list[Row]:
+    if release.mean is None or release.axes is None:
         return []
-    return [(name, f"{len(scales):,}", number(float(scales.min())), number(float(scales.max())))]
+    deviations = {c.purpose: c.scale * (math.sqrt(2.0) if c.law == "laplace" else 1.0) for c in ledger.charges}
+    return [row for name, count, purpose in (("mean of the rows", release.mean.size, "mean"),
+                                             ("principal axes, at each iteration", release.axes.images.size, "axes"))
+            for row in _row(name, np.full(count, deviations.get(purpose, math.nan)))]
 
 
-def _fitted(fit: Reconstruction) -> list[tuple[str, str]]:
-    rows = [("Method", "points that move until their means meet the released ones" if fit.misfit is not None
-             else "weights on given points, by a linear program")]
-    if fit.misfit is not None:
-        rows += [("Mean squared deviation from what was fitted, in units of the noise", number(fit.misfit)),
-                 ("Moments that the noise has swallowed", "shrunk first" if fit.shrunk else "taken as released"),
-                 ("Dependence between columns", "some pair's is above the noise" if fit.dependent
-                  else "no pair's is above the noise")]
-    rows += [(name, number(value)) for name, value in (("Objective", fit.objective), ("Certified gap", fit.gap))
-             if value is not None]
-    return [*rows, ("Status", f"{fit.status} after {fit.iterations:,} iterations"), ("Seconds", number(fit.seconds))]
+def _row(name: str, scales: NDArray[np.float64]) -> list[Row]:
+    return [(name, len(scales), scales.min(), scales.max())] if len(scales) else []
 
 
-def _versions(made: dict[str, str]) -> list[tuple[str, ...]]:
+def _fitted(fit: Reconstruction) -> list[Row]:
+    end: list[Row] = [("Status", f"{fit.status} after {fit.iterations:,} iterations"), ("Seconds", fit.seconds)]
+    if fit.misfit is None:
+        return [("Method", "weights on given points, by a linear program"), ("Objective", fit.objective),
+                ("Certified gap", fit.gap), *end]
+    return [("Method", "points that move until their means meet the released ones"),
+            ("Mean squared deviation from what was fitted, in units of the noise", fit.misfit),
+            ("Moments that the noise has swallowed", "shrunk first" if fit.shrunk else "taken as released"),
+            ("Dependence between columns", f"{'some' if fit.dependent else 'no'} pair's is above the noise"), *end]
+
+
+def _versions(made: dict[str, str]) -> list[Row]:
     here = {"python": platform.python_version()}
     for name in LIBRARIES:
         try:
