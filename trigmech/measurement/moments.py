@@ -1,4 +1,4 @@
-"""PRIVATE. Exact sums over the rows of a table, in one pass; the only input of the door (``release``)."""
+"""PRIVATE. Exact sums over the rows of a table, in one pass; the only input of the release."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass

@@ -1,5 +1,6 @@
 """THE RELEASE. Certify the noise, charge the ledger, draw: the only way from private sums to anything public."""
 
+import logging
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -21,6 +22,8 @@ from trigmech.privacy.ledger import Ledger
 from trigmech.privacy.noise import Noise
 
 Array = NDArray[np.float64]
+
+logger = logging.getLogger(__name__)
 
 # What the noise's own proof may say more than a charge, relatively: both round, and OpenDP upwards.
 CERTIFIED_WITHIN = 1e-9
@@ -146,6 +149,7 @@ class Session:
         self.charge(*(block.charge for block in blocks))
         exact = moments.basis_sum / moments.n
         means = [self.draw(exact[block.members] * block.weights, block.charge) / block.weights for block in blocks]
+        logger.info("drawn: %s noise of %d moments", blocks[0].charge.law, features.K)
         deviations = [block.deviation / block.weights for block in blocks]
         return Release(moments.n, features, np.concatenate(means), np.concatenate(deviations),
                        index or FunctionIndex.of(features))

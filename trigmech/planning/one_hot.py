@@ -21,7 +21,7 @@ number's polynomial t_j, |t_j| <= 1. Replace a row.
 So the squared L2 sensitivity of the sum over rows is at most sum_g m_g + 2 sum w_gh^2, and that in L1 at most
 2 (sum_g w_g + sum_j w_gj + sum w_gh). Both are attained by one group, and by any number of complete groups without
 numbers: a row that changes all its categories. These facts hold only of rows that keep to their domain, which
-`moments.measure` checks. Rounding is added as in :mod:`trigmech.planning.calibration`.
+`moments.measure` checks. Rounding is added as in :mod:`trigmech.thesis.calibration`.
 
 The two mechanisms together: epsilons add up, or for Gaussian noise mu^2 does; shares of sum 1 spend the budget.
 

@@ -48,7 +48,7 @@ from trigmech.privacy.budget import Budget, Charge
 
 Calibration = Literal["published", "rigorous"]
 
-_HERE = "trigmech.planning.calibration"
+_HERE = "trigmech.thesis.calibration"
 _MEANS_PROOF = "trigmech.functions.sensitivity"
 
 

@@ -111,7 +111,7 @@ class ThesisMechanism(Mechanism):
     smoothness : int
         K of the formulas: the number of bounded derivatives of the queries.
     calibration : {"rigorous", "published"}
-        Noise scales that satisfy the budget, or those that the thesis prints; see :mod:`trigmech.planning.calibration`.
+        Noise scales that satisfy the budget, or those that the thesis prints; see :mod:`trigmech.thesis.calibration`.
     max_weight : float, optional
         Cap on every single weight (100 / number of candidates in the authors' program).
     time_limit : float, optional
@@ -226,7 +226,7 @@ class FullGridMechanism(ThesisMechanism):
 
     Notes
     -----
-    Privacy: one noisy vector of means; :mod:`trigmech.planning.calibration` has the proofs and the ledger the total.
+    Privacy: one noisy vector of means; :mod:`trigmech.thesis.calibration` has the proofs and the ledger the total.
     The means are of the rows rounded to A. The constant is not given the noise that line 9 adds to it: its mean is 1
     whatever the table, and it only shifts the objective of the linear program.
     Cost: n t^d for the means; the program has N^d columns, at most 20 million, priced by the tensor structure.
@@ -330,7 +330,7 @@ class EllipsoidMechanism(ThesisMechanism):
 
     Notes
     -----
-    Privacy: three steps (means, mean, axes), each with a third of the budget; :mod:`trigmech.planning.calibration` has
+    Privacy: three steps (means, mean, axes), each with a third of the budget; :mod:`trigmech.thesis.calibration` has
     the proofs and the ledger the total. Readings taken where the thesis contradicts itself: line 11 of algorithm 10
     calls the iteration of algorithm 7 and must mean 6; noise has the shape (d, k) of the product; the basis is averaged
     over rows rounded to A, the mean and the covariance over the rows as they are; L is the number of iterations there
