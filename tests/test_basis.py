@@ -8,7 +8,8 @@ import pytest
 
 from trigmech._parallel import THREADS_VARIABLE
 from trigmech.errors import InputError
-from trigmech.functions.chebyshev import POINTS_PER_CHUNK, ROWS_PER_CHUNK, ChebyshevBasis, PrefixTree
+from trigmech.functions.chebyshev import POINTS_PER_CHUNK, ROWS_PER_CHUNK, ChebyshevBasis
+from trigmech.functions.prefix_tree import PrefixTree
 
 BASES = {
     "tensor": ChebyshevBasis.tensor(2, 4),
@@ -59,29 +60,17 @@ each_method = pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
 # Values
 
 
-@pytest.mark.parametrize("n", [1, 255, 256, 257])
-@pytest.mark.parametrize("basis", BASES.values(), ids=BASES)
+# At the ends of blocks and of chunks.
+ENDS = {f"{name}, {n} rows": (basis, n) for bases, ns in ((BASES, (1, 255, 256, 257)),
+                                                          (LARGE, (1, 31, 32, 33, 63, 64, 65)))
+        for name, basis in bases.items() for n in ns}
+CHUNKS = {f"{name}, a chunk and a row": (BASES[name], ROWS_PER_CHUNK + 1)
+          for name in ("tensor", "graded", "not closed under prefixes", "without the constant", "the constant alone")}
+
+
+@pytest.mark.parametrize(("basis", "n"), (ENDS | CHUNKS).values(), ids=(ENDS | CHUNKS))
 def test_values_means_and_combinations_are_products_of_cosines(basis, n):
     assert_agrees_with_definition(basis, n)
-
-
-@pytest.mark.parametrize("name", ["tensor", "graded", "not closed under prefixes", "without the constant",
-                                  "the constant alone"])
-def test_they_are_across_chunks(name):
-    assert_agrees_with_definition(BASES[name], ROWS_PER_CHUNK + 1)
-
-
-@pytest.mark.parametrize("n", [1, 31, 32, 33, 63, 64, 65])
-@pytest.mark.parametrize("basis", LARGE.values(), ids=LARGE)
-def test_they_are_for_so_many_functions_that_blocks_are_smaller(basis, n):
-    assert_agrees_with_definition(basis, n)
-
-
-@pytest.mark.parametrize("basis", BASES.values(), ids=BASES)
-def test_values_agree_with_numpy_chebyshev_series(basis):
-    X = points_of_cube(50, basis.d)
-    expected = oracles.products_by_series(X, basis.index)
-    np.testing.assert_allclose(basis.evaluate(X), expected, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("basis", BASES.values(), ids=BASES)
@@ -106,14 +95,6 @@ def test_the_constant_may_stand_anywhere_or_be_absent(position):
     basis = ChebyshevBasis(index)
     assert basis.constant == position
     assert_agrees_with_definition(basis, 300)
-
-
-def test_permuting_the_functions_permutes_the_values():
-    basis = ChebyshevBasis.graded(3, 40)
-    order = np.random.default_rng(7).permutation(40)
-    permuted, X = ChebyshevBasis(basis.index[order]), points_of_cube(300, 3)
-    np.testing.assert_array_equal(permuted.evaluate(X), basis.evaluate(X)[:, order])
-    np.testing.assert_array_equal(permuted.means(X), basis.means(X)[order])
 
 
 def fortran(X, tmp_path):
@@ -161,6 +142,7 @@ def test_no_rows_have_no_values_and_no_means():
     basis = BASES["graded"]
     assert basis.evaluate(np.empty((0, 3))).shape == (0, 17)
     assert basis.combine(np.empty((0, 3)), np.ones(17)).shape == (0,)
+    assert basis.gradient(np.empty((0, 3)), np.ones(17)).shape == (0, 3)
     with pytest.raises(InputError, match="at least one row"):
         basis.means(np.empty((0, 3)))
 
@@ -218,38 +200,20 @@ def misses_slope(basis, n, **fault):
     return np.abs(basis.gradient(X, y) - slope).max() / most
 
 
-@pytest.mark.parametrize("n", [1, 255, 257])
-@pytest.mark.parametrize("basis", (BASES | STEEP).values(), ids=(BASES | STEEP))
+SLOPES = {f"{name}, {n} rows": (basis, n) for bases, ns in ((BASES | STEEP, (1, 255, 257)), (LARGE, (32, 33, 65)))
+          for name, basis in bases.items() for n in ns}
+SLOPES["two chunks and a row"] = BASES["graded"], 2 * POINTS_PER_CHUNK + 1
+
+
+@pytest.mark.parametrize(("basis", "n"), SLOPES.values(), ids=SLOPES)
 def test_gradients_are_those_of_the_product_rule(basis, n):
     assert misses_slope(basis, n) < 1e-13
-
-
-@pytest.mark.parametrize("n", [32, 33, 65])
-@pytest.mark.parametrize("basis", LARGE.values(), ids=LARGE)
-def test_gradients_are_for_so_many_functions_that_blocks_are_smaller(basis, n):
-    assert misses_slope(basis, n) < 1e-13
-
-
-def test_gradients_are_across_chunks():
-    assert misses_slope(BASES["graded"], 2 * POINTS_PER_CHUNK + 1) < 1e-13
 
 
 @pytest.mark.parametrize("name", STEEP)
 def test_a_derivative_without_the_degree_is_noticed(name):
     # The planted fault: T_q' taken for U_(q-1).
     assert misses_slope(STEEP[name], 257, inner=lambda q: 1.0) > 1e-4
-
-
-def test_gradients_are_what_combinations_gain():
-    basis, step = BASES["graded"], 1e-6
-    X, y = 0.9 * points_of_cube(40, 3), coefficients(basis)
-    for j, slope in enumerate(basis.gradient(X, y).T):
-        ahead = basis.combine(X + step * np.eye(3)[j], y) - basis.combine(X - step * np.eye(3)[j], y)
-        np.testing.assert_allclose(slope, ahead / (2.0 * step), rtol=0, atol=1e-7)
-
-
-def test_no_rows_have_no_gradient():
-    assert BASES["graded"].gradient(np.empty((0, 3)), np.ones(17)).shape == (0, 3)
 
 
 @pytest.mark.parametrize("basis", (BASES | STEEP).values(), ids=(BASES | STEEP))
@@ -419,12 +383,6 @@ def test_the_bound_is_at_most_the_naive_one(name, p):
     basis = SETS[name]
     moving = basis.K - (basis.constant is not None)
     assert 0.0 < bound(name, p) <= 2.0 * moving ** (1.0 / p) * (1.0 + 4e-16)
-
-
-@each_norm
-@pytest.mark.parametrize("name", ["tensor(3, 5)", "total_degree(8, 2)", "graded(5, 60)"])
-def test_the_bound_is_inverse_to_the_number_of_rows(name, p):
-    assert bound(name, p, n=1000) == pytest.approx(bound(name, p) / 1000, rel=1e-15)
 
 
 @pytest.mark.parametrize("d", [1, 3, 10])

@@ -13,9 +13,9 @@ from trigmech.errors import (
 )
 from trigmech.functions.chebyshev import ChebyshevBasis
 from trigmech.functions.grid import Grid, round_to_grid
-from trigmech.reconstruction import l1 as fit_module
-from trigmech.reconstruction.l1 import fit_cube, fit_l1, solve
-from trigmech.reconstruction.pricing import CubeSearch
+from trigmech.reconstruction.l1 import Problem, fit_l1
+from trigmech.reconstruction.l1_cube import CubeProblem, CubeSearch, fit_cube
+from trigmech.reconstruction.linear_program import RestrictedProgram, solve
 
 
 def problem(d, K, m, kind="noisy", seed=0):
@@ -172,18 +172,23 @@ def test_the_certificate_refutes_a_lower_objective_and_never_the_optimum(d, K, m
     assert refutes(fit, 0.99 * fit.objective)
 
 
+@pytest.fixture
+def interrupt(monkeypatch):
+    """Let a time limit pass after so many solves."""
+    finish, calls = RestrictedProgram.solve, []
+
+    def after(solves):
+        monkeypatch.setattr(RestrictedProgram, "solve", lambda program, seconds: (
+            calls.append(seconds) or (finish(program, seconds) if len(calls) <= solves else "time limit")))
+
+    return after
+
+
 @pytest.mark.parametrize("solves", [1, 2, 4])
-def test_the_gap_of_interrupted_weights_is_a_true_bound(monkeypatch, solves):
+def test_the_gap_of_interrupted_weights_is_a_true_bound(interrupt, solves):
     basis, points, target = problem(3, 60, 5000)
     optimum, _ = optimum_of(basis, points, target)
-    finish = fit_module._Master.solve
-    calls = []
-
-    def interrupted(master, seconds):
-        calls.append(seconds)
-        return finish(master, seconds) if len(calls) <= solves else "time limit"
-
-    monkeypatch.setattr(fit_module._Master, "solve", interrupted)
+    interrupt(solves)
     fit = fit_l1(basis, points, target, method="columns")
     assert fit.status == "time limit"
     assert fit.weights.sum() == pytest.approx(1.0, abs=1e-12)
@@ -196,7 +201,7 @@ def test_the_gap_of_interrupted_weights_is_a_true_bound(monkeypatch, solves):
 def test_any_dual_in_the_box_bounds_the_optimum_from_below_and_the_best_one_attains_it(options):
     basis, points, target = problem(2, 12, 45, "far outside")
     costs = np.linspace(0.5, 2.0, basis.K)
-    certificate = fit_module._Problem(basis, points, target, costs, options.get("cap"), options.get("levels"))
+    certificate = Problem(basis, points, target, costs, options.get("cap"), options.get("levels"))
     optimum, best = optimum_of(basis, points, target, costs, **options)
 
     def bound(dual):
@@ -236,13 +241,9 @@ def test_solve_tells_an_optimum():
 
 
 @pytest.mark.parametrize("presolve", ["on", "off"])
-def test_solve_tells_infeasible(presolve):
+def test_solve_tells_infeasible_and_unbounded(presolve):
     with pytest.raises(InfeasibleError):
         solve(model([1.0, 1.0], [0.0, 0.0], [1.0, 1.0], [(3.0, 3.0, [1.0, 1.0])], presolve=presolve))
-
-
-@pytest.mark.parametrize("presolve", ["on", "off"])
-def test_solve_tells_unbounded(presolve):
     with pytest.raises(UnboundedError):
         solve(model([-1.0, 0.0], [0.0, 0.0], [np.inf, np.inf], [(0.0, 0.0, [1.0, -1.0])], presolve=presolve))
 
@@ -411,16 +412,9 @@ def test_a_noise_level_ends_the_search_early():
 
 
 @pytest.mark.parametrize("solves", [1, 3, 6])
-def test_what_a_time_limit_leaves_of_the_cube_is_a_distribution(monkeypatch, solves):
+def test_what_a_time_limit_leaves_of_the_cube_is_a_distribution(interrupt, solves):
     basis, start, target = cube_problem(5, 56)
-    finish = fit_module._Master.solve
-    calls = []
-
-    def interrupted(master, seconds):
-        calls.append(seconds)
-        return finish(master, seconds) if len(calls) <= solves else "time limit"
-
-    monkeypatch.setattr(fit_module._Master, "solve", interrupted)
+    interrupt(solves)
     fit = fit_cube(basis, target, start, rng=generator())
     assert fit.status == "time limit"
     assert fit.weights.min() > 0.0
@@ -454,14 +448,14 @@ def test_a_search_that_misses_the_maximum_is_refuted_by_what_it_finds_later(monk
     optimum = fit_cube(basis, target, start, gap=1e-6, rng=generator()).objective
     monkeypatch.setattr(CubeSearch, "ascend", lambda self, starts, y, tolerance: (starts, basis.combine(starts, y)))
     seen = []
-    whole = fit_module._CubeProblem.price_and_bound
+    whole = CubeProblem.price_and_bound
 
     def watched(problem, dual, threshold, *arguments):
         entering = whole(problem, dual, threshold, *arguments)
         seen.append((problem.bound, float(dual @ problem.target) - threshold))
         return entering
 
-    monkeypatch.setattr(fit_module._CubeProblem, "price_and_bound", watched)
+    monkeypatch.setattr(CubeProblem, "price_and_bound", watched)
     fit = fit_cube(basis, target, start, rng=generator())
     assert fit.objective > optimum
     assert fit.bound_estimate <= fit.objective

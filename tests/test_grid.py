@@ -5,7 +5,6 @@ from itertools import pairwise, product
 import numpy as np
 import oracles
 import pytest
-from scipy import fft
 
 from trigmech.errors import InputError
 from trigmech.functions.chebyshev import ChebyshevBasis
@@ -54,16 +53,6 @@ def test_rounding_to_levels_picks_the_nearest_level_and_of_two_the_lower(L):
     np.testing.assert_array_equal(round_to_levels([-math.inf, math.inf], L), [-1.0, 1.0])
 
 
-def test_the_ties_above_are_there():
-    assert exact_ties(exact_nodes(8)) == [-0.75, -0.5, -0.25, 0.0, 0.25, 0.5, 0.75]
-    assert exact_ties(exact_nodes(100)) == [-0.5, 0.0, 0.5]
-
-
-def test_rounding_keeps_the_shape():
-    values = np.zeros((3, 2))
-    assert round_to_grid(values, 4).shape == round_to_levels(values, 4).shape == (3, 2)
-
-
 # The full grid
 
 each_grid = pytest.mark.parametrize(("d", "N"), [(1, 1), (1, 9), (2, 5), (3, 4), (4, 3)])
@@ -105,23 +94,6 @@ def test_combine_is_the_combination_at_each_point(d, N, make):
     y = np.random.default_rng(2).normal(size=basis.K)
     expected = oracles.products_by_arccos(mesh(d, N), basis.index) @ y
     np.testing.assert_allclose(Grid(d, N).combine(basis, y), expected, rtol=0, atol=1e-12 * np.abs(y).sum())
-    np.testing.assert_allclose(Grid(d, N).combine(basis, y), basis.combine(mesh(d, N), y), rtol=0,
-                               atol=1e-12 * np.abs(y).sum())
-
-
-@pytest.mark.parametrize(("d", "N"), [(1, 8), (2, 6), (3, 5)])
-def test_the_transform_is_a_cosine_transform_on_chebyshev_nodes_and_not_on_the_thesis_grid(d, N):
-    y = np.random.default_rng(3).normal(size=(N,) * d)
-    # scipy's transform of type 3 counts each degree but 0 twice.
-    halves = np.where(np.arange(N) == 0, 1.0, 0.5)
-    cosine = fft.dctn(y * math.prod(np.ix_(*[halves] * d)), type=3)
-    chebyshev_nodes = np.cos(np.pi * (np.arange(N) + 0.5) / N)
-    np.testing.assert_allclose(oracles.tensor_transform(y, chebyshev_nodes), cosine, rtol=0, atol=1e-12)
-    on_grid = Grid(d, N).combine(ChebyshevBasis.tensor(d, N), y.ravel())
-    np.testing.assert_allclose(oracles.tensor_transform(y, nodes(N)).ravel(), on_grid, rtol=0, atol=1e-12)
-    # Chebyshev nodes descend, so the reverse is compared as well.
-    for other in (cosine, np.flip(cosine)):
-        assert np.abs(on_grid - other.ravel()).max() > 0.1
 
 
 # What is refused

@@ -6,7 +6,7 @@ from numpy.polynomial import chebyshev
 from trigmech._parallel import THREADS_VARIABLE
 from trigmech.errors import InputError
 from trigmech.functions.chebyshev import ChebyshevBasis
-from trigmech.reconstruction.pricing import CubeSearch
+from trigmech.reconstruction.l1_cube import CubeSearch
 
 CASES = [(1, 1), (1, 2), (1, 3), (1, 9), (2, 2), (2, 5), (3, 3), (4, 2), (6, 3), (12, 2)]
 
@@ -34,22 +34,6 @@ def best_of_one(series):
     return candidates[np.argmax(values)], values.max()
 
 
-def ascent_by_roots(x, index, y, tolerance):
-    """The slow twin: the same sweeps, each column by the roots of the derivative."""
-    x = x.copy()
-    while True:
-        gain = 0.0
-        for j in range(len(x)):
-            series = restriction(x, j, index, y)
-            place, value = best_of_one(series)
-            here = chebyshev.chebval(x[j], series)
-            if value > here:
-                x[j] = place
-                gain += value - here
-        if gain <= tolerance:
-            return x
-
-
 def values_at(X, index, y):
     return oracles.products_by_series(X, index) @ y
 
@@ -66,16 +50,6 @@ def test_the_best_of_many_starts_is_the_maximum_on_a_fine_grid(d, degree, seed):
     # In angles no second derivative exceeds sum_r |r|_1^2 |y_r|, and a node is within half a step in each column.
     short = (0.5 * np.pi / (len(nodes) - 1)) ** 2 / 2 * (basis.index.sum(axis=1) ** 2 @ np.abs(y))
     assert largest - 1e-9 <= values.max() <= largest + short + 1e-9
-
-
-@pytest.mark.parametrize(("d", "degree"), CASES)
-def test_the_slow_twin_ends_at_the_same_values(d, degree):
-    basis, y, rng = combination(d, degree)
-    starts = rng.uniform(-1.0, 1.0, (5, d))
-    ends, values = CubeSearch(basis).ascend(starts, y)
-    twins = np.array([ascent_by_roots(x, basis.index, y, 1e-12 * np.abs(y).sum()) for x in starts])
-    np.testing.assert_allclose(values, values_at(ends, basis.index, y), rtol=1e-12, atol=1e-12)
-    np.testing.assert_allclose(values, values_at(twins, basis.index, y), rtol=1e-8)
 
 
 @pytest.mark.parametrize(("d", "degree"), CASES)

@@ -125,15 +125,6 @@ def test_no_rows_found_move_the_functions_further_than_the_bound(name):
 
 
 @each_case
-def test_the_search_refutes_a_bound_that_is_too_small(name):
-    # The planted fault. In each case but one, the search refutes even what is 15% below the bound.
-    d, v, w, _ = CASES[name]
-    found, _ = worst_rows(name)
-    assert found > pair_l2_diameter(d, v, w) / 1.5
-    assert found > 0.85 * pair_l2_diameter(d, v, w) or name == "two columns, pairs alone"
-
-
-@each_case
 def test_every_lambda_gives_a_bound(name):
     d, v, w, _ = CASES[name]
     kappa = sum(a**2 for a in w)
@@ -142,12 +133,6 @@ def test_every_lambda_gives_a_bound(name):
         assert worst_rows(name)[0] <= bound
         # The search for lambda does as well as any of these, but for the nodes it is made on.
         assert pair_l2_diameter(d, v, w) <= bound * 1.005
-
-
-@pytest.mark.parametrize("name", ["two columns, decaying", "columns and pairs", "columns dominate, T2 missing"])
-def test_the_search_refutes_the_bound_without_the_square_of_lambda(name):
-    d, v, w, _ = CASES[name]
-    assert worst_rows(name)[0] > d * sensitivity._column_supremum(d, v, w, sensitivity._best_lambda(d, v, w))
 
 
 def plain_h(x, y, d, v, w, shift):
@@ -217,31 +202,12 @@ def test_one_column_is_exact_but_for_the_slack(v):
         assert d * exact * (1 - 1e-9) <= pair_l2_diameter(d, v, ()) <= d * exact * (1 + SLACK)
 
 
-@pytest.mark.parametrize(("weight", "each"), [(0.5, 4.0), (0.8, 4.0), (1.0, 5.14494)])
-def test_squares_of_weight_up_to_four_fifths_are_free(weight, each):
-    for d in (1, 30):
-        assert each * d * (1 - 1e-6) <= pair_l2_diameter(d, (1.0, weight), ()) <= each * d * (1 + SLACK)
-
-
-def test_equal_weights_of_pairs_cost_half_of_the_naive_bound():
-    squares = squared_weights(20, (0.0,), (0.3,) * 4)
-    assert pair_l2_diameter(20, (0.0,), (0.3,) * 4) <= 2.2 * squares
-    # The part below that is attained, so that no better factor is overlooked.
-    assert worst_rows("equal weights of pairs")[0] >= 1.99 * squared_weights(20, (), (1.0,) * 4)
-
-
 @each_case
 def test_the_bounds_are_at_most_the_naive_ones(name):
     d, v, w, _ = CASES[name]
     assert 0.0 < pair_l2_diameter(d, v, w) <= 4 * squared_weights(d, v, w) * (1 + 2e-9)
     total = d * sum(v) + d * (d - 1) / 2 * sum(w) ** 2
     assert 0.0 < pair_l1_diameter(d, v, w) <= 2 * total * (1 + 2e-9)
-
-
-def test_weights_of_one_agree_with_the_exact_bound_of_a_full_set():
-    index = np.array([[0, 0], [1, 0], [0, 1], [1, 1]])
-    assert l2_diameter(index) ** 2 == pytest.approx(8.0, rel=1e-12)
-    assert 8.0 <= pair_l2_diameter(2, (1.0,), (1.0,)) <= 8.0 * 1.13
 
 
 weights = st.lists(st.floats(0.0, 2.0), max_size=4)

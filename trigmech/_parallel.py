@@ -12,6 +12,9 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import cache
 from typing import TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 T = TypeVar("T")
 
 THREADS_VARIABLE = "TRIGMECH_NUM_THREADS"
@@ -62,3 +65,16 @@ def in_order(work: Callable[[int, int], T], rows: int, size: int) -> Iterator[T]
         for future in waiting:
             future.cancel()
         wait(waiting)
+
+
+def for_each(work: Callable[[int, int], object], rows: int, size: int) -> None:
+    """Call ``work(start, stop)`` for all chunks, for what it writes."""
+    deque(in_order(work, rows, size), maxlen=0)
+
+
+def total(work: Callable[[int, int], NDArray[np.float64]], rows: int, size: int, *shape: int) -> NDArray[np.float64]:
+    """Return the sum of the arrays ``work(start, stop)`` of all chunks, added in order."""
+    result = np.zeros(shape)
+    for part in in_order(work, rows, size):
+        result += part
+    return result

@@ -1,84 +1,27 @@
 """Products of Chebyshev polynomials, phi_r(x) = cos(r_1 arccos x_1) ... cos(r_d arccos x_d), and their means."""
 
 import math
-from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations, islice, product
-from typing import Literal, Self
+from itertools import islice, product
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from trigmech._parallel import in_order
+from trigmech._parallel import for_each, total
 from trigmech._validate import check_choice, check_integers, numbers
 from trigmech.errors import InputError
-from trigmech.functions import kernels as _kernels
-from trigmech.functions import sensitivity
+from trigmech.functions import kernels, sensitivity
+from trigmech.functions.multi_indices import Ties as Ties
+from trigmech.functions.multi_indices import ascending
+from trigmech.functions.prefix_tree import PrefixTree
 
 ROWS_PER_CHUNK = 16_384
 # Gradients are of a few thousand points, so that both cores need smaller chunks.
 POINTS_PER_CHUNK = 1_024
 MAX_SIZE = 2**22
-
-Ties = Literal["fewest", "last"]
-
-
-@dataclass(frozen=True)
-class PrefixTree:
-    """A set of multi-indices as a tree in depth-first order, so that each product costs one multiplication.
-
-    The path from the root to a node is a multi-index read column by column; a node multiplies its parent's
-    product by one feature T_q(x_j). Features of column j stand in rows offsets[j], ..., of the kernels' work
-    space, by degree. ``nodes`` has the columns depth, feature, output (the position in the basis, or -1 for a
-    node that is only a prefix) and leaf.
-    """
-
-    offsets: NDArray[np.int64]
-    degrees: NDArray[np.int64]
-    nodes: NDArray[np.int64]
-
-    @classmethod
-    def of(cls, index: NDArray[np.int64]) -> Self:
-        """Build the tree of the rows of ``index`` (K, d)."""
-        degrees = index.max(axis=0)
-        offsets = np.concatenate([[0], np.cumsum(degrees)[:-1]])
-        # Sorted as strings of (feature + 1), each prefix comes just before its extensions: depth-first order.
-        outputs: dict[tuple[int, ...], int] = {}
-        for k, row in enumerate(index):
-            columns = np.flatnonzero(row)
-            outputs[tuple((offsets[columns] + row[columns] - 1).tolist())] = k
-        paths = {path[:depth] for path in outputs for depth in range(1, len(path) + 1)}
-        order = sorted(paths)
-        nodes = np.empty((len(order), 4), dtype=np.int64)
-        for i, path in enumerate(order):
-            leaf = i + 1 == len(order) or order[i + 1][:-1] != path
-            nodes[i] = len(path) - 1, path[-1], outputs.get(path, -1), leaf
-        return cls(offsets.astype(np.int64), degrees.astype(np.int64), nodes)
-
-    @cached_property
-    def lanes(self) -> int:
-        """Rows in a block: a power of two with which the running sums of all nodes fit the second-level cache."""
-        fitting = 2**17 // max(1, len(self.nodes))
-        return max(32, min(_kernels.BLOCK, 1 << max(0, fitting.bit_length() - 1)))
-
-    @cached_property
-    def parents(self) -> NDArray[np.int64]:
-        """The number of each node's parent, or -1 at depth 0."""
-        parents = np.full(len(self.nodes), -1, dtype=np.int64)
-        path: list[int] = []
-        for i, depth in enumerate(self.nodes[:, _kernels.DEPTH].tolist()):
-            del path[depth:]
-            parents[i] = path[-1] if path else -1
-            path.append(i)
-        return parents
-
-    def work_space(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return room for one block: its features, and the products along the current path."""
-        depth = int(self.nodes[:, _kernels.DEPTH].max(initial=0)) + 1
-        features = np.empty((max(1, int(self.degrees.sum())), self.lanes + _kernels.PADDING))
-        return features, np.empty((depth, self.lanes))
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,7 +108,7 @@ class ChebyshevBasis:
         if max_degree is not None and d * math.log2(max_degree + 1) < 62 and (max_degree + 1) ** d < K:
             raise InputError(f"K = {K} functions were asked for, but with degrees up to {max_degree} in {d} "
                              f"column(s) there are {(max_degree + 1) ** d}")
-        return cls(np.array(list(islice(_ascending(d, max_degree, ties), K)), dtype=np.int64))
+        return cls(np.array(list(islice(ascending(d, max_degree, ties), K)), dtype=np.int64))
 
     @classmethod
     def total_degree(cls, d: int, degree: int) -> Self:
@@ -222,13 +165,7 @@ class ChebyshevBasis:
         out = np.empty((len(X), self.K))
         if self.constant is not None:
             out[:, self.constant] = 1.0
-        tree = self.tree
-
-        def work(start: int, stop: int) -> None:
-            self._inside(_kernels.basis_values(_block(X, start, stop), tree.offsets, tree.degrees, tree.nodes,
-                                               *tree.work_space(), out[start:stop]))
-
-        deque(in_order(work, len(X), ROWS_PER_CHUNK), maxlen=0)
+        for_each(lambda a, b: self._walk(kernels.basis_values, X[a:b], out[a:b]), len(X), ROWS_PER_CHUNK)
         return out
 
     def means(self, X: ArrayLike) -> NDArray[np.float64]:
@@ -261,16 +198,13 @@ class ChebyshevBasis:
 
         def work(start: int, stop: int) -> NDArray[np.float64]:
             sums = np.zeros((len(tree.nodes), tree.lanes))
-            self._inside(_kernels.basis_sums(_block(X, start, stop), tree.offsets, tree.degrees, tree.nodes,
-                                             *tree.work_space(), sums))
+            self._walk(kernels.basis_sums, X[start:stop], sums)
             return sums.sum(axis=1)
 
-        total = np.zeros(len(tree.nodes))
-        for part in in_order(work, len(X), ROWS_PER_CHUNK):
-            total += part
+        sums = total(work, len(X), ROWS_PER_CHUNK, len(tree.nodes))
         means = np.ones(self.K)
-        outputs = tree.nodes[:, _kernels.OUTPUT]
-        means[outputs[outputs >= 0]] = total[outputs >= 0] / len(X)
+        outputs = tree.nodes[:, kernels.OUTPUT]
+        means[outputs[outputs >= 0]] = sums[outputs >= 0] / len(X)
         return means
 
     def combine(self, X: ArrayLike, coefficients: ArrayLike) -> NDArray[np.float64]:
@@ -293,17 +227,10 @@ class ChebyshevBasis:
             As :meth:`evaluate`, or if there are not K coefficients.
         """
         X = self._rows(X)
-        y = numbers("coefficients", coefficients, self.K).astype(np.float64, copy=False)
-        tree = self.tree
-        outputs = tree.nodes[:, _kernels.OUTPUT]
-        per_node = np.where(outputs >= 0, y[outputs], 0.0)
+        y, per_node = self._coefficients(coefficients)
         out = np.full(len(X), 0.0 if self.constant is None else y[self.constant])
-
-        def work(start: int, stop: int) -> None:
-            self._inside(_kernels.basis_combination(_block(X, start, stop), per_node, tree.offsets, tree.degrees,
-                                                    tree.nodes, *tree.work_space(), out[start:stop]))
-
-        deque(in_order(work, len(X), ROWS_PER_CHUNK), maxlen=0)
+        for_each(lambda a, b: self._walk(kernels.basis_combination, X[a:b], per_node, out[a:b]), len(X),
+                 ROWS_PER_CHUNK)
         return out
 
     def gradient(self, X: ArrayLike, coefficients: ArrayLike) -> NDArray[np.float64]:
@@ -330,20 +257,10 @@ class ChebyshevBasis:
         Cost: about 5 K multiplications and additions a row, by one sweep forward and one back through the tree.
         """
         X = self._rows(X)
-        y = numbers("coefficients", coefficients, self.K).astype(np.float64, copy=False)
-        tree = self.tree
-        outputs = tree.nodes[:, _kernels.OUTPUT]
-        per_node = np.where(outputs >= 0, y[outputs], 0.0)
+        _, per_node = self._coefficients(coefficients)
         out = np.empty((len(X), self.d))
-
-        def work(start: int, stop: int) -> None:
-            features, _ = tree.work_space()
-            products = np.empty((len(tree.nodes), tree.lanes))
-            self._inside(_kernels.basis_gradient(_block(X, start, stop), per_node, tree.offsets, tree.degrees,
-                                                 tree.nodes, tree.parents, features, products,
-                                                 np.empty_like(products), out[start:stop]))
-
-        deque(in_order(work, len(X), POINTS_PER_CHUNK), maxlen=0)
+        for_each(lambda a, b: self._walk(kernels.basis_gradient, X[a:b], self.tree.parents, per_node, out[a:b]),
+                 len(X), POINTS_PER_CHUNK)
         return out
 
     def l1_sensitivity(self, n: int) -> float:
@@ -369,68 +286,18 @@ class ChebyshevBasis:
     def _rows(self, X: ArrayLike) -> NDArray:
         return numbers("X", X, "n", self.d)
 
-    def _inside(self, outside: int) -> None:
-        if outside:
+    def _coefficients(self, coefficients: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the coefficients of the functions, and of the tree's nodes."""
+        y = numbers("coefficients", coefficients, self.K).astype(np.float64, copy=False)
+        outputs = self.tree.nodes[:, kernels.OUTPUT]
+        return y, np.where(outputs >= 0, y[outputs], 0.0)
+
+    def _walk(self, kernel: Callable[..., int], rows: NDArray, *arrays: NDArray) -> None:
+        """Run a kernel on a chunk of rows, with what it reads besides the tree and what it writes."""
+        # One chunk at a time, so that a table in another layout or precision is never copied whole. Plain ndarrays
+        # only: a memory map would make the kernels compile twice.
+        block = np.ascontiguousarray(np.asarray(rows), dtype=np.float64)
+        tree = self.tree
+        if kernel(block, tree.offsets, tree.degrees, tree.nodes, *tree.work_space(), *arrays):
             raise InputError(f"X must lie in the cube [-1, 1]^{self.d}, but an entry is outside or not a number; "
                              "Schema.to_cube maps a table there and clips it")
-
-
-def _block(X: NDArray, start: int, stop: int) -> NDArray[np.float64]:
-    # One chunk at a time, so that a table in another domain or precision is never copied whole. Plain ndarrays
-    # only: a memory map would make the kernels compile twice.
-    return np.ascontiguousarray(np.asarray(X[start:stop]), dtype=np.float64)
-
-
-def _ascending(d: int, cap: int | None, ties: Ties) -> Iterator[list[int]]:
-    """Yield the multi-indices by total degree, ties as `ChebyshevBasis.graded` says, degrees at most `cap`."""
-    highest = None if cap is None else cap * d
-    degree = 0
-    while highest is None or degree <= highest:
-        largest = degree if cap is None else min(cap, degree)
-        if ties == "last":
-            yield from (row[::-1] for row in _descending(d, degree, largest))
-        else:
-            for width in range(min(1, degree), min(d, degree) + 1):
-                parts = list(_compositions(degree, width, largest))
-                for columns in combinations(range(d), width) if parts else ():
-                    for part in parts:
-                        row = [0] * d
-                        for column, exponent in zip(columns, part, strict=True):
-                            row[column] = exponent
-                        yield row
-        degree += 1
-
-
-def _compositions(total: int, width: int, largest: int) -> Iterator[tuple[int, ...]]:
-    """Yield the ordered sums of `width` numbers in 1..largest that make `total`, larger first numbers first."""
-    if width == 0:
-        if total == 0:
-            yield ()
-        return
-    for first in range(min(largest, total - width + 1), 0, -1):
-        for rest in _compositions(total - first, width - 1, largest):
-            yield (first, *rest)
-
-
-def _descending(d: int, total: int, largest: int) -> Iterator[list[int]]:
-    """Yield the d-tuples of numbers in 0..largest that sum to `total`, in descending lexicographic order."""
-    if total > d * largest:
-        return
-    row = [0] * d
-    start, rest = 0, total
-    while True:
-        # As much as possible as early as possible.
-        for i in range(start, d):
-            row[i] = min(largest, rest)
-            rest -= row[i]
-        yield row.copy()
-        # The last entry that can give one away to those after it.
-        rest = 0
-        for i in range(d - 1, -1, -1):
-            if row[i] > 0 and rest + 1 <= (d - 1 - i) * largest:
-                break
-            rest += row[i]
-        else:
-            return
-        row[i] -= 1
-        start, rest = i + 1, rest + 1

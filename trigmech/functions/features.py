@@ -1,6 +1,5 @@
 """The functions that are measured: Chebyshev products, and products of one profile over all columns."""
 
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,10 +8,10 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from trigmech._parallel import in_order
+from trigmech._parallel import for_each, total
 from trigmech._validate import numbers
 from trigmech.errors import InputError
-from trigmech.functions import kernels as _kernels
+from trigmech.functions import kernels
 from trigmech.functions.chebyshev import POINTS_PER_CHUNK, ROWS_PER_CHUNK, ChebyshevBasis
 
 Array = NDArray[np.float64]
@@ -152,10 +151,8 @@ class Features:
         if not len(self.profiles):
             return means
         rows = numbers("X", X, "n", self.d)
-        total = np.zeros(len(self.profiles))
-        for part in in_order(lambda a, b: _lane_sums(self._whole(rows[a:b])), len(rows), ROWS_PER_CHUNK):
-            total += part
-        return np.concatenate([means, total / len(rows)])
+        sums = total(lambda a, b: _lane_sums(self._whole(rows[a:b])), len(rows), ROWS_PER_CHUNK, len(self.profiles))
+        return np.concatenate([means, sums / len(rows)])
 
     def gradient(self, X: ArrayLike, coefficients: ArrayLike) -> Array:
         """Return the gradient of sum_r y_r phi_r at each row; see :meth:`ChebyshevBasis.gradient`.
@@ -174,14 +171,14 @@ class Features:
         if len(self.profiles):
             points = np.ascontiguousarray(X, dtype=np.float64)
             whole = y[self.basis.K :] * 2.0 / (1.0 - self.floors)
-            deque(in_order(lambda a, b: _kernels.profile_gradient(points[a:b], self.profiles, whole, out[a:b]),
-                           len(points), POINTS_PER_CHUNK), maxlen=0)
+            for_each(lambda a, b: kernels.profile_gradient(points[a:b], self.profiles, whole, out[a:b]), len(points),
+                     POINTS_PER_CHUNK)
         return out
 
     def _whole(self, rows: NDArray) -> Array:
         rows = np.ascontiguousarray(np.asarray(rows), dtype=np.float64)
         out = np.empty((len(rows), len(self.profiles)))
-        if _kernels.profile_products(rows, self.profiles, out):
+        if kernels.profile_products(rows, self.profiles, out):
             raise InputError(f"X must lie in the cube [-1, 1]^{self.d}, but an entry is outside or not a number")
         return 2.0 * (out - self.floors) / (1.0 - self.floors) - 1.0
 

@@ -190,47 +190,53 @@ def descend(functions: FunctionSet, points: Array, target: Array, scales: Array,
     if not (len(points) and np.isfinite(points).all()):
         raise InputError("there must be at least one point, of finite numbers")
     target, scales = _noisy(target, scales, functions.K)
-    m, K = len(points), len(target)
-    inverse = 1.0 / scales
-    # Of the order of 1, so that the solver's tolerances mean the same for any number of points.
-    factor = float(np.sqrt(m))
-    least, best = np.inf, points
     chart = Angles(points) if chart is None else chart
-    shape = chart.start.shape
-
-    def objective(flat: Array) -> tuple[float, Array]:
-        nonlocal least, best
-        parameters = flat.reshape(shape)
-        x = chart.points(parameters)
-        residual = (functions.means(x) - target) * inverse
-        misfit = float(residual @ residual) / K
-        if misfit < least:
-            least, best = misfit, x
-        if misfit <= enough:
-            raise StopIteration
-        gradient = functions.gradient(x, residual * inverse) * (2.0 * factor / (K * m))
-        return misfit * factor, chart.pull(parameters, x, gradient).ravel()
-
+    objective = _Objective(functions, points, target, scales, enough, chart)
+    start = chart.start.ravel()
     used = 0
-    status: Literal["converged", "noise level", "iteration limit"] = "noise level"
 
     def count(xk: Array) -> None:
         nonlocal used
         used += 1
 
-    start = chart.start.ravel()
+    status: Literal["converged", "noise level", "iteration limit"] = "noise level"
     try:
         if iterations < 1:
             # The solver would make one all the same.
             objective(start)
-            return Descent(best, least, 0, "iteration limit")
+            return Descent(objective.best, objective.least, 0, "iteration limit")
         result = minimize(objective, start, jac=True, method="L-BFGS-B", callback=count,
                           options={"maxiter": iterations, "maxcor": 10, "ftol": 1e-9, "gtol": 1e-12})
         # Of the solver's codes 1 is a limit, and 2 a line search that finds nothing better.
         status = "iteration limit" if result.status == 1 else "converged"
     except StopIteration:
         pass
-    return Descent(best, least, used, status)
+    return Descent(objective.best, objective.least, used, status)
+
+
+class _Objective:
+    """The misfit by the chart's parameters, with the least that was met and its points; stops when it is enough."""
+
+    def __init__(self, functions: FunctionSet, points: Array, target: Array, scales: Array, enough: float,
+                 chart: Chart) -> None:
+        self._functions, self._target, self._inverse = functions, target, 1.0 / scales
+        self._enough, self._chart = enough, chart
+        # Of the order of 1, so that the solver's tolerances mean the same for any number of points.
+        self._factor = float(np.sqrt(len(points)))
+        self.least, self.best = np.inf, points
+
+    def __call__(self, flat: Array) -> tuple[float, Array]:
+        parameters = flat.reshape(self._chart.start.shape)
+        x = self._chart.points(parameters)
+        residual = (self._functions.means(x) - self._target) * self._inverse
+        misfit = float(residual @ residual) / len(residual)
+        if misfit < self.least:
+            self.least, self.best = misfit, x
+        if misfit <= self._enough:
+            raise StopIteration
+        slope = 2.0 * self._factor / (len(residual) * len(x))
+        gradient = self._functions.gradient(x, residual * self._inverse) * slope
+        return misfit * self._factor, self._chart.pull(parameters, x, gradient).ravel()
 
 
 def _noisy(target: Array, scales: Array, K: int) -> tuple[Array, Array]:

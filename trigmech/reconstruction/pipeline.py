@@ -13,7 +13,7 @@ from trigmech.functions.chebyshev import ChebyshevBasis
 from trigmech.functions.features import Features, FunctionSet
 from trigmech.functions.index import FunctionIndex
 from trigmech.measurement.released import Release
-from trigmech.reconstruction.l1 import fit_cube
+from trigmech.reconstruction.l1_cube import fit_cube
 from trigmech.reconstruction.marginals import Marginals, copula_correlation
 from trigmech.reconstruction.particles import descend, draw, reweight
 from trigmech.reconstruction.result import Reconstruction

@@ -143,7 +143,11 @@ class Workload(Family, Protocol):
         ndarray, private
             In the shape of the answers.
         """
-        return np.abs(self.answers(distribution.points, distribution.weights) - self.answers(table))
+        return self.error_of(self.answers(distribution.points, distribution.weights) - self.answers(table))
+
+    def error_of(self, difference: Array) -> Array:
+        """Return the errors of answers that differ from the exact ones by so much: the absolute differences."""
+        return np.abs(difference)
 
 
 def weighted_points(points: ArrayLike, weights: ArrayLike | None, d: int) -> tuple[Array, Array]:
@@ -164,6 +168,11 @@ def multi_indices(index: ArrayLike, d: int) -> NDArray[np.int64]:
     if (array < 0).any():
         raise InputError("index must hold integers that are at least 0; one is negative")
     return array
+
+
+def asked(index: ArrayLike, d: int, start: int, stop: int | None, count: int) -> tuple[NDArray[np.int64], int, int]:
+    """Return the multi-indices, the first query and the one after the last."""
+    return multi_indices(index, d), *query_span(start, stop, count)
 
 
 def query_span(start: int, stop: int | None, count: int) -> tuple[int, int]:

@@ -8,11 +8,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from trigmech._parallel import in_order
+from trigmech._parallel import for_each, in_order
 from trigmech._validate import check_choice, check_integers
 from trigmech.errors import InputError
-from trigmech.functions import kernels as _kernels
-from trigmech.workload.family import Workload, check_widths, multi_indices, query_span, weighted_points
+from trigmech.functions import kernels
+from trigmech.workload.family import Workload, asked, check_widths, multi_indices, weighted_points
 from trigmech.workload.kernel_expansion import (
     expansion_of,
     kernel_coefficients,
@@ -23,6 +23,7 @@ from trigmech.workload.kernel_expansion import (
 )
 
 Array = NDArray[np.float64]
+Places = NDArray[np.int64]
 Variant = Literal["fresh", "pool"]
 
 # One block of squared distances is 256 x 256 numbers, half a megabyte: it stays in the second-level cache.
@@ -115,7 +116,7 @@ class GaussianKernels(Workload):
         def work(start: int, stop: int) -> Array:
             block = np.ascontiguousarray(centers[:, start:stop])
             return kernel_means(points, weights, self.widths, stop - start,
-                                 lambda rows, out: _kernels.squared_distances(rows, block, out))
+                                 lambda rows, out: kernels.squared_distances(rows, block, out))
 
         means = np.concatenate(list(in_order(work, centers.shape[1], CENTERS_PER_CHUNK)))
         return np.einsum("qj,qjw->qw", parts, means[numbers])
@@ -139,45 +140,21 @@ class GaussianKernels(Workload):
         polynomials for each degree that occurs. Memory beyond the result does not grow with the number of queries. The
         same bits for any number of threads.
         """
-        index = multi_indices(index, self.d)
-        start, stop = query_span(start, stop, self.n_queries)
+        index, start, stop = asked(index, self.d, start, stop, self.n_queries)
         centers, numbers, parts = self._queries
-        d, J, K = self.d, self.n_centers, len(index)
-        # By the number of columns with r_i > 0, falling, so that those with a next one are always the first.
-        counts = (index > 0).sum(axis=1)
-        order = np.argsort(-counts, kind="stable")
-        which, column = np.nonzero(index[order])
-        counts = counts[order]
-        place = np.arange(len(which)) - (np.cumsum(counts) - counts)[which]
-        alive = [int((counts > t).sum()) for t in range(counts.max(initial=0))]
-        plans = []
-        for width in self.widths:
-            expansion, rows = expansion_of(width, index)
-            # Where c_m / c_0 of one column stands among those of all degrees and columns.
-            factors = np.zeros((len(alive), K), dtype=np.int64)
-            factors[place, which] = (rows[order[which], column] - 1) * d + column
-            plans.append((expansion, factors))
-        out = np.empty((stop - start, len(self.widths), K))
+        order, plans = _products_by_width(self.widths, index)
+        out = np.empty((stop - start, len(self.widths), len(index)))
 
         def work(first: int, last: int) -> None:
             # Queries run fastest, so that sums over the centres of a query are sums of whole rows.
             chosen = slice(start + first, start + last)
             y, shares = centers[:, numbers[chosen].T], parts[chosen].T
-            rows = max(1, PRODUCT_NUMBERS_PER_BLOCK // shares.size)
             for w, (expansion, factors) in enumerate(plans):
                 values = kernel_values(expansion, y)
-                scales = (shares * values[0].prod(axis=0)).ravel()
-                ratios = (values[1:] / values[0]).reshape(-1, len(scales))
-                for at in range(0, K, rows):
-                    product = np.tile(scales, (min(rows, K - at), 1))
-                    for t, count in enumerate(alive):
-                        going = max(0, min(count - at, len(product)))
-                        product[:going] *= ratios[factors[t, at : at + going]]
-                    out[first:last, w, order[at : at + rows]] = product.reshape(len(product), J, -1).sum(axis=1).T
+                out[first:last, w, order] = _mixed_products(values, shares, factors, len(index)).T
 
-        largest = J * d * max(sum(expansion.shape) for expansion, _ in plans)
-        for _ in in_order(work, stop - start, max(1, min(QUERIES_PER_BLOCK, COLUMN_NUMBERS_PER_BLOCK // largest))):
-            pass
+        largest = self.n_centers * self.d * max(sum(expansion.shape) for expansion, _ in plans)
+        for_each(work, stop - start, max(1, min(QUERIES_PER_BLOCK, COLUMN_NUMBERS_PER_BLOCK // largest)))
         return out
 
     @property
@@ -297,7 +274,7 @@ class PairKernels(Workload):
 
         def work(start: int, stop: int) -> Array:
             return kernel_means(points, weights, self.widths, stop - start,
-                                 lambda rows, out: _kernels.pair_squared_distances(
+                                 lambda rows, out: kernels.pair_squared_distances(
                                      rows, columns[start:stop], centers[start:stop], out))
 
         return np.concatenate(list(in_order(work, self.n_queries, CENTERS_PER_CHUNK)))
@@ -308,8 +285,7 @@ class PairKernels(Workload):
         That of phi_r is c_{r_i}(y_i) c_{r_j}(y_j) for the pair (i, j), and 0 if another column has r > 0; right as
         those of :meth:`GaussianKernels.coefficients` are, and refused for the same reasons.
         """
-        index = multi_indices(index, self.d)
-        start, stop = query_span(start, stop, self.n_queries)
+        index, start, stop = asked(index, self.d, start, stop, self.n_queries)
         columns, centers = self._queries
         counts = (index > 0).sum(axis=1)
         out = np.empty((stop - start, len(self.widths), len(index)))
@@ -341,3 +317,38 @@ class PairKernels(Workload):
             squares = kernel_coefficients(width)[1]
             out[w] = chance * squares[0] ** 2 * products(squares / squares[0], index)
         return out
+
+
+def _products_by_width(widths: tuple[float, ...], index: Places) -> tuple[Places, list[tuple[Array, list[Places]]]]:
+    """Return an order of the index (K, d), and for each width how the products prod_i c_{r_i} / c_0 are made in it.
+
+    Those are the rows of the kernel's expansion, and lists of factors: list t has the t-th factor of the products that
+    have one, as its place among the c_m / c_0 of all degrees m > 0 and columns. In the order the number of columns with
+    r_i > 0 falls, so that these products are always the first.
+    """
+    counts = (index > 0).sum(axis=1)
+    order = np.argsort(-counts, kind="stable")
+    which, column = np.nonzero(index[order])
+    counts = counts[order]
+    place = np.arange(len(which)) - (np.cumsum(counts) - counts)[which]
+    plans = []
+    for width in widths:
+        expansion, rows = expansion_of(width, index)
+        factors = (rows[order[which], column] - 1) * index.shape[1] + column
+        plans.append((expansion, [factors[place == t] for t in range(counts.max(initial=0))]))
+    return order, plans
+
+
+def _mixed_products(values: Array, shares: Array, factors: list[Places], count: int) -> Array:
+    """Return the sums (count, queries) over the J centres of shares (J, queries) times products of the values c_m."""
+    scales = (shares * values[0].prod(axis=0)).ravel()
+    ratios = (values[1:] / values[0]).reshape(-1, len(scales))
+    sums = np.empty((count, shares.shape[1]))
+    rows = max(1, PRODUCT_NUMBERS_PER_BLOCK // shares.size)
+    for at in range(0, count, rows):
+        product = np.tile(scales, (min(rows, count - at), 1))
+        for those in factors:
+            here = those[at : at + rows]
+            product[: len(here)] *= ratios[here]
+        sums[at : at + rows] = product.reshape(len(product), *shares.shape).sum(axis=1)
+    return sums

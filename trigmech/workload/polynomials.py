@@ -8,12 +8,11 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from trigmech._parallel import in_order
+from trigmech._parallel import total
 from trigmech._validate import check_integers, check_positive
-from trigmech.distribution import Distribution
 from trigmech.errors import InputError
 from trigmech.functions.chebyshev import ChebyshevBasis
-from trigmech.workload.family import Workload, multi_indices, query_span, weighted_points
+from trigmech.workload.family import Workload, asked, multi_indices, weighted_points
 from trigmech.workload.kernel_expansion import tensor_values
 
 Array = NDArray[np.float64]
@@ -47,19 +46,15 @@ class SecondMoments(Workload):
             rows = np.asarray(points[start:stop], dtype=np.float64)
             return (rows * weights[start:stop, None]).T @ rows
 
-        total = np.zeros((self.d, self.d))
-        for part in in_order(work, len(points), 2**14):
-            total += part
-        return total[np.triu_indices(self.d)][:, None]
+        return total(work, len(points), 2**14, self.d, self.d)[np.triu_indices(self.d)][:, None]
 
     def coefficients(self, index: ArrayLike, start: int = 0, stop: int | None = None) -> Array:
         """Return the coefficients (stop - start, 1, K); see :meth:`Workload.coefficients`.
 
         They are those of x_i x_j = T_1 T_1 and of x_i^2 = (1 + T_2) / 2.
         """
-        index = multi_indices(index, self.d)
         rows, columns = np.triu_indices(self.d)
-        start, stop = query_span(start, stop, len(rows))
+        index, start, stop = asked(index, self.d, start, stop, len(rows))
         rows, columns = rows[start:stop], columns[start:stop]
         out = np.zeros((stop - start, 1, len(index)))
         out[:, 0] = 0.5 * np.outer(rows == columns, (index == 0).all(axis=1))
@@ -84,8 +79,8 @@ class SecondMoments(Workload):
         Nothing is random here: the mean is over the d (d+1)/2 queries, x_i x_j = T_1 T_1 and x_i^2 = (1 + T_2) / 2.
         """
         index = multi_indices(index, self.d)
-        total, largest = index.sum(axis=1), index.max(axis=1)
-        sums = np.select([total == 0, (total == 2) & (largest == 1), (total == 2) & (largest == 2)],
+        degree, largest = index.sum(axis=1), index.max(axis=1)
+        sums = np.select([degree == 0, (degree == 2) & (largest == 1), (degree == 2) & (largest == 2)],
                          [self.d / 4.0, 1.0, 0.25], 0.0)
         return sums[None] / (self.d * (self.d + 1) / 2.0)
 
@@ -154,9 +149,7 @@ class Polynomials(Workload):
         def work(start: int, stop: int) -> Array:
             return weights[start:stop] @ basis.evaluate(points[start:stop])
 
-        moments = np.zeros(self._count)
-        for part in in_order(work, len(points), min(2**14, max(256, 2**20 // self._count))):
-            moments += part
+        moments = total(work, len(points), min(2**14, max(256, 2**20 // self._count)), self._count)
         return np.concatenate([block @ moments for block in self._drawn()])[:, None]
 
     def coefficients(self, index: ArrayLike, start: int = 0, stop: int | None = None) -> Array:
@@ -167,11 +160,10 @@ class Polynomials(Workload):
         They are the numbers that were drawn, and 0 for the constant and above the degree. Cost: min(stop + 63,
         n_queries) N normal numbers, because those of earlier queries are drawn first.
         """
-        index = multi_indices(index, self.d)
-        start, stop = query_span(start, stop, self.n_queries)
+        index, start, stop = asked(index, self.d, start, stop, self.n_queries)
         # Capped, because the sum of huge degrees can wrap around to a small one.
-        total = np.minimum(index, self.degree + 1).sum(axis=1)
-        inside = np.flatnonzero((total >= 1) & (total <= self.degree))
+        degree = np.minimum(index, self.degree + 1).sum(axis=1)
+        inside = np.flatnonzero((degree >= 1) & (degree <= self.degree))
         wanted: dict[bytes, int] = {}
         places = np.array([wanted.setdefault(r.tobytes(), len(wanted)) for r in index[inside].astype(np.int16)],
                           dtype=np.int64)
@@ -198,15 +190,15 @@ class Polynomials(Workload):
 
     def importance(self, index: ArrayLike) -> Array:
         """Return the expected squared coefficients (1, K), 1/N or 0; see :meth:`Family.importance`."""
-        total = multi_indices(index, self.d).sum(axis=1)
-        return np.where((total >= 1) & (total <= self.degree), 1.0 / self._count, 0.0)[None]
+        degree = multi_indices(index, self.d).sum(axis=1)
+        return np.where((degree >= 1) & (degree <= self.degree), 1.0 / self._count, 0.0)[None]
 
 
 @dataclass(frozen=True, eq=False)
 class Smooth(Workload):
     """All functions sum_r c_r phi_r over 0 < r in {0, ..., degree}^d with sum_r |r|^(2k) c_r^2 <= 1, |r| Euclidean.
 
-    Not a list of queries but a class, truncated at a degree. Its worst error is known exactly: see :meth:`errors`.
+    Not a list of queries but a class, truncated at a degree. Its worst error is known exactly: see :meth:`error_of`.
 
     Parameters
     ----------
@@ -284,27 +276,17 @@ class Smooth(Workload):
             first, last = tensor_values(rows[:, :half], size), tensor_values(rows[:, half:], size)
             return (first * weights[start:stop, None]).T @ last
 
-        total = np.zeros((size**half, size ** (self.d - half)))
-        for part in in_order(work, len(points), min(2**14, max(1, 2**20 // total.shape[1]))):
-            total += part
-        return (total.ravel()[1:] * self._scales)[:, None]
+        shape = size**half, size ** (self.d - half)
+        means = total(work, len(points), min(2**14, max(1, 2**20 // shape[1])), *shape)
+        return (means.ravel()[1:] * self._scales)[:, None]
 
-    def errors(self, table: ArrayLike, distribution: Distribution) -> Array:
-        """Return the largest absolute error of the distribution's answer to any function of the class.
+    def error_of(self, difference: Array) -> Array:
+        """Return the largest absolute error (1, 1) of an answer to any function of the class, as do ``errors``.
 
-        Parameters
-        ----------
-        table : array_like (n, d), private
-            Points of the cube.
-        distribution : Distribution
-
-        Returns
-        -------
-        ndarray (1, 1), private
-            sqrt(sum_r |r|^(-2k) D_r^2) with D_r the error of phi_r: by Cauchy and Schwarz no function of the class has
-            a larger error, and the one with c_r proportional to |r|^(-2k) D_r has this.
+        It is sqrt(sum_r |r|^(-2k) D_r^2) with D_r the error of phi_r: by Cauchy and Schwarz no function of the class
+        has a larger error, and the one with c_r proportional to |r|^(-2k) D_r has this.
         """
-        return np.array([[np.linalg.norm(Workload.errors(self, table, distribution))]])
+        return np.array([[np.linalg.norm(difference)]])
 
     def coefficients(self, index: ArrayLike, start: int = 0, stop: int | None = None) -> Array:
         """Return the coefficients (stop - start, 1, K) of |r|^(-k) phi_r; see :meth:`Workload.coefficients`.
@@ -312,8 +294,7 @@ class Smooth(Workload):
         They are those of the extreme single products whose means the answers are, each |r|^(-k) for its own r and 0
         for all others, and not of a drawn function of the class: there is none.
         """
-        index = multi_indices(index, self.d)
-        start, stop = query_span(start, stop, (self.degree + 1) ** self.d - 1)
+        index, start, stop = asked(index, self.d, start, stop, (self.degree + 1) ** self.d - 1)
         size = self.degree + 1
         # Beyond the truncation there is no query; those indices stand for the constant, which has none either.
         within = np.where((index <= self.degree).all(axis=1, keepdims=True), index, 0)

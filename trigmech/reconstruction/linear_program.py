@@ -1,0 +1,166 @@
+"""The restricted program of column generation in HiGHS, with every returned status checked."""
+
+import time
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trigmech.errors import InfeasibleError, InputError, NumericalError, UnboundedError
+
+Array = NDArray[np.float64]
+
+
+class Clock:
+    """Wall time since it was made, and what is left of a limit."""
+
+    def __init__(self, limit: float | None) -> None:
+        if limit is not None and not limit > 0:
+            raise InputError(f"time_limit must be positive, not {limit}")
+        self.limit = limit
+        self._started = time.perf_counter()
+
+    def passed(self) -> float:
+        return time.perf_counter() - self._started
+
+    def left(self) -> float | None:
+        return None if self.limit is None else self.limit - self.passed()
+
+
+class RestrictedProgram:
+    """The program of the chosen columns: u over them, and the parts p, q >= 0 of each deviation.
+
+    Rows r: sum_j u_j phi_r(x_j) + p_r - q_r = b_r. Last row: sum_j u_j = 1. It costs w_r (p_r + q_r).
+
+    Parameters
+    ----------
+    target, costs : ndarray (K,)
+        b, and w of at least 0.
+    cap : float
+        The most that one u_j may be; 1 for no cap.
+    """
+
+    # Solver, simplex strategy (4 primal, 1 dual), iterations allowed in units of K + 50. New columns leave the basis
+    # primal feasible, so after a first solve by the dual simplex the primal one goes on from it; either can cycle when
+    # the target is met exactly, the interior point method cannot.
+    _METHODS = (("simplex", 4, 20), ("simplex", 1, 100), ("ipm", 1, 1000))
+
+    def __init__(self, target: Array, costs: Array, cap: float) -> None:
+        import highspy
+
+        self._K, self._costs, self._cap = len(target), costs, cap
+        self._method = 1
+        self._status = highspy.HighsModelStatus
+        self._highs = highspy.Highs()
+        # The matrix holds numbers in [-1, 1]; scaling it only loosens the tolerances, and made some programs cycle.
+        self._set(output_flag=False, threads=1, primal_feasibility_tolerance=1e-10, dual_feasibility_tolerance=1e-10,
+                  simplex_scale_strategy=0, primal_simplex_bound_perturbation_multiplier=0.0)
+        K = self._K
+        model = highspy.HighsLp()
+        model.num_col_, model.num_row_ = 2 * K, K + 1
+        model.col_cost_ = np.concatenate([costs, costs])
+        model.col_lower_, model.col_upper_ = np.zeros(2 * K), np.full(2 * K, highspy.kHighsInf)
+        model.row_lower_ = model.row_upper_ = np.append(target, 1.0)
+        model.a_matrix_.format_ = highspy.MatrixFormat.kColwise
+        model.a_matrix_.start_ = np.arange(2 * K + 1, dtype=np.int32)
+        model.a_matrix_.index_ = np.tile(np.arange(K, dtype=np.int32), 2)
+        model.a_matrix_.value_ = np.repeat([1.0, -1.0], K)
+        _accepted(self._highs.passModel(model), "the model")
+
+    def add(self, features: Array) -> None:
+        """Add columns with these values (count, K); the last basis stays, so the next solve starts from it."""
+        count, rows = len(features), self._K + 1
+        columns = np.column_stack([features, np.ones(count)])
+        upper = np.full(count, self._cap if self._cap < 1.0 else np.inf)
+        status = self._highs.addCols(count, np.zeros(count), np.zeros(count), upper, columns.size,
+                                     np.arange(0, columns.size, rows, dtype=np.int32),
+                                     np.tile(np.arange(rows, dtype=np.int32), count), columns.ravel())
+        _accepted(status, "new columns")
+
+    def solve(self, seconds: float | None) -> Literal["optimal", "stalled", "time limit"]:
+        """Solve by the current method; "stalled" on a degenerate program means that the next call tries another."""
+        method, strategy, patience = self._METHODS[self._method]
+        self._set(solver=method, simplex_strategy=strategy,
+                  simplex_iteration_limit=patience * (self._K + 50))
+        if solve(self._highs, seconds):
+            self._method = 0
+            return "optimal"
+        if self._highs.getModelStatus() == self._status.kTimeLimit:
+            return "time limit"
+        self.change_method()
+        return "stalled"
+
+    def change_method(self) -> None:
+        """Go over to the next method and start it afresh, or raise NumericalError if there is none."""
+        self._method += 1
+        if self._method == len(self._METHODS):
+            raise NumericalError("neither the simplex methods nor the interior point method solves the program")
+        _accepted(self._highs.clearSolver(), "a fresh start")
+
+    def _set(self, **options: Any) -> None:
+        for name, value in options.items():
+            _accepted(self._highs.setOptionValue(name, value), f"option {name}")
+
+    def duals(self) -> tuple[Array, float]:
+        """Return the dual of the deviations, clipped to its box, and that of the row of sums with its sign turned.
+
+        A column can improve the weights only if its price y.phi(x_j) exceeds the second.
+        """
+        dual = np.array(self._highs.getSolution().row_dual)
+        return np.clip(dual[:-1], -self._costs, self._costs), -float(dual[-1])
+
+    def weights(self) -> Array | None:
+        """Return the weights of the columns, made exactly feasible, or None if the solver has none.
+
+        Whatever the solver's state, nonnegative numbers that are divided by their sum are feasible, but for a cap.
+        """
+        values = np.array(self._highs.getSolution().col_value)[2 * self._K :]
+        u = np.maximum(values, 0.0)
+        if len(u) == 0 or not (np.isfinite(u).all() and u.sum() > 0):
+            return None
+        u /= u.sum()
+        return None if u.max() > self._cap * (1.0 + 1e-6) else u
+
+
+def solve(highs: Any, seconds: float | None = None) -> bool:
+    """Run HiGHS and turn every outcome into one of four: True, False, or an error that says what happened.
+
+    Parameters
+    ----------
+    highs : highspy.Highs
+        With a model.
+    seconds : float, optional
+        Time limit.
+
+    Returns
+    -------
+    bool
+        True for an optimal solution; False if a limit of time or iterations came first.
+
+    Raises
+    ------
+    InfeasibleError, UnboundedError, NumericalError
+    """
+    from highspy import HighsModelStatus as Status
+
+    if seconds is not None:
+        # HiGHS counts the time of all runs of one object together.
+        _accepted(highs.setOptionValue("time_limit", highs.getRunTime() + max(seconds, 0.0)), "option time_limit")
+    highs.run()
+    status = highs.getModelStatus()
+    if status == Status.kOptimal:
+        return True
+    if status in (Status.kTimeLimit, Status.kIterationLimit):
+        return False
+    if status == Status.kInfeasible:
+        raise InfeasibleError("no weights satisfy the constraints")
+    if status in (Status.kUnbounded, Status.kUnboundedOrInfeasible):
+        raise UnboundedError("the program has no finite optimum")
+    raise NumericalError(f"HiGHS stopped with status {highs.modelStatusToString(status)!r}")
+
+
+def _accepted(status: Any, what: str) -> None:
+    from highspy import HighsStatus
+
+    if status == HighsStatus.kError:
+        raise NumericalError(f"HiGHS did not accept {what}")
