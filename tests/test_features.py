@@ -188,11 +188,6 @@ def test_bad_profiles_are_refused(profiles):
         Features(without_constant(2, 2), profiles)
 
 
-def test_a_basis_with_the_constant_is_refused():
-    with pytest.raises(InputError, match="constant"):
-        Features(ChebyshevBasis.graded(2, 3))
-
-
 METHODS = {
     "evaluate": lambda features, X: features.evaluate(X),
     "means": lambda features, X: features.means(X),
