@@ -46,7 +46,7 @@ Runs = tuple[Array, Array]
 
 CONFIDENCE = 0.999
 # What the audited mechanisms are made of.
-RELEASING = ("measurement.release", "measurement.private_bounds", "planning.planner", "planning.minimax",
+RELEASING = ("measurement.release", "measurement.private_bounds", "planning.search", "planning.minimax",
              "planning.one_hot")
 SEED = 2014
 DELTA = 1e-3

@@ -98,7 +98,7 @@ def test_imports_keep_to_the_contracts(copied):
 
 @pytest.mark.parametrize(("module", "line"), [
     ("workload/family", "from trigmech.synthesis import synthesize"),
-    ("functions/grid", "import trigmech.planning.planner"),
+    ("functions/grid", "import trigmech.planning.search"),
     ("reconstruction/shrinkage", "def f():\n    from trigmech.measurement.moments import measure"),
     ("reconstruction/particles", "from trigmech.measurement import rows"),
     ("planning/one_hot", "from trigmech.measurement.release import release_moments"),

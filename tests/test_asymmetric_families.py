@@ -9,7 +9,7 @@ import pytest
 
 from trigmech.errors import InputError
 from trigmech.mechanisms.moment import MomentMechanism, default_workload, minimax
-from trigmech.planning.planner import plan_moments
+from trigmech.planning.search import plan_moments
 from trigmech.privacy.budget import Budget
 from trigmech.schema.schema import Column, Schema
 from trigmech.synthesis import synthesize

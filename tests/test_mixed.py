@@ -8,7 +8,7 @@ import pytest
 from trigmech.domain import Domain, OneHotGroup
 from trigmech.errors import InputError
 from trigmech.mechanisms.moment import MomentMechanism
-from trigmech.planning.one_hot import _Item, l2_diameter, plan_mixed
+from trigmech.planning.one_hot import Marginal, l2_diameter, plan_mixed
 from trigmech.privacy.accounting import epsilon_of
 from trigmech.privacy.budget import Budget
 from trigmech.workload import GaussianKernels, Mixture, SecondMoments
@@ -59,7 +59,7 @@ def test_no_pair_of_rows_moves_the_weighted_functions_further_than_charged(delta
 
 def test_the_bound_is_attained_by_rows_that_change_all_their_categories():
     domain = Domain(7, [OneHotGroup((0, 1, 2), True), OneHotGroup((3, 4, 5, 6), True)])
-    items = [_Item((0,), None, 0, 3, 3, 0.2), _Item((1,), None, 0, 4, 4, 0.3), _Item((0, 1), None, 0, 12, 12, 0.5)]
+    marginals = [Marginal((0,), 3, 0.2), Marginal((1,), 4, 0.3), Marginal((0, 1), 12, 0.5)]
     weights = np.array([0.7, 1.0, 0.4])
     index = [np.eye(7, dtype=int)[[0, 1, 2]], np.eye(7, dtype=int)[[3, 4, 5, 6]],
              [np.eye(7, dtype=int)[a] + np.eye(7, dtype=int)[b] for a in range(3) for b in range(3, 7)]]
@@ -70,16 +70,16 @@ def test_the_bound_is_attained_by_rows_that_change_all_their_categories():
 
     first, second = np.array([1.0, 0, 0, 1, 0, 0, 0]), np.array([0, 1.0, 0, 0, 1, 0, 0])
     moved = value(first) - value(second)
-    assert l2_diameter(domain, items, weights) == pytest.approx(float(moved @ moved), rel=1e-14)
+    assert l2_diameter(domain, marginals, weights) == pytest.approx(float(moved @ moved), rel=1e-14)
 
 
 def test_products_of_a_category_that_stays_attain_their_part_of_the_bound():
     # Two numbers go from 1 to -1 while the category stays: each product moves by twice its weight, and nothing else.
     domain = Domain(4, [OneHotGroup((2, 3), True)])
-    items = [_Item((0,), None, 0, 2, 2, 0.1), _Item((0,), 0, 1, 2, 2, 0.5), _Item((0,), 1, 1, 2, 2, 0.4)]
+    marginals = [Marginal((0,), 2, 0.1), Marginal((0,), 2, 0.5, number=0), Marginal((0,), 2, 0.4, number=1)]
     weights = np.array([0.1, 1.0, 0.8])
     moved = np.array([0.0, 2.0 * weights[1], 2.0 * weights[2]])
-    assert l2_diameter(domain, items, weights) == pytest.approx(float(moved @ moved), rel=1e-14)
+    assert l2_diameter(domain, marginals, weights) == pytest.approx(float(moved @ moved), rel=1e-14)
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
@@ -92,6 +92,8 @@ def test_the_charges_of_a_design_spend_the_budget_and_no_more(delta, numbers):
     assert 0.999 * budget.epsilon < spent <= budget.epsilon
     covered = np.concatenate([np.arange(design.features.K)[block.members] for block in design.blocks])
     np.testing.assert_array_equal(covered, np.arange(design.features.K))
+    np.testing.assert_array_equal(design.index.degrees, design.features.basis.index)
+    assert design.index.domain == domain
 
 
 def test_tables_are_measured_where_their_entries_are_above_the_noise_only():
@@ -106,7 +108,7 @@ def test_tables_are_measured_where_their_entries_are_above_the_noise_only():
 def test_the_stated_variation_is_that_of_the_noise():
     domain = Domain(12, [OneHotGroup(tuple(range(12)), True)])
     design = plan_mixed(1_000, domain, Budget(1.0, 1e-6), None)
-    noise = design.scales[0] * np.random.default_rng(2).standard_normal((20_000, 12))
+    noise = design.deviations[0] * np.random.default_rng(2).standard_normal((20_000, 12))
     variation = 0.5 * np.abs(noise).sum(axis=1)
     stated = design.predicted["frequencies of a column, total variation"]
     assert variation.mean() == pytest.approx(stated, abs=6.0 * variation.std() / math.sqrt(20_000))

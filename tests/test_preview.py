@@ -8,7 +8,7 @@ import pytest
 
 import trigmech as tm
 from trigmech.errors import BudgetError, InputError
-from trigmech.planning.planner import Design
+from trigmech.planning.design import Design
 from trigmech.report.advice import clipping_of, warnings_of
 from trigmech.report.preview import preview
 

@@ -188,7 +188,7 @@ def test_a_real_release_of_numbers_is_told_without_a_warning(numbers, tmp_path):
     page = check(path.read_text(encoding="utf-8"))
     assert "not private" not in page.text.lower()
     for words in ("with ε = 1 and δ = 1e−6", "at most 73.2 %", "The number n itself is public", "n = 300",
-                  "Bounds, kinds and categories", "Choices made after looking", "Timings", "trigmech.planning.planner",
+                  "Bounds, kinds and categories", "Choices made after looking", "Timings", "planned-moments",
                   "hardened, from the operating system", "one number, degrees up to 2", "products of two numbers",
                   "Correlation, synthetic", "Gaussian kernels, width 2", "second moments", "Effective number of points",
                   "exact, to four digits", "opendp"):

@@ -15,9 +15,10 @@ import pytest
 from trigmech.domain import Domain, OneHotGroup
 from trigmech.functions.chebyshev import ChebyshevBasis
 from trigmech.measurement.moments import measure
+from trigmech.planning.design import PROFILE_DEGREE
 from trigmech.planning.minimax import plan_smooth
 from trigmech.planning.one_hot import plan_mixed
-from trigmech.planning.planner import PROFILE_DEGREE, plan_moments
+from trigmech.planning.search import plan_moments
 from trigmech.privacy.budget import Budget
 from trigmech.thesis.calibration import noise_scales
 from trigmech.workload import GaussianKernels, SecondMoments

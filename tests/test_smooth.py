@@ -88,13 +88,14 @@ def test_the_design_has_all_moments_up_to_a_degree_in_the_order_of_the_reconstru
 def test_noise_grows_with_the_order_at_the_rate_of_the_proof(name):
     design, (_, _, k, delta, _) = designed(name), DESIGNS[name]
     norms = np.linalg.norm(design.features.basis.index, axis=1)
-    np.testing.assert_allclose(design.scales, design.scales[0] * norms ** (k / 2 if delta else 2 * k / 3), rtol=1e-12)
+    growth = k / 2 if delta else 2 * k / 3
+    np.testing.assert_allclose(design.deviations, design.deviations[0] * norms**growth, rtol=1e-12)
     (error,) = design.predicted.values()
-    assert error == pytest.approx(2 * math.sqrt((norms ** (-2 * k) * design.scales**2).sum()), rel=1e-12)
+    assert error == pytest.approx(2 * math.sqrt((norms ** (-2 * k) * design.deviations**2).sum()), rel=1e-12)
     if delta:
         # 2 sqrt(S) sigma, at most 4 S / (n mu) but for rounding, of the module's text.
         S, n = (norms**-k).sum(), DESIGNS[name][0]
-        assert error == pytest.approx(2 * math.sqrt(S) * design.scales[0], rel=1e-12)
+        assert error == pytest.approx(2 * math.sqrt(S) * design.deviations[0], rel=1e-12)
         assert error <= 4 * S / (n * gaussian_mu(Budget(1.0, delta))) * (1 + 1e-9)
 
 

@@ -4,7 +4,7 @@ The error of a query f = sum_r c_r phi_r is sum_r c_r (E_table phi_r - E_fit phi
 mean is taken as normal about the fitted target, with the variance s^2 t^2 / (s^2 + t^2) of a normal mean with prior
 deviation t measured with noise s; what the fit did not reach of the target is known and added. A target that its
 released mean refutes is not believed: the mean then is, with all of its noise. What was not measured
-adds the variance that the planner supposes (`planner.prior_single`, `prior_pair`, and so on). The normal law is exact
+adds the variance that the planner supposes (`priors.prior_single`, `prior_pair`, and so on). The normal law is exact
 for Gaussian noise and t large; elsewhere it is a model, and experiments/coverage holds it against the truth.
 
 Of a family that treats all columns alike the planner knows the products that were not measured. Of any other, what was
@@ -25,7 +25,8 @@ from trigmech._html import html_table
 from trigmech.distribution import Distribution
 from trigmech.errors import InputError, shown
 from trigmech.measurement.released import Release
-from trigmech.planning.planner import PRIOR_TRIPLE, prior_deviations, prior_pair, prior_single, unmeasured_variances
+from trigmech.planning.error_model import unmeasured_variances
+from trigmech.planning.priors import PRIOR_TRIPLE, prior_deviations, prior_pair, prior_single
 from trigmech.reconstruction.result import Reconstruction
 from trigmech.reconstruction.shrinkage import within_reason
 from trigmech.workload import Mixture, Workload

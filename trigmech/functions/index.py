@@ -61,10 +61,12 @@ class FunctionIndex:
 
         Parameters
         ----------
-        functions : Features, ChebyshevBasis or another FunctionSet
+        functions : Features, ChebyshevBasis or another FunctionSet; or multi-indices (K, d)
         domain : Domain, optional
             Default: numbers alone.
         """
+        if isinstance(functions, np.ndarray):
+            return cls(functions, domain or Domain(functions.shape[1]))
         degrees = getattr(getattr(functions, "basis", functions), "index", np.zeros((0, functions.d), dtype=np.int64))
         return cls(degrees, domain or Domain(functions.d), functions.K - len(degrees))
 

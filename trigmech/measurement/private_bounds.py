@@ -43,7 +43,7 @@ WIDEST_RUN = 16
 WIDENING = 0.25
 FALSE_CELL = 0.01
 
-_PROOF = "trigmech.measurement.private_bounds"
+_PROOF = "private-bounds"
 
 
 def with_private_bounds(tables: Callable[[], Iterable[Any]], schema: Schema, charges: tuple[Charge, Charge],

@@ -15,8 +15,7 @@ from trigmech.functions.index import FunctionIndex
 from trigmech.measurement.moments import PrivateMoments, measure
 from trigmech.measurement.released import Release
 from trigmech.measurement.rows import PrivateRows
-from trigmech.planning.design import Block
-from trigmech.planning.planner import Design
+from trigmech.planning.design import Block, MomentDesign
 from trigmech.privacy.budget import Charge
 from trigmech.privacy.ledger import Ledger
 from trigmech.privacy.noise import Noise
@@ -95,7 +94,7 @@ class Session:
         draws = {"laplace": self._noise.laplace, "gaussian": self._noise.gaussian, "linf": self._noise.linf}
         return draws[charge.law](values, charge.scale)
 
-    def release(self, rows: PrivateRows, design: Design) -> Release:
+    def release(self, rows: PrivateRows, design: MomentDesign) -> Release:
         """Measure the functions of a design on private rows and release their means; see :meth:`release_moments`.
 
         Raises

@@ -141,7 +141,7 @@ class Mechanism(ABC):
         """Return what will be measured and charged; raise what must be refused, before anything is charged."""
 
     def equip(self, facts: PublicFacts, functions: FunctionSet, diameter: float, weights: Array | None = None, *,
-              evaluation_error: float | None = None, proof: str = "its mechanism") -> Design:
+              evaluation_error: float | None = None, proof: str = "its-mechanism") -> Design:
         """Return the design that releases weighted means of functions with the noise that the budget allows.
 
         Gaussian noise for delta > 0, unless the mechanism is not ``approximate``; else Laplace noise.

@@ -11,10 +11,10 @@ from trigmech.domain import Domain
 from trigmech.errors import InputError, shown
 from trigmech.measurement.released import Release
 from trigmech.mechanisms.base import Design, Mechanism, PublicFacts, points_of
+from trigmech.planning.design import MomentDesign
 from trigmech.planning.minimax import plan_smooth
 from trigmech.planning.one_hot import MAX_MIXED_FUNCTIONS, plan_mixed
-from trigmech.planning.planner import MAX_FUNCTIONS, plan_moments
-from trigmech.planning.planner import Design as MomentDesign
+from trigmech.planning.search import MAX_FUNCTIONS, plan_moments
 from trigmech.privacy.budget import Budget
 from trigmech.reconstruction.mixed_pipeline import reconstruct_mixed
 from trigmech.reconstruction.pipeline import Method, reconstruct
@@ -73,7 +73,7 @@ class MomentMechanism(Mechanism):
     Notes
     -----
     Privacy: one mechanism call on one vector, Gaussian for delta > 0, otherwise K-norm (Laplace or blocks of
-    l-infinity); proofs in :mod:`trigmech.planning.planner`, :mod:`trigmech.planning.minimax` and
+    l-infinity); proofs in :mod:`trigmech.planning.allocation`, :mod:`trigmech.planning.minimax` and
     :mod:`trigmech.functions.sensitivity`. All else is post-processing. Cost: n K for the moments; planning and
     reconstruction do not depend on n, a few seconds at most.
 

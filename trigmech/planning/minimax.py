@@ -7,8 +7,8 @@ functions with k bounded derivatives up to a constant factor.
 **Release.** The moments r of {0..m}^d but 0, each times s_r = |r|^(-k/2), in one Gaussian vector. Every phi_r lies in
 [-1, 1], so a replaced row moves the weighted means by at most 2 sqrt(S) / n in L2, S = sum_r s_r^2 = sum_r |r|^(-k);
 for d = 1 `sensitivity.pair_l2_diameter` proves less. The noise in moment r has variance |r|^k sigma^2 with sigma = 2
-sqrt(S) / (n mu), where mu-GDP is the budget. (For delta = 0: Laplace, s_r = |r|^(-2k/3), movement at most 2 sum_r s_r
-/ n in L1.)
+sqrt(S) / (n mu), where mu-GDP is the budget. (For delta = 0: Laplace, s_r = |r|^(-2k/3), sensitivity at most 2 sum_r
+s_r / n in L1.)
 
 **Fit.** A distribution q that minimises sum_r |r|^(-2k) (z_r - E_q phi_r)^2.
 
@@ -35,22 +35,26 @@ Musco, Musco, Rosenblatt and Singh 2025 (d = 1, k = 1); Ding, He and Zhu 2026.
 import math
 
 import numpy as np
+from numpy.typing import NDArray
 
 from trigmech.errors import InputError, shown
 from trigmech.functions.chebyshev import ChebyshevBasis
 from trigmech.functions.features import Features
+from trigmech.functions.index import FunctionIndex
 from trigmech.functions.sensitivity import pair_l2_diameter
-from trigmech.planning.design import UPWARD, Block, rounding
-from trigmech.planning.planner import Design
-from trigmech.privacy.accounting import gaussian_mu
+from trigmech.planning.design import Block, MomentDesign, rounding, strength_of, vector_charge
 from trigmech.privacy.budget import Budget, Charge
 
-_PROOF = "trigmech.planning.minimax"
+Array = NDArray[np.float64]
+
+# The search for the supremum takes too long beyond some tens of degrees.
 SEARCHED = 64
 MOST_LOG = 200.0
 
+_PROOF = "minimax-moments"
 
-def plan_smooth(n: int, d: int, budget: Budget, smoothness: float, max_functions: int) -> Design:
+
+def plan_smooth(n: int, d: int, budget: Budget, smoothness: float, max_functions: int) -> MomentDesign:
     """Return the design of the minimax mechanism.
 
     Parameters
@@ -64,7 +68,7 @@ def plan_smooth(n: int, d: int, budget: Budget, smoothness: float, max_functions
 
     Returns
     -------
-    Design
+    MomentDesign
 
     Raises
     ------
@@ -80,36 +84,36 @@ def plan_smooth(n: int, d: int, budget: Budget, smoothness: float, max_functions
     if 2**d - 1 > max_functions:
         raise InputError(f"the minimax mechanism measures all moments up to a degree: with {d} columns at least "
                          f"{2**d - 1}, more than max_functions = {max_functions}")
-    if budget.delta > 0:
-        strength, growth = n * gaussian_mu(budget), float(d)
-    else:
-        strength, growth = n * budget.epsilon, 1.5 * d
-    limit = math.floor((max_functions + 1) ** (1.0 / d) + 1e-9) - 1
-    m = max(1, min(limit, math.ceil(max(1.0, strength) ** (1.0 / max(growth, smoothness)))))
-    index = ChebyshevBasis.tensor(d, m + 1).index[1:]
-    # Columns first, degree by degree, as the reconstruction wants them.
-    several = (index > 0).sum(axis=1) > 1
-    index = index[np.lexsort((index.argmax(axis=1), index.max(axis=1), several))]
-    norms = np.linalg.norm(index, axis=1)
+    growth = float(d) if budget.delta > 0 else 1.5 * d
+    best = math.ceil(max(1.0, n * strength_of(budget)) ** (1.0 / max(growth, smoothness)))
+    m = max(1, min(best, math.floor((max_functions + 1) ** (1.0 / d) + 1e-9) - 1))
+    index = _all_moments(d, m)
+    norms = np.linalg.norm(index.degrees, axis=1)
     if smoothness * math.log(norms.max()) > MOST_LOG:
         raise InputError(f"smoothness = {smoothness:g} is too large for moments up to degree {m}: their weights would "
                          "underflow")
-    features = Features(ChebyshevBasis(index))
-    slack = rounding(n, features.degree)
+    features = Features(ChebyshevBasis(index.degrees))
+    weights = norms ** (-smoothness / 2.0 if budget.delta > 0 else -2.0 * smoothness / 3.0)
+    block = Block(slice(0, features.K), weights, _charge(n, d, budget, weights, rounding(n, features.degree)))
+    label, forgiven = f"smooth functions, order {smoothness:g}", norms**-smoothness
+    predicted, baseline = (2.0 * float(np.linalg.norm(each)) for each in (
+        forgiven * block.deviation / weights, forgiven))
+    return MomentDesign(features, index, (block,), {label: predicted}, {label: baseline})
+
+
+def _all_moments(d: int, m: int) -> FunctionIndex:
+    """Return those of {0..m}^d but 0, columns first, degree by degree, as the reconstruction wants them."""
+    found = FunctionIndex.of(ChebyshevBasis.tensor(d, m + 1).index[1:])
+    return FunctionIndex.of(found.degrees[np.lexsort((found.degrees.argmax(axis=1), found.highest, found.width > 1))])
+
+
+def _charge(n: int, d: int, budget: Budget, weights: Array, slack: float) -> Charge:
     if budget.delta > 0:
-        weights = norms ** (-smoothness / 2.0)
-        # The search for the supremum takes too long beyond some tens of degrees; the rest counts as any other function.
+        # What is beyond the search counts as any other function.
         searched = SEARCHED if d == 1 else 0
         squared = pair_l2_diameter(1, tuple(weights[:searched].tolist()), ())
         diameter = math.sqrt(squared + 4.0 * float(weights[searched:] @ weights[searched:]))
-        moved = diameter / n + float(np.linalg.norm(weights)) * slack
-        charge = Charge("moments", "gaussian", moved / gaussian_mu(budget) * UPWARD, moved, "L2", 1, _PROOF)
+        sensitivity = diameter / n + float(np.linalg.norm(weights)) * slack
     else:
-        weights = norms ** (-2.0 * smoothness / 3.0)
-        moved = 2.0 * float(weights.sum()) / n + float(weights.sum()) * slack
-        charge = Charge("moments", "laplace", moved / budget.epsilon * UPWARD, moved, "L1", 1, _PROOF)
-    block = Block(slice(0, features.K), weights, charge)
-    label = f"smooth functions, order {smoothness:g}"
-    error = 2.0 * float(np.linalg.norm(norms**-smoothness * block.deviation / weights))
-    return Design(features, m, m if d > 1 else 0, d > 2, False, (block,), {label: error},
-                  {label: 2.0 * float(np.linalg.norm(norms**-smoothness))})
+        sensitivity = 2.0 * float(weights.sum()) / n + float(weights.sum()) * slack
+    return vector_charge("moments", budget.delta > 0, sensitivity, strength_of(budget), _PROOF)

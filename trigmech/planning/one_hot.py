@@ -1,6 +1,6 @@
 """Which moments to measure of rows that hold categories besides numbers, and how exactly; from public numbers alone.
 
-Measured are, of the numbers, what :func:`trigmech.planning.planner.plan_moments` chooses for them with its part of the
+Measured are, of the numbers, what :func:`trigmech.planning.search.plan_moments` chooses for them with its part of the
 budget, and by a second mechanism the means of: every indicator u (the frequencies of categories, of special values and
 of missing ones), the products u v of indicators of two columns (contingency tables), and x u and T_2(x) u for a number
 x of another column.
@@ -21,38 +21,37 @@ number's polynomial t_j, |t_j| <= 1. Replace a row.
 So the squared L2 sensitivity of the sum over rows is at most sum_g m_g + 2 sum w_gh^2, and that in L1 at most
 2 (sum_g w_g + sum_j w_gj + sum w_gh). Both are attained by one group, and by any number of complete groups without
 numbers: a row that changes all its categories. These facts hold only of rows that keep to their domain, which
-`moments.measure` checks. Rounding is added as in :mod:`trigmech.thesis.calibration`.
+`moments.measure` checks. Rounding is added as in :mod:`trigmech.planning.design`.
 
-The two mechanisms together: epsilons add up, or for Gaussian noise mu^2 does; shares of sum 1 spend the budget.
+The two mechanisms together: epsilons add up, or for Gaussian noise mu^2 does; fractions of sum 1 spend the budget.
 
-Which of these to measure, with which shares: every column has the same part in the half of the budget that goes to
-single columns, but for indicators, of which a column with more has more; every pair of columns has the same part in the
-other half, unless the noise in its entries would exceed those entries' typical size, in which case it is not measured
-at all and its part goes to the others.
+Which of these to measure, with which fractions: every column has the same in the half of the budget that goes to single
+columns, but for indicators, of which a column with more has more; every pair of columns has the same in the other half,
+unless its entries' typical size is below the noise in them, in which case it is not measured at all and its fraction
+goes to the others.
 """
 
 import math
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import combinations, product
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trigmech.domain import Domain, OneHotGroup
+from trigmech.domain import Domain
 from trigmech.errors import InputError
 from trigmech.functions.chebyshev import ChebyshevBasis
 from trigmech.functions.features import Features
 from trigmech.functions.index import FunctionIndex
-from trigmech.planning.design import UPWARD, Block, rounding
-from trigmech.planning.planner import Design, plan_moments
-from trigmech.privacy.accounting import gaussian_mu
+from trigmech.planning.design import Block, MomentDesign, rounding, strength_of, vector_charge
+from trigmech.planning.search import plan_moments
 from trigmech.privacy.budget import Budget, Charge
 from trigmech.workload import Family
 from trigmech.workload.family import distinct
 
 Array = NDArray[np.float64]
 
-SINGLE_SHARE = 0.5
+SINGLE_FRACTION = 0.5
 # A table's entries are measured if the noise in each is below this part of 1 / their number; products of a category and
 # a number, if it is below this part of 1 / the number of categories.
 WORTH_MEASURING = 1.0
@@ -60,27 +59,50 @@ NUMBER_DEGREES = (1, 2)
 MAX_MIXED_FUNCTIONS = 16_384
 # Every point holds all indicators: 50,000 points of so many are some gigabytes.
 MOST_INDICATORS = 4_096
-# Supposed total variation between a column of categories and the uniform distribution.
+# Supposed total variation between a categorical column and the uniform distribution.
 NOTHING_KNOWN = 0.5
+VARIATION = "frequencies of a column, total variation"
 
-_PROOF = "trigmech.planning.one_hot"
+_PROOF = "one-hot-moments"
 
 
 @dataclass(frozen=True)
-class _Item:
-    """Functions of one or two groups of one weight: the indicators of a group, a table, or products with a number."""
+class Marginal:
+    """Functions of one weight: the indicators of one group, those of a table of two, or products with a number.
+
+    Parameters
+    ----------
+    groups : tuple of int
+        One or two, of the domain's.
+    size : int
+        The number of functions.
+    fraction : float
+        Of the budget.
+    number, degree : int
+        The coordinate of the number and the degree of its polynomial, for products with one group's indicators.
+    """
 
     groups: tuple[int, ...]
-    number: int | None
-    degree: int
-    size: int  # of functions
-    cells: int  # of the smallest entries' typical frequency, 1 / cells
-    share: float
+    size: int
+    fraction: float
+    number: int | None = None
+    degree: int = 1
+
+    @property
+    def optional(self) -> bool:
+        """Whether it is of two columns, and not measured if it is below the noise."""
+        return len(self.groups) == 2 or self.number is not None
+
+    def noise(self, n: int, budget: Budget, strength: float) -> float:
+        """Return the noise in an entry, on the scale of an entry's typical size."""
+        if budget.delta > 0:
+            return 1.0 / (n * strength) * math.sqrt(2.0 / self.fraction) * self.size
+        return math.sqrt(2.0) / (n * strength) * (2.0 / self.fraction) * self.size
 
 
 def plan_mixed(n: int, domain: Domain, budget: Budget, workload: Family | None, *, degree: int | None = None,
                pair_degree: int | None = None, triples: bool | None = None, weighted: bool = True,
-               max_functions: int = MAX_MIXED_FUNCTIONS) -> Design:
+               max_functions: int = MAX_MIXED_FUNCTIONS) -> MomentDesign:
     """Return what to measure of rows with at least one group of indicators.
 
     Parameters
@@ -92,13 +114,13 @@ def plan_mixed(n: int, domain: Domain, budget: Budget, workload: Family | None, 
     workload : Family, optional
         Of the numbers alone, in their order; not needed if there are none.
     degree, pair_degree, triples, weighted
-        For the numbers, as for :func:`trigmech.planning.planner.plan_moments`.
+        For the numbers, as for :func:`trigmech.planning.search.plan_moments`.
     max_functions : int
         Limit of K; the largest tables are left out first.
 
     Returns
     -------
-    Design
+    MomentDesign
         Its functions are of all coordinates, those of numbers first.
 
     Raises
@@ -111,149 +133,122 @@ def plan_mixed(n: int, domain: Domain, budget: Budget, workload: Family | None, 
     Privacy: public numbers only; the sensitivity is proved in the module's docstring. Cost: seconds at most.
     """
     numbers = domain.numbers
-    columns = len(numbers) + sum(group.value is None for group in domain.groups)
-    items = _items(domain, columns)
     indicators, most = sum(len(group.coordinates) for group in domain.groups), min(max_functions, MOST_INDICATORS)
     if indicators > most:
         raise InputError(f"the columns have {indicators} categories, special and missing values together, more than "
                          f"the {most} that can be measured (max_functions = {max_functions}); name fewer, and "
                          "other = ... for the rest")
-    unit = _unit(n, budget)
-    own = _number_share(len(numbers), columns)
-    while True:
-        total = own + sum(item.share for item in items)
-        items = [replace(item, share=item.share / total) for item in items]
-        own /= total
-        kept = _worth(items, unit, budget.delta > 0, max_functions)
-        if len(kept) == len(items):
-            break
-        items = kept
-    of_numbers: Design | None = None
-    if numbers:
-        if workload is None:
-            raise InputError("rows with numbers need a workload for them")
-        of_numbers = plan_moments(n, len(numbers), budget, workload, degree=degree, pair_degree=pair_degree,
-                                  triples=triples, whole_row=False, weighted=weighted, share=own)
-    return _design(n, domain, budget, items, own, of_numbers)
+    marginals, own = _selected(n, domain, budget, max_functions)
+    if not numbers:
+        return _design(n, domain, budget, marginals, 1.0, None)
+    if workload is None:
+        raise InputError("rows with numbers need a workload for them")
+    of_numbers = plan_moments(n, len(numbers), budget, workload, degree=degree, pair_degree=pair_degree,
+                              triples=triples, whole_row=False, weighted=weighted, fraction=own)
+    return _design(n, domain, budget, marginals, 1.0 - own, of_numbers)
 
 
-def l2_diameter(domain: Domain, items: list[_Item], weights: Array) -> float:
-    """Return the bound of the module's docstring on the movement of a row's weighted functions in squared L2."""
+def l2_diameter(domain: Domain, marginals: list[Marginal], weights: Array) -> float:
+    """Return the squared L2 sensitivity of the weighted functions' sums, as the module's docstring bounds it."""
     alone, products = np.zeros(len(domain.groups)), np.zeros(len(domain.groups))
     tables = 0.0
-    for item, weight in zip(items, weights, strict=True):
-        if len(item.groups) == 2:
+    for marginal, weight in zip(marginals, weights, strict=True):
+        if len(marginal.groups) == 2:
             tables += 2.0 * weight**2
-        elif item.number is None:
-            alone[item.groups[0]] += weight**2
+        elif marginal.number is None:
+            alone[marginal.groups[0]] += weight**2
         else:
-            products[item.groups[0]] += weight**2
+            products[marginal.groups[0]] += weight**2
     return float(np.maximum(2.0 * alone + 2.0 * products, 4.0 * products).sum()) + tables
 
 
-def _items(domain: Domain, columns: int) -> list[_Item]:
-    """Return all that could be measured besides the numbers' own moments, with first shares."""
-    groups = domain.groups
+def _selected(n: int, domain: Domain, budget: Budget, max_functions: int) -> tuple[list[Marginal], float]:
+    """Return the marginals that are worth measuring, and the numbers' own fraction of the budget."""
+    numbers, strength = len(domain.numbers), strength_of(budget)
+    columns = numbers + sum(group.value is None for group in domain.groups)
     pairs = max(math.comb(columns, 2), 1)
-    size = [len(group.coordinates) for group in groups]
-    entries = sum(count + 1 for count in size)
-    categories = sum(group.value is None for group in groups)
-    alone = SINGLE_SHARE * max(categories, 1) / columns
-    items = [_Item((g,), None, 0, size[g], size[g], alone * (size[g] + 1) / entries) for g in range(len(groups))]
-    each = (1.0 - SINGLE_SHARE) / pairs
-    for g, h in combinations(range(len(groups)), 2):
-        items.append(_Item((g, h), None, 0, size[g] * size[h], size[g] * size[h], each))
-    for g, group in enumerate(groups):
-        for j in domain.numbers:
-            if j != group.value:
-                items += [_Item((g,), j, degree, size[g], size[g], each / len(NUMBER_DEGREES))
-                          for degree in NUMBER_DEGREES]
-    return items
+    own = SINGLE_FRACTION * numbers / columns + (1.0 - SINGLE_FRACTION) * math.comb(numbers, 2) / pairs
+    kept = _all_marginals(domain, columns, (1.0 - SINGLE_FRACTION) / pairs)
+    while True:
+        total = own + sum(marginal.fraction for marginal in kept)
+        own /= total
+        marginals = [replace(marginal, fraction=marginal.fraction / total) for marginal in kept]
+        kept = _worth_measuring(marginals, [each.noise(n, budget, strength) for each in marginals], max_functions)
+        if len(kept) == len(marginals):
+            return marginals, own
 
 
-def _number_share(numbers: int, columns: int) -> float:
-    return SINGLE_SHARE * numbers / columns + (1.0 - SINGLE_SHARE) * math.comb(numbers, 2) / max(
-        math.comb(columns, 2), 1)
+def _all_marginals(domain: Domain, columns: int, of_pair: float) -> list[Marginal]:
+    """Return all that could be measured besides the numbers' own moments, with first fractions."""
+    size = [len(group.coordinates) for group in domain.groups]
+    groups, entries = range(len(size)), sum(count + 1 for count in size)
+    alone = SINGLE_FRACTION * max(sum(group.value is None for group in domain.groups), 1) / columns
+    return [*(Marginal((g,), size[g], alone * (size[g] + 1) / entries) for g in groups),
+            *(Marginal((g, h), size[g] * size[h], of_pair) for g, h in combinations(groups, 2)),
+            *(Marginal((g,), size[g], of_pair / len(NUMBER_DEGREES), j, degree) for g in groups
+              for j in domain.numbers if j != domain.groups[g].value for degree in NUMBER_DEGREES)]
 
 
-def _unit(n: int, budget: Budget) -> float:
-    """Return the noise in a mean that moves by 1 / n and has all of the budget."""
-    return 1.0 / (n * gaussian_mu(budget)) if budget.delta > 0 else math.sqrt(2.0) / (n * budget.epsilon)
-
-
-def _worth(items: list[_Item], unit: float, gaussian: bool, max_functions: int) -> list[_Item]:
-    """Return the items without the worst of those whose noise would drown them, or of the largest of too many."""
-    def noise(item: _Item) -> float:
-        return unit * (math.sqrt(2.0 / item.share) if gaussian else 2.0 / item.share)
-
-    optional = [item for item in items if len(item.groups) == 2 or item.number is not None]
-    drowned = [item for item in optional if noise(item) * item.cells > WORTH_MEASURING]
-    if drowned:
+def _worth_measuring(marginals: list[Marginal], noise: list[float], max_functions: int) -> list[Marginal]:
+    """Return the marginals without the worst of those below the noise, or without the largest of too many."""
+    below = [level for marginal, level in zip(marginals, noise, strict=True)
+             if marginal.optional and level > WORTH_MEASURING]
+    if below:
         # Not all at once: what the worst leave may be enough for the others.
-        worst = max(noise(item) * item.cells for item in drowned)
-        return [item for item in items if item not in drowned or noise(item) * item.cells < 0.7 * worst]
-    if sum(item.size for item in items) > max_functions:
-        return [item for item in items if item is not max(optional, key=lambda item: item.size)]
-    return items
+        limit = 0.7 * max(below)
+        return [marginal for marginal, level in zip(marginals, noise, strict=True)
+                if not marginal.optional or level <= WORTH_MEASURING or level < limit]
+    if sum(marginal.size for marginal in marginals) > max_functions:
+        largest = max((marginal for marginal in marginals if marginal.optional), key=lambda marginal: marginal.size)
+        return [marginal for marginal in marginals if marginal is not largest]
+    return marginals
 
 
-def _design(n: int, domain: Domain, budget: Budget, items: list[_Item], own: float,
-            of_numbers: Design | None) -> Design:
-    share = 1.0 - own if of_numbers else 1.0
-    gaussian = budget.delta > 0
-    shares = np.array([item.share for item in items])
-    weights = np.sqrt(shares / 2.0) if gaussian else shares / 2.0
-    sizes = np.array([item.size for item in items])
-    flat = np.repeat(weights / weights.max(), sizes)
+def _design(n: int, domain: Domain, budget: Budget, marginals: list[Marginal], fraction: float,
+            of_numbers: MomentDesign | None) -> MomentDesign:
+    """Return the design of the marginals, measured with a fraction of the budget, and of the numbers' own design."""
+    fractions = np.array([marginal.fraction for marginal in marginals])
+    weights = np.sqrt(fractions / 2.0) if budget.delta > 0 else fractions / 2.0
     weights = weights / weights.max()
-    rounded = rounding(n, max(NUMBER_DEGREES) + 1)
-    if gaussian:
-        mu = gaussian_mu(budget) * math.sqrt(share)
-        moved = math.sqrt(l2_diameter(domain, items, weights)) / n + float(np.linalg.norm(flat)) * rounded
-        charge = Charge("indicators", "gaussian", moved / mu * UPWARD, moved, "L2", 1, _PROOF)
-    else:
-        moved = 2.0 * float(weights.sum()) / n + float(flat.sum()) * rounded
-        charge = Charge("indicators", "laplace", moved / (budget.epsilon * share) * UPWARD, moved, "L1", 1, _PROOF)
-    index = np.vstack([_rows(domain, item) for item in items])
-    first = 0
+    each = np.repeat(weights, [marginal.size for marginal in marginals])
+    degrees = [_multi_indices(domain, marginal) for marginal in marginals]
+    first, predicted, baseline = 0, dict[str, float](), dict[str, float]()
     blocks: tuple[Block, ...] = ()
-    predicted: dict[str, float] = {}
-    baseline: dict[str, float] = {}
-    if of_numbers:
-        first = of_numbers.features.K
+    if of_numbers is not None:
+        first, blocks = of_numbers.features.K, of_numbers.blocks
+        predicted, baseline = of_numbers.predicted, of_numbers.baseline
         embedded = np.zeros((first, domain.d), dtype=np.int64)
-        embedded[:, list(domain.numbers)] = of_numbers.features.basis.index
-        index = np.vstack([embedded, index])
-        blocks, predicted, baseline = of_numbers.blocks, of_numbers.predicted, of_numbers.baseline
-    block = Block(slice(first, len(index)), flat, charge)
-    variations = _variations(domain, items, block.deviation / weights)
-    labels = distinct([*predicted, *variations])
-    predicted = dict(zip(labels, [*predicted.values(), *variations.values()], strict=True))
-    baseline = dict(zip(labels, [*baseline.values(), *[NOTHING_KNOWN] * len(variations)], strict=True))
-    features = Features(ChebyshevBasis(index))
-    numbers = (of_numbers.degree, of_numbers.pair_degree, of_numbers.triples) if of_numbers else (1, 0, False)
-    tables = any(len(item.groups) == 2 or item.number is not None for item in items)
-    return Design(features, numbers[0], max(numbers[1], int(tables)), numbers[2], False, (*blocks, block), predicted,
-                  baseline, FunctionIndex(index, domain))
+        embedded[:, list(domain.numbers)] = of_numbers.index.degrees
+        degrees = [embedded, *degrees]
+    block = Block(slice(first, first + len(each)), each, _charge(n, domain, budget, marginals, weights, each, fraction))
+    # Of noise alone, in the frequencies of the group where it is largest.
+    variation = max(math.sqrt(2.0 / math.pi) * float(block.deviation / weight) * marginal.size / 2.0
+                    for marginal, weight in zip(marginals, weights, strict=True) if not marginal.optional)
+    labels = distinct([*predicted, VARIATION])
+    index = FunctionIndex(np.vstack(degrees), domain)
+    return MomentDesign(Features(ChebyshevBasis(index.degrees)), index, (*blocks, block),
+                  dict(zip(labels, [*predicted.values(), variation], strict=True)),
+                  dict(zip(labels, [*baseline.values(), NOTHING_KNOWN], strict=True)))
 
 
-def _rows(domain: Domain, item: _Item) -> NDArray[np.int64]:
-    """Return the multi-indices of an item's functions."""
-    first: OneHotGroup = domain.groups[item.groups[0]]
-    others: tuple[int | None, ...] = (item.number,)
-    if len(item.groups) == 2:
-        others = domain.groups[item.groups[1]].coordinates
-    rows = np.zeros((item.size, domain.d), dtype=np.int64)
-    for row, (u, v) in zip(rows, ((u, v) for u in first.coordinates for v in others), strict=True):
-        row[u] = 1
-        if v is not None:
-            row[v] = item.degree or 1
+def _charge(n: int, domain: Domain, budget: Budget, marginals: list[Marginal], weights: Array, each: Array,
+            fraction: float) -> Charge:
+    """Return the charge for all marginals, with weights, and with those of ``each`` of their functions."""
+    slack = rounding(n, max(NUMBER_DEGREES) + 1)
+    if budget.delta > 0:
+        sensitivity = math.sqrt(l2_diameter(domain, marginals, weights)) / n + float(np.linalg.norm(each)) * slack
+    else:
+        sensitivity = 2.0 * float(weights.sum()) / n + float(each.sum()) * slack
+    return vector_charge("indicators", budget.delta > 0, sensitivity, strength_of(budget, fraction), _PROOF)
+
+
+def _multi_indices(domain: Domain, marginal: Marginal) -> NDArray[np.int64]:
+    """Return those of a marginal's functions, (size, d)."""
+    factors: list[tuple[int, ...]] = [domain.groups[g].coordinates for g in marginal.groups]
+    degrees = [1] * len(factors)
+    if marginal.number is not None:
+        factors, degrees = [*factors, (marginal.number,)], [*degrees, marginal.degree]
+    rows = np.zeros((marginal.size, domain.d), dtype=np.int64)
+    for row, coordinates in zip(rows, product(*factors), strict=True):
+        row[list(coordinates)] = degrees
     return rows
-
-
-def _variations(domain: Domain, items: list[_Item], deviations: Array) -> dict[str, float]:
-    """Return the expected total variation of noise alone in the frequencies of the group where it is largest."""
-    noise = [math.sqrt(2.0 / math.pi) * deviation * item.size / 2.0
-             for item, deviation in zip(items, deviations, strict=True)
-             if len(item.groups) == 1 and item.number is None]
-    return {"frequencies of a column, total variation": max(noise)}

@@ -110,7 +110,7 @@ class Charge:
     count : int
         The number of releases, at least 1 and at most 10^12.
     proof : str
-        Where the sensitivity is proved.
+        The name of the sensitivity's proof: of this package's, an anchor of docs/proofs.md.
     claim : Budget, optional
         What the source of a published scale says that the charge costs: never a guarantee. Of law "other": what each
         of the releases is claimed to cost, on which the proofs of the rest rely.

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from trigmech.errors import BudgetError, InputError, TrigmechError, shown
 from trigmech.functions.index import FunctionIndex
 from trigmech.mechanisms.moment import MomentMechanism
-from trigmech.planning.planner import Design
+from trigmech.planning.design import MomentDesign
 from trigmech.privacy.accounting import filtered_epsilon
 from trigmech.privacy.budget import Budget, Charge, shown_up
 from trigmech.privacy.ledger import Ledger
@@ -72,7 +72,7 @@ class Preview:
     budget : Budget
     columns, together : tuple of Expected
         Of single columns, and of two at once.
-    design : Design
+    design : MomentDesign
         The plan, with the errors of queries that it predicts.
     charges : tuple of Charge
         What would be charged.
@@ -88,7 +88,7 @@ class Preview:
     budget: Budget
     columns: tuple[Expected, ...]
     together: tuple[Expected, ...]
-    design: Design
+    design: MomentDesign
     charges: tuple[Charge, ...]
     proved_epsilon: float
     warnings: tuple[str, ...]

@@ -48,8 +48,8 @@ from trigmech.privacy.budget import Budget, Charge
 
 Calibration = Literal["published", "rigorous"]
 
-_HERE = "trigmech.thesis.calibration"
-_MEANS_PROOF = "trigmech.functions.sensitivity"
+_AXES = "mean-and-axes"
+_MEANS_PROOF = "chebyshev-means"
 
 
 @dataclass(frozen=True)
@@ -114,8 +114,8 @@ def _rigorous_pure(basis: ChebyshevBasis, n: int, budget: Budget, rank: int, ite
     if not rank:
         return NoiseScales(means)
     product = math.sqrt(d * rank) * _product_movement(math.sqrt(min(rank, 2)) * d / n, d, n, rank)
-    axes = _laplace("axes", product, epsilon / iterations, iterations, _HERE)
-    mean = _laplace("mean", 2 * d / n + d * rounding(n, 1), epsilon, 1, _HERE)
+    axes = _laplace("axes", product, epsilon / iterations, iterations, _AXES)
+    mean = _laplace("mean", 2 * d / n + d * rounding(n, 1), epsilon, 1, _AXES)
     return NoiseScales(means, mean, lambda _: axes)
 
 
@@ -126,8 +126,8 @@ def _rigorous_approximate(basis: ChebyshevBasis, n: int, budget: Budget, rank: i
     if not rank:
         return NoiseScales(means)
     product = _product_movement(math.sqrt(min(rank, 2)) * d / n, d, n, rank)
-    axes = _gaussian("axes", product, mu, iterations, _HERE)
-    mean = _gaussian("mean", math.sqrt(d) * (2 / n + rounding(n, 1)), mu, 1, _HERE)
+    axes = _gaussian("axes", product, mu, iterations, _AXES)
+    mean = _gaussian("mean", math.sqrt(d) * (2 / n + rounding(n, 1)), mu, 1, _AXES)
     return NoiseScales(means, mean, lambda _: axes)
 
 
@@ -144,10 +144,10 @@ def _published_pure(basis: ChebyshevBasis, n: int, budget: Budget, rank: int, it
         factor = 10 * math.sqrt(d) * rank * iterations / epsilon
         moved = math.sqrt(min(rank, 2)) * covariance_movement(d, n)
         return Charge("axes", "laplace", factor * published_rho(d, n, norm),
-                      math.sqrt(d * rank) * _product_movement(moved, d, n, rank), "L1", iterations, _HERE, claim,
+                      math.sqrt(d * rank) * _product_movement(moved, d, n, rank), "L1", iterations, _AXES, claim,
                       floor=factor * published_rho(d, n, 0.0))
 
-    mean = Charge("mean", "laplace", 2 * d / (n * epsilon), 2 * d / n + d * rounding(n, 1), "L1", 1, _HERE, claim)
+    mean = Charge("mean", "laplace", 2 * d / (n * epsilon), 2 * d / n + d * rounding(n, 1), "L1", 1, _AXES, claim)
     return NoiseScales(means, mean, axes)
 
 
@@ -165,9 +165,9 @@ def _published_approximate(basis: ChebyshevBasis, n: int, budget: Budget, rank: 
         factor = math.sqrt(4 * rank * iterations * math.log(2 / delta)) / epsilon
         moved = math.sqrt(min(rank, 2)) * covariance_movement(d, n)
         return Charge("axes", "gaussian", factor * published_rho(d, n, norm), _product_movement(moved, d, n, rank),
-                      "L2", iterations, _HERE, Budget(epsilon, delta / 2), floor=factor * published_rho(d, n, 0.0))
+                      "L2", iterations, _AXES, Budget(epsilon, delta / 2), floor=factor * published_rho(d, n, 0.0))
 
-    mean = Charge("mean", "laplace", 2 * d / (n * epsilon), 2 / n + rounding(n, 1), "each", d, _HERE, Budget(epsilon))
+    mean = Charge("mean", "laplace", 2 * d / (n * epsilon), 2 / n + rounding(n, 1), "each", d, _AXES, Budget(epsilon))
     return NoiseScales(means, mean, axes)
 
 

@@ -1,0 +1,42 @@
+"""The names of proofs that ledgers hold: each has its place in the documentation, and stays what it is."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import trigmech as tm
+
+PAGE = (Path(__file__).parent.parent / "docs" / "proofs.md").read_text(encoding="utf-8")
+ANCHORS = re.findall(r"^## .* \{#([a-z-]+)\}$", PAGE, re.MULTILINE)
+# What files have been written with.
+STABLE = {"planned-moments", "one-hot-moments", "minimax-moments", "chebyshev-means", "mean-and-axes", "private-bounds",
+          "its-mechanism"}
+MIXED = tm.Schema([tm.Column("a", private_bounds=True), tm.Column("b", kind="categorical", categories=("x", "y"))])
+
+
+class Own(tm.Mechanism):
+    """Means of the columns."""
+
+    def plan(self, facts):
+        functions = tm.Features(tm.ChebyshevBasis(np.eye(facts.domain.d, dtype=int)))
+        return self.equip(facts, functions, 2.0 * functions.K)
+
+
+def test_every_name_has_its_anchor_and_none_is_given_twice():
+    assert sorted(ANCHORS) == sorted(STABLE)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_every_charge_of_every_mechanism_names_a_proof(delta):
+    budget, named = tm.Budget(1.0, delta), set()
+    cube = tm.Schema.cube(2)
+    mechanisms = [tm.MomentMechanism(), tm.minimax(2.0), Own()]
+    mechanisms += [kind(calibration=how) for how in ("rigorous", "published")
+                   for kind in ((tm.TrigI, tm.ImprovedTrigI, tm.TrigII, tm.ImprovedTrigII) if delta else
+                                (tm.TrigI, tm.ImprovedTrigI))]
+    for schema, chosen in [(cube, each) for each in mechanisms] + [(MIXED, tm.MomentMechanism())]:
+        design = tm.design(500, schema, budget, chosen)
+        named |= {charge.proof for charge in (*design.bounds, *design.charges)}
+    assert named == STABLE
