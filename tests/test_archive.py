@@ -1,5 +1,6 @@
 """The container of saved releases: what comes back, what other programs see, and what is refused."""
 
+import base64
 import io
 import json
 import os
@@ -8,9 +9,8 @@ import struct
 import subprocess
 import sys
 import tracemalloc
+import warnings
 import zipfile
-import zlib
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -54,32 +54,35 @@ def refusal(path, content=None):
     return message
 
 
-def forge(members, *, sizes=None, local=None, central=None, end=None, between=b"", before=b"", packed=None):
-    """A file by the words of the module's docstring, written without it; options spoil it.
+def forge(members):
+    """An archive by another program."""
+    out = io.BytesIO()
+    with warnings.catch_warnings(), zipfile.ZipFile(out, "w") as file:
+        warnings.simplefilter("ignore")  # of names that are there already
+        for name, content in members:
+            file.writestr(name, content, zipfile.ZIP_DEFLATED)
+    return out.getvalue()
 
-    ``local``, ``central`` and ``end`` set fields by position, of the second member, of its entry, of the end record.
-    """
-    out, entries = io.BytesIO(), []
-    out.write(before)
-    for number, (name, content) in enumerate(members):
-        squeeze = zlib.compressobj(6, zlib.DEFLATED, -15)
-        body = squeeze.compress(content) + squeeze.flush() if packed is None or number != 1 else packed
-        size = len(content) if sizes is None or number != 1 else sizes
-        offset, label = out.tell(), name.encode("utf-8")
-        first = [b"PK\3\4", 20, 0, 8, 0, 33, zlib.crc32(content), len(body), size, len(label), 0]
-        entry = [b"PK\1\2", 0x0314, 20, 0, 8, 0, 33, zlib.crc32(content), len(body), size, len(label), 0, 0, 0, 0,
-                 0o100644 << 16, offset]
-        if number == 1:
-            for spoilt, changes in ((first, local), (entry, central)):
-                for position, value in (changes or {}).items():
-                    spoilt[position] = value
-        out.write(struct.pack("<4s5H3L2H", *first) + label + body)
-        out.write(between if number == 0 else b"")
-        entries.append(struct.pack("<4s6H3L5H2L", *entry) + label)
-    last = [b"PK\5\6", 0, 0, len(entries), len(entries), sum(map(len, entries)), out.tell(), 0]
-    for position, value in (end or {}).items():
-        last[position] = value
-    return out.getvalue() + b"".join(entries) + struct.pack("<4s4H2LH", *last)
+
+# Where fields of an entry in the archive's directory are.
+FIELDS = {"version": (6, "<H"), "flags": (8, "<H"), "method": (10, "<H"), "checksum": (16, "<L"), "packed": (20, "<L"),
+          "size": (24, "<L"), "extra": (30, "<H"), "comment": (32, "<H"), "offset": (42, "<L")}
+
+
+def spoilt(content, **fields):
+    """An archive with other fields in the last entry of its directory."""
+    content = bytearray(content)
+    for field, value in fields.items():
+        position, form = FIELDS[field]
+        struct.pack_into(form, content, content.rindex(b"PK\1\2") + position, value)
+    return bytes(content)
+
+
+def with_end(content, *, entries=b"", length=None, comment=b""):
+    """An archive with more in its directory, another length of it in the end record, and a comment."""
+    *start, found, offset, _ = struct.unpack("<4s4H2LH", content[-22:])
+    length = found + len(entries) if length is None else length
+    return content[:-22] + entries + struct.pack("<4s4H2LH", *start, length, offset, len(comment)) + comment
 
 
 def text(manifest=None, **outer):
@@ -87,9 +90,10 @@ def text(manifest=None, **outer):
 
 
 def npy(array):
-    """An array's member as NumPy writes it, with the padding of this format."""
-    header = f"{{'descr': '{array.dtype.str}', 'fortran_order': False, 'shape': {array.shape}, }}"
-    return with_header(header.encode(), array.tobytes())
+    """An array's member."""
+    buffer = io.BytesIO()
+    np.save(buffer, array)
+    return buffer.getvalue()
 
 
 def with_header(header, entries, magic=b"\x93NUMPY\x01\x00", length=None):
@@ -112,7 +116,6 @@ def test_manifest_and_arrays_come_back_as_they_were(tmp_path):
     for name, array in example().items():
         assert same(array, arrays[name]), name
         assert arrays[name].flags.writeable
-        assert arrays[name].flags.owndata
     planted = example()["bits"]
     planted[1] = 0.0
     assert not same(planted, arrays["bits"])
@@ -147,11 +150,29 @@ def test_other_programs_read_it(tmp_path):
             assert same(array, np.load(io.BytesIO(file.read(f"{name}.npy")), allow_pickle=False)), name
 
 
-def test_the_bytes_are_those_of_the_documented_format(tmp_path):
-    arrays = {"b.c": np.arange(6).reshape(2, 3), "b": np.linspace(0, 1, 3)}
-    archive.write(tmp_path / "a.tm", MANIFEST, arrays)
-    members = [("manifest.json", text(MANIFEST)), ("b.npy", npy(arrays["b"])), ("b.c.npy", npy(arrays["b.c"]))]
-    assert (tmp_path / "a.tm").read_bytes() == forge(members)
+# By the version of this package that first wrote such files.
+OLD = (
+    "UEsDBBQAAAAIAAAAIQDlhNzzPAAAAEEAAAANAAAAbWFuaWZlc3QuanNvbqtWSssvyk0sUbJSUCopykzPTU3OUChKzUlNLE5V0lFQKkstKs7MzwNKGwJ5yf"
+    "l5Jal5IMXVSiAx89paAFBLAwQUAAAACAAAACEAwgOud1IAAACYAAAABQAAAHgubnB5m+wX6hsQychQxlCtnpJanFykbqWgbpNmoa6joJ6WX1RSlJgXn1+U"
+    "kgoSd0vMKU4FihdnJBakAvkaxjqaOgq1ChQArlkzQWCnPYQ+aZ8GBs/sAVBLAwQUAAAACAAAACEAVHuRF1EAAACgAAAABwAAAHkuei5ucHmb7BfqGxDJyF"
+    "DGUK2eklqcXKRupaBuk2mhrqOgnpZfVFKUmBefX5SSChIPKSpNBQoXZyQWpAK5GkY6CkaaOgq1CuQDLkYGCGCG0kxQmgVKAwBQSwECFAMUAAAACAAAACEA"
+    "5YTc8zwAAABBAAAADQAAAAAAAAAAAAAApIEAAAAAbWFuaWZlc3QuanNvblBLAQIUAxQAAAAIAAAAIQDCA653UgAAAJgAAAAFAAAAAAAAAAAAAACkgWcAAA"
+    "B4Lm5weVBLAQIUAxQAAAAIAAAAIQBUe5EXUQAAAKAAAAAHAAAAAAAAAAAAAACkgdwAAAB5LnoubnB5UEsFBgAAAAADAAMAowAAAFIBAAAAAA==")
+
+
+def test_old_files_are_read_and_written_with_the_same_members(tmp_path):
+    arrays = {"x": np.array([0.1, 0.2, 0.7]), "y.z": np.asfortranarray([[1, 2], [3, 4]])}
+    (tmp_path / "a.tm").write_bytes(base64.b64decode(OLD))
+    manifest, found = archive.read(tmp_path / "a.tm")
+    assert manifest == {"n": 7}
+    assert found.keys() == arrays.keys()
+    assert all(same(arrays[name], found[name]) for name in arrays)
+    archive.write(tmp_path / "b.tm", manifest, arrays)
+    # All that the directory says but the compressed sizes, which depend on zlib, and what follows from them.
+    listed = [[(member.filename, member.CRC, member.file_size, member.date_time, member.flag_bits, member.compress_type,
+                member.create_system, member.create_version, member.extract_version, member.external_attr)
+               for member in zipfile.ZipFile(tmp_path / name).infolist()] for name in ("a.tm", "b.tm")]
+    assert listed[0] == listed[1]
 
 
 def test_the_same_content_gives_the_same_bytes(tmp_path, monkeypatch):
@@ -202,13 +223,8 @@ def test_flipped_bytes_are_found(small):
 
 
 def test_flipped_bytes_would_be_missed_without_the_checksum(small, monkeypatch):
-    class Anything:
-        def __ne__(self, other):
-            return False
-
     # The planted fault.
-    fault = {**vars(zlib), "crc32": lambda content, start=0: Anything()}
-    monkeypatch.setattr(archive, "zlib", SimpleNamespace(**fault))
+    monkeypatch.setattr(zipfile.ZipExtFile, "_update_crc", lambda *_: None)
     assert silent_changes(small, flips(small.read_bytes())) > 5
 
 
@@ -247,50 +263,54 @@ def test_the_forger_can_write_a_valid_file(tmp_path):
     assert same(arrays["x"], np.arange(4.0))
 
 
+SPOILT = forge(VALID)
+# A record of ZIP64 that declares a directory of 2^40 bytes, and its locator, at the end of the directory.
+ZIP64 = (struct.pack("<4sQ2H2L4Q", b"PK\6\6", 44, 45, 45, 0, 0, 2, 2, 2**40, 0)
+         + struct.pack("<4sLQL", b"PK\6\7", 0, 0, 1))
 HOSTILE_ARCHIVES = {
-    "a byte before": (forge(VALID, before=b"\0"), "not a"),
-    "bytes between": (forge(VALID, between=b"secret"), "headers of x.npy"),
-    "a comment": (forge(VALID, end={7: 3}) + b"abc", "end record"),
-    "a byte after": (forge(VALID) + b"\0", "end record"),
-    "no members": (b"PK\3\4" + forge([]), "end record"),
-    "more members than there are": (forge(VALID, end={3: 3, 4: 3}), "ends before member 3"),
-    "fewer members than there are": (forge(VALID, end={3: 1, 4: 1}), "end record|belong to no member"),
-    "many members": (forge([*VALID[:1], *((f"x{k:02}.npy", npy(np.zeros(1))) for k in range(64))]), "1 to 64 members"),
-    "a directory that is too long": (forge(VALID, end={5: 2**31}), "end record"),
-    "two disks": (forge(VALID, end={1: 1}), "end record"),
-    "no manifest": (forge(VALID[1:]), "must be manifest.json"),
-    "a manifest that comes last": (forge(VALID[::-1]), "must be manifest.json"),
-    "two manifests": (forge([VALID[0], *VALID]), "else an array"),
+    "a byte before": (b"\0" + SPOILT, "not a"),
+    "a byte after the first": (b"P\0" + SPOILT[1:], "not a"),
+    "bytes between": (SPOILT.replace(b"PK\1\2", b"secretPK\1\2", 1), "end record"),
+    "a comment": (with_end(SPOILT, comment=b"abc"), "end record"),
+    "a byte after": (SPOILT + b"\0", "end record"),
+    "no members": (b"PK\3\4" + forge([]), "end record|damaged"),
+    "many members": (forge([VALID[0], *((f"x{k:02}.npy", VALID[1][1]) for k in range(64))]), "at most 63 arrays"),
+    "a directory that is too long": (with_end(SPOILT, length=2**31), "end record"),
+    "a directory of very many members": (with_end(SPOILT, entries=SPOILT[SPOILT.index(b"PK\1\2"):-22] * 10_000),
+                                         "end record"),
+    "a directory of ZIP64": (with_end(SPOILT, entries=ZIP64), "end record"),
+    "half a directory": (with_end(SPOILT, entries=b"PK\1\2"), "damaged"),
+    "no manifest": (forge(VALID[1:]), "manifest.json first"),
+    "a manifest that comes last": (forge(VALID[::-1]), "manifest.json first"),
+    "two manifests": (forge([VALID[0], *VALID]), "arrays NAME.npy"),
     "one array twice": (forge([*VALID, VALID[1]]), "ascending order"),
     "a descending order": (forge([*VALID, ("a.npy", VALID[1][1])]), "ascending order"),
-    "a path upwards": (forge([VALID[0], ("../x.npy", VALID[1][1])]), "else an array"),
-    "an absolute path": (forge([VALID[0], ("/x.npy", VALID[1][1])]), "else an array"),
-    "a folder": (forge([VALID[0], ("x/", b"")]), "else an array"),
-    "a name with a zero byte": (forge([VALID[0], ("x\0.npy", VALID[1][1])]), "else an array"),
-    "a name beyond ASCII": (forge([VALID[0], ("ü.npy", VALID[1][1])]), "else an array"),
-    "a long name": (forge([VALID[0], (65 * "x" + ".npy", VALID[1][1])]), "else an array|end record"),
-    "another kind of file": (forge([VALID[0], ("x.pkl", pickle.dumps(1))]), "else an array"),
-    "a symbolic link": (forge(VALID, central={15: 0o120777 << 16}), "headers of x.npy"),
-    "encryption": (forge(VALID, local={2: 1}, central={3: 1}), "headers of x.npy"),
-    "a data descriptor": (forge(VALID, local={2: 8}, central={3: 8}), "headers of x.npy"),
-    "no compression": (forge(VALID, packed=VALID[1][1], local={3: 0}, central={4: 0}), "headers of x.npy"),
-    "an unknown compression": (forge(VALID, local={3: 99}, central={4: 99}), "headers of x.npy"),
-    "another date": (forge(VALID, local={5: 34}, central={6: 34}), "headers of x.npy"),
-    "an extra field": (forge(VALID, central={11: 4}), "headers of x.npy|ends before"),
-    "members that overlap": (forge(VALID, central={16: 0}), "headers of x.npy"),
-    "headers that disagree": (forge(VALID, local={8: 5}), "headers of x.npy"),
-    "a compressed size beyond the file": (forge(VALID, local={7: 2**32 - 1}, central={8: 2**32 - 1}),
-                                          "belong to no member"),
-    "a size beyond the limit": (forge(VALID, local={8: 2**32 - 1}, central={9: 2**32 - 1}), "at most 1073741824 bytes"),
-    "more than it declares": (forge(VALID, sizes=100), "x.npy does not end"),
-    "less than it declares": (forge(VALID, sizes=2**29), "x.npy does not end"),
-    "bytes after the compressed ones": (forge(VALID, packed=zlib.compress(VALID[1][1], wbits=-15) + b"\0"),
-                                        "x.npy does not end"),
-    "no end of the compressed ones": (forge(VALID, packed=zlib.compress(VALID[1][1], wbits=-15)[:-1]),
-                                      "x.npy does not end"),
-    "no deflated bytes": (forge(VALID, packed=b"\xff" * 20), "content of x.npy is damaged"),
-    "no bytes at all": (forge(VALID, packed=b""), "x.npy does not end"),
-    "a wrong checksum": (forge(VALID, local={6: 1}, central={7: 1}), "checksum"),
+    "a path upwards": (forge([VALID[0], ("../x.npy", VALID[1][1])]), "arrays NAME.npy"),
+    "an absolute path": (forge([VALID[0], ("/x.npy", VALID[1][1])]), "arrays NAME.npy"),
+    "a folder": (forge([VALID[0], ("x/", b"")]), "arrays NAME.npy"),
+    "a name with a zero byte": (SPOILT.replace(b"x.npy", b"x\0npy"), "arrays NAME.npy"),
+    "a name beyond ASCII": (forge([VALID[0], ("ü.npy", VALID[1][1])]), "arrays NAME.npy"),
+    "a name that is no UTF-8": (spoilt(SPOILT.replace(b"x.npy", b"\xff.npy"), flags=0x800), "damaged"),
+    "a long name": (forge([VALID[0], (65 * "x" + ".npy", VALID[1][1])]), "arrays NAME.npy"),
+    "another kind of file": (forge([VALID[0], ("x.pkl", pickle.dumps(1))]), "arrays NAME.npy"),
+    "names that disagree": (SPOILT.replace(b"x.npy", b"y.npy", 1), "damaged"),
+    "encryption": (spoilt(SPOILT, flags=1), "without encryption"),
+    "no compression": (spoilt(SPOILT, method=0), "by deflate"),
+    "an unknown compression": (spoilt(SPOILT, method=99), "by deflate"),
+    "a later version of ZIP": (spoilt(SPOILT, version=99), "damaged"),
+    "an extra field": (spoilt(with_end(SPOILT, entries=b"ab\2\0cd"), extra=6), "extra fields"),
+    "a comment that hides a member": (spoilt(SPOILT[:SPOILT.rindex(b"PK\1\2")], comment=51)
+                                      + SPOILT[SPOILT.rindex(b"PK\1\2"):], "comments"),
+    "members that overlap": (spoilt(SPOILT, offset=0), "damaged"),
+    "a place beyond the file": (spoilt(SPOILT, offset=2**32 - 1), "damaged"),
+    "a size beyond the limit": (spoilt(SPOILT, size=2**32 - 1), "at most 1073741824 bytes"),
+    "more than it declares": (spoilt(SPOILT, size=100), "damaged"),
+    "less than it declares": (spoilt(SPOILT, size=2**29), "x.npy does not end"),
+    "no end of the compressed ones": (spoilt(SPOILT, packed=20), "damaged"),
+    "no deflated bytes": (SPOILT.replace(b"x.npy\x9b", b"x.npy\xff", 1), "damaged"),
+    "no bytes at all": (spoilt(SPOILT, packed=0), "damaged"),
+    "a wrong checksum": (spoilt(SPOILT, checksum=1), "damaged"),
+    "a wrong checksum of nothing": (spoilt(forge([VALID[0], ("x.npy", b"")]), checksum=1), "damaged"),
 }
 
 
@@ -320,7 +340,7 @@ HOSTILE_ARRAYS = {
         b"{'descr': '<f8', 'fortran_order': False, 'shape': (0, 4294967296, 4294967296), }", b""),
     "five dimensions": with_header(b"{'descr': '<f8', 'fortran_order': False, 'shape': (1, 1, 1, 1, 4), }", NUMBERS),
     "a leading zero": with_header(b"{'descr': '<f8', 'fortran_order': False, 'shape': (04,), }", NUMBERS),
-    "a number without comma": with_header(b"{'descr': '<f8', 'fortran_order': False, 'shape': (4), }", NUMBERS),
+    "a length without comma": with_header(b"{'descr': '<f8', 'fortran_order': False, 'shape': (4), }", NUMBERS),
     "another key": with_header(b"{'descr': '<f8', 'fortran_order': False, 'shape': (4,), 'x': 1, }", NUMBERS),
     "another order of keys": with_header(b"{'shape': (4,), 'descr': '<f8', 'fortran_order': False, }", NUMBERS),
     "format 2.0": with_header(b"{'descr': '<f8', 'fortran_order': False, 'shape': (4,), }", NUMBERS,
@@ -384,13 +404,6 @@ def test_a_manifest_at_the_limit_of_depth_is_read(tmp_path):
     archive.read(tmp_path / "a.tm")
 
 
-def test_archives_by_other_programs_are_refused(tmp_path):
-    with zipfile.ZipFile(tmp_path / "a.tm", "w", zipfile.ZIP_DEFLATED) as file:
-        for name, content in VALID:
-            file.writestr(name, content)
-    assert "headers of manifest.json" in refusal(tmp_path / "a.tm")
-
-
 def test_a_version_that_changes_the_arrays_is_still_named(tmp_path):
     content = forge([("manifest.json", text(version=3)), ("x.npy", b"in another format")])
     assert "has version 3" in refusal(tmp_path / "a.tm", content)
@@ -398,9 +411,8 @@ def test_a_version_that_changes_the_arrays_is_still_named(tmp_path):
 
 @pytest.mark.parametrize("declared", [0, 1_000, 2**26, 2**30, 2**32 - 1])
 def test_a_bomb_takes_little_memory(tmp_path, declared):
-    squeeze = zlib.compressobj(9, zlib.DEFLATED, -15)
-    packed = b"".join([squeeze.compress(bytes(2**22)) for _ in range(8)]) + squeeze.flush()
-    (tmp_path / "a.tm").write_bytes(forge(VALID, packed=packed, sizes=declared))
+    content = spoilt(forge([VALID[0], ("x.npy", bytes(2**25))]), size=declared)
+    (tmp_path / "a.tm").write_bytes(content)
     tracemalloc.start()
     refusal(tmp_path / "a.tm")
     peak = tracemalloc.get_traced_memory()[1]

@@ -221,20 +221,6 @@ def test_no_iterations_leave_the_points_where_they_are():
     assert moved.iterations == 0
 
 
-def test_it_stops_at_the_noise_level():
-    start, target, scales = points_of_cube(200, 3), PRODUCTS.means(points_of_cube(50, 3, 8) ** 3), np.full(15, 0.001)
-    moved = descend(PRODUCTS, start, target, scales, 300, enough=1.0)
-    assert moved.status == "noise level"
-    assert 1e-4 < moved.misfit <= 1.0
-    further = descend(PRODUCTS, start, target, scales, 300)
-    assert 0 < moved.iterations < further.iterations
-    assert further.misfit < 1e-3 * moved.misfit
-    # A start that is good enough is returned at once.
-    again = descend(PRODUCTS, moved.points, target, scales, 300, enough=1.0)
-    assert (again.iterations, again.status) == (0, "noise level")
-    np.testing.assert_allclose(again.points, moved.points, rtol=0, atol=1e-15)
-
-
 def test_a_plausible_start_stays_near_where_it_is():
     start = points_of_cube(500, 3)
     target = PRODUCTS.means(start) + 0.002
@@ -271,7 +257,7 @@ def slope_by_differences(functions, monkeypatch):
 
     def catch(fun, x0, **options):
         objectives.append((fun, x0))
-        raise StopIteration
+        return optimize.OptimizeResult(nit=0, status=0)
 
     start, target = points_of_cube(5, 3), np.random.default_rng(2).uniform(-0.5, 0.5, 15)
     with monkeypatch.context() as patch:

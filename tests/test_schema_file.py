@@ -15,7 +15,7 @@ from test_schema import filled_tables, mixed
 
 from trigmech.errors import InputError
 from trigmech.schema import toml as schema_file
-from trigmech.schema.schema import Column, Schema
+from trigmech.schema.schema import Schema
 from trigmech.tables.reader import TableFile
 
 laws = settings(max_examples=20, derandomize=True, deadline=None, database=None,
@@ -50,56 +50,6 @@ def test_any_schema_comes_back_from_its_file(tmp_path, schema, file):
     assert found == (schema, file)
     assert repr(found.schema) == repr(schema)
     assert schema_file.check(path) == []
-
-
-@laws
-@given(renamed(), renamed(), FILES, FILES)
-def test_any_file_can_be_changed_to_any_schema(tmp_path, old, new, old_file, new_file):
-    text = schema_file.to_toml(new, new_file, schema_file.to_toml(old, old_file))
-    assert schema_file.load(file_of(tmp_path, text)) == (new, new_file)
-
-
-def test_comments_and_the_spelling_of_what_is_unchanged_are_kept(tmp_path):
-    old = """# The hospital's schema.
-
-[columns.age]
-kind = "integer"  # in years
-lower = 0
-upper = 120       # by law
-
-# Asked for in 2020.
-[columns."day of visit"]
-kind = "datetime"
-lower = 2020-01-01
-upper = 2020-12-31
-
-[columns.gone]
-lower = 0
-upper = 1
-[columns.income]
-private_bounds = true  # in euros
-"""
-    path = file_of(tmp_path, old)
-    schema = schema_file.load(path).schema
-    assert schema.columns[1].unit == "D"
-    new = Schema([schema.columns[0], schema.columns[1], schema.columns[3]]).with_bounds({"income": (0.5, 2e6)})
-    schema_file.save(path, new)
-    text = path.read_text()
-    assert schema_file.load(path).schema == new
-    for kept in ("# The hospital's schema.", "# in years", "upper = 120       # by law", "# Asked for in 2020.",
-                 "lower = 2020-01-01\n"):
-        assert kept in text
-    assert "gone" not in text
-    schema_file.save(path, Schema([Column("age", 0, 130, "integer"), *new.columns[1:]]), {"header": False})
-    text = path.read_text()
-    assert "upper = 130       # by law" in text
-    assert schema_file.load(path).file == {"header": False}
-    # In another order it is written anew; a file that is no TOML as well.
-    schema_file.save(path, Schema(new.columns[::-1]))
-    assert schema_file.load(path).schema.names == new.names[::-1]
-    file_of(tmp_path, "[columns")
-    schema_file.save(path, new)
-    assert schema_file.load(path).schema == new
 
 
 def test_dates_may_be_written_without_quotes(tmp_path):
@@ -192,10 +142,8 @@ def test_a_new_file_has_names_and_kinds_and_nothing_else_of_the_table(tmp_path):
     assert len(faults) == 11
     with pytest.raises(InputError, match="and 1 more"):
         schema_file.load(path)
-    for bound, number, date in (("lower", "0", "2000-01-01"), ("upper", "9999", "2030-12-31")):
-        text = text.replace(f'"datetime"\n{bound} = ""', f'"datetime"\n{bound} = {date}').replace(
-            f'lower = 2000-01-01  # the smallest value that there can be\n{bound} = ""',
-            f"lower = 2000-01-01\n{bound} = {date}").replace(f'{bound} = ""', f"{bound} = {number}")
+    text = text.replace('"datetime"\nlower = ""\nupper = ""', '"datetime"\nlower = 2000-01-01\nupper = 2030-12-31')
+    text = text.replace('lower = ""', "lower = 0").replace('upper = ""', "upper = 9999")
     text = text.replace("categories = []", 'categories = ["x", "else"]\nother = "else"\nmissing = "keep"').replace(
         '[columns.code]\n', '[columns.code]\nmissing = "centre"\n')
     path = file_of(tmp_path, text)

@@ -20,6 +20,7 @@ from trigmech.reconstruction.l1 import Fit, fit_l1
 from trigmech.report.preview import preview
 from trigmech.results import NoisyMoments, Synthesis, load
 from trigmech.schema.schema import Column, Schema
+from trigmech.schema.toml import load_schema
 from trigmech.synthesis import design, generate, measure, reconstruct, synthesize
 from trigmech.thesis.mechanisms import ImprovedTrigI, ImprovedTrigII, TrigI, TrigII
 
@@ -59,6 +60,7 @@ __all__ = [
     "fit_l1",
     "generate",
     "load",
+    "load_schema",
     "measure",
     "minimax",
     "preview",

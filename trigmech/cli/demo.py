@@ -1,9 +1,6 @@
 """The demonstration: a private synthetic version of scikit-learn's WDBC, its errors, and a picture of them."""
 
-import csv
-import io
-import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from trigmech._files import check_writable, replacing
 from trigmech.errors import InputError
 from trigmech.evaluation.distances import Evaluation, evaluate
 from trigmech.evaluation.error_bars import PredictedError
@@ -18,6 +16,7 @@ from trigmech.privacy.budget import Budget, shown_up
 from trigmech.results import Synthesis
 from trigmech.schema.schema import Column, Schema
 from trigmech.synthesis import synthesize
+from trigmech.tables.writer import write_table
 from trigmech.workload import GaussianKernels
 
 # Huang 2014, table 3.3, WDBC: worst absolute error at sigma = 2, 4, 6, 8, 10.
@@ -79,8 +78,9 @@ def run(folder: Path, budget: Budget, rows: int, seed: int | None, say: Callable
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as problem:
         raise InputError(f"cannot make the folder {str(folder)!r}: {problem.strerror}") from None
-    if not os.access(folder, os.W_OK):
-        raise InputError(f"cannot write to the folder {str(folder)!r}")
+    files = folder / "synthetic.csv", folder / "demo.png"
+    for file in files:
+        check_writable(file)
     say("loading WDBC (569 patients, 30 columns) from scikit-learn")
     from sklearn.datasets import load_breast_cancer
 
@@ -91,7 +91,7 @@ def run(folder: Path, budget: Budget, rows: int, seed: int | None, say: Callable
     say("releasing (the first run compiles the kernels, which takes some seconds)")
     generator = None if seed is None else np.random.default_rng(seed)
     synthesis = synthesize(table, schema, budget, rng=generator)
-    synthetic = synthesis.sample(rows, rng=generator)
+    synthetic = synthesis.columns(rows, generator)
     say("answering 10,000 Gaussian kernel queries at 5 widths, from the table and from the release")
     X = schema.to_cube(table)
     workload = GaussianKernels(schema.d, seed=2014)
@@ -100,32 +100,14 @@ def run(folder: Path, budget: Budget, rows: int, seed: int | None, say: Callable
     say("predicting the errors from the release alone")
     predicted = synthesis.predicted_error(workload)
     say("writing the synthetic table and the picture")
-    made = Demonstration(synthesis, evaluation, uniform, predicted, workload.widths, folder / "synthetic.csv",
-                         folder / "demo.png")
-    _write_table(made.table, schema.names, synthetic)
+    made = Demonstration(synthesis, evaluation, uniform, predicted, workload.widths, *files)
+    write_table(made.table, synthetic)
     _draw(made, schema, table, synthetic)
     return made
 
 
-def _write_table(path: Path, names: tuple[str, ...], rows: NDArray[np.float64]) -> None:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(names)
-    writer.writerows([f"{value:.6g}" for value in row] for row in rows)
-    _replace(path, text.getvalue().encode())
-
-
-def _replace(path: Path, content: bytes) -> None:
-    """Write beside the file and rename, so that it is never half there."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        beside.write_bytes(content)
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)
-
-
-def _draw(made: Demonstration, schema: Schema, table: NDArray[np.float64], synthetic: NDArray[np.float64]) -> None:
+def _draw(made: Demonstration, schema: Schema, table: NDArray[np.float64],
+          synthetic: Mapping[str, NDArray[np.float64]]) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -142,12 +124,18 @@ def _draw(made: Demonstration, schema: Schema, table: NDArray[np.float64], synth
         column = schema.columns[j]
         bins = np.linspace(column.lower, column.upper, 21).tolist()
         axes.hist(table[:, j], bins=bins, density=True, color="0.75", label="private")
-        axes.hist(synthetic[:, j], bins=bins, density=True, histtype="step", color="C0", linewidth=1.5,
+        axes.hist(synthetic[column.name], bins=bins, density=True, histtype="step", color="C0", linewidth=1.5,
                   label="synthetic")
         axes.set_xlabel(column.name)
         axes.set_yticks([])
     above.axes[0].legend()
     scatter, bars = below.subplots(1, 2)
+    _draw_answers(scatter, bars, made)
+    with replacing(made.picture) as beside:
+        figure.savefig(beside, dpi=110, format="png")
+
+
+def _draw_answers(scatter: Any, bars: Any, made: Demonstration) -> None:
     for i, (width, marker) in enumerate(zip(made.widths, "osD^v", strict=True)):
         few = slice(0, 60)
         scatter.plot(made.evaluation.truth[few, i], made.evaluation.answers[few, i], marker, markersize=4,
@@ -164,6 +152,3 @@ def _draw(made: Demonstration, schema: Schema, table: NDArray[np.float64], synth
     bars.set_xticks(at, [f"{width:g}" for width in made.widths])
     bars.set(xlabel="σ", title="Worst absolute error of 10,000 queries")
     bars.legend()
-    picture = io.BytesIO()
-    figure.savefig(picture, dpi=110, format="png")
-    _replace(made.picture, picture.getvalue())

@@ -9,8 +9,8 @@ from typing import Any, Self
 from trigmech._html import html_table
 from trigmech._validate import fields, of_kind
 from trigmech.errors import BudgetError, InputError
-from trigmech.privacy.accounting import cost, epsilon_interval, epsilon_of
-from trigmech.privacy.budget import ADJACENCY, Budget, Charge, shown_down, shown_up
+from trigmech.privacy.accounting import cost, epsilon_of
+from trigmech.privacy.budget import ADJACENCY, Budget, Charge, shown_up
 from trigmech.privacy.ledger_file import LedgerFile
 from trigmech.privacy.ledger_format import Entry, charge_header, charge_line
 from trigmech.privacy.ledger_lock import new_run
@@ -21,9 +21,6 @@ logger = logging.getLogger(__name__)
 
 # Outside, floating point no longer tells a budget from its rounding errors.
 SMALLEST_EPSILON, LARGEST_EPSILON = 1e-9, 1e12
-
-# A proved epsilon that is as near as this to the least that could be proved counts as that.
-TIGHT = 1e-4
 
 # More charges than any run makes; a file that somebody wrote could hold any number.
 MOST_CHARGES = 100_000
@@ -123,11 +120,6 @@ class Ledger:
         return epsilon_of(self.charges, self.budget.delta)
 
     @property
-    def proved_interval(self) -> tuple[float, float]:
-        """Bounds of the least epsilon of all charges together: how far :attr:`proved_epsilon` can be from it."""
-        return epsilon_interval(self.charges, self.budget.delta)
-
-    @property
     def guarantee(self) -> Budget:
         """What is proved of all charges together.
 
@@ -196,12 +188,9 @@ class Ledger:
             lines.append(f"budget: {self.budget}")
         else:
             lines.append(f"the thesis claims {self.budget} for these scales; that is not a guarantee")
-        lower, upper = self.proved_interval
-        lines.append(f"proved: ({shown_up(upper)}, {shown_up(self.budget.delta)})-differential privacy of all charges "
-                     "together"
-                     if math.isfinite(upper) else "proved: no differential privacy at all")
-        if self.enforced and not self.simulated and lower < upper * (1.0 - TIGHT):
-            lines.append(f"exact accounting could prove no less than epsilon = {shown_down(lower, 4)}")
+        epsilon, delta = self.proved_epsilon, self.budget.delta
+        lines.append(f"proved: ({shown_up(epsilon)}, {shown_up(delta)})-differential privacy of all charges together"
+                     if math.isfinite(epsilon) else "proved: no differential privacy at all")
         if any(charge.law == "other" for charge in self.charges):
             lines.append("charges of law \"other\" are claims of other tools, not proved here: the rest is as true as "
                          "they are")

@@ -407,4 +407,4 @@ def _remaining(state: State) -> NextCharge:
 
 
 def _agree(first: float, second: float) -> bool:
-    return first == second or abs(first - second) <= AGREEMENT * max(abs(first), abs(second)) + 1e-9
+    return math.isclose(first, second, rel_tol=AGREEMENT, abs_tol=1e-9)

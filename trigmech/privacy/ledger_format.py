@@ -80,9 +80,7 @@ class Entry:
 
     def digest(self, before: str) -> str:
         """Return the hash that this entry must have after one of the given hash."""
-        content = self.to_dict()
-        del content["hash"]
-        return _digest(before, content)
+        return _digest(before, self.to_dict())
 
     @property
     def simulation(self) -> str:
@@ -186,9 +184,7 @@ class Raised:
 
     def digest(self, before: str) -> str:
         """Return the hash that this entry must have after one of the given hash."""
-        content = self.to_dict()
-        del content["hash"]
-        return _digest(before, content)
+        return _digest(before, self.to_dict())
 
     def __str__(self) -> str:
         return f"{self.sequence:>4} {self.time:<20} the budget was raised from {self.old} to {self.new}"
@@ -358,6 +354,7 @@ def _json(content: object) -> str:
     return json.dumps(content, allow_nan=False)
 
 
-def _digest(before: str, content: object) -> str:
+def _digest(before: str, content: dict[str, Any]) -> str:
+    content = {name: value for name, value in content.items() if name != "hash"}
     # Python writes a float with the fewest digits that give it back, so equal content has equal text.
     return hashlib.sha256(f"{before}\n{json.dumps(content, allow_nan=False, sort_keys=True)}".encode()).hexdigest()

@@ -36,8 +36,8 @@ def mu_of_pure(epsilon: float) -> float:
     return min(slope, -2.0 * float(ndtri_exp(-np.logaddexp(0.0, epsilon))) * (1.0 + 1e-9))
 
 
-def gaussian_epsilon(mu: float, delta: float, below: bool = False) -> float:
-    """Return the least epsilon of mu-GDP at delta > 0, rounded up, or down if ``below``.
+def gaussian_epsilon(mu: float, delta: float) -> float:
+    """Return the least epsilon of mu-GDP at delta > 0, rounded up.
 
     References
     ----------
@@ -46,15 +46,12 @@ def gaussian_epsilon(mu: float, delta: float, below: bool = False) -> float:
     from dp_accounting import get_epsilon_gaussian
 
     if mu > LARGEST_MU:
-        # The loss is N(mu^2 / 2, mu^2): twenty deviations below its mean no delta below 1 is enough.
-        return mu * mu / 2.0 + mu * (-20.0 if below else math.sqrt(2.0 * math.log(1.0 / delta)))
+        return mu * mu / 2.0 + mu * math.sqrt(2.0 * math.log(1.0 / delta))
     # The largest delta of mu-GDP is 2 Phi(mu/2) - 1, at most mu / sqrt(2 pi).
     if mu / math.sqrt(2.0 * math.pi) <= delta:
         return 0.0
     with np.errstate(divide="ignore"):
         found = float(get_epsilon_gaussian(1.0 / mu, delta, tol=1e-15))
-    if below:
-        return max(0.0, found * (1.0 - 1e-9) - SEARCH_ERROR)
     return found * (1.0 + 1e-12) + SEARCH_ERROR if found > 0 else 0.0
 
 
@@ -114,53 +111,6 @@ def pessimistic(parts: list[Pure], mu: float) -> Any:
     return reduce(lambda a, b: a.compose(b), losses)
 
 
-def optimistic(parts: list[Pure], mu: float) -> Any:
-    """Return the exact distribution of a post-processing of the same charges, whose epsilons are bounds from below."""
-    from dp_accounting.pld import privacy_loss_distribution as pld
-
-    step = _step(parts, mu)
-    losses = []
-    for ratio, count, each in _most_costly(parts):
-        cells = math.floor(ratio / (2.0 * step) * (1.0 + 1e-15))
-        if cells == 0:
-            continue
-        top = 2 * cells
-        p = 1.0 / (1.0 + math.exp(-top * step))
-        masses = _merged_laplace(cells, step) if each else {-top: 1.0 - p, top: p}
-        losses.append(_power(_lower(pld, masses, step), count))
-    if mu > 0:
-        losses.append(_lower(pld, _floored_gaussian(mu, step), step))
-    if not losses:
-        return _lower(pld, {0: 1.0}, step)
-    return reduce(lambda a, b: a.compose(b), losses)
-
-
-def _lower(pld: Any, masses: dict[int, float], step: float) -> Any:
-    return pld.PrivacyLossDistribution.create_from_rounded_probability(masses, 0.0, step, pessimistic_estimate=False)
-
-
-def _merged_laplace(cells: int, step: float) -> dict[int, float]:
-    """Return masses, by multiple of the step, of the losses of a Laplace coordinate whose outcomes are merged.
-
-    The shift over the scale is r = 2 cells step. The loss is r with probability 1/2, -r with exp(-r) / 2, and has the
-    density exp((l - r) / 2) / 4 between. The outcomes with losses from a to b have the probability
-    (exp((b - r) / 2) - exp((a - r) / 2)) / 2 under one table and exp(-r / 2) (exp(-a / 2) - exp(-b / 2)) / 2 under the
-    other, so merged they have the loss (a + b) / 2 exactly. With a and b even multiples of the step that is an odd one.
-    """
-    r = 2.0 * cells * step
-    odd = np.arange(-2 * cells + 1, 2 * cells, 2)
-    merged = np.exp((odd * step - r) / 2.0) * math.sinh(step / 2.0)
-    return {-2 * cells: math.exp(-r) / 2.0, 2 * cells: 0.5} | dict(zip(odd.tolist(), merged.tolist(), strict=True))
-
-
-def _floored_gaussian(mu: float, step: float) -> dict[int, float]:
-    """Return masses of the losses of a Gaussian, N(mu^2 / 2, mu^2), rounded down to multiples of the step."""
-    low, high = (math.floor((mu**2 / 2.0 + side * 9.0 * mu) / step) for side in (-1.0, 1.0))
-    edges = (np.arange(low, high + 1) * step - mu**2 / 2.0) / mu
-    masses = np.append(np.diff(ndtr(edges)), ndtr(-edges[-1]))
-    return dict(zip(range(low, high + 1), masses.tolist(), strict=True))
-
-
 def _power(loss: Any, count: int) -> Any:
     """Compose a loss with itself, at most 16 at a time: the library's cut of tails finds only so much at once."""
     if count == 1:
@@ -172,10 +122,3 @@ def _power(loss: Any, count: int) -> Any:
     many, rest = divmod(count, 16)
     power = _power(loss.self_compose(16, cut), many)
     return power if rest == 0 else power.compose(_power(loss, rest))
-
-
-def single_lower(parts: list[Pure], delta: float) -> float:
-    """Return the largest of the exact epsilons of single releases: all together cost no less."""
-    return max((ratio + (2.0 * math.log1p(-delta) if each else
-                         math.log(max(1.0 - delta * (1.0 + math.exp(-ratio)), 1e-300)))
-                for ratio, _, each in parts), default=0.0)

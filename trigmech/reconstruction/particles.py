@@ -25,14 +25,14 @@ class Descent:
         Mean over the functions of ((mean - target) / scale)^2: 1 is the noise level.
     iterations : int
         Finished ones.
-    status : {"converged", "noise level", "iteration limit"}
-        Whether no step gained anything more, the misfit was small enough, or the iterations were used up.
+    status : {"converged", "iteration limit"}
+        Whether no step gained anything more, or the iterations were used up.
     """
 
     points: Array
     misfit: float
     iterations: int
-    status: Literal["converged", "noise level", "iteration limit"]
+    status: Literal["converged", "iteration limit"]
 
 
 def reweight(values: Array, target: Array, scales: Array, iterations: int = 60) -> Array:
@@ -149,7 +149,7 @@ class Angles:
 
 
 def descend(functions: FunctionSet, points: Array, target: Array, scales: Array, iterations: int = 80,
-            enough: float = 0.0, chart: Chart | None = None) -> Descent:
+            chart: Chart | None = None) -> Descent:
     """Move equally weighted points until their means meet the target as well as they can.
 
     Minimises sum_r ((mean of phi_r - z_r) / s_r)^2 over all points of the cube by L-BFGS in the angles arccos x. It
@@ -165,8 +165,6 @@ def descend(functions: FunctionSet, points: Array, target: Array, scales: Array,
         z, and s > 0.
     iterations : int
         Limit; 0 measures the start.
-    enough : float
-        Stop when the misfit is at most this: fitting far below 1, the noise level, is fitting noise.
     chart : Chart, optional
         Of the points; default :class:`Angles`. Another can hold coordinates fixed, or keep some of them on a simplex.
 
@@ -191,36 +189,23 @@ def descend(functions: FunctionSet, points: Array, target: Array, scales: Array,
         raise InputError("there must be at least one point, of finite numbers")
     target, scales = _noisy(target, scales, functions.K)
     chart = Angles(points) if chart is None else chart
-    objective = _Objective(functions, points, target, scales, enough, chart)
-    start = chart.start.ravel()
-    used = 0
-
-    def count(xk: Array) -> None:
-        nonlocal used
-        used += 1
-
-    status: Literal["converged", "noise level", "iteration limit"] = "noise level"
-    try:
-        if iterations < 1:
-            # The solver would make one all the same.
-            objective(start)
-            return Descent(objective.best, objective.least, 0, "iteration limit")
-        result = minimize(objective, start, jac=True, method="L-BFGS-B", callback=count,
-                          options={"maxiter": iterations, "maxcor": 10, "ftol": 1e-9, "gtol": 1e-12})
-        # Of the solver's codes 1 is a limit, and 2 a line search that finds nothing better.
-        status = "iteration limit" if result.status == 1 else "converged"
-    except StopIteration:
-        pass
-    return Descent(objective.best, objective.least, used, status)
+    objective, start = _Objective(functions, points, target, scales, chart), chart.start.ravel()
+    if iterations < 1:
+        # The solver would make one all the same.
+        objective(start)
+        return Descent(objective.best, objective.least, 0, "iteration limit")
+    result = minimize(objective, start, jac=True, method="L-BFGS-B",
+                      options={"maxiter": iterations, "maxcor": 10, "ftol": 1e-9, "gtol": 1e-12})
+    # Of the solver's codes 1 is a limit, and 2 a line search that finds nothing better.
+    return Descent(objective.best, objective.least, int(result.nit),
+                   "iteration limit" if result.status == 1 else "converged")
 
 
 class _Objective:
-    """The misfit by the chart's parameters, with the least that was met and its points; stops when it is enough."""
+    """The misfit by the chart's parameters, with the least that was met and its points."""
 
-    def __init__(self, functions: FunctionSet, points: Array, target: Array, scales: Array, enough: float,
-                 chart: Chart) -> None:
-        self._functions, self._target, self._inverse = functions, target, 1.0 / scales
-        self._enough, self._chart = enough, chart
+    def __init__(self, functions: FunctionSet, points: Array, target: Array, scales: Array, chart: Chart) -> None:
+        self._functions, self._target, self._inverse, self._chart = functions, target, 1.0 / scales, chart
         # Of the order of 1, so that the solver's tolerances mean the same for any number of points.
         self._factor = float(np.sqrt(len(points)))
         self.least, self.best = np.inf, points
@@ -232,8 +217,6 @@ class _Objective:
         misfit = float(residual @ residual) / len(residual)
         if misfit < self.least:
             self.least, self.best = misfit, x
-        if misfit <= self._enough:
-            raise StopIteration
         slope = 2.0 * self._factor / (len(residual) * len(x))
         gradient = self._functions.gradient(x, residual * self._inverse) * slope
         return misfit * self._factor, self._chart.pull(parameters, x, gradient).ravel()

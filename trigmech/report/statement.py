@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from trigmech.functions.index import WHOLE_ROW
 from trigmech.measurement.released import Release
-from trigmech.privacy.budget import shown_down, shown_up
-from trigmech.privacy.ledger import TIGHT, Ledger
+from trigmech.privacy.budget import shown_up
+from trigmech.privacy.ledger import Ledger
 from trigmech.reconstruction.result import Reconstruction
 from trigmech.report.figures import number
 from trigmech.results import Synthesis
@@ -90,19 +90,8 @@ def guarantee(ledger: Ledger, n: int) -> dict[str, Any]:
                      min(factor * FALSE_ALARMS + delta, 1.0 - (1.0 - FALSE_ALARMS - delta) / factor, 1.0))
     # Rounded up, as all that is proved.
     guess, power = (f"{math.ceil(1000.0 * share - 1e-9) / 10.0:.1f} %" for share in probabilities)
-    return said | {"epsilon": shown, "interval": interval(ledger), "guess": guess, "power": power,
-                   "odds": upward(factor, 3), "delta_is_zero": delta == 0.0, "is_one": shown == "1"}
-
-
-def interval(ledger: Ledger) -> str:
-    """Return how far what is proved can be from the least epsilon of the ledger's noise, in a sentence."""
-    low, high = ledger.proved_interval
-    if low == high:
-        return "This ε is exact for the noise in the ledger: no accounting of it proves less."
-    if low >= high * (1.0 - TIGHT):
-        return "This ε is exact, to four digits, for the noise in the ledger: no accounting of it proves less."
-    return (f"This ε is an upper bound. An exact accounting of the noise in the ledger could prove no less than "
-            f"{number(float(shown_down(low, 4)), 4)}.")
+    return said | {"epsilon": shown, "guess": guess, "power": power, "odds": upward(factor, 3),
+                   "delta_is_zero": delta == 0.0, "is_one": shown == "1"}
 
 
 def upward(value: float, digits: int = 4) -> str:

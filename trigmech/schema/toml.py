@@ -7,7 +7,6 @@ of :class:`trigmech.tables.reader.TableFile`: ``delimiter``, ``decimal``, ``enco
 """
 
 import datetime
-import json
 import os
 import re
 import tomllib
@@ -17,6 +16,7 @@ from typing import Any, NamedTuple, get_args
 
 import narwhals as nw
 import numpy as np
+import tomli_w
 
 from trigmech._files import write_whole
 from trigmech.errors import InputError
@@ -35,6 +35,8 @@ SHOWN = 10
 # What `bounds` may say, which is short for private_bounds = true.
 PRIVATE = "private"
 BOUND = {"lower": "smallest", "upper": "largest"}
+FILL_IN = {"lower": "lower and upper: the smallest and the largest value that there can be",
+           "categories": "categories: all values that there can be"}
 
 NEW_FILE = """\
 # What is public about the table: its columns, in order. Fill in whatever is empty, remove the columns that are not to
@@ -82,6 +84,17 @@ def load(path: str | os.PathLike[str]) -> SchemaFile:
     return SchemaFile(Schema(columns), options)
 
 
+def load_schema(path: str | os.PathLike[str]) -> Schema:
+    """Return the schema of a schema file, without what the file says of how to read the table; see :func:`load`.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, or something in it breaks a rule; the message names it.
+    """
+    return load(path).schema
+
+
 def check(path: str | os.PathLike[str]) -> list[str]:
     """Return what is missing or wrong in a schema file, each as a sentence that says what to write.
 
@@ -116,21 +129,7 @@ def init(table: Any) -> str:
     Privacy: names and kinds are part of what must be public about a table. A guess can show something of the first
     rows (a text among numbers, say), so the text says that guesses were made, and the holder is to confirm them.
     """
-    if isinstance(table, TableFile):
-        names: tuple[str, ...] = table.names
-        options = table.options
-        if options.get("header", True) and any(re.fullmatch(r"[+-]?\d+(\.\d*)?", name) for name in names):
-            raise InputError("the first row of the table holds numbers; if it is no header, say so: --no-header, or "
-                             "header=False")
-        first = table.first_rows(LOOKED_AT)
-    else:
-        frame = nw.from_native(table, eager_only=True, pass_through=True)
-        if not isinstance(frame, nw.DataFrame):
-            raise InputError(f"a schema is made for a TableFile or a dataframe, not for {type(table).__name__}")
-        options, names = {}, tuple(frame.columns)
-        if not all(isinstance(name, str) for name in names):
-            raise InputError("the names of the dataframe's columns must be strings")
-        first = frame.head(LOOKED_AT).to_native()
+    names, options, first = _beginning(table)
     columns = Columns(first, names)
     dtypes = nw.from_native(first, eager_only=True).schema
     text = [NEW_FILE]
@@ -138,22 +137,18 @@ def init(table: Any) -> str:
         if not options.get("header", True):
             text.append("# Without a header columns are found by their position: keep them all, in this order, under "
                         "any names.")
-        text.append(_table("[file]", options))
+        text.append(_text({"file": options}))
     if len(names) == 1 and isinstance(table, TableFile) and table.separators:
         text.append(f"# There is one column, and {table.separators}; then begin this file anew.\n")
     for j, name in enumerate(names):
         values = [value for value in columns.distinct(j)[0] if not is_missing(value)]
         kind, doubt = _guess(values, dtypes[name], USUAL | options)
-        lines = [f"[columns.{_key(name)}]", f"kind = {_value(kind)}{doubt}"]
-        if kind == "categorical":
-            lines.append("categories = []  # all values that there can be")
-        else:
-            lines += [f'{bound} = ""  # the {which} value that there can be' for bound, which in BOUND.items()]
-        text.append("\n".join(lines) + "\n")
+        empty: dict[str, Any] = {"categories": []} if kind == "categorical" else {"lower": "", "upper": ""}
+        text.append(f"# {FILL_IN[next(iter(empty))]}\n{doubt}" + _text({"columns": {name: {"kind": kind} | empty}}))
     return "\n".join(text)
 
 
-def to_toml(schema: Schema, file: Mapping[str, Any] | None = None, old: str = "") -> str:
+def to_toml(schema: Schema, file: Mapping[str, Any] | None = None) -> str:
     """Return the text of a schema file.
 
     Parameters
@@ -161,30 +156,22 @@ def to_toml(schema: Schema, file: Mapping[str, Any] | None = None, old: str = ""
     schema : Schema
     file : mapping, optional
         Options of the table file: delimiter, decimal, encoding, date_format, header, missing.
-    old : str
-        The text that it replaces; its comments are kept where the order of the columns allows.
     """
-    file = {option: list(value) if isinstance(value, tuple) else value for option, value in (file or {}).items()}
-    check_options(file)
-    plain = {column.name: _options(column) for column in schema.columns}
-    kept = _updated(old, schema, plain, file) if old else None
-    if kept is not None:
-        return kept
-    text = [_table("[file]", file)] if file else []
-    text += [_table(f"[columns.{_key(name)}]", options) for name, options in plain.items()]
-    return "\n".join(text)
+    check_options(file or {})
+    columns = {column.name: column.to_dict() for column in schema.columns}
+    for options in columns.values():
+        del options["name"]
+    return _text(({"file": file} if file else {}) | {"columns": columns})
 
 
 def save(path: str | os.PathLike[str], schema: Schema, file: Mapping[str, Any] | None = None) -> None:
-    """Write a schema file, whole or not at all; the comments of one that is there are kept, as in :func:`to_toml`."""
-    old = ""
-    if Path(path).is_file():
-        try:
-            old = Path(path).read_text(encoding="utf-8")
-            tomllib.loads(old)
-        except (ValueError, OSError):
-            old = ""
-    write_whole(Path(path), to_toml(schema, file, old).encode())
+    """Write a schema file as by :func:`to_toml`, whole or not at all; comments of a file that it replaces are lost."""
+    write_whole(Path(path), to_toml(schema, file).encode())
+
+
+def _text(tables: Mapping[str, Any]) -> str:
+    # A tab, which tomli_w writes in texts alone, would look like spaces.
+    return tomli_w.dumps(tables).replace("\t", "\\t")
 
 
 # Reading
@@ -198,16 +185,12 @@ def _read(path: str | os.PathLike[str]) -> dict[str, Any]:
     except UnicodeDecodeError:
         raise InputError(f"cannot read {str(path)!r}: its text is not UTF-8, as that of a schema file is, such as "
                          "`trigmech schema init` writes") from None
-    return _parsed(text, repr(str(path)))
-
-
-def _parsed(text: str, title: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as problem:
-        raise InputError(f"{title} is no TOML: {problem}") from None
+        raise InputError(f"{str(path)!r} is no TOML: {problem}") from None
     except RecursionError:
-        raise InputError(f"{title} is no schema file: it is nested too deeply") from None
+        raise InputError(f"{str(path)!r} is no schema file: it is nested too deeply") from None
 
 
 def _parts(plain: dict[str, Any]) -> tuple[list[Column], dict[str, Any], list[str]]:
@@ -247,7 +230,7 @@ def _parts(plain: dict[str, Any]) -> tuple[list[Column], dict[str, Any], list[st
 def _lacking(name: str, options: Any) -> list[str]:
     """Return sentences about what must be written for a column before its options can be looked at."""
     if not isinstance(options, dict):
-        return [f"column {name!r}: write its options as a table [columns.{_key(name)}]"]
+        return [f"column {name!r}: write its options as a table {_text({'columns': {name: {}}}).strip()}"]
     if "name" in options:
         return [f"column {name!r}: remove the option 'name'; the name is that of the table"]
     kind = options.get("kind", "continuous")
@@ -267,6 +250,21 @@ def _lacking(name: str, options: Any) -> list[str]:
 
 
 # Guessing
+
+
+def _beginning(table: Any) -> tuple[tuple[str, ...], dict[str, Any], Any]:
+    """Return the names of a table's columns, the options of its file, and its first rows as a dataframe."""
+    if isinstance(table, TableFile):
+        if table.options.get("header", True) and any(re.fullmatch(r"[+-]?\d+(\.\d*)?", name) for name in table.names):
+            raise InputError("the first row of the table holds numbers; if it is no header, say so: --no-header, or "
+                             "header=False")
+        return table.names, table.options, table.first_rows(LOOKED_AT)
+    frame = nw.from_native(table, eager_only=True, pass_through=True)
+    if not isinstance(frame, nw.DataFrame):
+        raise InputError(f"a schema is made for a TableFile or a dataframe, not for {type(table).__name__}")
+    if not all(isinstance(name, str) for name in frame.columns):
+        raise InputError("the names of the dataframe's columns must be strings")
+    return tuple(frame.columns), {}, frame.head(LOOKED_AT).to_native()
 
 
 def _guess(values: list[Any], dtype: Any, options: Mapping[str, Any]) -> tuple[Kind, str]:
@@ -301,80 +299,7 @@ def _guess_of_text(values: list[str], options: Mapping[str, Any]) -> tuple[Kind,
     if dates:
         return "datetime", ""
     if decimal == "." and all(is_number(value, ",") for value in values):
-        return "categorical", f"  # or numbers? then begin anew and {give('decimal', ',')}"
+        return "categorical", f"# or numbers? then begin anew and {give('decimal', ',')}\n"
     if all(re.fullmatch(r"\d{1,2}([./-])\d{1,2}\1\d{2,4}( .*)?", value) for value in values):
-        return "categorical", f"  # or dates? then begin anew and say their form: {give('date_format', '%d.%m.%Y')}"
+        return "categorical", f"# or dates? then begin anew and say their form: {give('date_format', '%d.%m.%Y')}\n"
     return "categorical", ""
-
-
-# Writing
-
-
-def _options(column: Column) -> dict[str, Any]:
-    return {option: value for option, value in column.to_dict().items() if option != "name"}
-
-
-def _table(title: str, options: Mapping[str, Any]) -> str:
-    return "\n".join([title, *(f"{option} = {_value(value)}" for option, value in options.items())]) + "\n"
-
-
-def _key(name: str) -> str:
-    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _value(name)
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_value, value))}]"
-    if isinstance(value, float):
-        return repr(value)
-    # JSON's strings are TOML's but for one character that only TOML wants escaped.
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-def _updated(old: str, schema: Schema, plain: Mapping[str, dict[str, Any]], file: Mapping[str, Any]) -> str | None:
-    """Return the old text with what has changed, or None if it cannot be made to say the same in the same order."""
-    import tomlkit
-    from tomlkit.exceptions import TOMLKitError
-
-    try:
-        document: Any = tomlkit.parse(old)
-        if "columns" not in document:
-            document["columns"] = tomlkit.table(is_super_table=True)
-        tables = document["columns"]
-        for name in [name for name in tables if name not in plain]:
-            del tables[name]
-        for column in schema.columns:
-            if column.name not in tables:
-                tables[column.name] = plain[column.name]
-            elif not _says(tables[column.name].unwrap(), column):
-                _update(tables[column.name], plain[column.name])
-        if file:
-            if "file" not in document:
-                document["file"] = tomlkit.table()
-            _update(document["file"], file)
-        elif "file" in document:
-            del document["file"]
-        text = tomlkit.dumps(document)
-        columns, options, faults = _parts(_parsed(text, "the new text"))
-    except (TOMLKitError, InputError, TypeError, AttributeError, KeyError, ValueError):
-        return None
-    # What that library makes of unusual files is not taken on trust.
-    same = not faults and list(map(repr, columns)) == list(map(repr, schema.columns)) and options == file
-    return text if same else None
-
-
-def _says(options: dict[str, Any], column: Column) -> bool:
-    """Return whether a column's table says what it should, if in other words."""
-    try:
-        # By what is written: to Python 0 equals False.
-        return repr(Column.from_dict({"name": column.name} | options)) == repr(column)
-    except InputError:
-        return False
-
-
-def _update(table: Any, options: Mapping[str, Any]) -> None:
-    for option in [option for option in table if option not in options]:
-        del table[option]
-    for option, value in options.items():
-        if option not in table or table[option] != value:
-            table[option] = value
