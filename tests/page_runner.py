@@ -1,6 +1,7 @@
 """Runs the blocks of a page in their order, in the interpreter and the folder that it is started in.
 
-``python page_runner.py PAGE``: Python blocks in one namespace, shell blocks by bash, files that have a title written.
+``python page_runner.py PAGE ...``: Python blocks of a page in one namespace, shell blocks by bash; files that have a
+title are written.
 Standard library only, so that it runs in an environment that has nothing else.
 """
 
@@ -50,4 +51,5 @@ def run_page(page):
 
 if __name__ == "__main__":
     warnings.simplefilter("error")
-    run_page(Path(sys.argv[1]))
+    for path in sys.argv[1:]:
+        run_page(Path(path))

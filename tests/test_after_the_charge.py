@@ -45,7 +45,7 @@ from trigmech.workload import GaussianKernels, SecondMoments
 HOSTILE = st.sampled_from([0.0, 1.0, -1.0, 0.5, -0.5, 1e-300, 1e300, -1e300, 1e6, -1e6, 1e-9, 3.0, -7.0])
 MEANS = st.one_of(HOSTILE, st.floats(-2.0, 2.0, width=32))
 SCALES = st.sampled_from([1e-300, 1e-15, 1e-9, 1e-3, 0.1, 1.0, 30.0, 1e4, 1e12, 1e300])
-QUICK = settings(derandomize=True, deadline=None, max_examples=60)
+QUICK = settings(derandomize=True, deadline=None, max_examples=30)
 # Hostile releases are missed, and say so; that is not what is looked at here.
 pytestmark = pytest.mark.filterwarnings("ignore::trigmech.FitWarning")
 
@@ -332,7 +332,7 @@ def usable(made, folder):
             assert answers.error is None or np.isfinite(answers.error.bound).all()
 
 
-@settings(derandomize=True, deadline=None, max_examples=50)
+@settings(derandomize=True, deadline=None, max_examples=30)
 @given(runs())
 def test_a_run_is_refused_before_its_charge_or_ends_in_a_table(tmp_path_factory, run):
     table, schema, budget, mechanism = run
@@ -358,7 +358,7 @@ def test_a_run_is_refused_before_its_charge_or_ends_in_a_table(tmp_path_factory,
 
 
 @pytest.mark.parametrize("kinds", [("number", "missing"), ("one category",), ("more categories than rows", "kept")])
-@pytest.mark.parametrize("budget", [BUDGETS[0], BUDGETS[4]], ids=str)
+@pytest.mark.parametrize("budget", [BUDGETS[4]], ids=str)
 def test_a_page_can_be_written_of_whatever_came_out(kinds, budget, tmp_path):
     table = pd.DataFrame({kind: (COLUMNS[kind][1] * 8)[:8] for kind in kinds})
     schema = tm.Schema([dataclasses.replace(COLUMNS[kind][0], name=kind) for kind in kinds])

@@ -557,6 +557,7 @@ print(broken, len(seen))
 """
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("fault", [False, True])
 def test_a_killed_writer_leaves_the_old_file_or_the_new_one(tmp_path, fault):
     done = subprocess.run([sys.executable, "-W", "error", "-c", KILLED_WRITERS, tmp_path / "a.tm",

@@ -61,8 +61,8 @@ each_method = pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
 
 
 # At the ends of blocks and of chunks.
-ENDS = {f"{name}, {n} rows": (basis, n) for bases, ns in ((BASES, (1, 255, 256, 257)),
-                                                          (LARGE, (1, 31, 32, 33, 63, 64, 65)))
+ENDS = {f"{name}, {n} rows": (basis, n) for bases, ns in ((BASES, (1, 256, 257)),
+                                                          (LARGE, (32, 33, 65)))
         for name, basis in bases.items() for n in ns}
 CHUNKS = {f"{name}, a chunk and a row": (BASES[name], ROWS_PER_CHUNK + 1)
           for name in ("tensor", "graded", "not closed under prefixes", "without the constant", "the constant alone")}
@@ -101,10 +101,6 @@ def fortran(X, tmp_path):
     return np.asfortranarray(X)
 
 
-def every_second_row_and_column(X, tmp_path):
-    return np.repeat(np.repeat(X, 2, axis=0), 2, axis=1)[::2, ::2]
-
-
 def mapped_from_a_file(X, tmp_path):
     np.save(tmp_path / "rows.npy", X)
     return np.load(tmp_path / "rows.npy", mmap_mode="r")
@@ -115,21 +111,21 @@ def nested_lists(X, tmp_path):
 
 
 @each_method
-@pytest.mark.parametrize("domain", [fortran, every_second_row_and_column, mapped_from_a_file, nested_lists])
+@pytest.mark.parametrize("domain", [fortran, mapped_from_a_file, nested_lists])
 def test_the_layout_of_the_rows_does_not_matter(method, domain, tmp_path):
-    basis, X = BASES["graded"], points_of_cube(ROWS_PER_CHUNK + 1, 3)
+    basis, X = BASES["graded"], points_of_cube(600, 3)
     np.testing.assert_array_equal(method(basis, domain(X, tmp_path)), method(basis, X))
 
 
 @each_method
-@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int8, np.int64, bool])
+@pytest.mark.parametrize("dtype", [np.float16, np.int64, bool])
 def test_other_number_types_count_as_the_numbers_they_hold(method, dtype):
     basis, X = BASES["graded"], points_of_cube(300, 3).astype(dtype)
     np.testing.assert_array_equal(method(basis, X), method(basis, X.astype(np.float64)))
 
 
 @each_method
-@pytest.mark.parametrize("threads", [2, 3])
+@pytest.mark.parametrize("threads", [3])
 def test_any_number_of_threads_gives_the_same_bits(method, threads, monkeypatch):
     basis, X = BASES["graded"], points_of_cube(5 * ROWS_PER_CHUNK + 7, 3)
     monkeypatch.setenv(THREADS_VARIABLE, "1")
@@ -200,7 +196,7 @@ def misses_slope(basis, n, **fault):
     return np.abs(basis.gradient(X, y) - slope).max() / most
 
 
-SLOPES = {f"{name}, {n} rows": (basis, n) for bases, ns in ((BASES | STEEP, (1, 255, 257)), (LARGE, (32, 33, 65)))
+SLOPES = {f"{name}, {n} rows": (basis, n) for bases, ns in ((BASES | STEEP, (257,)), (LARGE, (33,)))
           for name, basis in bases.items() for n in ns}
 SLOPES["two chunks and a row"] = BASES["graded"], 2 * POINTS_PER_CHUNK + 1
 
@@ -244,14 +240,6 @@ def rows(text):
 ])
 def test_graded_begins_as_its_docstring_says(ties, first):
     assert ChebyshevBasis.graded(3, 21, ties=ties).index.tolist() == rows(first)
-
-
-@pytest.mark.parametrize("ties", ["fewest", "last"])
-@pytest.mark.parametrize(("d", "K"), [(1, 7), (2, 15), (5, 60), (30, 102), (101, 130)])
-def test_graded_ascends_in_total_degree_and_grows_by_appending(d, K, ties):
-    index = ChebyshevBasis.graded(d, K, ties=ties).index
-    assert (np.diff(index.sum(axis=1)) >= 0).all()
-    np.testing.assert_array_equal(ChebyshevBasis.graded(d, K + 1, ties=ties).index[:K], index)
 
 
 @pytest.mark.parametrize("ties", ["fewest", "last"])
@@ -337,12 +325,10 @@ def test_a_basis_keeps_its_own_index():
 
 # Sensitivity: what a search for the worst replacement of one row finds, a bound must cover.
 
-SETS = {f"tensor({d}, {t})": ChebyshevBasis.tensor(d, t) for d in (1, 2, 3) for t in (2, 3, 4, 5, 6)} | {
+SETS = {f"tensor({d}, {t})": ChebyshevBasis.tensor(d, t) for d in (1, 3) for t in (2, 5, 6)} | {
     "total_degree(8, 2)": ChebyshevBasis.total_degree(8, 2),
-    "graded(8, 50)": ChebyshevBasis.graded(8, 50),
     "graded(5, 60)": ChebyshevBasis.graded(5, 60),
     "graded(30, 102)": ChebyshevBasis.graded(30, 102),
-    "graded(30, 102, last)": ChebyshevBasis.graded(30, 102, ties="last"),
     "graded(101, 102)": ChebyshevBasis.graded(101, 102),
     "without the constant": ChebyshevBasis([[4, 0], [1, 3]]),
 }
@@ -372,17 +358,10 @@ def test_no_replacement_found_moves_the_means_further_than_the_bound(name, p):
     moved = np.linalg.norm(before - after, ord=p)
     assert moved == pytest.approx(movement / 3, rel=1e-9)
     assert moved <= bound(name, p) / 3 * (1.0 + 1e-12)
+    assert bound(name, p, n=1000) == pytest.approx(bound(name, p) / 1000, rel=1e-15)
     if name.startswith("tensor") and (p == 1 or basis.index.max() % 2 == 1):
         # Exact: the supremum is found, so a bound that is too cautious fails as well.
         assert movement == pytest.approx(bound(name, p), rel=1e-5)
-
-
-@each_norm
-@each_set
-def test_the_bound_is_at_most_the_naive_one(name, p):
-    basis = SETS[name]
-    moving = basis.K - (basis.constant is not None)
-    assert 0.0 < bound(name, p) <= 2.0 * moving ** (1.0 / p) * (1.0 + 4e-16)
 
 
 @pytest.mark.parametrize("d", [1, 3, 10])

@@ -16,7 +16,6 @@ import pytest
 
 import trigmech as tm
 from trigmech import synthesis as module
-from trigmech.distribution import Distribution
 from trigmech.domain import Domain
 from trigmech.errors import InputError
 from trigmech.functions.chebyshev import ChebyshevBasis
@@ -273,49 +272,6 @@ def test_private_bounds_are_a_function_of_the_noisy_counts(law, level, monkeypat
         schemas.append(module.with_private_bounds(lambda table=table: (table,), UNBOUNDED, charges,
                                                   Session(ledger, Noisy(np.random.default_rng(0)))))
     assert schemas[0] == schemas[1]
-
-
-# The planted faults of the tests above
-
-
-class Seeded(tm.MomentMechanism):
-    """A generator that is seeded from the table."""
-
-    def run(self, rows, design, session, rng):
-        object.__setattr__(self, "seed", abs(hash(b"".join(chunk.tobytes() for chunk in rows.chunks()))))
-        return super().run(rows, design, session, rng)
-
-    def reconstruct(self, release, design, rng):
-        return super().reconstruct(release, design, np.random.default_rng(self.seed))
-
-
-class Copied(tm.MomentMechanism):
-    """One true row among the points."""
-
-    def run(self, rows, design, session, rng):
-        object.__setattr__(self, "row", next(iter(rows.chunks()))[3])
-        return super().run(rows, design, session, rng)
-
-    def reconstruct(self, release, design, rng):
-        made = super().reconstruct(release, design, rng)
-        points = made.points.copy()
-        points[-1] = self.row
-        return dataclasses.replace(made, distribution=Distribution(points, made.weights))
-
-
-@pytest.mark.parametrize("real", [False, True])
-@pytest.mark.parametrize("fault", [Seeded, Copied])
-@pytest.mark.parametrize("case", ["moments", "categories"])
-def test_planted_leaks_are_found(case, fault, real, monkeypatch, tmp_path):
-    schema, mechanism, budget = CASES[case]
-    options = {field.name: getattr(mechanism, field.name) for field in dataclasses.fields(mechanism)}
-    monkeypatch.setitem(CASES, case, (schema, fault(**options), budget))
-    one, two = tables(schema)
-    first, _, tape = run(monkeypatch, one, case, real)
-    second, _, _ = run(monkeypatch, two, case, real, replayed=tape.returned)
-    assert any("distribution.points" in each for each in differences(first, second))
-    found = differences(consequences(first, tmp_path), consequences(second, tmp_path))
-    assert {"synthesis.saved", "synthesis.sample"} <= set(found)
 
 
 # Neighbours

@@ -73,7 +73,7 @@ def test_one_row_moves_the_counts_as_far_as_is_charged_for():
         return np.concatenate(bounds._counts(lambda: (one[columns].to_numpy(dtype=float),), edges))
 
     worst = 0.0
-    for _ in range(300):
+    for _ in range(100):
         other = frame.copy()
         other.loc[7, columns] = np.exp(rng.uniform(-40, 40, 3)) * rng.choice([-1, 1], 3)
         moved = counts(other) - counts(frame)
@@ -113,12 +113,6 @@ def test_real_noise_is_certified_and_charged_first():
         with_private_bounds(lambda: (frame,), SCHEMA, histogram_charges(Budget(100.0, 1e-6), 0.2, 3), session)
 
 
-@pytest.mark.parametrize("share", [0.0, 1.0, -1.0, float("nan")])
-def test_shares_that_are_none_are_refused(share):
-    with pytest.raises(InputError, match="between 0 and 1"):
-        rest_of(Budget(1.0), share)
-
-
 def test_absent_and_textual_columns_are_refused_by_name():
     frame = table(10, np.random.default_rng(6))
     with pytest.raises(InputError, match="'year'"):
@@ -139,11 +133,6 @@ def test_what_is_left_has_its_share_of_any_gaussian_budget(epsilon, delta, share
 def test_too_little_to_be_a_budget_is_refused():
     with pytest.raises(BudgetError, match="too little is left"):
         rest_of(Budget(1e-6, 1e-15), 0.99)
-    with pytest.raises(InputError, match="between 0 and 1"):
-        rest_of(Budget(1.0), "half")
-
-
-def test_an_array_gives_the_bounds_of_its_dataframe():
-    frame = table(500, np.random.default_rng(7)).astype(float)
-    (expected, _), (schema, _) = found(frame, Budget(2.0)), found(frame.to_numpy(), Budget(2.0))
-    assert schema == expected
+    for share in (0.0, 1.0, -1.0, float("nan"), "half"):
+        with pytest.raises(InputError, match="between 0 and 1"):
+            rest_of(Budget(1.0), share)

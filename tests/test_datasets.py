@@ -34,23 +34,6 @@ NAME = "parkinsons_updrs.data"
 # The registry, scaling and errors without files.
 
 
-def test_registry_is_in_the_thesis_order() -> None:
-    assert list(DATASETS) == ["CRM", "CSN", "CTG", "PAM", "PKS", "WDBC", "ADULT"]
-    for name, dataset in DATASETS.items():
-        assert dataset.name == name
-        assert dataset.title
-        assert dataset.note
-        assert dataset.url.startswith("https://archive.ics.uci.edu/static/public/")
-        assert dataset.url.endswith(".zip")
-        assert dataset.page.startswith("https://archive.ics.uci.edu/dataset/")
-        assert all(len(bytes.fromhex(file.sha256)) == 32 for file in dataset.files)
-    assert DATASETS["CSN"].shape_in_thesis == (100000, 8)
-    assert DATASETS["PAM"].shape_in_thesis == (19870, 28)
-    assert DATASETS["ADULT"].shape_in_thesis is None
-    for name in ("CRM", "CTG", "PKS", "WDBC"):
-        assert DATASETS[name].shape_in_thesis == SHAPES[name]
-
-
 def test_wdbc_needs_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TRIGMECH_DATA", raising=False)
     table = load("wdbc")
@@ -83,11 +66,6 @@ def test_cube_is_linear_and_leaves_the_values_alone() -> None:
         table.name = "other"  # type: ignore[misc]
 
 
-def test_cube_refuses_a_constant_column() -> None:
-    with pytest.raises(ValueError, match="made: 1 constant"):
-        Table("made", ("a", "b"), np.array([[0.0, 7.0], [1.0, 7.0]])).cube()
-
-
 def test_unknown_name_lists_the_known() -> None:
     with pytest.raises(DatasetMissing, match=r"'IRIS'.*CRM, CSN, CTG, PAM, PKS, WDBC, ADULT"):
         load("IRIS")
@@ -105,69 +83,6 @@ def test_pam_is_not_guessed() -> None:
 @pytest.mark.parametrize("name", [name for name in SHAPES if name != "WDBC"])
 def test_shapes(name: str) -> None:
     check_table(load(name.lower(), progress=False), name)
-
-
-@needs_files
-def test_communities() -> None:
-    table = load("CRM")
-    assert table.columns[0] == "population"
-    assert table.columns[-1] == "ViolentCrimesPerPop"
-    # The police survey's answers are left out, save for the one column that all communities have.
-    assert [name for name in table.columns if name.startswith(("Lemas", "Polic"))] == ["LemasPctOfficDrugUn"]
-    assert table.values.min() == 0.0
-    assert table.values.max() == 1.0
-    # Line 131 lacks OtherPerCap and is dropped; its neighbours follow one another.
-    lines = raw("crm/communities.data").split(b"\r\n")
-    assert lines[130].split(b",")[3] == b"Natchezcity"
-    for row, line in ((129, lines[129]), (130, lines[131])):
-        fields = line.split(b",")
-        np.testing.assert_array_equal(table.values[row, :3], [float(field) for field in fields[5:8]])
-        assert table.values[row, -1] == float(fields[-1])
-
-
-@needs_files
-def test_census() -> None:
-    table = load("CSN")
-    assert table.columns == (
-        "age", "wage per hour", "capital gains", "capital losses", "dividends from stocks", "instance weight",
-        "num persons worked for employer", "weeks worked in year")
-    np.testing.assert_array_equal(table.values[1], [44, 0, 0, 0, 2500, 1462.33, 1, 26])
-
-
-@needs_files
-def test_cardiotocography() -> None:
-    table = load("CTG")
-    assert table.columns == (
-        "b", "e", "AC", "FM", "UC", "DL", "DS", "DP", "LB", "AC.rate", "FM.rate", "UC.rate", "DL.rate",
-        "DS.rate", "DP.rate", "ASTV", "MSTV", "ALTV", "MLTV", "Width", "Min", "Max", "Nmax", "Nzeros", "Mode",
-        "Mean", "Median", "Variance")
-    row = dict(zip(table.columns, table.values[1], strict=True))
-    assert row["AC"] == 4.0
-    assert row["AC.rate"] == 0.006379585326953748
-    assert row["Variance"] == 12.0
-
-
-@needs_files
-def test_parkinsons() -> None:
-    table = load("PKS")
-    assert table.columns[:3] == ("test_time", "motor_UPDRS", "total_UPDRS")
-    assert {"subject#", "age", "sex"}.isdisjoint(table.columns)
-    picked = table.values[0, [0, 1, 2, 4, 18]]
-    np.testing.assert_array_equal(picked, [5.6431, 28.199, 34.398, 3.38e-5, 0.16006])
-
-
-@needs_files
-def test_adult_is_train_then_test() -> None:
-    table = load("ADULT")
-    assert table.columns == (
-        "age", "fnlwgt", "education-num", "capital-gain", "capital-loss", "hours-per-week")
-    np.testing.assert_array_equal(table.values[0], [39, 77516, 13, 2174, 0, 40])
-    np.testing.assert_array_equal(table.values[32561], [25, 226802, 7, 0, 0, 40])
-
-
-def raw(path: str) -> bytes:
-    assert REAL is not None
-    return (Path(REAL) / path).read_bytes()
 
 
 # Finding a file below TRIGMECH_DATA.
@@ -324,13 +239,6 @@ def test_download(archive: bytes, serve: Serve, server: Server, cache: Path) -> 
     assert server.requests == ["/PKS.zip"]  # the second time from the cache
 
 
-def test_download_where_the_directory_lacks_the_file(tmp_path: Path, serve: Serve,
-                                                     monkeypatch: pytest.MonkeyPatch) -> None:
-    serve(zipped({NAME: PKS}))
-    monkeypatch.setenv("TRIGMECH_DATA", str(tmp_path / "nowhere"))
-    check_stand_in(load("PKS", progress=False))
-
-
 def test_download_of_two_files_at_once(serve: Serve, server: Server) -> None:
     fields = ["38", " a", " 5", " b", " 9", " c", " d", " e", " f", " g", " 1", " 2", " 40", " h", " <=50K"]
     train = (",".join(fields) + "\n\n").encode()
@@ -349,13 +257,6 @@ def test_download_of_the_nested_census(serve: Serve) -> None:
     inner = tarred({"census-income.data": b"train", "census-income.test": test})
     serve(zipped({"census.tar.gz": gzip.compress(inner), "census-income.names": b"x"}), test, name="CSN")
     np.testing.assert_array_equal(load("CSN", progress=False).values, [[1, 2, 3, 4, 5, 6, 7, 8]])
-
-
-@pytest.mark.parametrize(("progress", "shown"), [(True, True), (False, False)])
-def test_progress_bar(progress: bool, shown: bool, serve: Serve, capsys: pytest.CaptureFixture[str]) -> None:
-    serve(zipped({NAME: PKS}))
-    load("PKS", progress=progress)
-    assert ("%|" in capsys.readouterr().err) == shown
 
 
 @pytest.mark.parametrize(("archive", "found"), [

@@ -53,18 +53,6 @@ def test_equal_moments_stay_and_are_known_as_well_as_their_mean():
     np.testing.assert_allclose(scales, 0.1 / 4.0, rtol=1e-12)
 
 
-def test_each_degree_is_shrunk_to_its_own_centre_by_its_own_share():
-    rng = np.random.default_rng(4)
-    means, scales = rng.normal(size=(3, 9)), np.array([[0.1], [0.5], [3.0]]) * np.ones((3, 9))
-    shrunk, _ = shrink_columns(means, scales)
-    np.testing.assert_allclose(shrunk.mean(axis=1), means.mean(axis=1), rtol=0, atol=1e-14)
-    for row, alone in enumerate(shrunk):
-        np.testing.assert_array_equal(shrink_columns(means[row : row + 1], scales[row : row + 1])[0][0], alone)
-        kept = 1.0 - scales[row, 0] ** 2 * (9 - 3) / ((means[row] - means[row].mean()) ** 2).sum()
-        np.testing.assert_allclose(alone - means[row].mean(), max(kept, 0.0) * (means[row] - means[row].mean()),
-                                   rtol=0, atol=1e-14)
-
-
 @pytest.mark.parametrize("d", range(1, FEWEST_COLUMNS))
 def test_few_columns_are_left_alone(d):
     means, scales = np.random.default_rng(5).normal(size=(2, d)), np.full((2, d), 0.7)
@@ -131,17 +119,13 @@ def test_pure_noise_goes_to_independence_but_for_a_computed_share(caution):
     assert caution == 0.0 or refutes(*share_of_noise_kept(caution, lambda k, c: 0.75 * c * k))
 
 
-def test_a_set_keeps_one_share_of_its_deviation_whatever_the_others_do():
-    means = EXPECTED + 5.0 * SCALES * np.random.default_rng(11).standard_normal(len(INDEX))
-    shrunk = shrink_interactions(INDEX, means, SCALES, EXPECTED)
-    for columns in ([0, 1], [3, 7], [0, 1, 2]):
-        members = np.flatnonzero((np.isin(np.arange(D), columns) == (INDEX > 0)).all(axis=1))
-        k, energy = len(members), (((means - EXPECTED)[members] / SCALES[members]) ** 2).sum()
-        share = max(0.0, 1.0 - 0.5 * k / energy)
-        np.testing.assert_allclose(shrunk[members], EXPECTED[members] + share * (means - EXPECTED)[members], rtol=0,
-                                   atol=1e-13)
-        alone = shrink_interactions(INDEX[members], means[members], SCALES[members], EXPECTED[members])
-        np.testing.assert_allclose(alone, shrunk[members], rtol=0, atol=1e-14)
+def test_a_strong_signal_is_kept():
+    rng = np.random.default_rng(10)
+    signal = 20.0 * SCALES * rng.choice([-1.0, 1.0], len(INDEX))
+    shrunk = shrink_interactions(INDEX, EXPECTED + signal, SCALES, EXPECTED)
+    kept = (shrunk - EXPECTED) / signal
+    assert kept.min() > 0.95
+    assert kept.max() < 1.0
 
 
 def test_shrinking_reduces_the_error_where_few_pairs_depend():
@@ -153,10 +137,6 @@ def test_shrinking_reduces_the_error_where_few_pairs_depend():
         shrunk = shrink_interactions(INDEX, raw, SCALES, EXPECTED)
         gains[run] = (((raw - truth) / SCALES) ** 2).sum() - (((shrunk - truth) / SCALES) ** 2).sum()
     assert improves(gains)
-
-
-def test_moments_that_are_exactly_independent_stay():
-    np.testing.assert_allclose(shrink_interactions(INDEX, EXPECTED, SCALES, EXPECTED), EXPECTED, rtol=0, atol=1e-14)
 
 
 @pytest.mark.parametrize(("means", "scales", "caution"), [

@@ -197,6 +197,21 @@ def test_what_is_not_run_says_why(page):
     assert all(len(reason.split()) >= 3 for reason in reasons)
 
 
+def test_the_page_of_the_commands_is_as_it_is_written_from_them():
+    spec = importlib.util.spec_from_file_location("commands_of_the_page", DOCS / "commands.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert text_of(PAGES["cli.md"]) == module.page(), "run: python docs/commands.py"
+
+
+def test_exit_statuses_and_options_before_any_command_are_told():
+    text = text_of(PAGES["cli.md"])
+    table = text.partition("## How a command ends")[2].partition("## ")[0]
+    assert [int(status) for status in re.findall(r"^\| (\d+) \|", table, re.MULTILINE)] == [0, 1, 2, 3, 4, 5, 6, 130]
+    before = re.findall(r"`(--?[a-z]+)`", text.partition("Before any command |")[2].partition("###")[0])
+    assert set(before) == {"--version", "--verbose", "-v"}
+
+
 @pytest.mark.parametrize(("fault", "found"), [
     ("[a](absent.md)", "absent.md"), ("[a](index.md#absent)", "index.md#absent"), ("## Here\n[a](#there)", "#there"),
     ("![](images/error_bars.svg)", "images/error_bars.svg has no alternative text"),
@@ -225,6 +240,7 @@ def test_planted_command_lines_do_not_parse(fault):
         parse(arguments)
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(any(importlib.util.find_spec(name) is None for name in ("mkdocs", "material", "mkdocstrings",
                                                                            "latex2mathml")),
                     reason="the site's packages are not installed: pip install -e '.[docs]'")

@@ -67,11 +67,6 @@ def test_radius_and_direction_are_independent(k):
     assert max(direction_misfit(near), direction_misfit(far)) <= 1.0
 
 
-@pytest.mark.parametrize(("k", "right"), [(2, True), (3, False), (10, False)])
-def test_the_published_angles_are_uniform_in_the_plane_and_not_beyond(k, right):
-    assert (direction_misfit(unit_ball(k, "published")) <= 1.0) == right
-
-
 @both
 def test_in_one_dimension_both_signs_are_as_likely(how):
     positive = (unit_ball(1, how) > 0).mean()
@@ -85,17 +80,6 @@ def test_uniform_points_vary_by_radius_squared_over_k_plus_2(k):
     # Products of different coordinates have mean 0; they are at most 1/2 and vary by less than 1/(k+2).
     products = (points.T @ points / DRAWS)[np.triu_indices(k, 1)]
     assert np.abs(products).max(initial=0.0) <= oracles.bernstein_tolerance(1.0 / (k + 2), 0.5, DRAWS, 1e-9 / k**2)
-
-
-@pytest.mark.parametrize(("k", "times"), [(3, [1.5, 0.75, 0.75]),
-                                          (10, [5.0, 2.5, 1.25, 0.62, 0.31, 0.15, 0.08, 0.04, 0.02, 0.02])])
-def test_the_published_angles_give_the_first_axes_too_much(k, times):
-    # Each further polar angle halves what is left: k/2, k/4, ..., where 1 is right for all.
-    halves = k / 2.0 ** np.minimum(np.arange(1, k + 1), k - 1)
-    np.testing.assert_allclose(halves, times, rtol=0, atol=0.0066)
-    points = unit_ball(k, "published")
-    assert variance_misfit(points, halves / (k + 2)) <= 1.0
-    assert variance_misfit(points, np.full(k, 1.0 / (k + 2))) > 1.0
 
 
 @both

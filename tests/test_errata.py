@@ -50,55 +50,6 @@ def test_privacy_loss_distributions_enclose_closed_forms(epsilon, parts):
     assert high - low <= 0.01 * exact
 
 
-def test_privacy_loss_distributions_enclose_simulated_losses():
-    ratio, count, mu, epsilon, size = 0.1, 60, 0.4, 1.0, 40_000
-    rng = np.random.default_rng(5)
-    z = rng.laplace(size=(size, count))
-    losses = (np.abs(z - ratio) - np.abs(z)).sum(axis=1) + rng.normal(mu**2 / 2, mu, size)
-    terms = np.maximum(0.0, -np.expm1(epsilon - losses))
-    low, high = errata.exact_delta(epsilon, [(ratio, count)], mu)
-    error = oracles.bernstein_tolerance(high, 1.0, size)
-    assert low - error <= terms.mean() <= high + error
-    # The planted fault: a fifth of the coordinates forgotten.
-    assert terms.mean() > errata.exact_delta(epsilon, [(ratio, 48)], mu)[1] + error
-
-
-@pytest.mark.parametrize("epsilon", [0.0, 0.3, 1.0])
-def test_movement_in_fewer_coordinates_costs_more(epsilon):
-    rng = np.random.default_rng(6)
-    strictly = 0
-    for _ in range(60):
-        first, second = np.sort(rng.uniform(0.05, 2.0, 2))[::-1]
-        moved = rng.uniform(0.0, second)
-        near = two_laplace_delta(epsilon, first, second)
-        apart = two_laplace_delta(epsilon, first + moved, second - moved)
-        assert apart >= near - 1e-7
-        strictly += apart > near + 1e-4
-    assert strictly >= 10
-
-
-def test_the_concentrated_bound_holds_for_the_worst_pure_mechanisms():
-    # k-fold randomised response at epsilon_0: the loss is epsilon_0 (2 successes - k).
-    for each, k, epsilon in ((0.3, 20, 2.0), (0.05, 200, 1.0), (1.0, 5, 3.0)):
-        successes = np.arange(k + 1)
-        p = stats.binom.pmf(successes, k, 1 / (1 + math.exp(-each)))
-        exact = float((p * np.maximum(0.0, -np.expm1(epsilon - each * (2 * successes - k)))).sum())
-        bound = errata.concentrated_delta(epsilon, k * each**2)
-        assert exact <= bound
-        # The planted fault: half the variance, as of Laplace noise of twice the scale^2.
-        assert exact > errata.concentrated_delta(epsilon, k * each**2 / 2)
-
-
-@pytest.mark.parametrize(("epsilon", "variance"), [(1.0, 0.1), (4.0, 1.2), (0.3, 0.02)])
-def test_the_concentrated_bound_is_the_derived_one_at_the_best_exponent(epsilon, variance):
-    orders = np.linspace(1.01, 40.0, 40_000)
-    best = orders[np.argmin((orders - 1) * (orders * variance / 2 - epsilon))]
-    y = np.linspace(0.0, 5.0, 100_001)
-    factor = np.max(-np.expm1(-y) * np.exp(-(best - 1) * y))
-    derived = factor * math.exp((best - 1) * (best * variance / 2 - epsilon))
-    assert errata.concentrated_delta(epsilon, variance) == pytest.approx(derived, rel=1e-3)
-
-
 # Chapter 1
 
 
@@ -251,10 +202,6 @@ def test_algorithm_4_exceeds_epsilon_beyond_two_degrees_and_ours_does_not(t, d):
     assert 0.98 * epsilon < laplace_loss(moved, ours) <= epsilon
 
 
-def test_one_mean_moves_by_two_over_n():
-    assert np.abs(errata.shifts(np.array([[1, 0]]), np.ones(2), -np.ones(2))).max() == 2.0
-
-
 def test_rounding_to_the_grid_saves_algorithm_4_for_coarse_grids_alone():
     for n, K, over in ((1000, 1, False), (2000, 2, False), (31_111, 3, True), (11_090, 4, True)):
         t, N = errata.line_1(n, 1, K)
@@ -402,6 +349,7 @@ def noisy_mean_losses(n, epsilon_mean, epsilon, delta, size, second, rng):
     return (np.abs(mean - 1.0) - np.abs(mean - low)) / scale + (W**2 - (W - 4 * (n - 1) / n**2) ** 2) / (2 * sigma**2)
 
 
+@pytest.mark.nightly
 def test_algorithm_6_with_a_noisy_mean_is_not_private():
     assert errata.noisy_mean_delta(1000, 2e-3, 1.0, 1e-3) > 2e-3
     # The algorithm itself, run on both tables; the event is that the loss exceeds the stated epsilon.
@@ -588,15 +536,6 @@ def test_our_scales_in_the_place_of_algorithm_9_are_private_on_the_same_outcome_
                                       second_moment)
         assert 0.6 < loss <= 1.0
     assert epsilon_of([ours.means, ours.mean, ours.axes(0.0)], 0.0) <= 1.0
-
-
-def test_the_scales_of_algorithm_9_are_the_printed_ones():
-    n, d, k, L = 400, 6, 2, 5
-    basis = ChebyshevBasis.graded(d, 15)
-    printed = errata.published_scales_9(n, d, 15, k, L, 0.8)
-    package = noise_scales(basis, n, Budget(0.8), "published", False, k, L)
-    assert (printed.means, printed.mean) == pytest.approx((package.means.scale, package.mean.scale))
-    assert printed.products(1.3) == pytest.approx(package.axes(1.3).scale)
 
 
 @pytest.mark.parametrize("name", errata.SIZES)

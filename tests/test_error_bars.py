@@ -258,6 +258,7 @@ def test_a_warning_never_loses_a_release():
     assert shown == []
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("fit", ["cloud", "particles"])
 def test_products_beyond_the_planned_degrees_are_in_the_bounds_where_noise_is_small(fit):
     """Polynomials of degree 20 have pairs of degrees above 8, of which nothing is measured."""

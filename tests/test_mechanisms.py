@@ -189,6 +189,7 @@ def test_a_real_run_is_not_repeatable_and_says_so(cls):
     assert "NOT PRIVATE" in str(run(small(cls)).ledger)
 
 
+@pytest.mark.nightly
 @each_class
 def test_more_budget_gives_means_nearer_to_the_tables(cls):
     X = table()

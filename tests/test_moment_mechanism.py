@@ -166,6 +166,7 @@ def test_columns_of_every_kind_come_back_in_kind():
     np.testing.assert_allclose(sample.mean(axis=0), rows.mean(axis=0), atol=0.25)
 
 
+@pytest.mark.nightly
 @each_budget
 def test_a_better_budget_gives_a_better_answer(budget):
     X, workload = table(400, 3), SecondMoments(3)

@@ -53,17 +53,8 @@ def test_noise_has_the_whole_distribution_of_its_law_and_independent_entries(sam
 
 
 @each_sampler
-@laws
-def test_two_calls_are_independent(sampler, law):
-    noise, size = samplers()[sampler]
-    first, second = (getattr(noise, law)(np.zeros(size // 2), SCALE) for _ in range(2))
-    assert oracles.dependence(first, second, LAWS[law]) <= 1.0
-    assert oracles.misfit(np.concatenate([first, second]), LAWS[law]) <= 1.0
-
-
-@each_sampler
 @pytest.mark.parametrize("law", [*LAWS, "linf"])
-@pytest.mark.parametrize("shape", [(), (1,), (0,), (7, 3), (2, 3, 4)])
+@pytest.mark.parametrize("shape", [(), (0,), (2, 3, 4)])
 def test_noise_keeps_the_shape_and_leaves_the_values_alone(sampler, law, shape):
     values = np.full(shape, 5.0)
     drawn = getattr(samplers()[sampler][0], law)(values, 1e-3)
@@ -76,7 +67,7 @@ def test_noise_keeps_the_shape_and_leaves_the_values_alone(sampler, law, shape):
 
 
 @laws
-@pytest.mark.parametrize("factor", [1 / math.sqrt(2), 1 / 1.2, 1.2, math.sqrt(2)])
+@pytest.mark.parametrize("factor", [1 / math.sqrt(2), 1 / 1.2, 1.2])
 def test_a_planted_wrong_scale_is_found(law, factor):
     # 1/sqrt(2) is the fault of the thesis's authors' program, which makes the scale the standard deviation.
     draws = getattr(SimulatedNoise(np.random.default_rng(9)), law)(np.zeros(60_000), factor * SCALE)
@@ -176,17 +167,7 @@ LINF_FAULTS = {
 @pytest.mark.parametrize("fault", LINF_FAULTS.values(), ids=LINF_FAULTS)
 def test_planted_faults_of_the_joint_law_are_found(fault):
     rng = np.random.default_rng(11)
-    assert linf_misfit(np.array([fault(rng, 60) for _ in range(8_000)])) > 1.0
-
-
-def test_planted_faults_of_the_hardened_joint_law_are_found(monkeypatch):
-    total = noise_module._geometric_sum
-    # By a part of 1/4 of the norm of three entries, and of 1/10 at 60, where the norm's deviation is 0.13.
-    for K, n, fault in ((3, 1_000, lambda count, scale: total(count - 1, scale)),
-                        (60, 500, lambda count, scale: total(count, 0.9 * scale)),
-                        (60, 500, lambda count, scale: total(count, 1.1 * scale))):
-        monkeypatch.setattr(noise_module, "_geometric_sum", fault)
-        assert linf_misfit(linf_draws(SystemNoise(), n, K)) > 1.0
+    assert linf_misfit(np.array([fault(rng, 60) for _ in range(6_000)])) > 1.0
 
 
 # The exact law on the integers
@@ -225,17 +206,6 @@ def test_integer_linf_noise_has_exactly_its_probabilities(K, scale, n):
     assert integer_p(integer_draws(n, K, scale), scale) > 1e-9
 
 
-def test_planted_faults_of_the_integer_law_are_found(monkeypatch):
-    # The hardened noise knows no seed: the p-value of each fault is near 1e-25 or below, far from 1e-9.
-    assert integer_p(integer_draws(1_000, 2, 2.0), 1.0) < 1e-9
-    with monkeypatch.context() as patch:
-        patch.setattr(noise_module, "_accepted", lambda radius, size: True)
-        assert integer_p(integer_draws(1_000, 2, 1.0), 1.0) < 1e-9
-    total = noise_module._geometric_sum
-    monkeypatch.setattr(noise_module, "_geometric_sum", lambda count, scale: total(count - 1, scale))
-    assert integer_p(integer_draws(1_000, 1, 3.0), 3.0) < 1e-9
-
-
 def discrete_laplace_p(draws, scale):
     largest = int(2 * scale)
     k = np.arange(-largest, largest + 1)
@@ -264,17 +234,11 @@ def test_numbers_beyond_64_bits_are_not_cut(monkeypatch):
     assert oracles.misfit(norms(), stats.gamma(1)) > 1.0
 
 
-def test_no_entries_need_no_noise():
-    assert integer_linf(0, 1.0) == []
-
-
 # What is proved of real noise: OpenDP's own privacy maps
-
-SENSITIVITIES = [0.0, 1e-300, 1e-12, 0.3, 1.0, 7e5]
 
 
 @pytest.mark.parametrize("scale", [1e-9, 0.37, 1.0, 3e4])
-@pytest.mark.parametrize("sensitivity", SENSITIVITIES)
+@pytest.mark.parametrize("sensitivity", [0.0, 1e-300, 0.3, 7e5])
 def test_the_maps_are_those_of_the_ideal_laws_and_never_below_them(scale, sensitivity):
     ratio = Fraction(sensitivity) / Fraction(scale)
     for law, ideal in (("laplace", ratio), ("gaussian", ratio**2 / 2)):
@@ -415,7 +379,7 @@ def test_hardened_noise_does_not_come_from_a_generator_that_can_be_seeded(law, m
 # The lattice
 
 
-@pytest.mark.parametrize("scale", [1e-300, 3e-8, 0.037, 0.5, 1.0, math.nextafter(2.0, 0.0), 2.0, 7.5e12, 1e300])
+@pytest.mark.parametrize("scale", [1e-300, 0.037, 1.0, math.nextafter(2.0, 0.0), 2.0, 1e300])
 def test_the_lattice_has_a_power_of_two_of_2_to_the_40_steps_to_the_scale(scale):
     step = lattice_step(scale)
     assert math.frexp(step)[0] == 0.5
@@ -432,7 +396,7 @@ def test_a_scale_without_a_lattice_is_refused(scale):
         SystemNoise().linf(np.zeros(3), scale)
 
 
-@pytest.mark.parametrize("scale", [1e-300, 1e-9, 0.037, 1.0, 1e5])
+@pytest.mark.parametrize("scale", [1e-300, 0.037, 1e5])
 def test_hardened_linf_noise_is_the_rounded_values_and_integers_times_the_step(scale, monkeypatch):
     asked = []
     integers = [0, 1, -1, 3 * 2**41, -(2**52), 2**70 + 1]
@@ -464,17 +428,20 @@ def test_values_that_are_not_finite_are_refused_before_any_noise(bad, error, mon
 
 # The noise that a whole run adds
 
-RUNS = 200
+RUNS = 100
 MECHANISMS = {
-    "TrigI": (TrigI(degree=7, grid=5, levels=None), 0.0),
-    "TrigII": (TrigII(degree=7, grid=5, levels=None), 1e-3),
-    "ImprovedTrigI": (ImprovedTrigI(n_basis=49, n_candidates=40, iterations=1, rank=1), 0.0),
-    "ImprovedTrigII": (ImprovedTrigII(n_basis=49, n_candidates=40, iterations=1, rank=1), 1e-3),
+    "TrigI": (TrigI(degree=10, grid=5, levels=None), 0.0),
+    "TrigII": (TrigII(degree=10, grid=5, levels=None), 1e-3),
+    "ImprovedTrigI": (ImprovedTrigI(n_basis=100, n_candidates=40, iterations=1, rank=1), 0.0),
+    "ImprovedTrigII": (ImprovedTrigII(n_basis=100, n_candidates=40, iterations=1, rank=1), 1e-3),
 }
 
 
-@pytest.mark.parametrize("real", [False, True], ids=["simulated", "real"])
-@pytest.mark.parametrize(("mechanism", "delta"), MECHANISMS.values(), ids=MECHANISMS)
+@pytest.mark.parametrize("real", [pytest.param(False, marks=pytest.mark.nightly), True], ids=["simulated", "real"])
+@pytest.mark.parametrize(("mechanism", "delta"), [
+    # Those with axes draw the noise of the others too.
+    pytest.param(*case, id=name, marks=[] if name.startswith("Improved") else pytest.mark.nightly)
+    for name, case in MECHANISMS.items()])
 def test_a_run_adds_noise_of_the_charged_scale_to_the_means(mechanism, delta, real):
     X = np.random.default_rng(0).uniform(-1.0, 1.0, (30, 2))
     X = (2.0 * np.ceil((X + 1.0) * mechanism.grid / 2.0) - 1.0) / mechanism.grid - 1.0
@@ -488,9 +455,9 @@ def test_a_run_adds_noise_of_the_charged_scale_to_the_means(mechanism, delta, re
         if run.release.mean is not None:
             mean.append((run.release.mean - X.mean(axis=0)) / run.ledger.charges[1].scale)
     law = {"laplace": stats.laplace(), "gaussian": stats.norm()}[charge.law]
-    assert np.shape(standard) == (RUNS, 48)
+    assert np.shape(standard) == (RUNS, 99)
     assert oracles.misfit(standard, law) <= 1.0
-    # A scale that is sqrt(2) too small is 0.063 away (Laplace) or 0.083, twice what chance may reach in 9600 draws;
+    # A scale that is sqrt(2) too small is 0.063 away (Laplace) or 0.083, twice what chance may reach in 9900 draws;
     # that it goes undetected has a probability below 1e-7.
     assert oracles.misfit(np.array(standard) / math.sqrt(2.0), law) > 1.0
     for one, other in ((0, 1), (5, 40)):
@@ -498,5 +465,5 @@ def test_a_run_adds_noise_of_the_charged_scale_to_the_means(mechanism, delta, re
         assert oracles.dependence(column[:, 0], column[:, 1], law) <= 1.0
     if mean:
         assert oracles.misfit(mean, law) <= 1.0
-        # 400 draws are few: they tell ten times the scale, 0.35 away, and miss it with a probability below 1e-11.
-        assert oracles.misfit(np.array(mean) * 10.0, law) > 1.0
+        # 200 draws are few: they tell thirty times the scale, 0.43 away, and miss it with a probability below 1e-6.
+        assert oracles.misfit(np.array(mean) * 30.0, law) > 1.0

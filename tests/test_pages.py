@@ -20,6 +20,8 @@ PAGES = {page.name: page for page in [TOP / "README.md", *sorted((TOP / "docs").
 WITH_BLOCKS = [name for name, page in PAGES.items()
                if any(not block["reason"] for block in page_runner.BLOCK.finditer(page.read_text(encoding="utf-8")))
                and name != COMMANDS]
+# Of a few seconds each; README and the pages that release with the command line take many.
+SHORT = ["index.md", "idea.md", "researchers.md", "thesis.md", "format.md"]
 
 
 @pytest.fixture(scope="session")
@@ -37,10 +39,10 @@ def as_reader(command, folder, path=str(TOP)):
         "PATH": "/usr/bin:/bin", "PYTHONPATH": path, "MPLBACKEND": "Agg", "HOME": str(folder), "LC_ALL": "C.UTF-8"})
 
 
-def run(page, environment, folder):
-    """Run a page in a folder where `.venv` is the environment and `data.csv` the reader's own table."""
+def run(environment, folder, *pages):
+    """Run pages in a folder where `.venv` is the environment and `data.csv` the reader's own table."""
     (folder / ".venv").symlink_to(environment)
-    done = as_reader([environment / "bin" / "python", TOP / "tests" / "page_runner.py", page], folder)
+    done = as_reader([environment / "bin" / "python", TOP / "tests" / "page_runner.py", *pages], folder)
     return done.returncode, done.stdout, done.stderr
 
 
@@ -67,11 +69,18 @@ def own_table(tmp_path_factory):
     return folder / "data.csv"
 
 
+def test_the_short_pages_run_in_one_process(environment, own_table, tmp_path):
+    shutil.copy(own_table, tmp_path)
+    status, _, err = run(environment, tmp_path, *(PAGES[name] for name in SHORT))
+    assert status == 0, err
+
+
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", WITH_BLOCKS)
 def test_the_blocks_of_a_page_run_where_only_the_page_s_install_was_made(name, environment, own_table, tmp_path):
     if name != "start.md":
         shutil.copy(own_table, tmp_path)
-    status, out, err = run(PAGES[name], environment, tmp_path)
+    status, out, err = run(environment, tmp_path, PAGES[name])
     assert status == 0, err
     if name == "README.md":
         (proved,) = re.findall(r"proved: \((\S+), 1e-06\)", out.split("region")[-1])[-1:]
@@ -103,7 +112,7 @@ def test_every_command_of_the_package_is_on_a_page_that_runs():
 def test_planted_faults_of_pages_are_found(fault, said, environment, tmp_path):
     page = tmp_path / "page.md"
     page.write_text(fault, encoding="utf-8")
-    status, _, err = run(page, environment, tmp_path)
+    status, _, err = run(environment, tmp_path, page)
     assert status != 0
     assert said in err
 

@@ -73,14 +73,6 @@ def test_weights_satisfy_the_conditions_of_the_optimum(m, K, scale):
     assert -1e-12 < primal(q, values, target, scales) + dual < 1e-2 * min(1.0, scale * 10.0)
 
 
-def test_any_number_of_iterations_gives_weights():
-    values, target, scales = problem(60, 20, 0.01)
-    for iterations in (0, 1, 3):
-        q = reweight(values, target, scales, iterations)
-        assert (q >= 0.0).all()
-        assert q.sum() == pytest.approx(1.0, rel=1e-12)
-
-
 @pytest.mark.parametrize(("values", "target", "scales"), [
     (np.zeros((4, 2)), np.zeros(3), np.ones(2)), (np.zeros((4, 2)), np.zeros(2), np.ones(3)),
     (np.zeros((4, 2)), np.zeros(2), np.zeros(2)), (np.zeros((4, 2)), np.zeros(2), np.full(2, np.nan)),
@@ -132,32 +124,12 @@ def test_each_index_is_taken_as_often_as_its_weight_says():
     assert surprise(extra_counts(tilted / tilted.sum(), count, draws), UNEQUAL, count, draws) < 1e-9
 
 
-def first_places(shuffled, draws=3000):
-    rng, counts = np.random.default_rng(6), np.zeros(10)
-    for _ in range(draws):
-        taken = systematic(np.ones(10), 10, rng)
-        counts[taken[0] if shuffled else np.sort(taken)[0]] += 1
-    return stats.chisquare(counts).pvalue
-
-
-def test_the_order_is_random():
-    assert first_places(shuffled=True) > 1e-9
-    # The planted fault: ascending indices.
-    assert first_places(shuffled=False) < 1e-9
-
-
 def test_drawn_points_are_distinct_and_in_the_cube():
     points = np.vstack([points_of_cube(20, 3), [[1.0, 1.0, 1.0], [-1.0, 1.0, -1.0]]])
     drawn = draw(points, np.ones(22), 500, 0.02, np.random.default_rng(7))
     assert drawn.shape == (500, 3)
     assert len(np.unique(drawn, axis=0)) == 500
     assert np.abs(drawn).max() <= 1.0
-
-
-def test_without_jitter_the_points_themselves_are_drawn():
-    points = points_of_cube(20, 3)
-    drawn = draw(points, np.ones(20), 20, 0.0, np.random.default_rng(8))
-    np.testing.assert_allclose(np.sort(drawn, axis=0), np.sort(points, axis=0), rtol=0, atol=1e-15)
 
 
 @pytest.mark.parametrize("jitter", [0.02, 0.3])
@@ -189,7 +161,7 @@ def test_bad_draws_are_refused(weights, count, jitter):
 
 
 @pytest.mark.parametrize("features", [PRODUCTS, WITH_WHOLE_ROWS], ids=["products", "with a whole-row function"])
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1, 2])
 def test_attainable_targets_are_reached(features, seed):
     target = features.means(points_of_cube(50, 3, seed) ** 3)
     moved = descend(features, points_of_cube(200, 3, 10 + seed), target, np.full(features.K, 0.02), 300)
@@ -200,8 +172,8 @@ def test_attainable_targets_are_reached(features, seed):
     assert moved.misfit == pytest.approx((((features.means(moved.points) - target) / 0.02) ** 2).mean(), rel=1e-9)
 
 
-@pytest.mark.parametrize("iterations", [0, 1, 2, 5])
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("iterations", [0, 1, 5])
+@pytest.mark.parametrize("seed", [1, 2])
 def test_the_misfit_is_never_above_that_of_the_start(iterations, seed):
     rng = np.random.default_rng(seed)
     start, target, scales = points_of_cube(60, 3, seed), rng.uniform(-1.0, 1.0, 15), rng.uniform(1e-3, 1.0, 15)
@@ -214,63 +186,12 @@ def test_the_misfit_is_never_above_that_of_the_start(iterations, seed):
     assert np.abs(moved.points).max() <= 1.0
 
 
-def test_no_iterations_leave_the_points_where_they_are():
-    start = points_of_cube(30, 3)
-    moved = descend(PRODUCTS, start, np.zeros(15), np.ones(15), 0)
-    np.testing.assert_allclose(moved.points, start, rtol=0, atol=1e-15)
-    assert moved.iterations == 0
-
-
-def test_a_plausible_start_stays_near_where_it_is():
-    start = points_of_cube(500, 3)
-    target = PRODUCTS.means(start) + 0.002
-    moved = descend(PRODUCTS, start, target, np.full(15, 0.01), 300)
-    assert moved.misfit < 1e-6
-    assert np.abs(moved.points - start).max() < 0.1
 
 
 def test_the_same_start_gives_the_same_bits():
     start, target = points_of_cube(3000, 3), PRODUCTS.means(points_of_cube(50, 3, 8) ** 3)
     one, other = (descend(WITH_WHOLE_ROWS, start, np.append(target, 0.1), np.full(16, 0.01), 10) for _ in range(2))
     np.testing.assert_array_equal(one.points, other.points)
-
-
-class Probe:
-    """Features that record where they were asked, and whose gradient can be wrong by a factor for one function."""
-
-    def __init__(self, factor=1.0):
-        self.d, self.K, self.factor = 3, 15, np.append(np.ones(14), factor)
-
-    def evaluate(self, X):
-        return PRODUCTS.evaluate(X)
-
-    def means(self, X):
-        return PRODUCTS.means(X)
-
-    def gradient(self, X, coefficients):
-        return PRODUCTS.gradient(X, coefficients * self.factor)
-
-
-def slope_by_differences(functions, monkeypatch):
-    """The largest difference between the objective's gradient and its central differences, relative to the largest."""
-    objectives = []
-
-    def catch(fun, x0, **options):
-        objectives.append((fun, x0))
-        return optimize.OptimizeResult(nit=0, status=0)
-
-    start, target = points_of_cube(5, 3), np.random.default_rng(2).uniform(-0.5, 0.5, 15)
-    with monkeypatch.context() as patch:
-        patch.setattr(optimize, "minimize", catch)
-        descend(functions, start, target, np.linspace(0.1, 0.5, 15))
-    (fun, x0), step = objectives[0], 1e-6
-    differences = [(fun(x0 + step * e)[0] - fun(x0 - step * e)[0]) / (2.0 * step) for e in np.eye(len(x0))]
-    return np.abs(fun(x0)[1] - differences).max() / np.abs(differences).max()
-
-
-def test_the_gradient_is_that_of_the_objective(monkeypatch):
-    assert slope_by_differences(Probe(), monkeypatch) < 1e-7
-    assert slope_by_differences(Probe(factor=1.1), monkeypatch) > 1e-4
 
 
 @pytest.mark.parametrize(("points", "target", "scales"), [

@@ -41,6 +41,7 @@ SETTINGS = [
 each_setting = pytest.mark.parametrize("setting", SETTINGS, ids=str)
 
 
+@pytest.mark.nightly
 @each_setting
 def test_blocks_cover_all_functions_once_and_in_order(setting):
     design = design_of(*setting)
@@ -211,6 +212,7 @@ def test_a_design_repeats():
         assert first.predicted == second.predicted
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 @pytest.mark.parametrize("d", [1, 3, 30])
 def test_more_rows_or_more_epsilon_never_predict_a_larger_error(d, delta):

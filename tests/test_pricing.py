@@ -8,7 +8,7 @@ from trigmech.errors import InputError
 from trigmech.functions.chebyshev import ChebyshevBasis
 from trigmech.reconstruction.l1_cube import CubeSearch
 
-CASES = [(1, 1), (1, 2), (1, 3), (1, 9), (2, 2), (2, 5), (3, 3), (4, 2), (6, 3), (12, 2)]
+CASES = [(1, 1), (1, 9), (2, 5), (3, 3), (6, 3)]
 
 
 def combination(d, degree, seed=0):
@@ -39,7 +39,7 @@ def values_at(X, index, y):
 
 
 @pytest.mark.parametrize(("d", "degree"), [case for case in CASES if case[0] <= 3])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_the_best_of_many_starts_is_the_maximum_on_a_fine_grid(d, degree, seed):
     basis, y, rng = combination(d, degree, seed)
     _, values = CubeSearch(basis).ascend(rng.uniform(-1.0, 1.0, (60, d)), y)
@@ -81,7 +81,7 @@ def test_no_column_alone_can_improve_an_end(d, degree):
     assert largest_possible_gain(np.clip(0.99 * ends - 0.005, -1.0, 1.0), basis.index, y) > 1e-6 * np.abs(y).sum()
 
 
-@pytest.mark.parametrize("degree", [2, 3, 4, 7, 12, 30])
+@pytest.mark.parametrize("degree", [2, 3, 12, 30])
 def test_one_column_is_maximised_exactly_whatever_the_start(degree):
     basis = ChebyshevBasis.tensor(1, degree + 1)
     rng = np.random.default_rng(degree)
@@ -91,26 +91,6 @@ def test_one_column_is_maximised_exactly_whatever_the_start(degree):
         y = rng.standard_normal(degree + 1) * rng.integers(0, 2, degree + 1) / (1.0 + np.arange(degree + 1))
         _, values = search.ascend([[0.3]], y)
         assert values[0] == pytest.approx(best_of_one(y)[1], abs=1e-10)
-
-
-@pytest.mark.parametrize("sign", [1.0, -1.0])
-@pytest.mark.parametrize("q", [1, 2, 3, 8])
-def test_one_polynomial_reaches_its_extreme_1(q, sign):
-    basis = ChebyshevBasis([[q, 0, 0]])
-    ends, values = CubeSearch(basis).ascend([[0.1, 0.2, -0.3]], [sign])
-    assert values[0] == pytest.approx(1.0, abs=1e-14)
-    # A column that occurs in no function stays where it is.
-    np.testing.assert_array_equal(ends[0, 1:], [0.2, -0.3])
-
-
-def test_a_combination_that_is_constant_moves_nothing():
-    basis = ChebyshevBasis.total_degree(3, 3)
-    starts = np.random.default_rng(0).uniform(-1.0, 1.0, (5, 3))
-    y = np.zeros(basis.K)
-    y[basis.constant] = 2.0
-    ends, values = CubeSearch(basis).ascend(starts, y)
-    np.testing.assert_array_equal(ends, starts)
-    np.testing.assert_array_equal(values, np.full(5, 2.0))
 
 
 def test_the_number_of_threads_changes_no_bit(monkeypatch):

@@ -86,7 +86,7 @@ def test_rounding_keeps_to_the_layout_and_to_the_sums_of_probabilities():
 def test_rounding_is_right_on_average_and_groups_are_independent():
     rng = np.random.default_rng(7)
     made = relaxed(3, rng)
-    runs = 4_000
+    runs = 2_000
     total, both = np.zeros((3, LAYOUT.d)), np.zeros((3, 3, 2))
     for _ in range(runs):
         rounded = round_groups(made, LAYOUT, rng)
@@ -195,11 +195,6 @@ def test_impossible_layouts_are_refused(groups):
         Domain(3, groups)
 
 
-def test_owners_and_numbers_of_a_domain():
-    assert LAYOUT.numbers == (0, 1)
-    np.testing.assert_array_equal(LAYOUT.owner, [0, 1, 1, 1, 4, 4, 4, 7, 7])
-
-
 def test_events_meet_in_the_cloud_as_often_as_released():
     shares = np.array([0.03, 0.04, 0.2, 0.5])
     joint = np.array([[0.03, 0.03, 0.006, 0.015], [0.03, 0.04, 0.008, 0.02], [0.006, 0.008, 0.2, 0.02],
@@ -224,12 +219,12 @@ def test_independent_and_unreleased_events_have_no_copula():
 
 @pytest.mark.parametrize("special", [(), (0.0,)])
 def test_columns_that_are_missing_together_are_missing_together_in_the_release(special):
-    rng, n = np.random.default_rng(3), 30_000
+    rng, n = np.random.default_rng(3), 20_000
     table = np.clip(rng.normal(0.0, 0.4, (n, 5)), -1.0, 1.0)
     table[rng.random(n) < 0.03, :4] = np.nan
     schema = tm.Schema([tm.Column(name, -1, 1, missing="keep", special=special) for name in "abcd"]
                        + [tm.Column("e", -1, 1)])
-    made = tm.synthesize(table, schema, tm.Budget(1.0, 1e-6), tm.MomentMechanism(points=2048), rng=rng)
+    made = tm.synthesize(table, schema, tm.Budget(1.0, 1e-6), tm.MomentMechanism(points=1024), rng=rng)
     missing = np.isnan(made.sample(n))[:, :4].astype(float)
     assert np.abs(missing.T @ missing / n - 0.03).max() < 0.012
 

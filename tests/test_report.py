@@ -22,11 +22,10 @@ from trigmech.privacy.ledger import Ledger
 from trigmech.report import columns as report_columns
 from trigmech.report import page as report
 from trigmech.report import sections as report_sections
-from trigmech.report.against import in_words, rows_of
+from trigmech.report.against import rows_of
 from trigmech.report.columns import associations, marginal, values_of
 from trigmech.report.figures import (
     bars,
-    content,
     distributions,
     heat_map,
     histogram,
@@ -39,7 +38,6 @@ from trigmech.report.statement import guarantee, upward
 from trigmech.schema.schema import Column, Schema
 from trigmech.synthesis import synthesize
 from trigmech.thesis.mechanisms import ImprovedTrigII
-from trigmech.workload import PairKernels
 
 FAST = MomentMechanism(points=100, iterations=4, degree=2, pair_degree=1, triples=False)
 NUMBERS = MomentMechanism(points=100, iterations=4, degree=2, pair_degree=1, triples=False, whole_row=False)
@@ -272,6 +270,7 @@ def test_a_published_calibration_is_told_as_a_claim_beside_what_is_proved(tmp_pa
     assert "Certified gap" in page.text
 
 
+@pytest.mark.nightly
 def test_one_column_and_many_columns_give_a_usable_page(tmp_path):
     mechanism = MomentMechanism(points=60, iterations=2, degree=2, pair_degree=0, triples=False, whole_row=False)
     for d in (1, 26):
@@ -375,33 +374,6 @@ def test_marginals_and_associations_agree_with_plain_ones():
     assert found.strength[6, 6] == pytest.approx(1.0)
 
 
-def test_integers_have_bins_of_equally_many_and_dates_their_own_words():
-    for upper in (1, 39, 40, 1000):
-        edges = report_columns._edges(Column("a", 0, upper, "integer"))
-        assert len(set(np.round(np.diff(edges), 9))) == 1
-        assert edges[0] == -0.5
-        assert upper < edges[-1] < upper + 1 + np.diff(edges)[0]
-    dates = Column("d", "2000-01-01", "2000-12-31", "datetime")
-    assert report_columns.bounds_text(dates) == "2000-01-01 to 2000-12-31"
-    assert report_columns.from_cube(Column("a", 1.0, 100.0, transform="log"), 0.0) == "10"
-    kernels = PairKernels(2, seed=1, n_queries=5)
-    words = in_words(kernels, 0, 0, [Column("a", 0, 1), Column("b", 0, 1)])
-    assert words.startswith("Gaussian kernel of width 0.25 around ")
-
-
-def test_figures_do_not_depend_on_a_users_settings():
-    import matplotlib
-
-    def drawn():
-        with styled():
-            return content(histogram(np.linspace(0, 1, 5), np.full(4, 0.25), None, [(0.5, "$half$")]), "svg")
-
-    first = drawn()
-    with matplotlib.rc_context({"font.size": 20.0, "svg.hashsalt": "other", "text.usetex": True}):
-        assert drawn() == first
-    assert b">$half$</text>" in first
-
-
 def outside_or_overlapping(figure):
     """The texts of a figure that leave it, and the marks of an axis that run into each other."""
     from matplotlib.text import Text
@@ -425,14 +397,11 @@ def outside_or_overlapping(figure):
     return faults
 
 
-WIDE = ["W" * 30, "M" * 18, "\u6f22\u5b57" * 12, "short", "x" * 300, "a name of five words or so"]
-AWKWARD = [Column("a", 0, 1e9), Column("a", -1e-6, 1e-6), Column("a", 1, 1e12, transform="log"),
-           Column("a", 0, 1e15, transform="log1p"), Column("a", -123456.789, -123450.5), Column("a", 0, 1e300),
-           Column("a", 1 - 1e-9, 1 + 1e-9), Column("a", -(10**12), 10**12, "integer"), Column("a", 0, 3, "integer"),
-           Column("a", "1950-01-01", "2030-12-31", "datetime"), Column("a", "0001-01-01", "9999-12-31", "datetime"),
-           Column("a", "2020-01-01T00:00:00", "2020-12-31T23:59:59", "datetime"),
-           Column("a", "2020-01-01T00:00:00", "2020-01-04T00:00:00", "datetime"),
-           Column("a", "2020-01-01T00:00:00", "2020-01-01T00:00:09", "datetime")]
+WIDE = ["W" * 30, "\u6f22\u5b57" * 12, "short", "x" * 300]
+AWKWARD = [Column("a", -1e-6, 1e-6), Column("a", 1, 1e12, transform="log"), Column("a", -123456.789, -123450.5),
+           Column("a", 0, 1e300), Column("a", 1 - 1e-9, 1 + 1e-9), Column("a", -(10**12), 10**12, "integer"),
+           Column("a", "0001-01-01", "9999-12-31", "datetime"),
+           Column("a", "2020-01-01T00:00:00", "2020-01-04T00:00:00", "datetime")]
 
 
 @pytest.mark.parametrize("column", AWKWARD, ids=[f"{column.bounds[1]:g}" for column in AWKWARD])
@@ -440,16 +409,13 @@ def test_every_mark_of_a_histogram_lies_in_the_figure_and_apart_from_the_others(
     edges = report_columns._edges(column)
     shares = np.full(len(edges) - 1, 1.0 / (len(edges) - 1))
     with styled():
-        for share, truth in ((shares, shares), (np.eye(len(shares))[0], None), (1e-7 * shares, None)):
+        for share, truth in ((shares, shares), (1e-7 * shares, None)):
             figure = histogram(edges, share, truth, report_columns.ticks(column, edges))
             assert outside_or_overlapping(figure) == []
             assert len(figure.axes[0].get_xticklabels()) >= 2
 
 
-NAMES = [*([name] for name in WIDE), [*WIDE, *WIDE], *([WIDE[0]] * count for count in (30, 250))]
-
-
-@pytest.mark.parametrize("names", NAMES, ids=range(len(NAMES)))
+@pytest.mark.parametrize("names", [WIDE[:1], [*WIDE, *WIDE]], ids=["one", "many"])
 def test_every_name_lies_in_the_figure(names):
     share, matrix = np.full(len(names[:12]), 1.0 / len(names)), np.eye(len(names))
     numbers = range(1, len(names) + 1)
@@ -481,6 +447,7 @@ const item = document.createElement("li"); item.textContent = JSON.stringify(eve
 document.getElementById("found").append(item)})</script>"""
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is on PATH, which would lay the page out")
 def test_no_page_scrolls_sideways_on_a_wide_or_a_narrow_screen(mixed, numbers, tmp_path):
     pages = {"against": report.write(mixed, tmp_path / "against.html", mixed_table()),

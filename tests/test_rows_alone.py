@@ -24,7 +24,7 @@ import trigmech as tm
 from trigmech.errors import InputError
 from trigmech.tables.reader import TableFile
 
-laws = settings(max_examples=100, derandomize=True, deadline=None, database=None)
+laws = settings(max_examples=40, derandomize=True, deadline=None, database=None)
 
 BERLIN, PARIS = zoneinfo.ZoneInfo("Europe/Berlin"), zoneinfo.ZoneInfo("Europe/Paris")
 # At the end of summer time this hour comes twice; the two are equal within their zone.
@@ -88,7 +88,7 @@ def array_of(cells):
 
 # Tables of one column whose type says nothing of its cells.
 OBJECTS = {
-    "array": array_of, "list": lambda cells: [[cell] for cell in cells],
+    "array": array_of,
     "pandas": lambda cells: pd.DataFrame({"c": pd.Series(cells, dtype=object)}),
     "polars": lambda cells: pl.DataFrame({"c": pl.Series(cells, dtype=pl.Object)}),
 }
@@ -139,7 +139,8 @@ def mixtures(draw, kind):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("library", OBJECTS)
 def test_objects_of_any_types_mean_the_same_alone_and_among_others(library, kind):
-    @laws
+    # Two of the many times that make a fault of dates visible must meet.
+    @settings(laws, max_examples=100 if kind == "dates" else 40)
     @given(mixtures(kind))
     def law(mixture):
         column, cells, order = mixture
@@ -167,7 +168,7 @@ TYPED = {
     "pandas nullable": lambda cells: pd.DataFrame({"c": cells}).convert_dtypes(),
     "pandas categories": lambda cells: pd.DataFrame({"c": pd.Categorical(cells)}),
     "pandas mixed categories": lambda cells: pd.DataFrame({"c": pd.Categorical([*cells, "a", 2, TWICE, SECOND, None])}),
-    "pandas text in objects": lambda cells: pd.DataFrame({"c": pd.array(map(str, cells), "string[python]")}),
+    "pandas text in objects": lambda cells: pd.DataFrame({"c": pd.array([*map(str, cells)], "string[python]")}),
     "pandas with Arrow": lambda cells: pa.table({"c": cells}).to_pandas(types_mapper=pd.ArrowDtype),
     "pandas sparse": lambda cells: pd.DataFrame({"c": pd.arrays.SparseArray(np.array(cells, dtype=float))}),
     "polars": lambda cells: pl.DataFrame({"c": cells}),
@@ -179,14 +180,13 @@ TYPED = {
 }
 
 
-def made():
-    """A table for each library and pool that it has a type for."""
-    for library, table in TYPED.items():
-        for pool, cells in POOLS.items():
-            try:
-                yield pytest.param(table(cells), id=f"{library}, {pool}")
-            except (TypeError, ValueError, OverflowError, pa.ArrowException):
-                assert library not in ("pandas", "polars", "pyarrow")
+def made(library):
+    """The tables of a library, of the pools that it has a type for."""
+    for cells in POOLS.values():
+        try:
+            yield TYPED[library](cells)
+        except (TypeError, ValueError, OverflowError, pa.ArrowException):
+            assert library not in ("pandas", "polars", "pyarrow")
 
 
 def taken(table, places):
@@ -195,11 +195,16 @@ def taken(table, places):
     return table.take(places) if isinstance(table, pa.Table) else table[places]
 
 
-@pytest.mark.parametrize("table", list(made()))
-def test_rows_of_typed_columns_mean_the_same_alone_and_among_others(table):
-    @settings(laws, max_examples=5)
-    @given(st.sampled_from(NUMBERS + CATEGORIES + DATES), places(len(table)))
-    def law(column, order):
+@pytest.mark.parametrize("library", TYPED)
+def test_rows_of_typed_columns_mean_the_same_alone_and_among_others(library):
+    tables = list(made(library))
+    assert tables
+
+    @settings(laws, max_examples=4 * len(tables))
+    @given(st.data())
+    def law(data):
+        table = data.draw(st.sampled_from(range(len(tables))).map(tables.__getitem__))
+        column, order = data.draw(st.sampled_from(NUMBERS + CATEGORIES + DATES)), data.draw(places(len(table)))
         check(column, lambda chosen: taken(table, chosen), order)
 
     law()
@@ -209,7 +214,7 @@ CELLS = ["1", "0", "true", "True", "FALSE", "inf", "nan", "1e3", "-0", " 1 ", ""
          "a", '"a"', '" a"', "2020-10-25", "2020-10-25T02:30+01:00"]
 
 
-@settings(laws, max_examples=60)
+@settings(laws, max_examples=30)
 @given(st.sampled_from(NUMBERS + CATEGORIES + DATES), st.lists(st.sampled_from(CELLS), min_size=2, max_size=3))
 def test_rows_of_a_file_mean_the_same_alone_and_among_others(column, cells):
     def rows(chosen):
@@ -248,12 +253,6 @@ def test_a_first_row_does_not_decide_in_which_of_two_equal_hours_the_others_are(
     column = tm.Column("c", "2020-10-25T00:30", "2020-10-25T02:30", "datetime")
     assert encoded(column, OBJECTS[library]([first] + [TWICE] * 9))[1:].tolist() == [[-1.0]] * 9
     assert encoded(column, OBJECTS[library]([first] + [SECOND] * 9))[1:].tolist() == [[0.0]] * 9
-
-
-@pytest.mark.parametrize("library", OBJECTS)
-def test_a_column_is_not_text_because_its_first_cells_are_missing(library):
-    points = encoded(tm.Column("c", 0, 4, missing="keep"), OBJECTS[library]([None] * 150 + [3]))
-    assert points.tolist() == [[0.0, 1.0]] * 150 + [[0.5, 0.0]]
 
 
 def test_a_wrong_number_among_objects_is_reported_by_a_type_that_no_cell_chose():

@@ -10,7 +10,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from trigmech.errors import InputError
@@ -20,8 +20,8 @@ from trigmech.tables import frames as tables
 FRAMES = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.table}
 EPSILON = np.finfo(np.float64).eps
 
-laws = settings(max_examples=60, derandomize=True, deadline=None, database=None)
-few_laws = settings(laws, max_examples=20)
+laws = settings(max_examples=30, derandomize=True, deadline=None, database=None)
+few_laws = settings(laws, max_examples=15)
 bounds = st.tuples(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6)).map(sorted).filter(
     lambda pair: pair[1] - pair[0] > 1e-300)
 fractions = st.lists(st.floats(0.0, 1.0), min_size=1, max_size=20)
@@ -55,35 +55,6 @@ def test_there_and_back_returns_the_values(pair, parts):
     np.testing.assert_allclose(back, values, rtol=0, atol=8 * EPSILON * max(map(abs, pair)))
 
 
-@laws
-@given(bounds)
-def test_the_bounds_are_the_faces_of_the_cube(pair):
-    schema = Schema([Column("a", *pair)])
-    np.testing.assert_array_equal(schema.to_cube(np.transpose([pair])), [[-1.0], [1.0]])
-
-
-@laws
-@given(bounds)
-def test_the_faces_of_the_cube_are_the_bounds(pair):
-    schema = Schema([Column("a", *pair)])
-    np.testing.assert_array_equal(schema.from_cube([[-1.0], [1.0]]), np.transpose([pair]))
-
-
-@pytest.mark.parametrize("pair", [
-    (-1e16, 1.0), (-1.0, 1e16), (-8e307, 8e307), (0.0, 1e-300), (1.0, 1.0 + EPSILON),
-], ids=str)
-def test_extreme_bounds_are_the_faces_of_the_cube_too(pair):
-    schema = Schema([Column("a", *pair)])
-    np.testing.assert_array_equal(schema.to_cube(np.transpose([pair])), [[-1.0], [1.0]])
-    np.testing.assert_array_equal(schema.from_cube([[-1.0], [1.0]]), np.transpose([pair]))
-
-
-def test_values_outside_the_bounds_are_clipped_the_infinite_ones_too():
-    schema = Schema([Column("a", -3, 5)])
-    values = np.array([[-math.inf], [-1e300], [-3.1], [5.1], [1e300], [math.inf]])
-    np.testing.assert_array_equal(schema.to_cube(values), [[-1], [-1], [-1], [1], [1], [1]])
-
-
 @pytest.mark.parametrize("options", [{}, {"transform": "log1p"}, {"transform": "log"}, {"missing": "keep"},
                                      {"kind": "integer"}, {"special": (7.0,)}], ids=str)
 def test_values_outside_the_bounds_are_clipped_under_every_transform(options):
@@ -96,22 +67,21 @@ def test_values_outside_the_bounds_are_clipped_under_every_transform(options):
     assert (np.diff(inside) > 0).all()
 
 
+@laws
+@given(bounds)
+@example((-1e16, 1.0))
+@example((-8e307, 8e307))
+@example((0.0, 1e-300))
+@example((1.0, 1.0 + EPSILON))
+def test_the_bounds_are_the_faces_of_the_cube_and_the_faces_the_bounds(pair):
+    schema = Schema([Column("a", *pair)])
+    np.testing.assert_array_equal(schema.to_cube(np.transpose([pair])), [[-1.0], [1.0]])
+    np.testing.assert_array_equal(schema.from_cube([[-1.0], [1.0]]), np.transpose([pair]))
+
+
 def test_points_outside_the_cube_come_back_as_the_bounds():
     table = people().from_cube([[-2, -2, -2], [9, 9, 9]])
     np.testing.assert_array_equal(table, [[0, -1e4, 0], [120, 5e5, 1]])
-
-
-def test_to_cube_leaves_the_table_as_it_was():
-    table = np.array([[7.0], [-1.0]])
-    table.setflags(write=False)
-    Schema([Column("a", 0, 5)]).to_cube(table)
-    assert table.tolist() == [[7.0], [-1.0]]
-
-
-@pytest.mark.parametrize("dtype", [np.int8, np.uint16, np.int64, np.float32, np.float16, bool])
-def test_other_number_types_count_as_the_numbers_they_hold(dtype):
-    table = np.array([[0, 1, 0], [17, 60, 1]]).astype(dtype)
-    np.testing.assert_array_equal(people().to_cube(table), people().to_cube(table.astype(np.float64)))
 
 
 @pytest.mark.parametrize("frame", FRAMES.values(), ids=FRAMES)
@@ -132,12 +102,6 @@ def test_integers_survive_there_and_back_and_nothing_else_comes_back(lower, uppe
     np.testing.assert_array_equal(schema.from_cube(schema.to_cube(integers)), integers)
     points = np.linspace(-1.0, 1.0, 1001)[:, None]
     assert np.isin(schema.from_cube(points), integers).all()
-
-
-def test_integer_values_are_the_nearest_integers_within_the_bounds():
-    schema = Schema([Column("a", -0.4, 3.6, "integer")])
-    values = np.array([[-0.4], [0.4], [0.6], [2.9], [3.6]])
-    np.testing.assert_array_equal(schema.from_cube(schema.to_cube(values)), [[0], [0], [1], [3], [3]])
 
 
 def test_binary_values_are_the_nearer_bound():
@@ -175,22 +139,10 @@ def test_bounds_are_finite_numbers_lower_below_upper_with_a_range_whose_half_is_
         Column("age", lower, upper)
 
 
-@pytest.mark.parametrize("name", ["", None, 3, b"age"])
+@pytest.mark.parametrize("name", ["", None, b"age"])
 def test_a_name_is_a_non_empty_string(name):
     with pytest.raises(InputError, match="name"):
         Column(name, 0, 1)
-
-
-@pytest.mark.parametrize("kind", ["Ordinal", "Integer", "", None, ["integer"]])
-def test_unknown_kinds_are_refused(kind):
-    with pytest.raises(InputError, match="continuous, integer, binary"):
-        Column("age", 0, 1, kind)
-
-
-@pytest.mark.parametrize(("lower", "upper"), [(0.2, 0.8), (-0.9, -0.1), (7.5, 7.75)])
-def test_an_integer_column_holds_an_integer(lower, upper):
-    with pytest.raises(InputError, match="no integer"):
-        Column("age", lower, upper, "integer")
 
 
 @pytest.mark.parametrize(("columns", "message"), [
@@ -210,13 +162,6 @@ def test_from_cube_wants_one_column_of_points_for_each_column(points):
 
 
 # Small facts
-
-
-def test_a_schema_knows_its_columns():
-    schema = people()
-    assert schema.d == 3
-    assert schema.names == ("age", "income", "smokes")
-    assert Schema(column for column in schema.columns) == schema
 
 
 def test_the_cube_has_its_own_schema():
@@ -359,15 +304,6 @@ def test_a_changed_row_moves_the_indicators_of_a_column_by_no_more_than_charged(
         assert np.linalg.norm(moved, axis=1).max() <= math.sqrt(2.0)
 
 
-def test_the_largest_movement_of_indicators_is_attained():
-    schema = Schema([Column("a", kind="categorical", categories=["x", "y", "z"])])
-    first, second = schema.to_cube([["x"], ["z"]])
-    assert np.abs(first - second).sum() == 2.0
-    # Indicators of -1 and 1, the planted fault, would move further and are refused.
-    with pytest.raises(InputError, match="indicators"):
-        schema.domain.check(2.0 * np.array([first]) - 1.0)
-
-
 @few_laws
 @given(filled_tables(), st.integers(0, 2**32))
 def test_any_points_decode_to_values_that_can_be_encoded(table, seed):
@@ -495,11 +431,6 @@ def test_days_are_those_that_times_lie_in_also_before_1970():
     assert schema.decode(schema.to_cube(times))["t"].astype(str).tolist() == ["1969-12-31", "1990-01-01"]
 
 
-def test_integers_too_large_for_64_bits_stay_floats():
-    schema = Schema([Column("a", 0, 1e300, "integer"), Column("b", 0, 2**62, "integer"), Column("c", 0, 0.5, "binary")])
-    assert [values.dtype for values in schema.decode(np.ones((1, 3))).values()] == [np.float64, np.int64, np.float64]
-
-
 def test_an_unknown_value_counts_as_other_or_is_refused_without_being_quoted():
     options = {"kind": "categorical", "categories": ["77", "x"]}
     schema = Schema([Column("a", **options), Column("b", other="x", **options)])
@@ -542,6 +473,9 @@ def vars_of(column):
 
 @pytest.mark.parametrize(("options", "message"), [
     ({"kind": "categorical"}, "at least two categories; given 0"),
+    ({"lower": 0, "upper": 1, "kind": "Integer"}, "continuous, integer, binary"),
+    ({"lower": 0, "upper": 1, "kind": ["integer"]}, "continuous, integer, binary"),
+    ({"lower": -0.9, "upper": -0.1, "kind": "integer"}, "no integer"),
     ({"kind": "ordinal", "categories": ["x"]}, "at least two categories; given 1"),
     ({"kind": "categorical", "categories": "xy"}, "a list"),
     ({"kind": "ordinal", "categories": {"x", "y"}}, "a list"),

@@ -34,20 +34,15 @@ def powers(r, length):
 # d, weights of columns, weights of pairs, and the largest ratio of the bound and what the search finds, measured.
 CASES = {
     "one column": (1, (1.0, 0.8), (), 1.002),
-    "one column, decaying": (1, powers(0.7, 6), (), 1.002),
-    "columns alone": (9, (1.0, 0.9, 0.5), (0.0,), 1.002),
     "two columns, decaying": (2, (1.0, 0.5), (0.7, 0.3), 1.002),
     "two columns, pairs alone": (2, (), (1.0,) * 4, 1.21),
     "products of T1 alone": (20, (0.0,), (1.0,), 1.002),
     "products of T1 alone, d odd": (3, (), (1.0,), 1.13),
-    "products of T2 alone": (7, (), (0.0, 1.0), 1.03),
     "products of T2 dominate": (8, (1.0,), (0.1, 1.0), 1.02),
     "products of T4 dominate": (15, (), (0.0, 0.1, 0.0, 1.0), 1.01),
     "equal weights": (10, (1.0,) * 3, (1.0,) * 3, 1.01),
-    "equal weights, few columns": (3, (1.0,) * 2, (1.0,) * 2, 1.05),
     "equal weights of pairs": (20, (0.0,), (1.0,) * 4, 1.003),
     "decaying": (30, powers(0.6, 5), powers(0.6, 5), 1.003),
-    "decaying slowly": (10, powers(0.8, 8), powers(0.8, 8), 1.004),
     "columns dominate": (12, (5.0, 3.0, 2.0), (0.5, 0.3), 1.002),
     "columns dominate, T2 missing": (20, (9.0, 0.0, 2.0), (1.0, 0.5, 0.2), 1.002),
     "columns and pairs": (20, (3.0,), (1.0, 0.5, 0.2), 1.003),
@@ -66,10 +61,6 @@ def weighted_functions(angles, v, w):
 def movement(rows, v, w, p):
     first, second = (weighted_functions(angles, v, w) for angles in rows)
     return math.fsum(np.abs(first - second) ** p)
-
-
-def squared_weights(d, v, w):
-    return d * sum(a**2 for a in v) + d * (d - 1) / 2 * sum(a**2 for a in w) ** 2
 
 
 def starts(d, rng, count):
@@ -185,14 +176,6 @@ def test_between_nodes_no_polynomial_exceeds_what_ehlich_and_zeller_allow(degree
     assert missed >= 20
 
 
-@pytest.mark.parametrize("degree", [1, 3, 8])
-def test_between_nodes_the_bound_can_be_attained(degree):
-    # At 2 N nodes T_N is cos(pi/4), up to the sign.
-    T = np.cos(degree * node_angles(2 * degree))
-    values = np.outer(T, T)
-    assert sensitivity._between_nodes(values.min(), values.max(), degree, 2 * degree) == pytest.approx(1.0, rel=1e-12)
-
-
 @pytest.mark.parametrize("v", [(1.0,), (1.0, 1.0), (0.3, 1.0, 0.4), powers(0.9, 8), (0.0,) * 31 + (1.0,)])
 def test_one_column_is_exact_but_for_the_slack(v):
     T = np.cos(np.outer(np.linspace(0.0, np.pi, 1025), np.arange(1, len(v) + 1))) * v
@@ -202,18 +185,10 @@ def test_one_column_is_exact_but_for_the_slack(v):
         assert d * exact * (1 - 1e-9) <= pair_l2_diameter(d, v, ()) <= d * exact * (1 + SLACK)
 
 
-@each_case
-def test_the_bounds_are_at_most_the_naive_ones(name):
-    d, v, w, _ = CASES[name]
-    assert 0.0 < pair_l2_diameter(d, v, w) <= 4 * squared_weights(d, v, w) * (1 + 2e-9)
-    total = d * sum(v) + d * (d - 1) / 2 * sum(w) ** 2
-    assert 0.0 < pair_l1_diameter(d, v, w) <= 2 * total * (1 + 2e-9)
-
-
 weights = st.lists(st.floats(0.0, 2.0), max_size=4)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(d=st.integers(1, 40), v=weights, w=weights, data=st.data())
 def test_a_larger_weight_never_lowers_the_bounds(d, v, w, data):
     # But for the slack: a supremum on nodes is within it of the true one, and only that is monotone.
@@ -229,7 +204,7 @@ def test_a_larger_weight_never_lowers_the_bounds(d, v, w, data):
 eighths = st.lists(st.integers(0, 16).map(lambda number: number / 8), max_size=4)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(d=st.integers(1, 40), v=eighths, w=eighths, scale=st.floats(1e-3, 1e3))
 def test_the_bounds_are_homogeneous(d, v, w, scale):
     scaled = [scale * a for a in v], [math.sqrt(scale) * a for a in w]
@@ -286,12 +261,6 @@ def test_no_rows_found_move_the_absolute_sum_further_than_the_bound(d, v, w, rat
     assert found > d * sum(v) + d * (d - 1) / 2 * sum(w) ** 2
 
 
-@each_case
-def test_the_worst_rows_of_the_squares_do_not_refute_the_bound_of_the_absolute_sum(name):
-    d, v, w, _ = CASES[name]
-    assert movement(worst_rows(name)[1], v, w, 1) <= pair_l1_diameter(d, v, w)
-
-
 each_bound = pytest.mark.parametrize("bound", [pair_l2_diameter, pair_l1_diameter])
 
 
@@ -339,7 +308,7 @@ def test_no_bound_lies_a_rounding_below_what_corners_attain():
             assert Fraction(basis.l2_sensitivity(n)) ** 2 >= Fraction(4 * moved, n * n)
 
 
-@settings(derandomize=True, max_examples=300)
+@settings(derandomize=True, max_examples=100)
 @given(st.floats(1e-100, 1e100), st.integers(1, 10**9))
 def test_roots_and_quotients_are_rounded_up_and_by_no_more_than_one_step(number, n):
     for rounded, near, back in ((root_up(number), math.sqrt(number), lambda x: Fraction(x) ** 2),

@@ -434,6 +434,7 @@ found = hashlib.sha256(made.distribution.points.tobytes() + made.release.means.t
 """
 
 
+@pytest.mark.nightly
 def test_a_seed_gives_the_same_bits_on_one_thread_and_on_two(monkeypatch):
     alone = subprocess.Popen([sys.executable, "-c", MANY + "print(found)"], stdout=subprocess.PIPE, text=True,
                              env={**os.environ, "TRIGMECH_NUM_THREADS": "1"})

@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-import sklearn
 from joblib import Parallel, delayed
 from scipy import sparse
 from sklearn.base import clone
@@ -16,7 +15,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 from sklearn.utils import get_tags
-from sklearn.utils.estimator_checks import check_n_features_in, estimator_checks_generator
+from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import trigmech as tm
 from trigmech.errors import BudgetError, InputError
@@ -58,22 +57,6 @@ def test_scikit_learns_checks_pass_but_for_those_with_a_reason(check):
         check(clone(MODEL))
 
 
-def test_the_checks_that_are_expected_to_fail_exist():
-    assert set(EXPECTED_TO_FAIL) <= {name_of(check) for _, check in estimator_checks_generator(MODEL)}
-
-
-def test_a_planted_fault_fails_the_checks():
-    class Forgetful(tm.Synthesizer):
-        def fit(self, X, y=None):
-            super().fit(X)
-            del self.n_features_in_
-            return self
-
-    faulty = Forgetful("cube", mechanism=SMALL, random_state=0)
-    with pytest.raises((AssertionError, AttributeError)):
-        check_n_features_in("Forgetful", faulty)
-
-
 def test_parameters_are_kept_as_given_set_again_and_cloned():
     model = tm.Synthesizer(MIXED, epsilon=2.0, mechanism=SMALL, ledger="ledger.json", random_state=3)
     assert model.get_params() == {"schema": MIXED, "epsilon": 2.0, "delta": 0.0, "mechanism": SMALL,
@@ -98,6 +81,7 @@ def test_the_last_step_of_a_pipeline():
     assert pipeline[-1].ledger_.budget.epsilon == 0.25
 
 
+@pytest.mark.nightly
 def test_fits_in_other_processes_are_those_of_this_one():
     X = rows()
     models = [clone(MODEL).set_params(epsilon=epsilon) for epsilon in (0.5, 1.0)]
@@ -126,13 +110,6 @@ def test_a_sample_is_of_the_type_that_came_in_or_that_was_chosen(table, kind):
         assert list(other.columns) == list(model.get_feature_names_out())
         np.testing.assert_array_equal(np.asarray(other), values)
     assert type(model.set_output(transform="default").sample(5)) is kind
-
-
-def test_the_output_that_scikit_learn_is_set_to_is_kept_to_unless_the_model_has_its_own():
-    model = clone(MODEL).fit(rows())
-    with sklearn.config_context(transform_output="pandas"):
-        assert isinstance(model.sample(5), pd.DataFrame)
-        assert isinstance(model.set_output(transform="default").sample(5), np.ndarray)
 
 
 def test_attributes_are_of_the_table_and_samples_of_the_schema():
@@ -238,6 +215,7 @@ def test_categories_are_scored_too():
         MODEL.score(rows())
 
 
+@pytest.mark.nightly
 def test_a_grid_search_over_epsilon_runs_and_every_fit_is_charged(tmp_path):
     book = tm.LedgerFile.create(tmp_path / "ledger.json", tm.Budget(100.0, 1e-3))
     model = tm.Synthesizer("cube", mechanism=tm.MomentMechanism(points=64, iterations=5, degree=2, pair_degree=1),

@@ -26,12 +26,6 @@ def test_the_named_columns_come_in_the_order_of_the_names(frame):
     assert matrix.flags.c_contiguous
 
 
-@each_frame
-def test_empty_cells_become_nan(frame):
-    matrix = tables.to_matrix(frame({"a": [1, None], "b": [None, 0.5]}), ("a", "b"))
-    np.testing.assert_array_equal(matrix, [[1, np.nan], [np.nan, 0.5]])
-
-
 @pytest.mark.parametrize("table", [
     pd.DataFrame({name: pd.array([1, None], dtype=name) for name in ("Int64", "Float32", "boolean")}),
     pl.DataFrame({"Int64": [1, None], "Float32": [1.0, None], "boolean": [True, None]}),
@@ -82,13 +76,6 @@ def refused(table, names=("a", "b")):
     return message
 
 
-@each_frame
-def test_an_absent_column_is_named(frame):
-    message = refused(frame({"b": [7.7131]}), ("a", "b", "c"))
-    assert "'a', 'c'" in message
-    assert "'b'" not in message
-
-
 def library(column):
     return type(column).__module__.partition(".")[0]
 
@@ -116,10 +103,6 @@ def test_a_column_that_is_not_numeric_is_named(column):
 def test_a_dataframe_without_rows_is_refused(frame):
     table = frame({"a": np.array([7.7131]), "b": np.array([1.0])})
     assert "at least one row" in refused(table[:0])
-
-
-def test_a_dataframe_with_a_column_twice_is_refused():
-    refused(pd.DataFrame([[7.7131, 1.0, 2.0]], columns=["a", "a", "b"]))
 
 
 @pytest.mark.parametrize("table", [
@@ -159,12 +142,6 @@ def test_integers_beyond_those_of_floats_are_rounded_and_never_quoted():
                   pd.DataFrame({"a": pd.array(values, "int64[pyarrow]")}),
                   pa.table({"a": pa.array(values, pa.uint64())})):
         np.testing.assert_array_equal(tables.to_matrix(table, ("a",)), [[float(2**60 + 7131)], [np.nan]])
-
-
-def test_decimals_are_numbers():
-    values = [decimal.Decimal("1.25"), None]
-    for table in (pa.table({"a": values}), pl.DataFrame({"a": values}), pd.DataFrame({"a": values})):
-        np.testing.assert_array_equal(tables.to_matrix(table, ("a",)), [[1.25], [np.nan]])
 
 
 def test_objects_that_are_all_numbers_are_numbers():

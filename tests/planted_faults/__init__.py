@@ -66,9 +66,10 @@ def read(path: Path = LIST) -> list[Fault]:
 
 @cache
 def functions_of(path: Path) -> set[str]:
-    """Return the names of the functions of a test file."""
+    """Return the names of the functions of a test file, without those that only the nightly run has."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    return {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+    return {node.name for node in tree.body if isinstance(node, ast.FunctionDef)
+            and "pytest.mark.nightly" not in map(ast.unparse, node.decorator_list)}
 
 
 @cache
