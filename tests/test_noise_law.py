@@ -356,8 +356,8 @@ def bound_method(rng):
 ])
 def test_planted_ways_back_to_the_noise_are_found(hide, a_release):
     release = copy(a_release)
-    object.__setattr__(release, "distribution", copy(release.distribution))
-    object.__setattr__(release.distribution, "_cache", hide(np.random.default_rng(SEED)))
+    object.__setattr__(release, "fit", copy(release.fit))
+    object.__setattr__(release.fit, "_cache", hide(np.random.default_rng(SEED)))
     assert sources_of_noise(release, SEED)
 
 

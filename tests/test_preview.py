@@ -8,7 +8,7 @@ import pytest
 
 import trigmech as tm
 from trigmech.errors import BudgetError, InputError
-from trigmech.planning.design import Design
+from trigmech.planning.design import MomentDesign
 from trigmech.report.advice import clipping_of, warnings_of
 from trigmech.report.preview import preview
 
@@ -126,7 +126,7 @@ def test_a_ledger_file_is_looked_at_and_left_alone(tmp_path):
 
 def test_a_preview_is_plain_data_and_draws_nothing(monkeypatch):
     monkeypatch.setattr("trigmech.privacy.noise.SystemNoise.gaussian", None)
-    monkeypatch.setattr(Design, "__str__", lambda design: "the plan\nin detail")
+    monkeypatch.setattr(MomentDesign, "__str__", lambda design: "the plan\nin detail")
     expected = preview(N, SCHEMA, tm.Budget(1.0, 1e-5))
     facts = json.loads(json.dumps(expected.to_dict()))
     assert facts["n"] == N

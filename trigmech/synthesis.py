@@ -281,6 +281,8 @@ def _check(schema: Any, budget: Any) -> None:
         raise InputError(f"schema must be a Schema, not {type(schema).__name__}")
     if not isinstance(budget, Budget):
         raise BudgetError(f"budget must be a Budget, not {type(budget).__name__}")
+    # It refuses what floating point cannot account for, which no planner has to know then.
+    Ledger(budget)
 
 
 def _warn(sentences: Sequence[str]) -> None:
