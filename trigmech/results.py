@@ -12,6 +12,7 @@ from trigmech._html import html_table
 from trigmech.distribution import Distribution
 from trigmech.errors import InputError
 from trigmech.evaluation.error_bars import PredictedError, predicted_error
+from trigmech.functions.features import Features
 from trigmech.measurement.released import Release
 from trigmech.mechanisms.base import Design
 from trigmech.privacy.ledger import Ledger
@@ -216,6 +217,11 @@ class Synthesis(NoisyMoments):
     def _parts(self) -> dict[str, Any]:
         return super()._parts() | {"fit": replace(self.fit, rows=self.rows)}
 
+    @property
+    def has_error_bars(self) -> bool:
+        """Whether :meth:`predicted_error` is there: not for linear programs, nor for functions of one's own."""
+        return self.fit.misfit is not None and isinstance(self.release.features, Features)
+
     def predicted_error(self, workload: Workload, level: float = 0.95) -> PredictedError:
         """Return error bars for a workload's answers, from the noise and the fit alone.
 
@@ -263,7 +269,7 @@ class Synthesis(NoisyMoments):
             points = points[:, numbers]
         if workload.d != points.shape[1]:
             raise InputError(f"the workload is of {workload.d} columns; the release has {len(numbers)} with numbers")
-        known = self.fit.misfit is not None and workload.d == len(numbers)
+        known = self.has_error_bars and workload.d == len(numbers)
         error = self.predicted_error(workload, level) if known else None
         return Answers(workload.answers(points, self.distribution.weights), error)
 

@@ -220,7 +220,7 @@ def errors(synthesis: Synthesis, made: Side, true: Side | None, pictures: Pictur
     numbers = list(synthesis.schema.domain.numbers)
     rows, d = max(synthesis.release.n, len(made.points)), len(numbers)
     count = int(np.clip(QUERY_WORK / (rows * max(d, 1) * 10), FEWEST_QUERIES, MOST_QUERIES))
-    predictable = synthesis.fit.misfit is not None
+    predictable = synthesis.has_error_bars
     points = Distribution(made.points[:, numbers], made.weights)
     asked = [Asked(family, synthesis.predicted_error(family, LEVEL) if predictable else None,
                    None if true is None else evaluate(family, true.points[:, numbers], points))
@@ -273,7 +273,7 @@ def _scatter(asked: Sequence[Asked], pictures: Pictures) -> dict[str, Any] | Non
 def _frequencies(synthesis: Synthesis) -> Table:
     """Return the predicted errors of the frequencies of the values of each column that has indicators."""
     release, fit, domain = synthesis.release, synthesis.fit, synthesis.schema.domain
-    if fit.misfit is None or not domain.groups:
+    if not synthesis.has_error_bars or not domain.groups:
         return NO_TABLE
     missed = np.abs(missed_moments(release, fit)[0])
     gaussian = not any(charge.law == "laplace" for charge in synthesis.ledger.charges)
