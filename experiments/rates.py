@@ -16,7 +16,7 @@ from experiments.cells import BEST, code_fingerprint, key_of, run_cells
 from experiments.comparison import shown
 from experiments.tables import _write_csv, _write_markdown
 from trigmech.mechanisms.base import Mechanism
-from trigmech.thesis.mechanisms import Sizes
+from trigmech.thesis.sizes import Sizes
 
 Array = NDArray[np.float64]
 

@@ -19,7 +19,8 @@ from trigmech.privacy.budget import Budget
 from trigmech.schema.schema import Schema
 from trigmech.synthesis import synthesize
 from trigmech.thesis.calibration import covariance_movement, noise_scales, published_rho
-from trigmech.thesis.mechanisms import Sizes, TrigI
+from trigmech.thesis.mechanisms import TrigI
+from trigmech.thesis.sizes import Sizes
 
 LOG = math.log(1e3)
 

@@ -18,7 +18,8 @@ from trigmech.schema.schema import Column, Schema
 from trigmech.synthesis import synthesize
 from trigmech.thesis import mechanisms
 from trigmech.thesis.candidates import ellipsoid_points
-from trigmech.thesis.mechanisms import ImprovedTrigI, ImprovedTrigII, Sizes, TrigI, TrigII
+from trigmech.thesis.mechanisms import ImprovedTrigI, ImprovedTrigII, TrigI, TrigII
+from trigmech.thesis.sizes import Sizes
 
 PURE, APPROXIMATE = Budget(1.0), Budget(1.0, 1e-3)
 SMALL = {

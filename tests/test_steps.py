@@ -190,7 +190,7 @@ def test_weights_are_undone_and_the_noise_is_what_the_budget_asks_for():
 
 @pytest.mark.parametrize(("mechanism", "words"), [
     (Own(evaluation_error=None), "evaluation_error"), (Own(weights=(1.0, 1.0)), "shape"),
-    (Own(weights=(1.0, 0.0, 1.0)), "positive and finite"), (Own(weights=(1.0, np.nan, 1.0)), "sensitivity")])
+    (Own(weights=(1.0, 0.0, 1.0)), "positive and finite"), (Own(weights=(1.0, np.nan, 1.0)), "positive and finite")])
 def test_designs_of_one_s_own_that_break_a_rule_are_refused_before_the_charge(mechanism, words, tmp_path):
     book = tm.LedgerFile.create(tmp_path / "ledger.json", BUDGETS[1])
     with pytest.raises((InputError, BudgetError), match=words):

@@ -25,6 +25,7 @@ from trigmech.thesis.calibration import Calibration, NoiseScales, noise_scales
 from trigmech.thesis.candidates import Eigenvalues, ellipsoid_points, even_fit
 from trigmech.thesis.ellipsoid import Draw
 from trigmech.thesis.release import release
+from trigmech.thesis.sizes import Sizes
 
 Array = NDArray[np.float64]
 Size = int | Literal["formula"]
@@ -33,42 +34,6 @@ Size = int | Literal["formula"]
 LARGEST_TARGET, LARGEST_SCALE = 1e3, 1e6
 # Of the candidates, and of the linear program that is solved first: 1.6 GB.
 MOST_ENTRIES = 200_000_000
-
-
-@dataclass(frozen=True)
-class Sizes:
-    """The four numbers of the first line of algorithms 4, 5, 9 and 10.
-
-    Parameters
-    ----------
-    degree : int
-        t: degrees of one column run from 0 to t - 1.
-    grid : int
-        N: points of A.
-    rows : int
-        m: rows of the synthetic table.
-    levels : int
-        L: numbers are rounded to multiples of 1/L.
-    """
-
-    degree: int
-    grid: int
-    rows: int
-    levels: int
-
-    @classmethod
-    def of(cls, n: int, d: int, smoothness: int, delta: float | None) -> "Sizes":
-        """Return the thesis's formulas: of algorithms 4 and 9 for delta None, else of 5 and 10.
-
-        All four are powers of one unit, with the same exponents in both cases. The formulas use n, not n epsilon.
-        """
-        K = smoothness
-        if delta is None:
-            unit = n ** (1.0 / (2 * d + K))
-        else:
-            unit = (n**2 / math.log(1.0 / delta)) ** (1.0 / (3 * d + 2 * K))
-        # A power that is whole must not be rounded up for an error in its last bit.
-        return cls(*(max(1, math.ceil(unit**e * (1.0 - 1e-12))) for e in (1, K, 2 * d + 2 * K + 1, d + K)))
 
 
 @dataclass(frozen=True, eq=False)
