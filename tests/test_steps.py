@@ -112,7 +112,10 @@ def test_the_thesis_s_mechanisms_walk_the_same_steps(mechanism, tmp_path):
     (lambda: tm.design(300, SCHEMA, (1.0, 0.0)), "budget must be"),
     (lambda: tm.design(300, SCHEMA, tm.Budget(1e-300)), "epsilon must lie between"),
     (lambda: tm.measure(people(200), SCHEMA, tm.design(300, SCHEMA, BUDGETS[0])), "for 300 rows"),
-    (lambda: tm.measure(people(), SCHEMA, tm.design(300, tm.Schema.cube(4), BUDGETS[0])), "mean something else"),
+    (lambda: tm.measure(people(), SCHEMA, tm.design(300, tm.Schema.cube(4), BUDGETS[0])), "another schema"),
+    # Of the same domain, but its bounds are not paid for.
+    (lambda: tm.measure(people()[["age"]], tm.Schema([tm.Column("age", private_bounds=True)]),
+                        tm.design(300, tm.Schema([tm.Column("age", 0, 120)]), BUDGETS[0])), "another schema"),
     (lambda: tm.generate(tm.measure(people(), SCHEMA, tm.design(300, SCHEMA, BUDGETS[0]), rng()), mechanism="none"),
      "must be a mechanism"),
 ])

@@ -75,11 +75,12 @@ def design(n: int, schema: Schema, budget: Budget, mechanism: Mechanism | None =
         raise InputError("give either a workload, for the default mechanism, or a mechanism")
     chosen = MomentMechanism(workload=workload) if mechanism is None else check_mechanism(mechanism)
     if not schema.private_bounds:
-        return chosen.plan(PublicFacts(int(n), schema.domain, budget))
+        return replace(chosen.plan(PublicFacts(int(n), schema.domain, budget)), schema=schema)
     # Noise of a pure mechanism and Gaussian noise for bounds would together cost more than their shares.
     shared = budget if chosen.approximate else Budget(budget.epsilon)
     planned = chosen.plan(PublicFacts(int(n), schema.domain, rest_of(shared, bounds_share)))
-    return replace(planned, bounds=histogram_charges(shared, bounds_share, len(schema.private_bounds)), whole=budget)
+    return replace(planned, bounds=histogram_charges(shared, bounds_share, len(schema.private_bounds)), whole=budget,
+                   schema=schema)
 
 
 def measure(table: Any, schema: Schema, design: Design, rng: np.random.Generator | None = None, *,
@@ -106,10 +107,11 @@ def measure(table: Any, schema: Schema, design: Design, rng: np.random.Generator
         As :func:`synthesize`; or if the design is for another number of rows or another schema.
     """
     _check(schema, design.budget)
+    if schema != design.schema:
+        raise InputError("the design is for another schema; make one for this schema by trigmech.design")
     private = PrivateTable(table, schema, progress)
-    if (private.n, schema.domain) != (design.n, design.facts.domain):
-        raise InputError(f"the design is for {design.n} rows of {design.facts.domain.d} coordinates; the table has "
-                         f"{private.n} of {schema.domain.d}, or they mean something else")
+    if private.n != design.n:
+        raise InputError(f"the design is for {design.n} rows; the table has {private.n}")
     return _measured(private, schema, design, rng, ledger)[0]
 
 

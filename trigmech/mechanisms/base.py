@@ -21,6 +21,7 @@ from trigmech.privacy.accounting import gaussian_mu
 from trigmech.privacy.budget import Budget, Charge, shown_up
 from trigmech.reconstruction.pipeline import reconstruct
 from trigmech.reconstruction.result import Reconstruction
+from trigmech.schema.schema import Schema
 
 Array = NDArray[np.float64]
 
@@ -63,6 +64,8 @@ class Design:
         Charged in rounds before, for bounds of columns that have private ones.
     whole : Budget, optional
         Of the whole release. Default: that of the mechanism.
+    schema : Schema, optional
+        That the design is for; :func:`trigmech.design` adds it, and :func:`trigmech.measure` takes no other.
     """
 
     mechanism: "Mechanism"
@@ -71,6 +74,7 @@ class Design:
     charges: tuple[Charge, ...]
     bounds: tuple[()] | tuple[Charge, Charge] = ()
     whole: Budget | None = None
+    schema: Schema | None = None
 
     @property
     def n(self) -> int:
