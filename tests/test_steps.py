@@ -107,7 +107,14 @@ def test_the_thesis_s_mechanisms_walk_the_same_steps(mechanism, tmp_path):
 
 
 @pytest.mark.parametrize(("call", "words"), [
-    (lambda: tm.design(1, SCHEMA, BUDGETS[0]), "at least 2 rows"),
+    (lambda: tm.design(1, SCHEMA, BUDGETS[0]), "at least 2"),
+    (lambda: tm.design("9", SCHEMA, BUDGETS[0]), "at least 2"),
+    (lambda: tm.measure(people(), SCHEMA, "a design"), "must be a Design"),
+    (lambda: tm.generate(people()), "an object of type DataFrame"),
+    (lambda: tm.generate("moments"), "must be NoisyMoments"),
+    (lambda: tm.generate(tm.measure(people(), SCHEMA, tm.design(300, SCHEMA, BUDGETS[0]), rng()), -1), "rows must be"),
+    (lambda: tm.measure(people(), SCHEMA, tm.design(300, SCHEMA, BUDGETS[0]), rng()).to_frame("excel"),
+     "library must be"),
     (lambda: tm.design(300, SCHEMA, BUDGETS[0], FEW, workload=tm.workload.SecondMoments(2)), "either a workload"),
     (lambda: tm.design(300, SCHEMA, (1.0, 0.0)), "budget must be"),
     (lambda: tm.design(300, SCHEMA, tm.Budget(1e-300)), "epsilon must lie between"),

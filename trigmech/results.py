@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from trigmech._html import html_table
 from trigmech.distribution import Distribution
-from trigmech.errors import InputError
+from trigmech.errors import InputError, shown
 from trigmech.evaluation.error_bars import PredictedError, predicted_error
 from trigmech.functions.features import Features
 from trigmech.measurement.released import Release
@@ -26,6 +26,7 @@ from trigmech.workload import Workload
 from trigmech.workload.family import answerable
 
 MAX_ROWS = 100_000_000
+FRAMES = ("pandas", "polars", "pyarrow")
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,6 +111,8 @@ class NoisyMoments:
         library : {"pandas", "polars", "pyarrow"}, optional
             Default: that of the table that came in, or pyarrow for an array.
         """
+        if library is not None and library not in FRAMES:
+            raise InputError(f"library must be one of {', '.join(map(repr, FRAMES))}, not {shown(library)}")
         columns = [np.array(self.names, dtype=object), self.release.index.kinds.astype(object), self.means,
                    self.deviations]
         return like(library or self.library or "pyarrow", ("name", "kind", "mean", "deviation"), columns)
@@ -292,7 +295,7 @@ class Synthesis(NoisyMoments):
         30
         """
         if units not in ("cube", "table"):
-            raise InputError(f"units must be 'cube' or 'table', not {units!r}")
+            raise InputError(f"units must be 'cube' or 'table', not {shown(units)}")
         if units == "cube":
             return self.distribution.expect(f)
         return self.distribution.expect(lambda points: f(self.schema.decode(points)))

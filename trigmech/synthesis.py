@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from trigmech.errors import BudgetError, FitWarning, InputError
+from trigmech._validate import check_integers
+from trigmech.errors import BudgetError, FitWarning, InputError, shown
 from trigmech.measurement.private_bounds import histogram_charges, rest_of, with_private_bounds
 from trigmech.measurement.release import Session
 from trigmech.measurement.rows import PrivateTable, Progress
@@ -69,7 +70,7 @@ def design(n: int, schema: Schema, budget: Budget, mechanism: Mechanism | None =
     12
     """
     if isinstance(n, bool) or not (isinstance(n, int | np.integer) and n >= 2):
-        raise InputError(f"a release needs at least 2 rows; n is {n!r}")
+        raise InputError(f"n must be the number of rows, an integer that is at least 2, not {shown(n)}")
     _check(schema, budget)
     if workload is not None and mechanism is not None:
         raise InputError("give either a workload, for the default mechanism, or a mechanism")
@@ -106,6 +107,8 @@ def measure(table: Any, schema: Schema, design: Design, rng: np.random.Generator
     InputError, BudgetError
         As :func:`synthesize`; or if the design is for another number of rows or another schema.
     """
+    if not isinstance(design, Design):
+        raise InputError(f"design must be a Design by trigmech.design, not {shown(design)}")
     _check(schema, design.budget)
     if schema != design.schema:
         raise InputError("the design is for another schema; make one for this schema by trigmech.design")
@@ -135,8 +138,9 @@ def generate(moments: NoisyMoments, rows: int | None = None, rng: np.random.Gene
     dataframe or ndarray (rows, d)
         Of the type that was measured. :func:`reconstruct` returns the distribution itself.
     """
-    made = reconstruct(moments, rng, mechanism=mechanism)
-    return made.sample(rows, rng)
+    if rows is not None:
+        check_integers(0, rows=rows)
+    return reconstruct(moments, rng, mechanism=mechanism).sample(rows, rng)
 
 
 def reconstruct(moments: NoisyMoments, rng: np.random.Generator | None = None, *,
@@ -153,6 +157,8 @@ def reconstruct(moments: NoisyMoments, rng: np.random.Generator | None = None, *
     FitWarning
         If the points miss what was released, see :attr:`Synthesis.warnings`.
     """
+    if not isinstance(moments, NoisyMoments):
+        raise InputError(f"moments must be NoisyMoments by trigmech.measure, not {shown(moments)}")
     if mechanism is None:
         mechanism = MomentMechanism() if moments.design is None else moments.design.mechanism
     fit = check_mechanism(mechanism).reconstruct(moments.release, moments.design, rng or np.random.default_rng())
