@@ -92,6 +92,7 @@ CASES = {
         Column(name, -1.0, 1.5) for name in ("a", "b", "ü"))),
     "categories": lambda: simulated(dataclasses.replace(FAST, degree=2), APPROXIMATE, mixed_table(), MIXED),
     "categories, pure": lambda: simulated(dataclasses.replace(FAST, degree=2), PURE, mixed_table(), MIXED),
+    "categories, algorithm 9": lambda: simulated(ImprovedTrigI(n_candidates=200, rank=2), PURE, mixed_table(), MIXED),
     "not simulated": lambda: synthesize(cube_table(), Schema.cube(3), APPROXIMATE, FAST),
 }
 each_case = pytest.mark.parametrize("case", CASES)
