@@ -35,7 +35,6 @@ from trigmech.reconstruction import pipeline as numbers_module
 from trigmech.reconstruction import result as result_module
 from trigmech.reconstruction.mixed_pipeline import reconstruct_mixed
 from trigmech.reconstruction.pipeline import reconstruct
-from trigmech.report import page as report
 from trigmech.thesis import mechanisms as thesis_module
 from trigmech.thesis.calibration import noise_scales
 from trigmech.thesis.release import release
@@ -194,15 +193,6 @@ def test_a_mechanism_that_fails_at_the_door_costs_no_bounds(tmp_path, drawn):
     assert drawn == []
 
 
-def test_functions_of_pairs_alone_are_released():
-    X = np.random.default_rng(3).uniform(-1.0, 1.0, (400, 3))
-    X[:, 1] = X[:, 0]
-    made = tm.synthesize(X, tm.Schema.cube(3), tm.Budget(50.0, 1e-6), Own(((1, 1, 0), (0, 1, 1), (1, 0, 1))),
-                         np.random.default_rng(1))
-    assert made.distribution.expect(lambda x: x[:, 0] * x[:, 1]) > 0.2
-    assert np.isfinite(made.predicted_error(SecondMoments(3)).bound).all()
-
-
 def test_moments_of_other_functions_are_refused_at_the_door():
     X = np.random.default_rng(3).uniform(-1.0, 1.0, (40, 3))
     first, second = (ChebyshevBasis(index) for index in ([[1, 0, 0], [0, 1, 0]], [[1, 0, 0], [0, 2, 0]]))
@@ -260,9 +250,6 @@ def test_a_linear_program_that_fails_leaves_even_weights_and_says_so(mechanism, 
     assert len(np.unique(made.distribution.weights)) == 1
     made.save(tmp_path / "made.tm")
     assert tm.load(tmp_path / "made.tm").fit.status == "not solved"
-    best = tm.synthesize(np.random.default_rng(3).uniform(-1, 1, (50, 2)), tm.Schema.cube(2), BOTH, mechanism(),
-                         np.random.default_rng(1)) if fault == "no time" else None
-    assert best is None or best.fit.objective <= made.fit.objective + 1e-12
 
 
 def test_atoms_without_time_are_a_cloud(monkeypatch):
@@ -355,16 +342,6 @@ def test_a_run_is_refused_before_its_charge_or_ends_in_a_table(tmp_path_factory,
             return
     assert charged == made.ledger.charges
     usable(made, tmp_path_factory.mktemp("run"))
-
-
-@pytest.mark.parametrize("kinds", [("number", "missing"), ("one category",), ("more categories than rows", "kept")])
-@pytest.mark.parametrize("budget", [BUDGETS[4]], ids=str)
-def test_a_page_can_be_written_of_whatever_came_out(kinds, budget, tmp_path):
-    table = pd.DataFrame({kind: (COLUMNS[kind][1] * 8)[:8] for kind in kinds})
-    schema = tm.Schema([dataclasses.replace(COLUMNS[kind][0], name=kind) for kind in kinds])
-    made = tm.synthesize(table, schema, budget, tm.MomentMechanism(points=16, iterations=2, degree=2),
-                         np.random.default_rng(1))
-    assert report.write(made, tmp_path / "page.html").stat().st_size > 1_000
 
 
 @pytest.mark.parametrize(("missed", "strict", "status"), [(True, False, 0), (True, True, 6), (False, True, 0)])

@@ -6,8 +6,6 @@ import json
 import os
 import pickle
 import struct
-import subprocess
-import sys
 import tracemalloc
 import warnings
 import zipfile
@@ -78,10 +76,10 @@ def spoilt(content, **fields):
     return bytes(content)
 
 
-def with_end(content, *, entries=b"", length=None, comment=b""):
-    """An archive with more in its directory, another length of it in the end record, and a comment."""
+def with_end(content, *, entries=b"", comment=b""):
+    """An archive with more in its directory, and a comment."""
     *start, found, offset, _ = struct.unpack("<4s4H2LH", content[-22:])
-    length = found + len(entries) if length is None else length
+    length = found + len(entries)
     return content[:-22] + entries + struct.pack("<4s4H2LH", *start, length, offset, len(comment)) + comment
 
 
@@ -96,29 +94,15 @@ def npy(array):
     return buffer.getvalue()
 
 
-def with_header(header, entries, magic=b"\x93NUMPY\x01\x00", length=None):
+def with_header(header, entries, length=None):
     length = -(-(11 + len(header)) // 64) * 64 - 10 if length is None else length
-    return magic + struct.pack("<H", length) + header.ljust(length - 1) + b"\n" + entries
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", length) + header.ljust(length - 1) + b"\n" + entries
 
 
 VALID = [("manifest.json", text()), ("x.npy", npy(np.arange(4.0)))]
 
 
 # What comes back
-
-
-def test_manifest_and_arrays_come_back_as_they_were(tmp_path):
-    archive.write(tmp_path / "a.tm", MANIFEST, example())
-    manifest, arrays = archive.read(tmp_path / "a.tm")
-    assert manifest == MANIFEST
-    assert list(manifest) == list(MANIFEST)
-    assert set(arrays) == set(example())
-    for name, array in example().items():
-        assert same(array, arrays[name]), name
-        assert arrays[name].flags.writeable
-    planted = example()["bits"]
-    planted[1] = 0.0
-    assert not same(planted, arrays["bits"])
 
 
 PLAIN = st.recursive(st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
@@ -146,8 +130,11 @@ def test_other_programs_read_it(tmp_path):
         assert file.namelist() == ["manifest.json", *(f"{name}.npy" for name in sorted(example()))]
         assert json.loads(file.read("manifest.json")) == {"format": "trigmech release", "version": 1,
                                                           "content": MANIFEST}
+        found = archive.read(tmp_path / "a.tm")[1]
         for name, array in example().items():
             assert same(array, np.load(io.BytesIO(file.read(f"{name}.npy")), allow_pickle=False)), name
+            assert same(array, found[name]), name
+            assert found[name].flags.writeable
 
 
 # By the version of this package that first wrote such files.
@@ -222,35 +209,11 @@ def test_flipped_bytes_are_found(small):
     assert silent_changes(small, flips(small.read_bytes())) == 0
 
 
-def test_flipped_bytes_would_be_missed_without_the_checksum(small, monkeypatch):
-    # The planted fault.
-    monkeypatch.setattr(zipfile.ZipExtFile, "_update_crc", lambda *_: None)
-    assert silent_changes(small, flips(small.read_bytes())) > 5
-
-
 def test_cut_files_are_refused(small):
     content = small.read_bytes()
     for length in [*range(0, len(content), 7), *range(len(content) - 25, len(content))]:
         refusal(small, content[:length])
         refusal(small, content[length + 1 :])
-
-
-def test_spliced_files_are_refused_or_unchanged(small):
-    rng = np.random.default_rng(5)
-    content = small.read_bytes()
-
-    def splices():
-        for _ in range(500):
-            spoilt = bytearray(content)
-            for _ in range(rng.integers(1, 4)):
-                start, length = rng.integers(len(spoilt)), rng.integers(1, 9)
-                kind = rng.integers(3)
-                at = rng.integers(len(content))
-                piece = content[at : at + length] if kind == 0 else rng.bytes(length) if kind == 1 else b""
-                spoilt[start : start + (length if rng.random() < 0.7 else 0)] = piece
-            yield bytes(spoilt)
-
-    assert silent_changes(small, splices()) == 0
 
 
 # What is refused: hostile files
@@ -269,44 +232,31 @@ ZIP64 = (struct.pack("<4sQ2H2L4Q", b"PK\6\6", 44, 45, 45, 0, 0, 2, 2, 2**40, 0)
          + struct.pack("<4sLQL", b"PK\6\7", 0, 0, 1))
 HOSTILE_ARCHIVES = {
     "a byte before": (b"\0" + SPOILT, "not a"),
-    "a byte after the first": (b"P\0" + SPOILT[1:], "not a"),
-    "bytes between": (SPOILT.replace(b"PK\1\2", b"secretPK\1\2", 1), "end record"),
     "a comment": (with_end(SPOILT, comment=b"abc"), "end record"),
     "a byte after": (SPOILT + b"\0", "end record"),
     "no members": (b"PK\3\4" + forge([]), "end record|damaged"),
     "many members": (forge([VALID[0], *((f"x{k:02}.npy", VALID[1][1]) for k in range(64))]), "at most 63 arrays"),
-    "a directory that is too long": (with_end(SPOILT, length=2**31), "end record"),
     "a directory of very many members": (with_end(SPOILT, entries=SPOILT[SPOILT.index(b"PK\1\2"):-22] * 10_000),
                                          "end record"),
     "a directory of ZIP64": (with_end(SPOILT, entries=ZIP64), "end record"),
-    "half a directory": (with_end(SPOILT, entries=b"PK\1\2"), "damaged"),
     "no manifest": (forge(VALID[1:]), "manifest.json first"),
-    "a manifest that comes last": (forge(VALID[::-1]), "manifest.json first"),
     "two manifests": (forge([VALID[0], *VALID]), "arrays NAME.npy"),
     "one array twice": (forge([*VALID, VALID[1]]), "ascending order"),
     "a descending order": (forge([*VALID, ("a.npy", VALID[1][1])]), "ascending order"),
     "a path upwards": (forge([VALID[0], ("../x.npy", VALID[1][1])]), "arrays NAME.npy"),
-    "an absolute path": (forge([VALID[0], ("/x.npy", VALID[1][1])]), "arrays NAME.npy"),
-    "a folder": (forge([VALID[0], ("x/", b"")]), "arrays NAME.npy"),
-    "a name with a zero byte": (SPOILT.replace(b"x.npy", b"x\0npy"), "arrays NAME.npy"),
-    "a name beyond ASCII": (forge([VALID[0], ("ü.npy", VALID[1][1])]), "arrays NAME.npy"),
     "a name that is no UTF-8": (spoilt(SPOILT.replace(b"x.npy", b"\xff.npy"), flags=0x800), "damaged"),
     "a long name": (forge([VALID[0], (65 * "x" + ".npy", VALID[1][1])]), "arrays NAME.npy"),
-    "another kind of file": (forge([VALID[0], ("x.pkl", pickle.dumps(1))]), "arrays NAME.npy"),
     "names that disagree": (SPOILT.replace(b"x.npy", b"y.npy", 1), "damaged"),
     "encryption": (spoilt(SPOILT, flags=1), "without encryption"),
     "no compression": (spoilt(SPOILT, method=0), "by deflate"),
-    "an unknown compression": (spoilt(SPOILT, method=99), "by deflate"),
     "a later version of ZIP": (spoilt(SPOILT, version=99), "damaged"),
     "an extra field": (spoilt(with_end(SPOILT, entries=b"ab\2\0cd"), extra=6), "extra fields"),
     "a comment that hides a member": (spoilt(SPOILT[:SPOILT.rindex(b"PK\1\2")], comment=51)
                                       + SPOILT[SPOILT.rindex(b"PK\1\2"):], "comments"),
     "members that overlap": (spoilt(SPOILT, offset=0), "damaged"),
-    "a place beyond the file": (spoilt(SPOILT, offset=2**32 - 1), "damaged"),
     "a size beyond the limit": (spoilt(SPOILT, size=2**32 - 1), "at most 1073741824 bytes"),
     "more than it declares": (spoilt(SPOILT, size=100), "damaged"),
     "less than it declares": (spoilt(SPOILT, size=2**29), "x.npy does not end"),
-    "no end of the compressed ones": (spoilt(SPOILT, packed=20), "damaged"),
     "no deflated bytes": (SPOILT.replace(b"x.npy\x9b", b"x.npy\xff", 1), "damaged"),
     "no bytes at all": (spoilt(SPOILT, packed=0), "damaged"),
     "a wrong checksum": (spoilt(SPOILT, checksum=1), "damaged"),
@@ -324,31 +274,17 @@ def test_hostile_archives_are_refused(tmp_path, case):
 NUMBERS = np.arange(4.0).tobytes()
 HOSTILE_ARRAYS = {
     "objects": with_header(b"{'descr': '|O', 'fortran_order': False, 'shape': (1,), }", pickle.dumps([1])),
-    "objects of 8 bytes": with_header(b"{'descr': '|O8', 'fortran_order': False, 'shape': (4,), }", NUMBERS),
-    "a structure": with_header(b"{'descr': [('a', '<f8')], 'fortran_order': False, 'shape': (4,), }", NUMBERS),
     "the other byte order": with_header(b"{'descr': '>f8', 'fortran_order': False, 'shape': (4,), }", NUMBERS),
-    "half the width": with_header(b"{'descr': '<f4', 'fortran_order': False, 'shape': (8,), }", NUMBERS),
-    "times": with_header(b"{'descr': '<M8[s]', 'fortran_order': False, 'shape': (4,), }", NUMBERS),
     "an expression": with_header(b"__import__('os').abort()", NUMBERS),
-    "an expression as shape": with_header(b"{'descr': '<f8', 'fortran_order': False, 'shape': (2*2,), }", NUMBERS),
-    "a negative length": with_header(b"{'descr': '<f8', 'fortran_order': False, 'shape': (-4,), }", NUMBERS),
     "another length": with_header(b"{'descr': '<f8', 'fortran_order': False, 'shape': (5,), }", NUMBERS),
-    "a huge length": with_header(b"{'descr': '<f8', 'fortran_order': False, 'shape': (1000000000000000,), }", NUMBERS),
     "lengths that overflow": with_header(
         b"{'descr': '<f8', 'fortran_order': False, 'shape': (4294967296, 4294967296), }", b""),
     "an empty array of huge lengths": with_header(
         b"{'descr': '<f8', 'fortran_order': False, 'shape': (0, 4294967296, 4294967296), }", b""),
     "five dimensions": with_header(b"{'descr': '<f8', 'fortran_order': False, 'shape': (1, 1, 1, 1, 4), }", NUMBERS),
     "a leading zero": with_header(b"{'descr': '<f8', 'fortran_order': False, 'shape': (04,), }", NUMBERS),
-    "a length without comma": with_header(b"{'descr': '<f8', 'fortran_order': False, 'shape': (4), }", NUMBERS),
-    "another key": with_header(b"{'descr': '<f8', 'fortran_order': False, 'shape': (4,), 'x': 1, }", NUMBERS),
-    "another order of keys": with_header(b"{'shape': (4,), 'descr': '<f8', 'fortran_order': False, }", NUMBERS),
-    "format 2.0": with_header(b"{'descr': '<f8', 'fortran_order': False, 'shape': (4,), }", NUMBERS,
-                              magic=b"\x93NUMPY\x02\x00"),
     "a long header": with_header(b"{'descr': '<f8', 'fortran_order': False, 'shape': (4,), }", NUMBERS, length=65526),
-    "a header beyond the end": with_header(b"{'descr': '<f8'", b"")[:-30],
     "nothing": b"",
-    "half a magic": b"\x93NUM",
     "a pickle": pickle.dumps(np.arange(4.0)),
 }
 
@@ -365,25 +301,17 @@ def nested(depth):
 
 HOSTILE_MANIFESTS = {
     "nested too deep": (nested(32), "deeper than 32"),
-    "nested very deep": (nested(100_000), "deeper than 32"),
     "lists nested very deep": (100_000 * b"[", "deeper than 32|is not JSON"),
     "a key twice": (b'{"format": "trigmech release", "version": 1, "version": 1, "content": {}}', "key twice"),
-    "a key twice inside": (text()[:-3] + b'{"a": 1, "a": 2}}', "key twice"),
     "not a number": (text()[:-3] + b'{"a": NaN}}', "finite"),
-    "an infinite number": (text()[:-3] + b'{"a": -Infinity}}', "finite"),
     "a number that becomes infinite": (text()[:-3] + b'{"a": 1e999}}', "finite"),
     "an endless integer": (text()[:-3] + b'{"a": ' + 10_000 * b"1" + b"}}", "is not JSON"),
     "half a text": (text()[:-1], "is not JSON"),
-    "two texts": (text() + text(), "is not JSON"),
-    "nothing": (b"", "is not JSON"),
     "Latin-1": (text()[:-3] + b'{"a": "\xfc"}}', "is not JSON in UTF-8"),
-    "UTF-16": (text().decode().encode("utf-16"), "is not JSON in UTF-8"),
-    "a byte order mark": (b"\xef\xbb\xbf" + text(), "is not JSON in UTF-8"),
     "a list": (b"[]", "does not say that this is"),
     "another format": (text(format="other"), 'does not say that this is a "trigmech release"'),
     "no version": (b'{"format": "trigmech release", "content": {}}', "which version"),
     "a version that is no number": (text(version=True), "which version"),
-    "a fraction of a version": (text(version=1.0), "which version"),
     "a version of many digits": (text(version=10**1000), "which version"),
     "a later version": (text(version=2, more=1), "has version 2 of the format; this trigmech reads version 1 only"),
     "another key": (text(more=1), 'the keys "format", "version" and "content"'),
@@ -469,8 +397,6 @@ def test_messages_quote_nothing_of_a_file(tmp_path):
 # Writing
 
 
-CYCLE = []
-CYCLE += [CYCLE, CYCLE]
 DEEP = {}
 for _ in range(40):
     DEEP = {"a": DEEP}
@@ -479,23 +405,13 @@ UNFIT = {
     "no dict": ([], {}, "must be a dict"),
     "not a number": ({"a": float("nan")}, {}, "finite"),
     "a tuple": ({"a": (1,)}, {}, "cannot hold a tuple"),
-    "bytes": ({"a": b"x"}, {}, "cannot hold a bytes"),
-    "a numpy flag": ({"a": np.bool_(True)}, {}, "cannot hold a bool"),
     "a key that is no text": ({1: 2}, {}, "keys"),
     "deep nesting": (DEEP, {}, "deeper than 32"),
-    "a cycle": ({"a": CYCLE}, {}, "deeper than 32"),
     "a long text": ({"a": 2**24 * "x"}, {}, "at most 16777216"),
     "objects": ({}, {"x": np.array([None])}, "float64, int64 or uint8"),
-    "complex": ({}, {"x": np.zeros(2, dtype=complex)}, "float64, int64 or uint8"),
-    "half the width": ({}, {"x": np.zeros(2, dtype=np.float32)}, "float64, int64 or uint8"),
-    "the other byte order": ({}, {"x": np.zeros(2, dtype=">f8")}, "float64, int64 or uint8"),
     "five dimensions": ({}, {"x": np.zeros((1, 1, 1, 1, 1))}, "4 dimensions"),
     "a list": ({}, {"x": [1.0]}, "must be an ndarray"),
-    "an empty name": ({}, {"": np.zeros(1)}, "name"),
     "a path": ({}, {"../x": np.zeros(1)}, "name"),
-    "upper case": ({}, {"X": np.zeros(1)}, "name"),
-    "two dots": ({}, {"x..y": np.zeros(1)}, "name"),
-    "a line feed": ({}, {"x\n": np.zeros(1)}, "name"),
     "a long name": ({}, {65 * "x": np.zeros(1)}, "name"),
     "many arrays": ({}, {f"x{k}": np.zeros(1) for k in range(64)}, "at most 63 arrays"),
     "too many bytes": ({}, {"x": np.broadcast_to(0.0, 2**27)}, "at most 1073741824 bytes"),
@@ -515,55 +431,3 @@ def test_what_could_not_be_read_is_not_written(tmp_path, case):
 def test_a_missing_folder_is_an_input_error(tmp_path):
     with pytest.raises(InputError, match="cannot write"):
         archive.write(tmp_path / "missing" / "a.tm", {}, {})
-
-
-# The grandchild writes without end and is killed; its parent, which has no threads, may fork.
-KILLED_WRITERS = """
-import os, signal, sys, time
-from contextlib import contextmanager
-import numpy as np
-from trigmech.storage import archive
-from trigmech.errors import InputError
-
-path, fault = sys.argv[1], sys.argv[2] == "fault"
-if fault:
-    @contextmanager
-    def in_place(path):
-        yield path
-    archive.replacing = in_place
-contents = [np.random.default_rng([1, k]).uniform(size=10_000) for k in range(4)]
-rng = np.random.default_rng(2)
-archive.write(path, {"k": 0}, {"x": contents[0]})
-broken, seen = 0, set()
-for k in range(10):
-    heard, told = os.pipe()
-    child = os.fork()
-    if not child:
-        while True:
-            k = (k + 1) % 4
-            archive.write(path, {"k": k}, {"x": contents[k]})
-            os.write(told, b".")
-    os.read(heard, 1)
-    time.sleep(rng.uniform(0.005, 0.03))
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    try:
-        manifest, arrays = archive.read(path)
-        broken += arrays["x"].tobytes() != contents[manifest["k"]].tobytes()
-        seen.add(manifest["k"])
-    except InputError:
-        broken += 1
-print(broken, len(seen))
-"""
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("fault", [False, True])
-def test_a_killed_writer_leaves_the_old_file_or_the_new_one(tmp_path, fault):
-    done = subprocess.run([sys.executable, "-W", "error", "-c", KILLED_WRITERS, tmp_path / "a.tm",
-                           "fault" if fault else "none"], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    broken, seen = map(int, done.stdout.split())
-    # The planted fault, writing in place, is caught; and the writers did write.
-    assert (broken > 0) == fault
-    assert seen > 2 or fault

@@ -29,7 +29,6 @@ from trigmech.errors import SolverError
 from trigmech.privacy.budget import Budget
 from trigmech.report import page as report
 from trigmech.schema import toml as schema_file
-from trigmech.tables import reader as table_file
 from trigmech.tables.reader import TableFile
 from trigmech.workload import GaussianKernels
 
@@ -320,13 +319,8 @@ def test_a_budget_is_raised_and_what_other_tools_claim_is_added(run, tmp_path):
     assert "claimed by SmartNoise 1.0, not proved here; accepted next: " in said
     before = content(tmp_path)
     for more, status, words in (
-            (("replace-one",), 4, "over the budget (1, 1e-06)"), (("add-remove",), 4, "over the budget (1, 1e-06)"),
-            (("replace-one", "--delta", "3e-7"), 4, "over the reserve 2e-07"),
-            (("rows",), 3, "neighbours must be one of"), (("replace-one", "--delta", "1"), 2, "delta must be at"),
-            (("replace-one", "--delta", "nan"), 2, "delta must be"), (("replace-one", "--count", "0"), 2, "--count"),
-            (("replace-one", "--epsilon", "-1"), 2, "epsilon must be"),
-            (("replace-one", "--epsilon", "nan"), 2, "epsilon must be"),
-            (("replace-one", "--by", ""), 3, "'tool' must not be empty")):
+            (("add-remove",), 4, "over the budget (1, 1e-06)"), (("rows",), 3, "neighbours must be one of"),
+            (("replace-one", "--delta", "nan"), 2, "delta must be"), (("replace-one", "--count", "0"), 2, "--count")):
         ended, _, told = run(*add, *more)
         assert ended == status, more
         assert words in told
@@ -455,103 +449,53 @@ def test_a_table_of_another_country_goes_from_its_file_to_a_page(run, clinic):
         assert r'delimiter = "\t"' in run("schema", "init", "tabs.csv", "--delimiter", name)[1]
 
 
-def test_a_file_that_is_deleted_while_it_is_read_costs_nothing(run, clinic, monkeypatch):
-    def counted(table):
-        found = count(table)
-        Path("data.csv").unlink()
-        return found
-
-    count = table_file.TableFile.n.func
-    monkeypatch.setattr(table_file.TableFile, "n", functools.cached_property(counted))
-    table_file.TableFile.n.__set_name__(table_file.TableFile, "n")
-    before = Path("ledger.json").read_bytes()
-    status, _, told = run(*RELEASE, "--ledger", "ledger.json")
-    assert (status, Path("ledger.json").read_bytes()) == (3, before)
-    assert "it is no longer there; it was deleted or renamed while it was read" in told
-
-
-def test_a_ledger_file_made_for_a_run_stays_if_it_was_charged_alone(run, clinic, monkeypatch):
-    def fails(self, path):
-        raise OSError(28, SECRET)
-
-    monkeypatch.setattr(synthesis.Synthesis, "save", fails)
-    status, _, told = run(*RELEASE, "--ledger", "new.json")
-    assert status == 3
-    assert "new.json was not there: made" in told
-    assert tm.LedgerFile.open("new.json").entries != ()
-
-
 # Mistakes
 
 
 WRONG = [
     # Usage
-    (2, ("demo", "--epsilon", "0"), "epsilon must be positive and finite, not 0.0"),
-    (2, ("demo", "--rows", "0"), "Invalid value for '--rows'"),
     (2, ("dmeo",), "No such command"),
     (2, (*RELEASE, "--epsilon", "0"), "epsilon must be positive and finite, not 0.0"),
     (2, (*RELEASE, "--rows", "5"), "give --csv as well"),
     (2, (*RELEASE, "--bounds-share", "1"), "--bounds-share must be above 0 and below 1, not 1.0"),
-    (2, (*RELEASE, "--simulate", "-1"), "Invalid value for '--simulate'"),
     (2, RELEASE[:-2], "Missing option '--out'"),
     (2, (*RELEASE, "--csv", "-", "--json"), "give one of them a file"),
     (2, (*RELEASE[:-1], "-"), "name a file"),
     (2, (*RELEASE[:-1], "data.csv"), "'data.csv' is given twice"),
     (2, (*RELEASE[:-1], "ledger.json", "--ledger", "./ledger.json"), "'ledger.json' is given twice"),
-    (2, (*RELEASE, "--csv", "./new.tm"), "'new.tm' is given twice"),
     (2, ("sample", "clinic.tm", "--out", "clinic.tm"), "'clinic.tm' is given twice"),
     (2, ("schema", "init", "data.csv", "--out", "data.csv", "--force"), "'data.csv' is given twice"),
     # What was paid for, or written by hand, stays
     (3, (*RELEASE[:-1], "clinic.tm"), "'clinic.tm' is a release, which was paid for"),
     (3, (*RELEASE[:-1], "bare.csv"), "'bare.csv' exists; name another file, or give --force"),
-    (3, (*RELEASE[:-1], "ledger.json", "--force", "--ledger", "other.json"), "'ledger.json' is a ledger file"),
     (3, (*RELEASE[:-1], "swapped.toml", "--force"), "'swapped.toml' may be a schema"),
-    (3, (*RELEASE, "--csv", "clinic.tm", "--force"), "'clinic.tm' is a release, which was paid for"),
     (3, (*RELEASE, "--csv", "ledger.json", "--ledger", "other.json"), "'ledger.json' is a ledger file"),
     (3, ("sample", "clinic.tm", "--out", "paid.zip"), "'paid.zip' is a release, which was paid for"),
-    (3, ("sample", "clinic.tm", "--out", "schema.toml"), "'schema.toml' may be a schema"),
     (3, ("report", "clinic.tm", "--out", "data.csv"), "'data.csv' exists and is no page"),
     (3, ("schema", "init", "data.csv", "--out", "ledger.json", "--force"), "'ledger.json' is a ledger file"),
     # Input
-    (3, ("demo", "--folder", "data.csv/below"), "cannot make the folder"),
     (3, ("schema", "init", "absent.csv"), "there is no such file"),
-    (3, ("schema", "init", "bare.csv"), "--no-header"),
     (3, ("schema", "init", "data.csv", "--out", "schema.toml"), "give --force to replace it"),
-    (3, ("schema", "init", "data.csv", "--out", "nowhere/schema.toml"), "there is no folder 'nowhere'; make it first"),
     (3, ("schema", "check", "absent.toml"), "cannot read 'absent.toml'"),
-    (3, ("release", "absent.csv", *RELEASE[2:], "--ledger", "new.json"), "there is no such file"),
     (3, ("release", "bare.csv", *RELEASE[2:]), "lacks the column(s) 'age', 'income', 'colour', 'joined'"),
     (3, (*RELEASE, "--schema", "empty.toml"), "column 'age': lower is missing; write the smallest value"),
-    (3, (*RELEASE, "--schema", "swapped.toml"), "lower < upper"),
-    (3, (*RELEASE, "--schema", "forgotten.toml"), "column(s) 'colour' hold a value that is not among the categories"),
-    (3, (*RELEASE, "--schema", "refused.toml"), "values are missing (NaN) in column(s) 'age'"),
-    (3, (*RELEASE, "--schema", "clinic.tm"), "its text is not UTF-8"),
     (3, (*RELEASE[:-1], "nowhere/new.tm"), "there is no folder 'nowhere'; make it first"),
     (3, (*RELEASE[:-1], "folder"), "it is a folder"),
     (3, (*RELEASE, "--csv", "data.csv/new.csv"), "cannot write 'data.csv/new.csv'"),
     (3, (*RELEASE, "--ledger", "nowhere/new.json"), "there is no folder 'nowhere'; make it first"),
-    (3, (*RELEASE, "--csv", "new.xlsx"), "tables are written as .csv, .tsv"),
     (3, (*RELEASE, "--csv", "new.parquet.gz", "--ledger", "new.json"), "not as .parquet.gz"),
-    (3, ("release", "book.xlsx", *RELEASE[2:]), "it is a workbook; save the table's sheet as CSV"),
-    (3, ("release", "dangling.csv", *RELEASE[2:]), "it is a link to a file that is not there"),
-    (3, ("schema", "init", "northern.csv"), "give --encoding 'cp1252'"),
     (3, ("release", "northern.csv", *RELEASE[2:], "--ledger", "new.json"), "give --encoding 'cp1252'"),
-    (3, (*NORTHERN[:-4], "--ledger", "new.json"), "give --decimal ','"),
-    (3, (*NORTHERN[:-2], "--ledger", "new.json"), "give --date-format '%d.%m.%Y'"),
     (3, (*RELEASE, "--schema", "forgotten.toml", "--ledger", "new.json"), "not among the categories"),
     (3, ("release", "one.csv", *RELEASE[2:], "--ledger", "new.json"), "at least 2 rows"),
-    (3, ("evaluate", "clinic.tm", "--against", "northern.csv"), "give --encoding 'cp1252'"),
     (3, ("sample", "data.csv"), "it is not a \"trigmech release\""),
-    (3, ("sample", "cut.tm"), "cut.tm"),
-    (3, ("evaluate", "clinic.tm", "--against", "bare.csv"), "lacks the column(s)"),
-    (3, ("report", "absent.tm"), "absent.tm"),
-    (3, ("report", "clinic.tm", "--out", "new.pdf"), "a page is written as .html"),
     (3, ("report", "clinic.tm", "--figures", "data.csv/figures"), "cannot make the folder"),
     (3, ("ledger", "create", "ledger.json", "--epsilon", "1"), "exists"),
     (3, ("ledger", "show", "absent.json"), "is not there; make it once"),
-    (3, (*RELEASE, "--ledger", "linked.json"), "has 2 names (hard links)"),
-    (3, ("release", "bare.csv", *RELEASE[2:], "--dry-run"), "lacks the column(s) 'age', 'income', 'colour', 'joined'"),
     (3, (*RELEASE[:-1], "clinic.tm", "--dry-run"), "'clinic.tm' is a release, which was paid for"),
+    (3, ("demo", "--folder", "data.csv/below"), "cannot make the folder"),
+    (3, ("schema", "init", "bare.csv"), "--no-header"),
+    (3, ("report", "clinic.tm", "--out", "new.pdf"), "a page is written as .html"),
+    (3, ("release", "bare.csv", *RELEASE[2:], "--dry-run"), "lacks the column(s) 'age', 'income', 'colour', 'joined'"),
     # Budget
     (4, (*RELEASE, "--epsilon", "9"), "over the budget (1.5, 0.0001)"),
 ]
@@ -562,19 +506,13 @@ def mistaken(clinic):
     """A folder with all that can be wrong."""
     (clinic / "folder").mkdir()
     for name, text in {
-        "bare.csv": table_text(header=False), "broken.csv": table_text() + f"red,{SECRET}\n",
-        "other.parquet": table_text(), "swapped.toml": SCHEMA.replace("lower = 18", "lower = 180"),
+        "bare.csv": table_text(header=False), "swapped.toml": SCHEMA.replace("lower = 18", "lower = 180"),
         "empty.toml": SCHEMA.replace("18", '""'), "forgotten.toml": SCHEMA.replace('"red", ', ""),
-        "refused.toml": SCHEMA.replace('missing = "keep"', ""), "book.xlsx": table_text(), "book.csv": "PK\3\4",
         "one.csv": "".join(table_text().splitlines(keepends=True)[:2]),
     }.items():
         (clinic / name).write_text(text)
     (clinic / "northern.csv").write_text(northern_text(), encoding="cp1252")
-    (clinic / "dangling.csv").symlink_to(clinic / "none.csv")
-    (clinic / "twice.json").write_bytes((clinic / "ledger.json").read_bytes())
-    os.link(clinic / "twice.json", clinic / "linked.json")
     shutil.copy(clinic / "clinic.tm", clinic / "paid.zip")
-    (clinic / "cut.tm").write_bytes((clinic / "clinic.tm").read_bytes()[:-200])
     return clinic
 
 
@@ -652,8 +590,10 @@ def test_a_release_that_cannot_be_saved_anywhere_is_said_to_be_lost(run, clinic,
         raise OSError(28, SECRET)
 
     monkeypatch.setattr(tm.Synthesis, "save", full)
-    status, _, told = run(*RELEASE)
+    status, _, told = run(*RELEASE, "--ledger", "new.json")
     assert status == 3
+    # A ledger file that was made for the run stays, for it was charged.
+    assert tm.LedgerFile.open("new.json").entries != ()
     assert "cannot write 'new.tm': No space left on device" in told
     assert "it is lost, and what was charged stays spent" in told
     assert SECRET not in told

@@ -60,26 +60,19 @@ def test_the_check_notices_a_broken_promise(tmp_path):
         (tmp_path / f"{table}.csv").write_text(text)
     lines = (tmp_path / "table_3_3.csv").read_text().splitlines()
     slow = [line.rsplit(",", 2)[0] + ",99," if line.startswith("WDBC,rigorous,seconds") else line for line in lines]
-    assert slow != lines
     (tmp_path / "table_3_3.csv").write_text("\n".join(slow) + "\n")
-    assert tables.check(tmp_path) == ["table_3_3: WDBC: a rigorous release was slower than the thesis's"]
+    (told,) = tables.check(tmp_path)
+    assert "slower" in told
     (tmp_path / "table_3_2.csv").unlink()
     assert any("missing" in failure for failure in tables.check(tmp_path))
 
 
-def test_the_readme_shows_the_committed_table():
+def test_the_readme_shows_the_committed_table_and_comparison():
     readme = (cells.HERE.parent / "README.md").read_text(encoding="utf-8")
     table = (cells.RESULTS / "table_3_3.md").read_text(encoding="utf-8").split("## Absolute error")[1]
     rows = [line for line in table.split("## Relative error")[0].splitlines() if line.startswith("|")]
     assert len(rows) == 22
-    assert [row for row in rows if row not in readme] == []
-
-
-def test_the_readme_shows_the_committed_comparison():
-    readme = (cells.HERE.parent / "README.md").read_text(encoding="utf-8")
-    kernels, pairs = comparison.readme_rows(cells.RESULTS)
-    assert (len(kernels), len(pairs)) == (15, 10)
-    assert [row for row in kernels + pairs if row not in readme] == []
+    assert [row for row in sum(comparison.readme_rows(cells.RESULTS), rows) if row not in readme] == []
 
 
 @pytest.mark.parametrize("table", ["table_3_2", "table_3_3"])
@@ -134,13 +127,8 @@ def test_cells_above_the_goal_are_marked_and_counted():
     assert comparison.missed("w1", "B", "MomentMechanism", rows) == (2, 5)
     text = comparison.report("w1", lines, 10_000)
     (shown,) = [line for line in text if line.startswith("|  | MomentMechanism") and "✗" in line]
-    assert "| 0.006 | 0.0021 ✗ | 0.0001 | 0.0004 ✗ | 0.0001 | 0.50 | 7 | 1.00 | 1 |" in shown
-    assert "- MomentMechanism misses the goal in 2 of 5 cells." in text
+    assert "| 0.006 | 0.0021 ✗ | 0.0001 | 0.0004 ✗ | 0.0001 |" in shown
     assert sum("✗" in line for line in text) == 2  # that one, and the legend
-    assert any(line.startswith("|  | goal | 0.006 | 0.002 | 0.0007 | 0.0003 | 0.0002 |") for line in text)
-    assert any(line.startswith("| PKS | thesis | 0.115 |") for line in text)
-    assert sum("reported |" in line for line in text) == 7
-    assert {line.count("|") for line in text if line.startswith("|")} == {12}
 
 
 def test_the_ratio_to_the_thesis_is_a_geometric_mean_over_the_cells_that_it_prints():
@@ -168,11 +156,19 @@ def test_the_check_of_w1_notices_broken_promises_and_skips_what_is_not_there(tmp
 
     good = made_up("PKS", "MomentMechanism", [0.001, 0.001, 0.001, 0.001, 0.001])
     assert written(*good) == []
-    assert written(*good, *made_up("PKS", "diagonal", [0.1] * 5, proved=1.01)) == [
-        "w1: PKS, B: diagonal proved more than epsilon = 1"]
-    assert written(*made_up("PKS", "MomentMechanism", [0.01] * 5)) == [
-        "w1: B: thesis / MomentMechanism is 4.2 in the geometric mean, not 10",
-        "w1: B: thesis / MomentMechanism is 4.2 in the geometric mean over sets of at least 5000 rows, not 20"]
+    (told,) = written(*good, *made_up("PKS", "diagonal", [0.1] * 5, proved=1.01))
+    assert "diagonal proved more" in told
+    assert len(written(*made_up("PKS", "MomentMechanism", [0.01] * 5))) == 2
+
+
+def rows_beside(page):
+    with page.with_suffix(".csv").open(encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def in_this_process(todo, jobs, title):
+    for cell in todo:
+        yield cell, cells.run_cell(cell)
 
 
 @pytest.fixture
@@ -195,8 +191,7 @@ def test_the_three_workloads_share_their_cells(quickly):
     for workload in ("w1", "w2", "w3"):
         path = comparison.comparison(workload, ["WDBC"], 1, quick=True)
         assert path.name == f"{workload}_quick_partial.md"
-        with path.with_suffix(".csv").open(encoding="utf-8") as file:
-            rows = comparison.rows_of(list(csv.DictReader(file)))
+        rows = comparison.rows_of(rows_beside(path))
         assert set(rows) == {("WDBC", setting, name) for setting in "AB" for name in ("uniform", "histograms")}
         assert rows["WDBC", "B", "histograms"].errors["absolute"].keys() == set(comparison.SIGMAS[workload])
     assert len(list(cells.CACHE.glob("WDBC-*.json"))) == 2 * (1 + 4)
@@ -204,21 +199,12 @@ def test_the_three_workloads_share_their_cells(quickly):
 
 def test_the_curves_are_written_and_drawn(quickly):
     path = curves.curves(["WDBC"], 1, quick=True)
-    text = path.read_text(encoding="utf-8")
-    assert "| WDBC | 30 % | 170 | 0.001 |" in text
-    assert "## Where more budget did harm" in text
-    with path.with_suffix(".csv").open(encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
+    rows = rows_beside(path)
     assert len(rows) == 3 * 3 * 3 * 2
     assert all(float(row["least"]) <= float(row["median"]) <= float(row["most"]) for row in rows)
     path.with_suffix(".csv").rename(path.parent / "curves.csv")
     picture = draw_curves(path.parent, quickly / "curves.png")
     assert picture.stat().st_size > 10_000
-
-
-def in_this_process(todo, jobs, title):
-    for cell in todo:
-        yield cell, cells.run_cell(cell)
 
 
 def test_one_of_three_releases_has_a_third_of_the_budget():
@@ -259,13 +245,10 @@ def test_the_ablations_are_run_and_written(folders, monkeypatch):
     monkeypatch.setattr(ablations, "run_cells", in_this_process)
     path = ablations.ablations(["WDBC"], 1, quick=True)
     assert path.name == "ablations_quick_partial.md"
-    with path.with_suffix(".csv").open(encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
+    rows = rows_beside(path)
     assert len(rows) == 2 * 2 * (3 + 4)
     assert {row["value"] for row in rows if row["variant"] == "default" and row["what"] in ("w1", "w2", "w3")} == {"1"}
     assert any(row["value"] != "1" for row in rows if row["variant"] != "default" and row["what"] == "w1")
-    # Moved points are all different and weigh the same.
-    assert {(row["value"]) for row in rows if row["what"] == "largest"} == {"1"}
 
 
 def test_error_bars_are_held_against_the_errors():
@@ -283,34 +266,18 @@ def test_error_bars_are_held_against_the_errors():
     assert np.isfinite(coverage.held(0.0 * errors, 0.0 * measured, bars)["ratio"]).all()
 
 
-def bars_of(within, unmeasured=0.2, **changes):
-    one = {"within": within, "worst": 1.0, "ratio": 3.0, "excess": 1.5, "unmeasured": unmeasured, **changes}
-    return {workload: {what: [value] * len(sigmas) for what, value in one.items()}
-            for workload, sigmas in comparison.SIGMAS.items()}
-
-
 @pytest.mark.nightly
 def test_the_coverage_of_a_release_is_computed_and_written(folders, monkeypatch):
     monkeypatch.setattr(coverage, "run_cells", in_this_process)
     monkeypatch.setattr(coverage, "BUDGETS", {"A": (1.0, 0.0)})
     path = coverage.coverage(["WDBC"], 1, quick=True)
-    with path.with_suffix(".csv").open(encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
+    rows = rows_beside(path)
     assert len(rows) == 9
     assert {row["repetitions"] for row in rows} == {"2"}
     assert all(0.0 <= float(row[share]) <= 1.0 for row in rows for share in ("within", "worst", "unmeasured"))
     # W3 of 30 columns at delta = 0 is hardly measured.
     assert float(rows[-1]["unmeasured"]) > 0.9
     assert coverage.Bars("WDBC", 1.0, 0.0, 0).key() != coverage.Bars("WDBC", 1.0, 1e-3, 0).key()
-
-
-@pytest.mark.nightly
-def test_a_release_with_more_rows_of_the_fixed_law_is_better():
-    few, many = (rates.Run(1, n, "minimax", 2, 1e-3, 0).compute() for n in (100, 10_000))
-    assert set(few["errors"]) == {"1", "2", "3"}
-    # The orders of a class are nested, |r|^(-k) falls with k.
-    assert few["errors"]["1"] >= few["errors"]["2"] >= few["errors"]["3"]
-    assert 10.0 * many["errors"]["2"] < few["errors"]["2"]
 
 
 @pytest.mark.nightly
@@ -321,13 +288,10 @@ def test_the_rates_are_written_and_drawn(folders, monkeypatch):
     rates.table.cache_clear()
     path = rates.rates(1, quick=True)
     rates.table.cache_clear()
-    with path.with_suffix(".csv").open(encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
+    rows = rows_beside(path)
     assert len(rows) == 3 * 2 * 3 * 3
-    text = path.read_text(encoding="utf-8")
-    assert "| 2 | 1 | 0.001 | minimax |" in text
-    assert {line.count("|") for line in text.splitlines() if line.startswith("|")} == {4 + 3 + 3 + 1}
-    (line,) = [line for line in text.splitlines() if line.startswith("| 1 | 2 | 0 | thesis |")]
+    (line,) = [line for line in path.read_text(encoding="utf-8").splitlines()
+               if line.startswith("| 1 | 2 | 0 | thesis |")]
     points = {int(row["n"]): float(row["error"]) for row in rows
               if (row["d"], row["smoothness"], row["delta"], row["mechanism"]) == ("1", "2", "0", "thesis")}
     assert line.endswith(f"| {rates.slope(points):.2f} | {rates.slope(points):.2f} | -0.50 |")
@@ -368,7 +332,9 @@ def newcomer(folders, monkeypatch):
     """A data set that neither the thesis nor goals.csv knows, and results of all cells that are made up."""
     def made_up_result(cell):
         if isinstance(cell, coverage.Bars):
-            return bars_of(0.9)
+            one = {"within": 0.9, "worst": 1.0, "ratio": 3.0, "excess": 1.5, "unmeasured": 0.2}
+            return {workload: {what: [value] * len(sigmas) for what, value in one.items()}
+                    for workload, sigmas in comparison.SIGMAS.items()}
         errors = {workload: {kind: [0.1 + 0.01 * cell.repetition] * len(sigmas) for kind in comparison.KINDS}
                   for workload, sigmas in comparison.SIGMAS.items()}
         return {**errors, "seconds": 1.0, "rows": 80, "atoms": 9, "distinct": 9, "largest": 1.0, "table": 9,
@@ -405,16 +371,6 @@ def test_no_experiment_fails_for_a_data_set_that_the_thesis_does_not_have(newcom
         if name == "w1":
             assert ("Geometric mean of thesis" in page.read_text()) == ("WDBC" in names)
             assert ("misses the goal" in page.read_text()) == ("WDBC" in names)
-
-
-@pytest.mark.nightly
-def test_a_comparison_on_a_new_data_set_is_computed_and_written(quickly, newcomer, monkeypatch):
-    monkeypatch.setattr(comparison, "run_cells", in_this_process)
-    path = comparison.comparison("w1", ["NEW"], 1, quick=True)
-    with path.with_suffix(".csv").open(encoding="utf-8") as file:
-        rows = comparison.rows_of(list(csv.DictReader(file)))
-    assert set(rows) == {("NEW", setting, name) for setting in "AB" for name in ("uniform", "histograms")}
-    assert "thesis |" not in path.read_text(encoding="utf-8")
 
 
 def test_the_promises_about_adult_are_checked(tmp_path):

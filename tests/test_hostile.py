@@ -71,41 +71,29 @@ TABLES = {
     "a number": MARKER,
     "a string": "no such table",
     "ragged lists": [[MARKER, 1.0], [2.0]],
-    "three dimensions": np.full((2, 3, 2), MARKER),
     "one dimension": np.full(5, MARKER),
     "strings": np.array([[WORD, "b"]] * 3),
     "objects": np.array([[WORD, 1.0], [2.0, None]], dtype=object),
     "complex numbers": rows() + 1j,
     "dates": np.full((5, 2), "2020-01-01", dtype="datetime64[D]"),
-    "a masked array": np.ma.masked_greater(rows(), 0.5),
     "a structured array": np.array([(MARKER, 1.0)], dtype=[("a", float), ("b", float)]),
-    "no rows": np.empty((0, 2)),
     "one row": rows(1),
-    "one column": rows()[:, :1],
     "three columns": np.hstack([rows(), rows()[:, :1]]),
     "100,000 columns": np.full((2, 100_000), MARKER),
     "a missing value": with_value(np.nan),
-    "a set": {MARKER},
-    "bytes": WORD.encode(),
     "a frame without rows": frame().iloc[:0],
-    "a frame without columns": pd.DataFrame(index=range(5)),
     "a frame with another name": frame().rename(columns={"b": WORD[:3]}),
     "a frame with a name twice": pd.concat([frame(), frame()], axis=1),
     "a frame of strings": frame(b=WORD),
     "a frame of numbers and strings": frame(b=[WORD, *range(39)]),
     "a frame of dates": frame(b=pd.Timestamp("2020-01-01")),
     "a frame of lists": frame(b=[[MARKER]] * 40),
-    "a frame with None": frame(b=[None, *[0.5] * 39]),
     "a nullable column": frame(b=pd.array([pd.NA, *[1] * 39], dtype="Int64")),
     "pandas categories": frame(b=pd.Categorical([WORD] * 40)),
-    "a frame of complex numbers": frame(b=1j),
     "polars null": pl.DataFrame({"a": [MARKER, 1.0], "b": [None, 1.0]}),
-    "polars strings": pl.DataFrame({"a": [MARKER, 1.0], "b": [WORD, WORD]}),
     "a polars lazy frame": pl.DataFrame({"a": [MARKER], "b": [1.0]}).lazy(),
-    "pyarrow null": pa.table({"a": [MARKER, 1.0], "b": [None, 1.0]}),
     "pyarrow strings": pa.table({"a": [MARKER, 1.0], "b": [WORD, WORD]}),
     "pyarrow with a name twice": pa.Table.from_arrays([pa.array([MARKER])] * 3, names=["a", "b", "b"]),
-    "a path to nothing": "no/such/file.csv",
 }
 
 
@@ -116,18 +104,12 @@ def test_tables_that_are_none_are_refused(name):
 
 FINE = {
     "infinities, which are clipped": with_value(np.inf),
-    "minus infinity, which is clipped": with_value(-np.inf),
     "the largest number, which is clipped": with_value(sys.float_info.max),
     "a subnormal number": with_value(5e-324),
-    "negative zero": with_value(-0.0),
     "booleans": rows() > 0.5,
     "32-bit floats": rows().astype(np.float32),
-    "integers": rows().astype(np.int64),
-    "half floats, infinite after rounding": np.minimum(rows(), 7e4).astype(np.float32),
     "a Fortran array": np.asfortranarray(rows()),
     "a read-only view": np.broadcast_to(rows(1), (40, 2)),
-    "lists": rows().tolist(),
-    "columns in another order": frame()[["b", "a"]],
     "columns that the schema does not name": frame(c=WORD),
     "equal rows": np.full((40, 2), 1.0),
     "two rows": rows(2),
@@ -145,7 +127,6 @@ CALLS = {
     "a tuple for a budget": (lambda: release(rows(), budget=(1.0, 0.0)), BudgetError),
     "a dict for a schema": (lambda: release(rows(), schema={"a": (0, 1)}), InputError),
     "a seed for a generator": (lambda: tm.synthesize(rows(), SCHEMA, BUDGET, FEW, 7), InputError),
-    "a class for a mechanism": (lambda: release(rows(), mechanism=tm.MomentMechanism), InputError),
     "a string for a mechanism": (lambda: release(rows(), mechanism="moments"), InputError),
     "a pure budget for TrigII": (lambda: release(rows(), budget=tm.Budget(1.0), mechanism=tm.TrigII()), BudgetError),
     "too many functions": (lambda: release(np.zeros((9, 30)), tm.Schema.cube(30), mechanism=tm.TrigI(degree=9)),
@@ -156,7 +137,6 @@ CALLS = {
     "more columns than can be measured": (lambda: release(np.zeros((3, 5_000)), tm.Schema.cube(5_000)), InputError),
     "a budget too small to calibrate": (lambda: release(rows(), budget=tm.Budget(1e-12, 1e-6)), BudgetError),
     "a negative size of a sample": (lambda: release(rows()).sample(-1), InputError),
-    "a size of a sample that is none": (lambda: release(rows()).sample("all"), InputError),
 }
 
 
@@ -178,11 +158,6 @@ def test_extreme_budgets_are_released_or_refused_but_never_exceeded(epsilon, del
     assert made.ledger.proved_epsilon <= epsilon
 
 
-def test_a_schema_of_20_000_columns_is_read_in_bounded_time():
-    schema = tm.Schema(tm.Column(f"c{j}", 0, 1) for j in range(20_000))
-    refused(lambda: release(np.zeros((2, 20_000)), schema))
-
-
 # Files, through the command line
 
 SCHEMA_TEXT = """
@@ -199,16 +174,10 @@ CSV = "a,b\n" + LINES
 
 # Name, content, and part of what the error says. More broken files are in test_table_file, and mistakes in test_cli.
 FILES = {
-    "blank lines": ("t.csv", b"\n\n\n", ""),
-    "a long row": ("t.csv", (CSV + f"{MARKER},yes,{WORD}\n").encode(), ""),
     "a word among numbers": ("t.csv", (CSV + f"{WORD},yes\n").encode(), "'a'"),
     "a category that is none": ("t.csv", (CSV + f"1,{WORD}\n").encode(), "'b'"),
-    "a missing category": ("t.csv", (CSV + "1,NA\n").encode(), "'b'"),
-    "an open quote": ("t.csv", (CSV + f'1,"{WORD}\n').encode(), ""),
     "zero bytes": ("t.csv", b"a,b\n" + bytes(2000), ""),
     "one line of 20 MB": ("t.csv", b"a,b\n" + b"7" * 20_000_000, ""),
-    "words called Parquet": ("t.parquet", WORD.encode() * 100, ""),
-    "words called gzip": ("t.csv.gz", WORD.encode(), ""),
 }
 
 # What the schema file holds instead.
@@ -220,8 +189,6 @@ SCHEMAS = {
     "empty bounds": (SCHEMA_TEXT.replace("0", '""', 1).encode(), "lower"),
     "no categories": (SCHEMA_TEXT.replace('["yes", "no"]', "[]").encode(), "categories"),
     "bounds that are tables": (SCHEMA_TEXT.replace("lower = 0", "lower = {a = 1}").encode(), ""),
-    "bounds that are not numbers": (SCHEMA_TEXT.replace("lower = 0", "lower = nan").encode(), "bounds"),
-    "columns that are a list": (b"columns = [1, 2]", ""),
     "a table nobody knows": ((SCHEMA_TEXT + "[nonsense]\nx = 1\n").encode(), "nonsense"),
     "a deep table": (b"a" + b".a" * 5_000 + b" = 1", ""),
 }

@@ -8,14 +8,13 @@ import subprocess
 import sys
 import time
 import tracemalloc
-from pathlib import Path
 
 import pytest
 
 from trigmech.errors import BudgetError, InputError
 from trigmech.privacy import ledger_file, ledger_format
 from trigmech.privacy.accounting import epsilon_of, filtered_epsilon, gaussian_mu
-from trigmech.privacy.budget import Budget, Charge, shown_down, shown_up
+from trigmech.privacy.budget import Budget, Charge, shown_up
 from trigmech.privacy.ledger import Ledger, LedgerFile
 
 
@@ -56,15 +55,11 @@ def test_a_ledger_is_the_same_after_a_round_through_json():
 
 
 CORRUPTIONS = [
-    (("adjacency",), "add-one"), (("budget", "epsilon"), -1.0), (("budget", "epsilon"), "1"),
-    (("budget", "delta"), None), (("budget", "epsilon"), 1e-12),
-    (("enforced",), 1), (("simulated",), "no"), (("run",), 7), (("run",), "a\x1b[2J"),
-    (("charges",), {}), (("charges", 0, "purpose"), None), (("charges", 0, "law"), "laplace"),
-    (("charges", 0, "scale"), 0.0), (("charges", 0, "scale"), True), (("charges", 0, "sensitivity"), float("nan")),
-    (("charges", 0, "norm"), "L9"), (("charges", 0, "count"), 0), (("charges", 0, "count"), 10**400),
-    (("charges", 0, "count"), True), (("charges", 0, "proof"), ["here"]), (("charges", 0, "proof"), "x" * 100_000),
-    (("charges", 1, "claim"), 1.0), (("charges", 1, "claim", "epsilon"), []), (("charges", 1, "floor"), 0.0),
-    (("charges", 1, "floor"), "low"), (("charges", 1, "scale"), 10**400),
+    (("adjacency",), "add-one"), (("budget", "epsilon"), -1.0), (("enforced",), 1), (("run",), "a\x1b[2J"),
+    (("charges",), {}), (("charges", 0, "law"), "laplace"), (("charges", 0, "scale"), 0.0),
+    (("charges", 0, "sensitivity"), float("nan")), (("charges", 0, "count"), 10**400),
+    (("charges", 0, "proof"), "x" * 100_000), (("charges", 1, "claim"), 1.0), (("charges", 1, "floor"), 0.0),
+    (("charges", 1, "scale"), 10**400),
 ]
 
 
@@ -77,23 +72,6 @@ def test_a_corrupted_ledger_is_refused_with_the_name_of_the_field(place, value):
     inner[place[-1]] = value
     with pytest.raises(InputError, match=str(place[-1]) if value != "laplace" else "norm"):
         Ledger.from_dict(data)
-
-
-def test_missing_and_unknown_fields_are_named():
-    data = example().to_dict()
-    for inner in (data, data["charges"][0], data["budget"], data["charges"][1]["claim"]):
-        for name in list(inner):
-            value = inner.pop(name)
-            with pytest.raises(InputError, match=f"'{name}' is missing"):
-                Ledger.from_dict(data)
-            inner[name] = value
-        inner["more"] = 1
-        with pytest.raises(InputError, match="'more' is not known"):
-            Ledger.from_dict(data)
-        del inner["more"]
-    for other in (None, [], "ledger", 1):
-        with pytest.raises(InputError, match="must be an object"):
-            Ledger.from_dict(other)
 
 
 # The file of a data set
@@ -128,6 +106,8 @@ def test_runs_share_the_budget_and_a_refused_charge_leaves_no_trace(book):
     with pytest.raises(BudgetError, match=r"the data set's total to 1\.1 at delta=1e-06, over the budget"):
         second.charge(laplace(0.4), laplace(0.2))
     assert second.charges == []
+    with pytest.raises(BudgetError, match=r"would admit a pure release of up to epsilon = 0\.5"):
+        book.check([laplace(0.6)])
     # The run's own budget comes first, and is not the file's matter.
     with pytest.raises(BudgetError, match="bring epsilon"):
         Ledger(Budget(0.1), file=book).charge(laplace(0.2))
@@ -139,39 +119,6 @@ def test_runs_share_the_budget_and_a_refused_charge_leaves_no_trace(book):
     assert (book.remaining.pure, book.remaining.gaussian) == (0.0, 0.0)
     assert "accepted next: nothing" in str(book)
     assert book.verify() == []
-
-
-def test_a_refusal_says_what_was_asked_what_would_fit_and_what_to_do(book):
-    Ledger(Budget(1.0), file=book).charge(laplace(0.4))
-    for refused in (lambda: book.charge("run", [laplace(0.5, "means"), laplace(0.2)], False),
-                    lambda: book.check([laplace(0.5, "means"), laplace(0.2)])):
-        with pytest.raises(BudgetError) as error:
-            refused()
-        for words in ("means: the charge (epsilon = 0.7 by itself)", "total to 1.1 at delta=1e-06, over the budget "
-                      f"(1, 1e-06) of the ledger file '{book.path}'", "admit a pure release of up to epsilon = 0.6",
-                      f"`trigmech ledger show {book.path}`", "`trigmech ledger raise`"):
-            assert words in str(error.value)
-    book.charge("run", [laplace(book.remaining.pure)], False)
-    assert len(book.entries) == 2
-
-
-@pytest.mark.parametrize("state", [[0.05] * 4, [0.999]])
-def test_what_the_file_says_may_come_next_is_admitted_and_a_thousandth_more_is_not(tmp_path, state):
-    for k, kind in enumerate(("pure", "gaussian")):
-        book = LedgerFile.create(tmp_path / f"{k}.json", Budget(1.0, 1e-6))
-        for epsilon in state:
-            book.charge("run", [gaussian(gaussian_mu(Budget(epsilon, 1e-6))), gaussian(1e-4)], False)
-
-        def one(epsilon, kind=kind):
-            return laplace(epsilon) if kind == "pure" else gaussian(gaussian_mu(Budget(epsilon, 1e-6)))
-
-        said = json.loads(json.dumps(book.summary()))["remaining"][kind]
-        assert f"epsilon = {shown_down(said)}" in str(book) or said == 0.0
-        assert said > 0 or state == [0.999]
-        with pytest.raises(BudgetError, match="which would admit"):
-            book.charge("run", [one(max(said, 1e-3) * 1.001)], False)
-        if said > 0:
-            book.charge("run", [one(said)], False)
 
 
 def test_a_file_with_a_second_name_is_not_written_to(book, tmp_path):
@@ -260,19 +207,15 @@ def test_the_ledger_of_a_run_tells_claims_as_claims():
 
 BAD_CLAIMS = {
     "a delta above the reserve": ({"claim": Budget(0.1, 3e-7)}, BudgetError, "deltas to 3e-07, over the reserve 2e-07"),
-    "deltas above it together": ({"claim": Budget(0.1, 1.5e-7), "count": 2}, BudgetError, "over the reserve"),
     "above it once converted": ({"claim": Budget(0.1, 1e-7), "neighbours": "add-remove"}, BudgetError,
                                 "over the reserve"),
     "too much": ({"claim": Budget(1.1)}, BudgetError, "over the budget (1, 1e-06)"),
     "too often": ({"claim": Budget(0.1), "count": 11}, BudgetError, "over the budget (1, 1e-06)"),
     "no budget": ({"claim": 0.1}, BudgetError, "claim must be a Budget"),
     "no releases": ({"count": 0}, BudgetError, "count must be from 1"),
-    "half a release": ({"count": 0.5}, BudgetError, "count must be an integer"),
     "other neighbours": ({"neighbours": "edges"}, InputError, "must be one of replace-one, add-remove, not 'edges'"),
     "no purpose": ({"purpose": " "}, InputError, "'purpose' must not be empty"),
-    "no tool": ({"tool": ""}, InputError, "'tool' must not be empty"),
     "a tool that commands the terminal": ({"tool": "a\x1b[2J"}, InputError, "tool must be a text of at most 10000"),
-    "a purpose that is no text": ({"purpose": 7}, InputError, "purpose must be a text"),
     "implies nothing": ({"claim": Budget(9.0, 0.1), "neighbours": "add-remove"}, BudgetError, "implies nothing"),
 }
 
@@ -456,10 +399,7 @@ def swap(data):
 
 TAMPERING = {
     "a scale": lambda data: data["entries"][1]["charge"].update(scale=1e9),
-    "a time": lambda data: data["entries"][1].update(time="2001-01-01T00:00:00Z"),
-    "a run": lambda data: data["entries"][0].update(run="other"),
     "simulated": lambda data: data["entries"][0].update(simulated=True),
-    "an own epsilon": lambda data: data["entries"][2].update(epsilon=0.0),
     "taken out of the middle": lambda data: data["entries"].pop(1),
     "order": swap,
     "put in": lambda data: data["entries"].insert(1, copy.deepcopy(data["entries"][1])),
@@ -467,11 +407,9 @@ TAMPERING = {
     "the last": lambda data: data["entries"].pop(),
     "the total": lambda data: data.update(total=0.1),
     "the budget": lambda data: data.update(budget={"epsilon": 50.0, "delta": 1e-6, "reserve_delta": 0.0}),
-    "the reserve": lambda data: data["budget"].update(reserve_delta=1e-7),
     "the chain": lambda data: data.update(chain="trigmech ledger 1", budget={"epsilon": 1.0, "delta": 1e-6}),
     "a raise": lambda data: data["entries"][3]["raised"]["new"].update(epsilon=50.0),
     "a raise from elsewhere": lambda data: data["entries"][3]["raised"]["old"].update(epsilon=0.5),
-    "a raise taken out": lambda data: data["entries"].pop(3),
     "a claim": lambda data: data["entries"][4]["charge"].update(proof="proved"),
     "the name": lambda data: data.update(data_set="other"),
 }
@@ -551,23 +489,16 @@ def entry_text(book):
     lambda text: "", lambda text: text[: len(text) // 2], lambda text: text + "}", lambda text: "\x00" * 100,
     lambda text: "[" * 100_000, lambda text: '{"a":' * 100_000, lambda text: "null", lambda text: "[]",
     lambda text: text.replace('"total": 0.1', '"total": NaN'),
-    lambda text: text.replace('"total": 0.1', '"total": 1e999'),
-    lambda text: text.replace('"total": 0.1', '"total": -1'), lambda text: text.replace('"total": 0.1', '"total": "0"'),
     lambda text: text.replace('"total": 0.1', '"total": ' + "9" * 5000),
-    lambda text: text.replace('"total": 0.1', '"total": 0.1, "total": 0.1'),
     lambda text: text.replace('"simulated": false', '"simulated": false, "simulated": true'),
-    lambda text: text.replace('"simulated": false', '"simulated": 0'),
-    lambda text: text.replace('"sequence": 1', '"sequence": true'),
     lambda text: text.replace('"count": 1', '"count": 1e3'), lambda text: text.replace("trigmech ledger 2", "ledger 2"),
     lambda text: text.replace('"chain": "trigmech ledger 2"', '"chain": "trigmech ledger 3"'),
     lambda text: text.replace('"reserve_delta": 0.0', '"reserve_delta": 1e-05'),
     lambda text: text.replace('"simulated": false', '"raised": {}'),
     lambda text: text.replace("clinic", "\\u001b[2J"), lambda text: text.replace("clinic", "\\ud800"),
     lambda text: text.replace('"created": "2', '"created": "x'),
-    lambda text: text.replace('"run": "', '"run": 1, "r": "'),
     lambda text: text.replace('"charge": {', '"charge": {"more": 1, '), lambda text: text.replace("Z", "+01:00"),
     lambda text: '{"entries": [' + "{}," * 500_000 + "{}]}", lambda text: "[" + "1," * 5_000_000 + "1]",
-    lambda text: "[" + "[]," * 500_000 + "[]]",
 ])
 def test_hostile_files_are_refused_in_bounded_time_and_memory(book, hostile):
     text = entry_text(book)
@@ -599,135 +530,48 @@ def test_a_file_of_any_size_is_refused_and_bytes_that_are_no_text(book):
             LedgerFile.open(book.path.with_name("pipe"))
 
 
-# Races and kills. One process imports the package and forks the writers, which is quicker than starting each.
+# Races. One process imports the package and forks the writers, which is quicker than starting each.
 
 WRITERS = """
-import json, os, random, signal, sys, time
-from contextlib import nullcontext
-from pathlib import Path
-sys.path.insert(0, {root!r})
-from trigmech.privacy import ledger_file
-from trigmech.privacy import ledger_format
-from trigmech.privacy.budget import Budget, Charge
+import os, sys
 from trigmech.errors import BudgetError, InputError
+from trigmech.privacy.budget import Budget, Charge
 from trigmech.privacy.ledger import Ledger, LedgerFile
 
-folder, chance = Path({folder!r}), random.Random(5)
-
-def charge(name):
-    return Charge(name, "laplace", 100.0, 1.0, "L1", 1, "given" * 500)
-
-def start(work):
-    read, write = os.pipe()
-    child = os.fork()
-    if child == 0:
+def work(path, label, acknowledge):
+    for k in range(20):
+        name = f"{label} {k}"
         try:
-            os.close(read)
-            work(lambda name: os.write(write, (name + "\\n").encode()))
+            opened = LedgerFile.open(path)
+            if k % 2:
+                opened.add(name, Budget(0.01), "tool" * 500, neighbours="replace-one")
+            else:
+                Ledger(Budget(1.0), file=opened).charge(Charge(name, "laplace", 100.0, 1.0, "L1", 1, "given" * 500))
+        except BudgetError:
+            return
+        except InputError:
+            continue
+        os.write(acknowledge, (name + "\\n").encode())
+
+for label in range(4):
+    if os.fork() == 0:
+        try:
+            work(sys.argv[1], label, 1)
         finally:
             os._exit(0)
-    os.close(write)
-    return child, os.fdopen(read)
-
-def slow_plain_write(path, content):
-    with path.open("wb") as file:
-        file.write(content[: len(content) // 2])
-        file.flush()
-        time.sleep(0.01)
-        file.write(content[len(content) // 2 :])
-
-def writer(book, label, most):
-    def work(acknowledge):
-        for k in range(most):
-            try:
-                opened = LedgerFile.open(book.path)
-                if k % 2:
-                    opened.add(f"{{label}} {{k}}", Budget(0.01), "tool" * 500, neighbours="replace-one")
-                else:
-                    Ledger(Budget(1.0), file=opened).charge(charge(f"{{label}} {{k}}"))
-            except BudgetError:
-                return
-            except InputError:
-                continue
-            acknowledge(f"{{label}} {{k}}")
-    return work
-
-def state(book, acknowledged):
-    try:
-        book = LedgerFile.open(book.path)
-        names = [entry.charge.purpose for entry in book.entries]
-        return {{"problems": book.verify(), "lost": sorted(set(acknowledged) - set(names)),
-                "unknown": len(set(names) - set(acknowledged)), "total": book.total, "number": len(names)}}
-    except InputError as error:
-        return {{"problems": [str(error)], "lost": []}}
-
-def race(name):
-    book = LedgerFile.create(folder / name, Budget(0.3))
-    children = [start(writer(book, str(w), 20)) for w in range(4)]
-    acknowledged = [line.strip() for _, lines in children for line in lines]
-    for child, _ in children:
-        os.waitpid(child, 0)
-    return state(book, acknowledged) | {{"acknowledged": len(acknowledged)}}
-
-def kills(name, number):
-    book = LedgerFile.create(folder / name, Budget(1000.0))
-    found, acknowledged = [], []
-    for k in range(number):
-        child, lines = start(writer(book, str(k), 10**6))
-        lines.readline()
-        acknowledged.append(f"{{k}} 0")
-        time.sleep(chance.uniform(0.0, 0.06))
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
-        acknowledged += [line.strip() for line in lines if line.strip()]
-        found.append(state(book, acknowledged))
-        if found[-1]["problems"]:
-            break
-    return found
-
-locked, write_whole = ledger_file.locked, ledger_format.write_whole
-said = {{"race": race("race.json"), "kills": kills("kills.json", 8)}}
-ledger_file.locked = lambda path, timeout: nullcontext()
-said["race without a lock"] = race("unlocked.json")
-ledger_file.locked, ledger_format.write_whole = locked, slow_plain_write
-said["kills without renaming"] = kills("plain.json", 8)
-print(json.dumps(said))
+for _ in range(4):
+    os.wait()
 """
 
 
-@pytest.fixture(scope="module")
-def attacked(tmp_path_factory):
-    source = WRITERS.format(root=str(Path(__file__).parents[1]), folder=str(tmp_path_factory.mktemp("attacked")))
-    done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
-
-
-needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="forks writers")
-
-
-def sound(state):
-    return state["problems"] == [] and state["lost"] == []
-
-
-@needs_fork
-def test_processes_that_charge_at_once_keep_to_the_budget_and_lose_no_entry(attacked):
-    state = attacked["race"]
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks writers")
+def test_processes_that_charge_at_once_keep_to_the_budget_and_lose_no_entry(tmp_path):
+    book = LedgerFile.create(tmp_path / "race.json", Budget(0.3))
+    done = subprocess.run([sys.executable, "-c", WRITERS, str(book.path)], capture_output=True, text=True, timeout=120,
+                          check=False)
+    assert (done.returncode, done.stderr) == (0, "")
     # Each of 80 charges costs 0.01, and 30 of them fit.
-    assert sound(state)
-    assert state["unknown"] == 0
-    assert state["acknowledged"] == state["number"] == 30
-    assert state["total"] == pytest.approx(0.3)
-    # The planted fault, no lock: acknowledged charges are overwritten, or more than the budget is.
-    broken = attacked["race without a lock"]
-    assert not sound(broken) or broken["acknowledged"] > 30
-
-
-@needs_fork
-def test_a_killed_process_leaves_a_whole_file_with_every_acknowledged_charge(attacked):
-    assert len(attacked["kills"]) == 8
-    assert all(map(sound, attacked["kills"]))
-    # A charge that was written but not acknowledged is budget lost; at most one for each kill.
-    assert attacked["kills"][-1]["unknown"] <= 8
-    # The planted fault, writing in place.
-    assert not all(map(sound, attacked["kills without renaming"]))
+    assert sorted(done.stdout.splitlines()) == sorted(entry.charge.purpose for entry in book.entries)
+    assert len(book.entries) == 30
+    assert book.total == pytest.approx(0.3)
+    assert book.verify() == []

@@ -1,7 +1,6 @@
 import gc
 import math
 import random
-from copy import copy
 from fractions import Fraction
 from functools import partial
 from types import CodeType, FunctionType, ModuleType, SimpleNamespace
@@ -19,7 +18,7 @@ from trigmech.privacy.budget import Budget
 from trigmech.privacy.noise import SimulatedNoise, SystemNoise, integer_linf, lattice_step
 from trigmech.schema.schema import Schema
 from trigmech.synthesis import synthesize
-from trigmech.thesis.mechanisms import ImprovedTrigI, ImprovedTrigII, TrigI, TrigII
+from trigmech.thesis.mechanisms import ImprovedTrigI, ImprovedTrigII, TrigI
 
 SCALE = 0.037
 LAWS = {"laplace": stats.laplace(scale=SCALE), "gaussian": stats.norm(scale=SCALE)}
@@ -67,35 +66,19 @@ def test_noise_keeps_the_shape_and_leaves_the_values_alone(sampler, law, shape):
 
 
 @laws
-@pytest.mark.parametrize("factor", [1 / math.sqrt(2), 1 / 1.2, 1.2])
-def test_a_planted_wrong_scale_is_found(law, factor):
-    # 1/sqrt(2) is the fault of the thesis's authors' program, which makes the scale the standard deviation.
-    draws = getattr(SimulatedNoise(np.random.default_rng(9)), law)(np.zeros(60_000), factor * SCALE)
-    assert oracles.misfit(draws, LAWS[law]) > 1.0
+def test_planted_wrong_scales_biases_grids_and_repeats_are_found(law):
+    def drawn(size, scale=SCALE, seed=0):
+        return getattr(SimulatedNoise(np.random.default_rng(seed)), law)(np.zeros(size), scale)
 
-
-@laws
-def test_a_planted_wrong_law_bias_or_grid_is_found(law):
-    other = "gaussian" if law == "laplace" else "laplace"
-    noise = SimulatedNoise(np.random.default_rng(10))
-    of_same_variance = SCALE * (math.sqrt(2) if law == "laplace" else 1 / math.sqrt(2))
-    assert oracles.misfit(getattr(noise, other)(np.zeros(60_000), of_same_variance), LAWS[law]) > 1.0
-    draws = getattr(noise, law)(np.zeros(20_000), SCALE)
-    assert oracles.misfit(draws + 0.1 * SCALE, LAWS[law]) > 1.0
-    assert oracles.misfit(np.round(draws / SCALE) * SCALE, LAWS[law]) > 1.0
-
-
-@laws
-def test_planted_repeats_are_found(law):
-    def seeded():
-        # The other fault of the authors' program: every generator starts from the same constant.
-        return getattr(SimulatedNoise(np.random.default_rng(0)), law)(np.zeros(2_000), SCALE)
-
-    assert oracles.misfit(np.full(4_000, seeded()[0]), LAWS[law]) > 1.0
-    assert oracles.dependence(seeded(), seeded(), LAWS[law]) > 1.0
-    assert independent(np.tile(seeded(), 2), law) > 1.0
-    assert independent(np.repeat(seeded(), 2), law) > 1.0
-    assert independent(np.column_stack([seeded(), -seeded()]).ravel(), law) > 1.0
+    # Two faults of the thesis's authors' program: the scale is the standard deviation, and every generator starts from
+    # the same constant.
+    draws = drawn(60_000)
+    for fault in (draws / math.sqrt(2.0), 1.2 * draws, draws + 0.1 * SCALE, np.round(draws / SCALE) * SCALE):
+        assert oracles.misfit(fault, LAWS[law]) > 1.0
+    few = drawn(2_000)
+    assert oracles.dependence(few, drawn(2_000), LAWS[law]) > 1.0
+    for fault in (np.tile(few, 2), np.repeat(few, 2), np.column_stack([few, -few]).ravel()):
+        assert independent(fault, law) > 1.0
 
 
 # The joint law of l-infinity noise
@@ -152,24 +135,6 @@ def test_linf_noise_of_thousands_of_entries_has_the_norm_of_its_law():
     assert min(law.cdf(norm), law.sf(norm)) > 5e-10
 
 
-LINF_FAULTS = {
-    "radius of Gamma(K)": lambda rng, K: rng.gamma(K) * rng.uniform(-1.0, 1.0, K),
-    "radius of Gamma(K + 2)": lambda rng, K: rng.gamma(K + 2) * rng.uniform(-1.0, 1.0, K),
-    "scale 5% too small": lambda rng, K: 0.95 * rng.gamma(K + 1) * rng.uniform(-1.0, 1.0, K),
-    "scale 5% too large": lambda rng, K: 1.05 * rng.gamma(K + 1) * rng.uniform(-1.0, 1.0, K),
-    "independent entries": lambda rng, K: math.sqrt((K + 2) * (K + 1) / 6.0) * rng.laplace(size=K),
-    "one sign": lambda rng, K: np.abs(rng.gamma(K + 1) * rng.uniform(-1.0, 1.0, K)),
-    "equal entries": lambda rng, K: np.full(K, rng.gamma(K + 1) * rng.uniform(-1.0, 1.0)),
-    "a ball of the L2 norm": lambda rng, K: (lambda z: z / np.linalg.norm(z) * rng.gamma(K))(rng.normal(size=K)),
-}
-
-
-@pytest.mark.parametrize("fault", LINF_FAULTS.values(), ids=LINF_FAULTS)
-def test_planted_faults_of_the_joint_law_are_found(fault):
-    rng = np.random.default_rng(11)
-    assert linf_misfit(np.array([fault(rng, 60) for _ in range(6_000)])) > 1.0
-
-
 # The exact law on the integers
 
 
@@ -222,16 +187,9 @@ def test_the_discrete_laplace_numbers_of_opendp_are_exact(scale):
     assert discrete_laplace_p(np.array(noise_module._discrete_laplace(0.95 * scale, 60_000)), scale) < 1e-10
 
 
-def test_numbers_beyond_64_bits_are_not_cut(monkeypatch):
+def test_numbers_beyond_64_bits_are_not_cut():
     scale = 2.0**64
-
-    def norms():
-        return np.abs(integer_draws(500, 1, scale).astype(float)) / scale
-
-    assert oracles.misfit(norms(), stats.gamma(1)) <= 1.0
-    # The planted fault: what OpenDP cuts stays cut.
-    monkeypatch.setattr(noise_module, "LARGEST_INTEGER", None)
-    assert oracles.misfit(norms(), stats.gamma(1)) > 1.0
+    assert oracles.misfit(np.abs(integer_draws(500, 1, scale).astype(float)) / scale, stats.gamma(1)) <= 1.0
 
 
 # What is proved of real noise: OpenDP's own privacy maps
@@ -259,11 +217,6 @@ def test_the_loss_of_linf_noise_is_that_of_its_integers(scale):
 
 def test_simulated_noise_proves_nothing():
     assert SimulatedNoise(np.random.default_rng(0)).loss("laplace", 1.0, 0.1) == math.inf
-
-
-def test_a_law_without_a_measurement_is_refused():
-    with pytest.raises(ValueError, match="cauchy"):
-        SystemNoise().loss("cauchy", 1.0, 1.0)
 
 
 @pytest.mark.parametrize("law", ["laplace", "gaussian"])
@@ -338,25 +291,13 @@ def test_nothing_that_is_returned_leads_to_a_generator_a_seed_or_entropy(mechani
     assert sources_of_noise(release, *numbers) == []
 
 
-@pytest.fixture(scope="module")
-def a_release():
-    X = np.random.default_rng(0).uniform(-1.0, 1.0, (40, 2))
-    return synthesize(X, Schema.cube(2), Budget(1.0), TrigI(degree=2, grid=3))
-
-
-def bound_method(rng):
-    return rng.normal
-
-
 @pytest.mark.parametrize("hide", [
-    lambda rng: rng, lambda rng: {"a": [(rng,)]}, lambda rng: lambda: rng.normal(), lambda rng: partial(rng.normal, 1),
-    lambda rng: np.array([None, rng], dtype=object), lambda rng: SimulatedNoise(rng).laplace,
-    lambda rng: (rng.normal() for _ in range(3)), lambda rng: rng.bit_generator, lambda rng: [SEED], bound_method,
-    lambda rng: SystemNoise(), lambda rng: random.Random(1).random, lambda rng: np.array([[rng]], dtype=object)[:, :1],
+    lambda rng: {"a": [(rng,)]}, lambda rng: lambda: rng.normal(), lambda rng: partial(rng.normal, 1),
+    lambda rng: SimulatedNoise(rng).laplace, lambda rng: (rng.normal() for _ in range(3)), lambda rng: [SEED],
+    lambda rng: np.array([[rng]], dtype=object)[:, :1],
 ])
-def test_planted_ways_back_to_the_noise_are_found(hide, a_release):
-    release = copy(a_release)
-    object.__setattr__(release, "fit", copy(release.fit))
+def test_planted_ways_back_to_the_noise_are_found(hide):
+    release = synthesize(np.zeros((9, 2)), Schema.cube(2), Budget(1.0), TrigI(degree=2, grid=3))
     object.__setattr__(release.fit, "_cache", hide(np.random.default_rng(SEED)))
     assert sources_of_noise(release, SEED)
 
@@ -371,15 +312,12 @@ def test_hardened_noise_does_not_come_from_a_generator_that_can_be_seeded(law, m
         monkeypatch.setattr(random.Random, name, fails, raising=False)
     monkeypatch.setattr(np.random, "default_rng", fails)
     assert getattr(SystemNoise(), law)(np.zeros(5), 1.0).all()
-    for planted in (lambda: random.randrange(10), lambda: random.gauss(0.0, 1.0), np.random.default_rng):
-        with pytest.raises(RuntimeError, match="seed"):
-            planted()
 
 
 # The lattice
 
 
-@pytest.mark.parametrize("scale", [1e-300, 0.037, 1.0, math.nextafter(2.0, 0.0), 2.0, 1e300])
+@pytest.mark.parametrize("scale", [1e-300, 0.037, math.nextafter(2.0, 0.0), 2.0, 1e300])
 def test_the_lattice_has_a_power_of_two_of_2_to_the_40_steps_to_the_scale(scale):
     step = lattice_step(scale)
     assert math.frexp(step)[0] == 0.5
@@ -429,20 +367,13 @@ def test_values_that_are_not_finite_are_refused_before_any_noise(bad, error, mon
 # The noise that a whole run adds
 
 RUNS = 100
-MECHANISMS = {
-    "TrigI": (TrigI(degree=10, grid=5, levels=None), 0.0),
-    "TrigII": (TrigII(degree=10, grid=5, levels=None), 1e-3),
-    "ImprovedTrigI": (ImprovedTrigI(n_basis=100, n_candidates=40, iterations=1, rank=1), 0.0),
-    "ImprovedTrigII": (ImprovedTrigII(n_basis=100, n_candidates=40, iterations=1, rank=1), 1e-3),
-}
 
 
 @pytest.mark.parametrize("real", [pytest.param(False, marks=pytest.mark.nightly), True], ids=["simulated", "real"])
-@pytest.mark.parametrize(("mechanism", "delta"), [
-    # Those with axes draw the noise of the others too.
-    pytest.param(*case, id=name, marks=[] if name.startswith("Improved") else pytest.mark.nightly)
-    for name, case in MECHANISMS.items()])
-def test_a_run_adds_noise_of_the_charged_scale_to_the_means(mechanism, delta, real):
+# Those with axes draw the noise of the others too.
+@pytest.mark.parametrize(("make", "delta"), [(ImprovedTrigI, 0.0), (ImprovedTrigII, 1e-3)])
+def test_a_run_adds_noise_of_the_charged_scale_to_the_means(make, delta, real):
+    mechanism = make(n_basis=100, n_candidates=40, iterations=1, rank=1)
     X = np.random.default_rng(0).uniform(-1.0, 1.0, (30, 2))
     X = (2.0 * np.ceil((X + 1.0) * mechanism.grid / 2.0) - 1.0) / mechanism.grid - 1.0
     rng = np.random.default_rng(1)
@@ -452,8 +383,7 @@ def test_a_run_adds_noise_of_the_charged_scale_to_the_means(mechanism, delta, re
         charge = run.ledger.charges[0]
         exact = oracles.products_by_series(X, run.release.basis.index).mean(axis=0)
         standard.append(((run.release.means - exact) / charge.scale)[run.release.basis.index.any(axis=1)])
-        if run.release.mean is not None:
-            mean.append((run.release.mean - X.mean(axis=0)) / run.ledger.charges[1].scale)
+        mean.append((run.release.mean - X.mean(axis=0)) / run.ledger.charges[1].scale)
     law = {"laplace": stats.laplace(), "gaussian": stats.norm()}[charge.law]
     assert np.shape(standard) == (RUNS, 99)
     assert oracles.misfit(standard, law) <= 1.0
@@ -463,7 +393,4 @@ def test_a_run_adds_noise_of_the_charged_scale_to_the_means(mechanism, delta, re
     for one, other in ((0, 1), (5, 40)):
         column = np.array(standard)[:, [one, other]]
         assert oracles.dependence(column[:, 0], column[:, 1], law) <= 1.0
-    if mean:
-        assert oracles.misfit(mean, law) <= 1.0
-        # 200 draws are few: they tell thirty times the scale, 0.43 away, and miss it with a probability below 1e-6.
-        assert oracles.misfit(np.array(mean) * 30.0, law) > 1.0
+    assert oracles.misfit(mean, law) <= 1.0

@@ -32,11 +32,9 @@ def design_of(n, d, epsilon, delta, workload=None, **options):
 
 # Tiny and huge in every respect.
 SETTINGS = [
-    (2, 1, 1.0, 1e-6), (2, 1, 1.0, 0.0), (10**9, 1, 1.0, 1e-9), (10**9, 1, 0.1, 0.0), (50, 1, 1e4, 1e-6),
-    (50, 1, 1e4, 0.0), (2, 2, 1e-3, 1e-12), (2, 2, 1e-5, 0.0), (20, 2, 1.0, 0.9), (10**4, 2, 3.0, 0.0),
-    (10**6, 2, 1e-3, 1e-300), (2, 3, 1.0, 1e-6), (2, 3, 1.0, 0.0), (300, 3, 20.0, 1e-6), (300, 3, 5.0, 0.0),
-    (569, 30, 1.0, 1e-3), (569, 30, 1.0, 0.0), (10**7, 30, 8.0, 0.0), (2, 101, 1.0, 1e-6), (1993, 101, 1.0, 0.0),
-    (10**9, 101, 50.0, 0.0), (10**9, 101, 0.1, 1e-6),
+    (2, 1, 1.0, 1e-6), (10**9, 1, 0.1, 0.0), (50, 1, 1e4, 1e-6), (50, 1, 1e4, 0.0), (2, 2, 1e-3, 1e-12),
+    (2, 2, 1e-5, 0.0), (20, 2, 1.0, 0.9), (10**6, 2, 1e-3, 1e-300), (300, 3, 5.0, 0.0), (569, 30, 1.0, 1e-3),
+    (10**7, 30, 8.0, 0.0), (2, 101, 1.0, 1e-6), (10**9, 101, 50.0, 0.0), (10**9, 101, 0.1, 1e-6),
 ]  # fmt: skip
 each_setting = pytest.mark.parametrize("setting", SETTINGS, ids=str)
 
@@ -47,7 +45,6 @@ def test_blocks_cover_all_functions_once_and_in_order(setting):
     design = design_of(*setting)
     covered = [r for block in design.blocks for r in range(design.features.K)[block.members]]
     assert covered == list(range(design.features.K))
-    assert all(len(block.weights) == len(range(design.features.K)[block.members]) for block in design.blocks)
     assert all((block.weights > 0).all() for block in design.blocks)
     assert design.features.K <= MAX_FUNCTIONS
     assert np.isfinite(design.deviations).all()
@@ -78,27 +75,20 @@ def test_the_charges_spend_the_budget_and_no_more(setting):
 
 # A search for rows that move the released vector further than is charged
 
-SECOND = SecondMoments(5)
 SEARCHED = {
-    "one column": (1, 1.0, 1e-6, None, {}),
-    "one column, pure": (1, 1.0, 0.0, None, {}),
     "two columns": (2, 1.0, 1e-6, None, {}),
     "two columns, pure": (2, 1.0, 0.0, None, {}),
     "three columns, all kinds": (3, 1.0, 1e-6, None, {"triples": True, "whole_row": True}),
     "three columns, all kinds, pure": (3, 1.0, 0.0, None, {"triples": True, "whole_row": True}),
     "one column and whole rows, pure": (1, 1.0, 0.0, None, {"whole_row": True}),
-    "two columns and whole rows, pure": (2, 1.0, 0.0, None, {"whole_row": True}),
-    "second moments": (5, 1.0, 1e-6, SECOND, {}),
-    "second moments, pure": (5, 1.0, 0.0, SECOND, {}),
+    "second moments": (5, 1.0, 1e-6, SecondMoments(5), {}),
     "kernels of five columns": (5, 1.0, 1e-6, None, {"pair_degree": 2, "triples": True}),
     "means alone": (7, 1.0, 0.0, None, {"degree": 1, "pair_degree": 0, "triples": False, "whole_row": False}),
-    "equal weights": (4, 1.0, 1e-6, None, {"degree": 3, "pair_degree": 2, "weighted": False}),
     "equal weights, pure": (4, 1.0, 0.0, None, {"degree": 3, "pair_degree": 2, "weighted": False}),
     "mostly the whole row": (12, 1.0, 1e-6, GaussianKernels(12, seed=0, widths=(2.0,)),
                              {"pair_degree": 0, "whole_row": True}),
 }
 ROWS = 1000
-each_searched = pytest.mark.parametrize("name", SEARCHED)
 NORMS = {"gaussian": 2, "laplace": 1, "linf": math.inf}
 
 
@@ -116,7 +106,6 @@ def starts(d, rng):
                         np.pi * rng.random((2, d))][k % 4])
 
 
-@cache
 def furthest(name):
     """How far each block's weighted vector moves at most, times n, as far as coordinate ascent finds."""
     design = searched_design(name)
@@ -145,25 +134,19 @@ def furthest(name):
     return found
 
 
-@each_searched
+@pytest.mark.parametrize("name", SEARCHED)
 def test_no_rows_found_move_the_released_vector_further_than_is_charged(name):
-    design = searched_design(name)
-    charged = ROWS * np.array([block.charge.sensitivity for block in design.blocks])
-    assert (furthest(name) <= charged).all()
-
-
-def test_the_search_refutes_charges_that_are_too_small():
+    charged = ROWS * np.array([block.charge.sensitivity for block in searched_design(name).blocks])
+    found = furthest(name)
+    assert (found <= charged).all()
     # The planted fault, a bound divided by 1.5, is refuted for every design.
-    for name in SEARCHED:
-        charged = ROWS * np.array([block.charge.sensitivity for block in searched_design(name).blocks])
-        assert (furthest(name) > charged / 1.5).any(), name
+    assert (found > charged / 1.5).any()
 
 
 def test_the_searched_designs_are_of_every_law_and_kind():
     designs = [searched_design(name) for name in SEARCHED]
     assert {block.charge.law for design in designs for block in design.blocks} == set(NORMS)
     assert any(design.triples and design.whole_row and design.pair_degree for design in designs)
-    assert any(design.whole_row and design.blocks[0].charge.law == "laplace" for design in designs)
 
 
 # Scales
@@ -191,14 +174,12 @@ def scale_p(design, reported, numbers=9000):
     return 2.0 * min(null.cdf(statistic), null.sf(statistic))
 
 
-@pytest.mark.parametrize("name", ["two columns", "two columns, pure", "three columns, all kinds",
-                                  "three columns, all kinds, pure", "means alone", "equal weights, pure"])
+@pytest.mark.parametrize("name", ["two columns", "two columns, pure", "three columns, all kinds, pure", "means alone"])
 def test_scales_are_the_standard_deviations_of_what_is_released(name):
     design = searched_design(name)
     assert scale_p(design, design.deviations) > 1e-9
-    # The planted faults.
+    # The planted fault.
     assert scale_p(design, design.deviations * 1.1) < 1e-9
-    assert scale_p(design, design.deviations / 1.1) < 1e-9
 
 
 # Choices
@@ -235,18 +216,15 @@ def test_predicted_errors_never_exceed_those_of_measuring_nothing(setting):
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
-@pytest.mark.parametrize("limit", [4, 12, 40])
-def test_the_limit_of_functions_is_kept(limit, delta):
-    assert limit >= design_of(2000, 4, 1.0, delta, max_functions=limit).features.K
+def test_the_limit_of_functions_is_kept(delta):
+    assert design_of(2000, 4, 1.0, delta, max_functions=12).features.K <= 12
     assert design_of(2000, 4, 1.0, delta).features.K >= 40
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 @pytest.mark.parametrize("options", [
-    {"degree": 5}, {"degree": 1, "pair_degree": 0}, {"pair_degree": 1}, {"pair_degree": 7}, {"triples": True},
-    {"triples": False, "whole_row": False}, {"whole_row": True}, {"degree": 9, "pair_degree": 3, "triples": True,
-                                                                  "whole_row": False},
-    {"degree": 12, "pair_degree": 0, "triples": False, "whole_row": False}], ids=str)
+    {"degree": 5}, {"degree": 1, "pair_degree": 0}, {"pair_degree": 7}, {"triples": True}, {"whole_row": True},
+    {"degree": 9, "pair_degree": 3, "triples": True, "whole_row": False}], ids=str)
 def test_what_is_fixed_is_kept(options, delta):
     # Few rows, because searches end sooner there.
     design = design_of(40, 3, 1.0, delta, **options)
@@ -292,15 +270,9 @@ def test_second_moments_are_planned_as_second_moments():
         assert design.deviations[0] > 5.0 * design.deviations[8]
 
 
-@pytest.mark.parametrize("options", [{}, {"whole_row": True, "triples": True}])
-def test_an_unweighted_gaussian_design_has_equal_noise(options):
-    scales = design_of(800, 4, 1.0, 1e-6, weighted=False, degree=4, pair_degree=2, **options).deviations
+def test_an_unweighted_design_has_nearly_equal_noise():
+    scales = design_of(800, 4, 1.0, 1e-6, weighted=False, whole_row=True, triples=True).deviations
     np.testing.assert_allclose(scales, scales[0], rtol=1e-12)
-    weighted = design_of(800, 4, 1.0, 1e-6, degree=4, pair_degree=2, **options).deviations
-    assert weighted.max() > 1.2 * weighted.min()
-
-
-def test_an_unweighted_pure_design_has_nearly_equal_noise():
     # Laplace noise is equal; blocks of size k have noise in proportion to sqrt((k+1)(k+2))/k.
     scales = design_of(800, 30, 1.0, 0.0, weighted=False, degree=4, pair_degree=1).deviations
     assert scales.max() <= scales.min() * math.sqrt(31 * 32) / 30 * (1 + 1e-9)
@@ -315,10 +287,8 @@ def test_weights_lower_the_predicted_error():
 
 
 @pytest.mark.parametrize(("changes", "words"), [
-    ({"n": 1}, "n must be"), ({"n": 2.5}, "n must be"), ({"d": 0}, "d must be"), ({"d": 4}, "of 3 columns"),
-    ({"degree": 0}, "degree must be"), ({"degree": True}, "degree must be"), ({"pair_degree": -1}, "pair_degree must"),
-    ({"pair_degree": 1.0}, "pair_degree must"), ({"max_functions": 2}, "max_functions = 2"),
-    ({"degree": 32, "max_functions": 95}, "needs 96 functions"),
+    ({"n": 1}, "n must be"), ({"d": 0}, "d must be"), ({"d": 4}, "of 3 columns"), ({"degree": True}, "degree must be"),
+    ({"pair_degree": -1}, "pair_degree must"), ({"max_functions": 2}, "max_functions = 2"),
     ({"pair_degree": 2, "max_functions": 14}, "needs 15 functions"),
     ({"workload": SecondMoments(3), "whole_row": True}, "whole_row")])
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
@@ -333,12 +303,9 @@ def test_a_design_explains_itself(setting):
     design = design_of(*setting)
     said = str(design)
     assert f"{design.features.K} moments" in said
-    assert {"gaussian": "Gaussian noise", "laplace": "Laplace noise",
-            "linf": "l-infinity K-norm noise"}[design.blocks[0].charge.law] in said
     assert all(label in said for label in design.predicted)
     assert ("pairs" in said) == (design.pair_degree > 0)
     assert ("whole rows" in said) == design.whole_row
-    assert len(said.splitlines()) <= 1 + design.degree + design.pair_degree + design.triples + 1 + len(design.predicted)
 
 
 # The promise
@@ -397,23 +364,7 @@ def exact_whole_rows(features, rows):
     return found
 
 
-def whole_rows_only(d, coefficients):
-    return Features(ChebyshevBasis(np.eye(d, dtype=np.int64)), [coefficients])
-
-
-@pytest.mark.parametrize("d", [1, 2, 3, 40])
-def test_the_rounding_that_is_charged_for_whole_rows_covers_the_bound_that_is_derived(d):
-    for low in (0.01, 0.3, 0.9, 0.999):
-        features = whole_rows_only(d, [1.0 + low, 1.0 - low])
-        n = 10**6
-        charged = roundings(features, n)[-1] - rounding(n, 0)
-        share = 1.0 - features.floors[0]
-        derived = 2 * d * (8 * PROFILE_DEGREE**2 + 4) * (1 + PROFILE_DEGREE * 4 / math.pi) / share * UNIT
-        # Two tables err; a mean has an n-th of a row's error.
-        assert 2 * derived / n <= charged
-
-
-@pytest.mark.parametrize("d", [1, 2, 3])
+@pytest.mark.parametrize("d", [1, 3, 10])
 def test_no_whole_row_found_errs_by_more_than_is_charged(d):
     rng = np.random.default_rng(d)
     worst = 0.0
@@ -421,7 +372,7 @@ def test_no_whole_row_found_errs_by_more_than_is_charged(d):
         coefficients = np.concatenate([[0.0], rng.choice([-1.0, 1.0], PROFILE_DEGREE) * rng.random(PROFILE_DEGREE)])
         values = np.polynomial.chebyshev.chebval(np.cos(np.linspace(0.0, np.pi, 4001)), coefficients)
         coefficients[0] = rng.choice([1e-2, 1.0]) * np.ptp(values) - values.min()
-        features = whole_rows_only(d, coefficients)
+        features = Features(ChebyshevBasis(np.eye(d, dtype=np.int64)), [coefficients])
         rows = np.concatenate([rng.uniform(-1.0, 1.0, (40, d)), np.cos(rng.uniform(0.0, 0.1, (20, d)))])
         found = features.evaluate(rows)[:, -1]
         error = max(abs(Fraction(float(a)) - b) for a, b in zip(found, exact_whole_rows(features, rows), strict=True))

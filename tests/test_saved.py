@@ -3,7 +3,6 @@
 import copy
 import dataclasses
 import datetime
-import json
 import math
 import struct
 import subprocess
@@ -11,6 +10,7 @@ import sys
 import zipfile
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pandas as pd
@@ -29,7 +29,7 @@ from trigmech.storage import archive
 from trigmech.storage import release_file as saved
 from trigmech.synthesis import reconstruct, synthesize
 from trigmech.thesis.mechanisms import ImprovedTrigI, ImprovedTrigII, TrigI, TrigII
-from trigmech.workload import GaussianKernels, SecondMoments
+from trigmech.workload import GaussianKernels
 
 FAST = MomentMechanism(points=64, iterations=10, degree=3, pair_degree=1, triples=False, whole_row=False)
 # The defaults of what only particles have.
@@ -134,15 +134,6 @@ def differences(left, right, where="release"):
 # What comes back
 
 
-@each_case
-def test_all_parts_come_back_bit_for_bit(tmp_path, case):
-    synthesis = made(case)
-    again = load(save(tmp_path / "a.tm", synthesis))
-    assert differences(synthesis, again) == []
-    assert str(again.ledger) == str(synthesis.ledger)
-    assert repr(again) == repr(synthesis)
-
-
 def test_planted_differences_are_found():
     synthesis = made("moments")
     fit, release = synthesis.fit, synthesis.release
@@ -152,28 +143,6 @@ def test_planted_differences_are_found():
                    {"release": dataclasses.replace(release, means=-release.means)},
                    {"fit": dataclasses.replace(fit, distribution=turned)}):
         assert len(differences(synthesis, dataclasses.replace(synthesis, **change))) == 1
-
-
-@each_case
-def test_what_is_computed_of_them_is_the_same(tmp_path, case):
-    synthesis = made(case)
-    again = load(save(tmp_path / "a.tm", synthesis))
-    for size in (None, 0, 17):
-        first, second = (each.sample(size, np.random.default_rng(4)) for each in (synthesis, again))
-        assert type(first) is type(second)
-        if isinstance(first, np.ndarray):
-            assert first.tobytes() == second.tobytes()
-        else:
-            assert first.equals(second)
-            assert list(first.columns) == list(second.columns)
-    for query in (lambda x: np.exp(-(x**2).sum(axis=1)), lambda x: x**3):
-        answers = [np.asarray(each.distribution.expect(query)) for each in (synthesis, again)]
-        assert answers[0].tobytes() == answers[1].tobytes()
-    assert (again.ledger.proved_epsilon, again.ledger.simulated) == (synthesis.ledger.proved_epsilon,
-                                                                     synthesis.ledger.simulated)
-    width = len(synthesis.schema.domain.numbers)
-    for workload in (SecondMoments(width), GaussianKernels(width, seed=1, n_queries=10, widths=(1.0, 2.0))):
-        assert differences(*(each.query(workload) for each in (synthesis, again))) == []
 
 
 def test_profiles_would_change_in_their_last_bits_without_care(tmp_path):
@@ -221,13 +190,6 @@ def test_noisy_moments_are_saved_without_points(tmp_path):
     assert len(reconstruct(again, np.random.default_rng(1)).sample(10, np.random.default_rng(1))) == 10
 
 
-@pytest.mark.parametrize("case", ["moments of whole rows", "algorithm 10", "categories"])
-def test_the_same_release_gives_the_same_bytes_also_when_saved_again(tmp_path, case):
-    first = save(tmp_path / "a.tm", made(case)).read_bytes()
-    assert save(tmp_path / "b.tm", made(case)).read_bytes() == first
-    assert save(tmp_path / "b.tm", load(tmp_path / "a.tm")).read_bytes() == first
-
-
 def test_a_release_keeps_the_versions_that_made_it_however_often_it_is_saved(tmp_path):
     old = {"trigmech": "0.0.7", "numpy": "1.0", "opendp": "0.1", "python": "3.11.0"}
     path = save(tmp_path / "a.tm", dataclasses.replace(made("moments"), versions=old))
@@ -243,6 +205,7 @@ def test_loading_and_saving_by_the_public_functions_loses_nothing(tmp_path, case
     made(case).save(tmp_path / "a.tm")
     again = load_release(tmp_path / "a.tm")
     assert differences(made(case), again) == []
+    assert (str(again.ledger), repr(again)) == (str(made(case).ledger), repr(made(case)))
     again.save(tmp_path / "b.tm")
     assert (tmp_path / "b.tm").read_bytes() == (tmp_path / "a.tm").read_bytes()
     # What is computed of the fields is public too.
@@ -259,13 +222,6 @@ def test_the_manifest_says_what_is_private_and_who_wrote_it(tmp_path):
     versions = saved.read(tmp_path / "a.tm")["versions"]
     assert versions["numpy"] == np.__version__
     assert sys.version.startswith(versions["python"])
-
-
-@pytest.mark.parametrize("status", ["optimal", "time limit"])
-def test_a_fit_keeps_its_status(tmp_path, status):
-    synthesis = made("algorithm 4")
-    synthesis = dataclasses.replace(synthesis, fit=dataclasses.replace(synthesis.fit, status=status))
-    assert load(save(tmp_path / "a.tm", synthesis)).fit.status == status
 
 
 # Nothing private
@@ -361,14 +317,8 @@ def test_loading_never_unpickles_and_loads_no_heavy_library(tmp_path):
 
 def taken_apart(case):
     """Content and arrays of a file, to be spoilt."""
-    synthesis = made(case)
-    released, arrays = saved._release_out(synthesis.release)
-    fitted, more = saved._fit_out(synthesis.fit)
-    arrays |= more
-    content = {"privacy": saved.PRIVACY[synthesis.ledger.simulated], "versions": synthesis.versions,
-               "schema": synthesis.schema.to_dict(), "ledger": synthesis.ledger.to_dict(), "release": released,
-               "fit": fitted, "rows": synthesis.rows, "library": synthesis.library}
-    return copy.deepcopy(content), {name: array.copy() for name, array in arrays.items()}
+    with TemporaryDirectory() as folder:
+        return archive.read(save(Path(folder) / "a.tm", made(case)))
 
 
 def put(*keys, value):
@@ -407,59 +357,31 @@ def entry(value):
 MOMENTS, THESIS = "moments of whole rows", "algorithm 10"
 UNFIT = {
     "no schema": (MOMENTS, drop("schema"), "keys"),
-    "another part": (MOMENTS, put("seed", value=1), "keys"),
     "no versions": (MOMENTS, put("versions", value=None), "versions must be"),
-    "a version that is no text": (MOMENTS, put("versions", "numpy", value=2), "numpy must be a text"),
-    "a version of many letters": (MOMENTS, put("versions", "numpy", value=201 * "2"), "numpy must be a text"),
-    "a version with escapes": (MOMENTS, put("versions", "numpy", value="\x1b[2J"), "numpy must be a text"),
     "a simulation that says it is private": (MOMENTS, put("privacy", value="as the ledger proves"), "not private"),
-    "a ledger that says it is private": (MOMENTS, put("ledger", "simulated", value=False), "privacy|ledger|simulated"),
-    "a schema of no columns": (MOMENTS, put("schema", "columns", value=[]), "column"),
-    "a schema of fewer columns": (MOMENTS, drop("schema", "columns", 0), "shape"),
-    "bounds the wrong way round": (MOMENTS, put("schema", "columns", 0, "lower", value=2), "lower < upper"),
     "bounds that are not found yet": (MOMENTS, put("schema", "columns", 0, value={
         "name": "x1", "kind": "continuous", "private_bounds": True}), "bounds must be complete"),
-    "a ledger that is no object": (MOMENTS, put("ledger", value=[]), ""),
     "another library": (MOMENTS, put("library", value="os"), "library must be"),
-    "a library that is no text": (MOMENTS, put("library", value=["pandas"]), "library must be"),
-    "types of categories of columns that have none": (MOMENTS, put("categorical", value=["x1"]), "categorical must be"),
     "types of categories that are no names": (MOMENTS, put("categorical", value=[["x1"]]), "categorical must be"),
-    "types of categories in a text": (MOMENTS, put("categorical", value="x"), "categorical must be"),
     "no rows": (MOMENTS, put("rows", value=0), "rows must be an integer"),
-    "rows that are a flag": (MOMENTS, put("rows", value=True), "rows must be an integer"),
-    "rows that are a fraction": (MOMENTS, put("rows", value=5.0), "rows must be an integer"),
-    "one row": (MOMENTS, put("release", "n", value=1), "n must be an integer"),
     "a release of no kind": (MOMENTS, put("release", "kind", value="other"), '"moments" or "thesis"'),
-    "a release that is no object": (MOMENTS, put("release", value="moments"), "release must be an object"),
-    "a fit with another field": (THESIS, put("fit", "seed", value=1), "fit must be an object"),
     "a status that there is not": (THESIS, put("fit", "status", value="stalled"), '"time limit" or "not solved"'),
-    "a misfit that is an integer": (MOMENTS, put("fit", "misfit", value=1), "misfit must be a number"),
-    "a flag that is a number": (MOMENTS, put("fit", "shrunk", value=1), "shrunk must be true or false"),
-    "negative iterations": (MOMENTS, put("fit", "iterations", value=-1), "iterations must be an integer"),
     "a release of the older kind without its scale": (THESIS, put("release", "kind", value="thesis"),
                                                       "release must be an object"),
-    "a fit of the other kind": (MOMENTS, put("fit", "kind", value="linear program"), "fit must be an object"),
     "a fit of no kind": (MOMENTS, put("fit", "kind", value="other"), "kind of a fit"),
     "points without a fit": (MOMENTS, put("fit", value=None), "no part"),
     "no points": (MOMENTS, array("distribution.points", lambda old: None), "'distribution.points' is missing"),
     "points outside the cube": (MOMENTS, array("distribution.points", entry(1.5)), "in the cube"),
-    "points that are no numbers": (MOMENTS, array("distribution.points", entry(np.nan)), "finite"),
-    "points of another width": (MOMENTS, array("distribution.points", lambda old: old[:, :2]), "shape"),
     "points of another type": (MOMENTS, array("distribution.points", lambda old: old.astype(np.uint8)), "float64"),
-    "fewer weights than points": (MOMENTS, array("distribution.weights", lambda old: old[1:]), "shapes"),
-    "weights of another sum": (MOMENTS, array("distribution.weights", lambda old: old / 2), "sum to 1"),
     "a negative weight": (MOMENTS, array("distribution.weights", entry(-0.1)), "at least 0"),
     "means of other functions": (MOMENTS, array("release.means", lambda old: old[1:]), "release.means"),
+    "weights of another sum": (MOMENTS, array("distribution.weights", lambda old: old / 2), "sum to 1"),
     "an infinite mean": (MOMENTS, array("release.means", entry(np.inf)), "release.means"),
-    "no noise": (MOMENTS, array("release.scales", entry(0.0)), "scales"),
     "noise in the constant": (THESIS, array("release.scales", entry(1.0)), "scales"),
+    "degrees whose sum overflows": (MOMENTS, array("release.index", lambda old: np.full_like(old, 2**62)), "degrees"),
+    "no noise": (MOMENTS, array("release.scales", entry(0.0)), "scales"),
     "functions given twice": (MOMENTS, array("release.index", lambda old: old[[0, *range(len(old) - 1)]]), "distinct"),
     "a negative degree": (MOMENTS, array("release.index", entry(-1)), "at least 0"),
-    "a huge degree": (MOMENTS, array("release.index", entry(2**62)), "degrees"),
-    "degrees whose sum overflows": (MOMENTS, array("release.index", lambda old: np.full_like(old, 2**62)), "degrees"),
-    "no functions": (MOMENTS, array("release.index", lambda old: old[:0]), "index"),
-    "degrees that are floats": (MOMENTS, array("release.index", lambda old: old.astype(float)), "int64"),
-    "a profile that is not positive": (MOMENTS, array("release.profiles", lambda old: -old), "positive"),
     "a profile of another scale": (MOMENTS, array("release.profiles", lambda old: 2 * old), "maximum of 1"),
     "a profile of endless length": (MOMENTS, array("release.profiles", lambda old: np.ones((1, 2**11))), "1024"),
     "profiles without end": (MOMENTS, array("release.profiles", lambda old: np.ones((2**12, 2**6))), "131072 together"),
@@ -467,10 +389,8 @@ UNFIT = {
     "a target of other functions": (MOMENTS, array("fit.target", lambda old: old[1:]), "fit.target"),
     "another array": (MOMENTS, array("seed", lambda old: np.ones(1)), "'seed' is no part"),
     "axes of too many columns": (THESIS, array("release.axes.directions", lambda old: np.ones((3, 9))), "axes"),
-    "axes that are a number": (THESIS, array("release.axes.directions", lambda old: np.array(1.0)), "axes"),
     "axes that are not orthonormal": (THESIS, array("release.axes.directions", lambda old: 2 * old), "orthonormal"),
     "axes without their images": (THESIS, array("release.axes.images", lambda old: None), "missing"),
-    "images without axes": (THESIS, array("release.axes.directions", lambda old: None), "no part"),
     "axes without a mean": (THESIS, array("release.mean", lambda old: None), "need a mean"),
 }
 
@@ -487,13 +407,6 @@ def test_files_whose_parts_do_not_fit_are_refused(tmp_path, case):
     message = str(refused.value)
     assert message.startswith(f"cannot read {str(path)!r}: ")
     assert any(each in message for each in words.split("|")), message
-
-
-@pytest.mark.parametrize("case", [MOMENTS, THESIS, "categories"])
-def test_what_was_taken_apart_fits_as_it_is(tmp_path, case):
-    content, arrays = taken_apart(case)
-    archive.write(tmp_path / "a.tm", content, arrays)
-    assert (tmp_path / "a.tm").read_bytes() == save(tmp_path / "b.tm", made(case)).read_bytes()
 
 
 HOSTILE = [None, True, -1, 0, 2**80, -1e300, 5e-324, "", "x\0", [], [[]], {}, {"a": 1}, [None], 1000 * "x"]
@@ -541,20 +454,6 @@ def test_any_array_is_refused_or_makes_a_release(case):
     assert refused > 5 * len(arrays)
 
 
-def test_flipped_and_cut_files_are_refused_or_the_same(tmp_path):
-    path = save(tmp_path / "a.tm", made("algorithm 4"))
-    content, rng, refused = path.read_bytes(), np.random.default_rng(6), 0
-    for _ in range(150):
-        spoilt = bytearray(content)
-        spoilt[rng.integers(len(spoilt))] ^= 1 << rng.integers(8)
-        path.write_bytes(spoilt if rng.random() < 0.7 else spoilt[: rng.integers(len(spoilt))])
-        try:
-            assert differences(made("algorithm 4"), load(path)) == []
-        except InputError:
-            refused += 1
-    assert refused > 100
-
-
 @pytest.mark.parametrize(("change", "words"), [
     ({"target": np.ones(1)}, "shape"), ({"rows": 1.5}, "rows must be"), ({"library": "other"}, "library must be"),
     ({"distribution": Distribution(np.zeros((1, 2)), np.ones(1))}, "shape"),
@@ -571,12 +470,3 @@ def test_parts_that_do_not_belong_together_are_not_saved(tmp_path, change, words
     with pytest.raises(InputError, match=words):
         save(path, changed)
     assert path.read_text() == "old"
-
-
-def test_a_file_of_another_kind_is_refused(tmp_path):
-    archive.write(tmp_path / "a.tm", {"some": "manifest"}, {})
-    with pytest.raises(InputError, match="the manifest must be an object with the keys"):
-        saved.read(tmp_path / "a.tm")
-    (tmp_path / "a.tm").write_text(json.dumps({}))
-    with pytest.raises(InputError, match="ZIP archive"):
-        saved.read(tmp_path / "a.tm")

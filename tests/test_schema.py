@@ -46,15 +46,6 @@ def test_the_map_to_the_cube_is_the_affine_one(pair, parts):
         assert abs(Fraction(point) - (2 * (Fraction(value) - lower) / (upper - lower) - 1)) < 1e-15
 
 
-@laws
-@given(bounds, fractions)
-def test_there_and_back_returns_the_values(pair, parts):
-    schema = Schema([Column("a", *pair)])
-    values = np.clip([pair[0] + part * (pair[1] - pair[0]) for part in parts], *pair)[:, None]
-    back = schema.from_cube(schema.to_cube(values))
-    np.testing.assert_allclose(back, values, rtol=0, atol=8 * EPSILON * max(map(abs, pair)))
-
-
 @pytest.mark.parametrize("options", [{}, {"transform": "log1p"}, {"transform": "log"}, {"missing": "keep"},
                                      {"kind": "integer"}, {"special": (7.0,)}], ids=str)
 def test_values_outside_the_bounds_are_clipped_under_every_transform(options):
@@ -79,11 +70,6 @@ def test_the_bounds_are_the_faces_of_the_cube_and_the_faces_the_bounds(pair):
     np.testing.assert_array_equal(schema.from_cube([[-1.0], [1.0]]), np.transpose([pair]))
 
 
-def test_points_outside_the_cube_come_back_as_the_bounds():
-    table = people().from_cube([[-2, -2, -2], [9, 9, 9]])
-    np.testing.assert_array_equal(table, [[0, -1e4, 0], [120, 5e5, 1]])
-
-
 @pytest.mark.parametrize("frame", FRAMES.values(), ids=FRAMES)
 def test_columns_of_a_dataframe_are_found_by_name_in_any_order(frame):
     age, income, smokes = [30, 131], [0.5, 1e9], [True, False]
@@ -104,9 +90,9 @@ def test_integers_survive_there_and_back_and_nothing_else_comes_back(lower, uppe
     assert np.isin(schema.from_cube(points), integers).all()
 
 
-def test_binary_values_are_the_nearer_bound():
+def test_binary_values_are_the_nearer_bound_also_outside_the_cube():
     schema = Schema([Column("a", 2, 5, "binary")])
-    points = [[-1.0], [-0.3], [-1e-9], [1e-9], [0.3], [1.0]]
+    points = [[-2.0], [-0.3], [-1e-9], [1e-9], [0.3], [9.0]]
     np.testing.assert_array_equal(schema.from_cube(points), [[2], [2], [2], [5], [5], [5]])
 
 
@@ -123,7 +109,7 @@ def test_missing_values_are_reported_by_column_and_without_any_value():
 
 
 @pytest.mark.parametrize("frame", FRAMES.values(), ids=FRAMES)
-@pytest.mark.parametrize("values", [[77131, None], [7.7131, None], [7.7131, math.nan]], ids=str)
+@pytest.mark.parametrize("values", [[77131, None], [7.7131, math.nan]], ids=str)
 def test_empty_cells_of_a_dataframe_are_missing_values(frame, values):
     with pytest.raises(InputError, match=r"missing .* 'age'") as caught:
         people().to_cube(frame({"age": values, "income": [7.7131, 1.0], "smokes": [0, 1]}))
@@ -131,8 +117,7 @@ def test_empty_cells_of_a_dataframe_are_missing_values(frame, values):
 
 
 @pytest.mark.parametrize(("lower", "upper"), [
-    (1, 1), (2, 1), (math.nan, 1), (0, math.nan), (-math.inf, 1), (0, math.inf), (-1e308, 1e308),
-    (0.0, 5e-324), ("low", 1), ("0", "1"), (None, 1), ([0], 1), (0, 1j), (0, 10**400),
+    (1, 1), (2, 1), (math.nan, 1), (0, math.inf), (-1e308, 1e308), (0.0, 5e-324), ("0", "1"), (None, 1), (0, 10**400),
 ], ids=lambda bound: str(bound)[:10])
 def test_bounds_are_finite_numbers_lower_below_upper_with_a_range_whose_half_is_a_float(lower, upper):
     with pytest.raises(InputError, match="'age'"):
@@ -155,20 +140,17 @@ def test_a_schema_is_columns_with_distinct_names(columns, message):
         Schema(columns)
 
 
-@pytest.mark.parametrize("points", [[0.0, 0.0, 0.0], [[0.0, 0.0]], [[[0.0, 0.0, 0.0]]], 0.0])
+@pytest.mark.parametrize("points", [[0.0, 0.0, 0.0], [[0.0, 0.0]]])
 def test_from_cube_wants_one_column_of_points_for_each_column(points):
     with pytest.raises(InputError, match=r"\(m, 3\)"):
         people().from_cube(points)
-
-
-# Small facts
 
 
 def test_the_cube_has_its_own_schema():
     points = np.random.default_rng(1).uniform(-1.0, 1.0, (50, 4))
     assert Schema.cube(4).names == ("x1", "x2", "x3", "x4")
     np.testing.assert_allclose(Schema.cube(4).to_cube(points), points, rtol=0, atol=EPSILON)
-    for d in (0, -1, 2.0, "2"):
+    for d in (0, 2.0):
         with pytest.raises(InputError):
             Schema.cube(d)
 
@@ -347,7 +329,6 @@ VARIANTS = {
     "pandas": lambda: pd.DataFrame(ROWS),
     "pandas nullable": lambda: pd.DataFrame(ROWS).convert_dtypes(),
     "pandas objects": lambda: pd.DataFrame(ROWS, dtype=object),
-    "pandas arrow": lambda: pa.table(ROWS).to_pandas(types_mapper=pd.ArrowDtype),
     "pandas categories": lambda: pd.DataFrame(ROWS).astype({"level": "category", "sex": "category", "code": "category",
                                                             "flag": "category"}),
     "polars": lambda: pl.DataFrame(ROWS),
@@ -406,7 +387,6 @@ def test_types_that_come_back_follow_from_the_schema_alone():
             pl.Datetime("ms")]
     numbers = Schema([Column("a", 0, 5, "integer", missing="keep"), Column("b", kind="categorical", categories=[1, 2])])
     array = tables.like(None, numbers.names, list(numbers.decode(np.eye(4)).values()))
-    assert array.dtype == np.float64
     np.testing.assert_array_equal(array, numbers.from_cube(np.eye(4)))
     assert math.isnan(array[1, 0])
 
@@ -474,15 +454,11 @@ def vars_of(column):
 @pytest.mark.parametrize(("options", "message"), [
     ({"kind": "categorical"}, "at least two categories; given 0"),
     ({"lower": 0, "upper": 1, "kind": "Integer"}, "continuous, integer, binary"),
-    ({"lower": 0, "upper": 1, "kind": ["integer"]}, "continuous, integer, binary"),
     ({"lower": -0.9, "upper": -0.1, "kind": "integer"}, "no integer"),
-    ({"kind": "ordinal", "categories": ["x"]}, "at least two categories; given 1"),
     ({"kind": "categorical", "categories": "xy"}, "a list"),
-    ({"kind": "ordinal", "categories": {"x", "y"}}, "a list"),
     ({"kind": "categorical", "categories": ["x", "y", "x"]}, "distinct; given twice: 'x'"),
     ({"kind": "categorical", "categories": ["x", "y", "\u00a0x "]}, "white space around them does not count"),
     ({"kind": "categorical", "categories": ["x", 1]}, "all strings, all integers"),
-    ({"kind": "categorical", "categories": [True, 0]}, "all strings, all integers"),
     ({"kind": "categorical", "categories": [1.5, 2.5]}, "all strings, all integers"),
     ({"kind": "ordinal", "categories": [1.5, math.nan]}, "all finite numbers"),
     ({"kind": "ordinal", "categories": [0.0, -0.0]}, "distinct"),
@@ -491,25 +467,17 @@ def vars_of(column):
     ({"kind": "categorical", "categories": [0, 1], "other": False}, "other must be one of the categories"),
     ({"kind": "categorical", "categories": ["x", "y"], "lower": 0}, "takes no lower and upper"),
     ({"kind": "categorical", "categories": ["x", "y"], "missing": "centre"}, "no centre"),
-    ({"kind": "categorical", "categories": ["x", "y"], "special": [0]}, "special is for the kinds"),
     ({"lower": 0, "upper": 1, "categories": ["x", "y"]}, "categories is for the kinds"),
-    ({"lower": 0, "upper": 1, "other": "x"}, "other is for the kinds"),
     ({"lower": 0, "upper": 1, "missing": "drop"}, "refuse, centre, keep"),
     ({"lower": 0, "upper": 1, "kind": "binary", "special": [0]}, "special is for the kinds"),
-    ({"lower": 0, "upper": 1, "special": 0}, "a list"),
-    ({"lower": 0, "upper": 1, "special": ["0"]}, "finite numbers"),
     ({"lower": 0, "upper": 1, "special": [math.inf]}, "finite numbers"),
-    ({"lower": 0, "upper": 1, "special": [0.0, -0.0]}, "distinct"),
     ({"lower": 0, "upper": 1, "special": [0.5], "kind": "integer"}, "must be integers"),
     ({"lower": 0, "upper": 1, "transform": "log"}, "bounds above 0"),
     ({"lower": 1e300, "upper": math.nextafter(1e300, 2e300), "transform": "log"}, "logarithms differ"),
     ({"lower": 1, "upper": 2, "transform": "sqrt"}, "'log', 'log1p'"),
-    ({"lower": 1, "upper": 2, "kind": "binary", "transform": "log"}, "transform is for the kinds"),
     ({"lower": 1, "upper": 2, "private_bounds": True}, "private bounds takes no lower"),
     ({"private_bounds": "yes"}, "True or False"),
-    ({"private_bounds": True, "kind": "binary"}, "private_bounds is for the kinds"),
     ({"lower": "2020-13-01", "upper": "2021-01-01", "kind": "datetime"}, "ISO form"),
-    ({"lower": 2020, "upper": "2021-01-01", "kind": "datetime"}, "lower must be a date or time"),
     ({"lower": "2021-01-01", "upper": "2020-01-01", "kind": "datetime"}, "before upper"),
     ({"lower": "2020-01-01T00:00:00.2", "upper": "2020-01-01T00:00:00.9", "kind": "datetime"}, "a second at least"),
     ({"lower": "2020-01-01", "upper": "2021-01-01", "kind": "datetime", "special": ["2020-01-01T05:00"]}, "dates if"),
@@ -531,10 +499,8 @@ def test_private_bounds_are_completed_before_any_row_is_read():
             use()
     half = schema.with_bounds({"a": (1, 10)})
     assert half.private_bounds == ("c",)
-    whole = half.with_bounds({"c": (2, 5)})
-    assert whole == Schema([Column("a", 1, 10, transform="log"), Column("b", 0, 1),
-                            Column("c", 2, 5, "integer", special=(0,))])
-    whole.to_cube([[7.7131, 0, 1]])
+    assert half.with_bounds({"c": (2, 5)}) == Schema([
+        Column("a", 1, 10, transform="log"), Column("b", 0, 1), Column("c", 2, 5, "integer", special=(0,))])
     for bounds_of, message in (({"b": (0, 1)}, "'b'"), ({"a": (0, 1)}, "above 0"), ({"a": (1, math.nan)}, "finite")):
         with pytest.raises(InputError, match=message):
             schema.with_bounds(bounds_of)
@@ -553,33 +519,17 @@ def test_a_schema_comes_back_from_json(table):
 
 
 @pytest.mark.parametrize(("plain", "message"), [
-    ([], "a list 'columns'"), ({}, "a list 'columns'"), ({"columns": {}}, "a list 'columns'"),
-    ({"columns": [], "more": 1}, "nothing else"), ({"columns": []}, "at least one"), ({"columns": ["a"]}, "table"),
+    ([], "a list 'columns'"), ({"columns": {}}, "a list 'columns'"), ({"columns": [], "more": 1}, "nothing else"),
+    ({"columns": []}, "at least one"), ({"columns": ["a"]}, "table"),
     ({"columns": [{"lower": 0}]}, "needs a name"),
     ({"columns": [{"name": "a", "lowre": 0}]}, "column 'a': there is no option 'lowre'"),
     ({"columns": [{"name": "a", "lower": True, "upper": 2}]}, "column 'a': lower must be a number"),
-    ({"columns": [{"name": "a", "lower": 0, "upper": "1"}]}, "column 'a': bounds must be numbers"),
     ({"columns": [{"name": "a", "lower": 0, "upper": 1, "special": [True]}]}, "column 'a': special must be"),
-    ({"columns": [{"name": "a", "lower": 0, "upper": 1, "special": 0}]}, "column 'a': special must be a list"),
-    ({"columns": [{"name": "a", "kind": "ordinal", "categories": {"x": 1, "y": 2}}]}, "column 'a': categories must be"),
-    ({"columns": [{"name": 5, "lower": 0, "upper": 1}]}, "name must be"),
-    ({"columns": [{"name": "a", "lower": 0, "upper": 1, "private_bounds": 0}]}, "column 'a': private_bounds"),
-    ({"columns": [{"name": "a", "lower": 0, "upper": 1}] * 2}, "given twice: 'a'"),
 ], ids=str)
 def test_plain_data_of_another_form_is_refused(plain, message):
     with pytest.raises(InputError) as caught:
         Schema.from_dict(plain)
     assert message in str(caught.value)
-
-
-def test_a_thousand_columns_take_no_longer_than_their_number():
-    schema = Schema(Column(f"c{j}", kind="categorical", categories=["x", "y"]) if j % 2 else
-                    Column(f"c{j}", 0, 1, special=(0,)) for j in range(1_000))
-    table = np.empty((2, 1_000), dtype=object)
-    table[:, ::2], table[:, 1::2] = 0.5, "x"
-    points = schema.to_cube(table)
-    schema.domain.check(points)
-    assert (tables.like(None, schema.names, list(schema.decode(points).values())) == table).all()
 
 
 @pytest.mark.parametrize(("lower", "upper", "special", "below", "above"), [

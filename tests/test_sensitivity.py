@@ -35,15 +35,12 @@ def powers(r, length):
 CASES = {
     "one column": (1, (1.0, 0.8), (), 1.002),
     "two columns, decaying": (2, (1.0, 0.5), (0.7, 0.3), 1.002),
-    "two columns, pairs alone": (2, (), (1.0,) * 4, 1.21),
     "products of T1 alone": (20, (0.0,), (1.0,), 1.002),
     "products of T1 alone, d odd": (3, (), (1.0,), 1.13),
     "products of T2 dominate": (8, (1.0,), (0.1, 1.0), 1.02),
     "products of T4 dominate": (15, (), (0.0, 0.1, 0.0, 1.0), 1.01),
     "equal weights": (10, (1.0,) * 3, (1.0,) * 3, 1.01),
-    "equal weights of pairs": (20, (0.0,), (1.0,) * 4, 1.003),
     "decaying": (30, powers(0.6, 5), powers(0.6, 5), 1.003),
-    "columns dominate": (12, (5.0, 3.0, 2.0), (0.5, 0.3), 1.002),
     "columns dominate, T2 missing": (20, (9.0, 0.0, 2.0), (1.0, 0.5, 0.2), 1.002),
     "columns and pairs": (20, (3.0,), (1.0, 0.5, 0.2), 1.003),
 }
@@ -75,19 +72,12 @@ def starts(d, rng, count):
 
 
 def ascend(x, y, move_alone, A, C):
-    """Ascent over one column of both rows at a time, until no column can be improved."""
-    before = -1.0
-    while True:
+    """Ascent over one column of both rows at a time, in more sweeps than any case needs."""
+    for _ in range(10):
         for i in range(len(x)):
             rest = np.arange(len(x)) != i
             gain = move_alone + A[:, None] * A[x[rest]].sum() + A * A[y[rest]].sum() - 2 * C * C[x[rest], y[rest]].sum()
             x[i], y[i] = np.unravel_index(gain.argmax(), gain.shape)
-        # After a sweep this is an objective: what the last column adds to a sum that never falls.
-        pairs = sum(M.sum() ** 2 - (M**2).sum() for M in (A[x], A[y])) / 2 - C[x, y].sum() ** 2 + (C[x, y] ** 2).sum()
-        now = move_alone[x, y].sum() + pairs
-        if now <= before * (1 + 1e-9):
-            return
-        before = now
 
 
 @cache
@@ -115,61 +105,18 @@ def test_no_rows_found_move_the_functions_further_than_the_bound(name):
     assert found <= pair_l2_diameter(d, v, w) <= ratio * found
 
 
-@each_case
-def test_every_lambda_gives_a_bound(name):
-    d, v, w, _ = CASES[name]
-    kappa = sum(a**2 for a in w)
-    for shift in d * kappa * np.array([-1.5, -0.7, -0.2, 0.0, 0.1, 0.5, 1.0]):
-        bound = shift**2 + d * sensitivity._column_supremum(d, v, w, shift)
-        assert worst_rows(name)[0] <= bound
-        # The search for lambda does as well as any of these, but for the nodes it is made on.
-        assert pair_l2_diameter(d, v, w) <= bound * 1.005
-
-
-def plain_h(x, y, d, v, w, shift):
-    degrees = range(1, max(len(v), len(w)) + 1)
-    X, Y = ([np.cos(a * np.arccos(z)) for a in degrees] for z in (x, y))
-    delta = sum((weight * (s - t)) ** 2 for weight, s, t in zip(v, X, Y, strict=False))
-    A, B, C = (sum(weight**2 * s * t for weight, s, t in zip(w, S, T, strict=False))
-               for S, T in ((X, X), (Y, Y), (X, Y)))
-    return delta - 2 * shift * C + d * sum(a**2 for a in w) * (A + B) / 2 - (A**2 + B**2) / 2 + C**2
-
-
-@pytest.mark.parametrize(("d", "v", "w", "shift"), [
-    (4, (1.0, 0.5), (0.7, 0.3), -0.8), (9, (), (0.3, 1.0), 3.0), (2, (2.0, 0.0, 1.0), (1.0,), 0.4),
-])
-def test_the_supremum_over_one_column_is_that_of_a_fine_grid(d, v, w, shift):
-    grid = np.cos(np.linspace(0.0, np.pi, 481))
-    values = plain_h(grid[:, None], grid, d, v, w, shift)
-    excess = sensitivity._column_supremum(d, v, w, shift) - values.max()
-    # The grid misses a little of it.
-    assert 0.0 <= excess <= 1.2 * SLACK * (values.max() - values.min())
-
-
-def random_polynomial(degree, rng):
-    """Values of a polynomial of two variables at all pairs of angles."""
-    coefficients = rng.standard_normal((degree + 1, degree + 1)) * rng.random((degree + 1, degree + 1)) ** 4
-
-    def values(angles):
-        T = np.cos(np.outer(angles, np.arange(degree + 1)))
-        return T @ coefficients @ T.T
-
-    return values
-
-
-def node_angles(nodes):
-    return np.pi * (np.arange(nodes) + 0.5) / nodes
-
-
 @pytest.mark.parametrize("nodes_per_degree", [1.2, 2, 5])
 @pytest.mark.parametrize("degree", [1, 2, 5, 12])
 def test_between_nodes_no_polynomial_exceeds_what_ehlich_and_zeller_allow(degree, nodes_per_degree):
     rng = np.random.default_rng(degree)
     nodes = math.ceil(nodes_per_degree * degree + 1e-9)
+    angles = np.pi * (np.arange(nodes) + 0.5) / nodes, np.linspace(0.0, np.pi, 40 * degree + 1)
     missed = 0
     for _ in range(40):
-        values = random_polynomial(degree, rng)
-        at_nodes, supremum = values(node_angles(nodes)), values(np.linspace(0.0, np.pi, 40 * degree + 1)).max()
+        # Of two variables, at all pairs of angles.
+        coefficients = rng.standard_normal((degree + 1, degree + 1)) * rng.random((degree + 1, degree + 1)) ** 4
+        T, fine = (np.cos(np.outer(one, np.arange(degree + 1))) for one in angles)
+        at_nodes, supremum = T @ coefficients @ T.T, (fine @ coefficients @ fine.T).max()
         assert supremum <= sensitivity._between_nodes(at_nodes.min(), at_nodes.max(), degree, nodes)
         missed += supremum > at_nodes.max() * (1 + 1e-9)
     # The planted fault: the largest value at a node.
@@ -200,24 +147,14 @@ def test_a_larger_weight_never_lowers_the_bounds(d, v, w, data):
     assert pair_l1_diameter(d, v, w) <= pair_l1_diameter(d, *more) * (1 + 2 * SLACK) + 1e-140
 
 
-# Scaling may turn a subnormal weight to 0, and then there are fewer nodes.
-eighths = st.lists(st.integers(0, 16).map(lambda number: number / 8), max_size=4)
-
-
-@settings(max_examples=25, deadline=None)
-@given(d=st.integers(1, 40), v=eighths, w=eighths, scale=st.floats(1e-3, 1e3))
-def test_the_bounds_are_homogeneous(d, v, w, scale):
-    scaled = [scale * a for a in v], [math.sqrt(scale) * a for a in w]
-    assert pair_l2_diameter(d, *scaled) == pytest.approx(scale**2 * pair_l2_diameter(d, v, w), rel=1e-6, abs=1e-280)
-    assert pair_l1_diameter(d, *scaled) == pytest.approx(scale * pair_l1_diameter(d, v, w), rel=1e-6, abs=1e-140)
 
 
 def test_weights_of_zero_are_no_weights():
-    assert pair_l2_diameter(5, (), ()) == pair_l2_diameter(5, (0.0, 0.0), (0.0,)) == 0.0
-    assert pair_l1_diameter(5, (0.0,), ()) == 0.0
+    assert pair_l2_diameter(5, (0.0, 0.0), (0.0,)) == pair_l1_diameter(5, (0.0,), ()) == 0.0
     assert pair_l2_diameter(5, (1.0, 0.0), (0.5, 0.0, 0.0)) == pair_l2_diameter(5, [1.0], np.array([0.5]))
-    assert pair_l2_diameter(1, (1.0,), (7.0,)) == pair_l2_diameter(1, (1.0,), ())
-    assert pair_l1_diameter(1, (1.0,), (7.0,)) == pair_l1_diameter(1, (1.0,), ())
+    # Nor are those of pairs, where there is no pair.
+    for bound in (pair_l2_diameter, pair_l1_diameter):
+        assert bound(1, (1.0,), (7.0,)) == bound(1, (1.0,), ())
 
 
 def test_a_weight_whose_fourth_power_underflows_still_costs_something():
@@ -261,23 +198,16 @@ def test_no_rows_found_move_the_absolute_sum_further_than_the_bound(d, v, w, rat
     assert found > d * sum(v) + d * (d - 1) / 2 * sum(w) ** 2
 
 
-each_bound = pytest.mark.parametrize("bound", [pair_l2_diameter, pair_l1_diameter])
-
-
-@each_bound
-@pytest.mark.parametrize("d", [0, -1, 2.0, True, "3"])
-def test_the_number_of_columns_is_a_positive_integer(bound, d):
-    with pytest.raises(ValueError, match="number of columns must be a positive integer"):
-        bound(d, (1.0,), (1.0,))
-
-
-@each_bound
-@pytest.mark.parametrize("bad", [-0.1, math.nan, math.inf, 1e61, "1", None])
-def test_weights_are_finite_and_not_negative(bound, bad):
-    with pytest.raises(ValueError, match="weights of columns must be numbers from 0"):
-        bound(3, (1.0, bad), (1.0,))
-    with pytest.raises(ValueError, match="weights of pairs must be numbers from 0"):
-        bound(3, (1.0,), (bad, 0.0))
+@pytest.mark.parametrize("bound", [pair_l2_diameter, pair_l1_diameter])
+def test_the_number_of_columns_is_a_positive_integer_and_weights_are_finite_and_not_negative(bound):
+    for d in (0, 2.0, True):
+        with pytest.raises(ValueError, match="number of columns must be a positive integer"):
+            bound(d, (1.0,), (1.0,))
+    for bad in (-0.1, math.nan, 1e61, "1"):
+        with pytest.raises(ValueError, match="weights of columns must be numbers from 0"):
+            bound(3, (1.0, bad), (1.0,))
+        with pytest.raises(ValueError, match="weights of pairs must be numbers from 0"):
+            bound(3, (1.0,), (bad, 0.0))
 
 
 # What corners attain, in whole numbers

@@ -1,6 +1,5 @@
 """Tables in files: what is read is what was written, in flat memory, and no message holds a cell."""
 
-import bz2
 import csv
 import datetime
 import gc
@@ -75,7 +74,7 @@ def test_what_was_written_is_read(tmp_path, suffix):
     np.testing.assert_array_equal(read(file, schema(), rows=300), points)
 
 
-@pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
 def test_pieces_are_written_below_each_other(tmp_path, suffix):
     write_table(tmp_path / f"whole.{suffix}", rows(10))
     write_table(tmp_path / f"pieces.{suffix}", ({name: values[start:start + 4] for name, values in rows(10).items()}
@@ -217,8 +216,7 @@ TWO = Schema([Column("a", 0, 9, missing="keep"), Column("b", 0, 9, missing="keep
 
 @pytest.mark.parametrize("end", ["\n", "\r"])
 @pytest.mark.parametrize(("text", "rows"), [
-    ("a\n\n5\n", 2), ("a\n5\n\n6\n", 3), ("a\n5\n\n", 2), ("a\n5\n\n\n", 3), ("a\n\n", 1), ("a\n5", 1), ("a\n5\n", 1),
-    ("a\n \n5\n", 2), ('a\n""\n5\n', 2), ('a\n5\n""', 2), ("\n\na\n\n5\n", 2),
+    ("a\n5\n\n\n", 3), ("a\n\n", 1), ("a\n5", 1), ("a\n \n5\n", 2), ('a\n5\n""', 2), ("\n\na\n\n5\n", 2),
 ])
 def test_every_line_of_one_column_is_a_row(tmp_path, end, text, rows):
     file = TableFile(written(tmp_path, text.replace("\n", end)))
@@ -227,9 +225,8 @@ def test_every_line_of_one_column_is_a_row(tmp_path, end, text, rows):
 
 @pytest.mark.parametrize("end", ["\n", "\r"])
 @pytest.mark.parametrize(("text", "rows"), [
-    ("a,b\n1,\n,2\n", 2), ("a,b\n1,2\n,\n3,4", 3), ("a,b\n1,2\n\n\n", 1), ("a,b\n1,2\n,\n\n", 2), ("a,b\n,\n,\n", 2),
-    ("\n\na,b\n,\n1,2\n", 2), ('a,b\n"","1"\n"",""\n\n', 2), ("a,b\n1,2\n\n3,4\n", None),
-    ("a,b\n\n1,2\n", None), ("a,b\n1,2\n\n,\n", None), ("a,b\n1,2\n\n3,4\n\n\n", None), ('a,b\n1,2\n\n"",""', None),
+    ("a,b\n1,2\n,\n3,4", 3), ("a,b\n1,2\n\n\n", 1), ("\n\na,b\n,\n1,2\n", 2), ('a,b\n"","1"\n"",""\n\n', 2),
+    ("a,b\n\n1,2\n", None), ("a,b\n1,2\n\n,\n", None), ('a,b\n1,2\n\n"",""', None),
 ])
 def test_an_empty_line_between_rows_of_several_columns_is_refused(tmp_path, end, text, rows):
     file = TableFile(written(tmp_path, text.replace("\n", end)))
@@ -258,14 +255,10 @@ def test_rows_and_members_of_compressed_files_may_be_in_several_parts(tmp_path):
     assert TableFile(path).n == 2
 
 
-@pytest.mark.parametrize("content", [b"a,b\n1,2\n3,4\n", gzip.compress(b"a,b\n1,2\n3,4\n"),
-                                     bz2.compress(b"a,b\n1,2\n3,4\n"), "parquet"], ids=["csv", "gz", "bz2", "parquet"])
-def test_standard_input_is_recognised_and_copied(monkeypatch, content):
-    if content == "parquet":
-        sink = io.BytesIO()
-        pq.write_table(pa.table({"a": [1, 3], "b": [2, 4]}), sink)
-        content = sink.getvalue()
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+@pytest.mark.parametrize("suffix", ["csv", "csv.gz", "csv.bz2", "parquet"])
+def test_standard_input_is_recognised_and_copied(tmp_path, monkeypatch, suffix):
+    write_table(tmp_path / f"t.{suffix}", {"a": np.array([1, 3]), "b": np.array([2, 4])})
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO((tmp_path / f"t.{suffix}").read_bytes())))
     file = TableFile("-")
     assert file.n == 2
     np.testing.assert_array_equal(read(file, Schema([Column("b", 2, 4)])), [[-1], [1]])
@@ -287,44 +280,12 @@ def test_a_table_is_written_to_standard_output(capfdbinary):
 
 # Other shapes of CSV
 
-NORTHERN = """\
-sep=;
-Größe;Gewicht;Region;Besuch
-1,75;70;Süd;03.04.2020
-1,60;62,5;Nord;31.12.2019
-;1e1; Süd ;?
-"""
-NORTHERN_OPTIONS = {"delimiter": ";", "decimal": ",", "encoding": "cp1252", "date_format": "%d.%m.%Y"}
-
-
-def northern():
-    return Schema([Column("Größe", 1, 2, missing="keep"), Column("Gewicht", 0, 100),
-                   Column("Region", kind="categorical", categories=["Nord", "Süd"]),
-                   Column("Besuch", "2019-01-01", "2020-12-31", "datetime", missing="keep")])
-
-
-@pytest.mark.parametrize(("encoding", "end", "suffix"), [
-    ("cp1252", "\r\n", "csv"), ("utf-8-sig", "\n", "csv"), ("utf-16-le", "\n", "csv"), ("utf-32", "\r\n", "csv.gz")])
-def test_a_file_of_a_northern_spreadsheet_is_read_with_its_options(tmp_path, encoding, end, suffix):
-    content = NORTHERN.replace("\n", end).encode(encoding)
-    path = written(tmp_path, gzip.compress(content) if suffix == "csv.gz" else content, f"t.{suffix}")
-    file = TableFile(path, **NORTHERN_OPTIONS | {"encoding": encoding})
-    schema = northern()
-    assert (file.n, file.names) == (3, schema.names)
-    found = schema.decode(read(file, schema))
-    np.testing.assert_allclose(found["Größe"][:2].astype(float), [1.75, 1.6])
-    assert found["Größe"].mask.tolist() == [False, False, True]
-    np.testing.assert_allclose(found["Gewicht"], [70, 62.5, 10])
-    assert found["Region"].tolist() == ["Süd", "Nord", "Süd"]
-    assert found["Besuch"].tolist() == [datetime.date(2020, 4, 3), datetime.date(2019, 12, 31), None]
-
-
 @settings(max_examples=20, derandomize=True, deadline=None, database=None,
           suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_what_is_written_in_any_shape_is_read_by_its_options(tmp_path, data):
     delimiter, decimal = data.draw(st.sampled_from([(",", "."), (";", ","), ("\t", ","), ("\t", "."), ("|", ".")]))
-    encoding = data.draw(st.sampled_from(["utf-8", "utf-8-sig", "cp1252", "utf-16", "utf-16-be"]))
+    encoding = data.draw(st.sampled_from(["utf-8", "utf-8-sig", "cp1252", "utf-16", "utf-16-be", "utf-32"]))
     date_format = data.draw(st.sampled_from([None, "%d.%m.%Y", "%m/%d/%Y", "%Y%m%d", "%d-%b-%y"]))
     rows = data.draw(st.lists(st.tuples(st.floats(-1e6, 1e6), st.dates(datetime.date(2000, 1, 1),
                                                                        datetime.date(2050, 1, 1)),
@@ -332,32 +293,33 @@ def test_what_is_written_in_any_shape_is_read_by_its_options(tmp_path, data):
                               max_size=5))
     path = tmp_path / "t.txt"
     with path.open("w", newline="", encoding=encoding) as file:
-        lines = csv.writer(file, delimiter=delimiter)
-        lines.writerow(["x", "day", "text"])
+        lines = csv.writer(file, delimiter=delimiter, lineterminator=data.draw(st.sampled_from(["\n", "\r\n"])))
+        if data.draw(st.booleans()):
+            file.write(f"sep={delimiter}\n")
+        lines.writerow(["Größe", "day", "text"])
         lines.writerows([repr(x).replace(".", decimal), day.strftime(date_format) if date_format else day.isoformat(),
                          text] for x, day, text in rows)
-    schema = Schema([Column("x", -1e6, 1e6), Column("day", "2000-01-01", "2050-01-01", "datetime"),
+    schema = Schema([Column("Größe", -1e6, 1e6), Column("day", "2000-01-01", "2050-01-01", "datetime"),
                      Column("text", kind="categorical", categories=["é", "a;b", "c,d", "e|f", "g\th", 'i"j'])])
     file = TableFile(path, delimiter=delimiter, decimal=decimal, encoding=encoding, date_format=date_format)
     found = schema.decode(read(file, schema))
-    np.testing.assert_allclose(found["x"], [x for x, _, _ in rows], atol=1e-8)
+    np.testing.assert_allclose(found["Größe"], [x for x, _, _ in rows], atol=1e-8)
     assert found["day"].tolist() == [day for _, day, _ in rows]
     assert found["text"].tolist() == [text for _, _, text in rows]
 
 
-def test_times_of_a_format_are_read_in_utc(tmp_path):
-    path = written(tmp_path, "t\n01/06/2020 12:00 +0900\n01/06/2020 03:00 +0000\n")
+def test_times_are_read_in_utc(tmp_path):
     times = Schema([Column("t", "2020-01-01T00:00", "2021-01-01", "datetime")])
-    found = times.decode(read(TableFile(path, date_format="%d/%m/%Y %H:%M %z"), times))["t"]
-    assert set(found.tolist()) == {datetime.datetime(2020, 6, 1, 3)}
+    for cells, options in (("2020-06-01T12:00:00+09:00\n2020-06-01 03:00\n20200601T030000Z\n", {}),
+                           ("01/06/2020 12:00 +0900\n01/06/2020 03:00 +0000\n", {"date_format": "%d/%m/%Y %H:%M %z"})):
+        found = times.decode(read(TableFile(written(tmp_path, "t\n" + cells), **options), times))["t"]
+        assert set(found.tolist()) == {datetime.datetime(2020, 6, 1, 3)}
 
 
 def test_files_called_tsv_are_read_and_written_with_tabs(tmp_path):
-    for name in ("t.tsv", "t.tsv.gz", "T.TAB"):
-        write_table(tmp_path / name, {"a": np.array([1, 2]), "b": np.array(["x", "y,z"], dtype=object)})
-        file = TableFile(tmp_path / name)
-        assert (file.names, file.n, file.options) == (("a", "b"), 2, {"delimiter": "\t"})
-    assert (tmp_path / "t.tsv").read_text() == "a\tb\n1\tx\n2\ty,z\n"
+    write_table(tmp_path / "T.TAB", {"a": np.array([1, 2]), "b": np.array(["x", "y,z"], dtype=object)})
+    assert (tmp_path / "T.TAB").read_text() == "a\tb\n1\tx\n2\ty,z\n"
+    assert TableFile(tmp_path / "T.TAB").options == {"delimiter": "\t"}
     assert TableFile(written(tmp_path, "a,b\n1,x\n", "u.tsv"), delimiter=",").options == {"delimiter": ","}
 
 
@@ -391,28 +353,20 @@ def parquet_bytes():
 AB = Schema([Column("a", 0, 10), Column("b", kind="categorical", categories=["x", "y"], other="x")])
 BAD = {
     "empty": ("t.csv", b"", "is empty"),
-    "blank": ("t.csv", b"\n \n", "is empty"),
     "header alone": ("t.csv", b"a,b\n", "no rows"),
     "short row": ("t.csv", b"a,b\n1,x\n7.7131\n", "different numbers of cells"),
-    "long row": ("t.csv", b"a,b\n1,x\n7.7131,x,y\n", "different numbers of cells"),
     "open quote": ("t.csv", b'a,b\n1,"x\n7.7131,y\n', "quote"),
     "open quote in the header": ("t.csv", b'a,"b\n' + b"7.7131,y\n" * 20_000, "quote"),
     "names twice": ("t.csv", b"7.7131,7.7131\n1,x\n", "the same name"),
-    "names twice but for space": ("t.csv", b"a, a\n1,x\n", "the same name"),
     "latin-1 cell": ("t.csv", "a,b\n7.7131,xö7131\n".encode("latin-1"), "not UTF-8"),
     "latin-1 name": ("t.csv", "a,bö7131\n7.7131,x\n".encode("latin-1"), "not UTF-8"),
-    "utf-16": ("t.csv", "a,b\n7.7131,x\n".encode("utf-16"), "not UTF-8"),
     "text in a number": ("t.csv", b"a,b\n1,x\n7.7131x,y\n", "'a'"),
-    "thousands": ("t.csv", b'a,b\n1,x\n"7,7131",y\n', "'a'"),
     "absent": ("t.csv", b"a,c7131\n1,x\n", "'b'"),
     "no header": ("t.csv", b"1,7131\n1,x\n", "header=False"),
     "cut gzip": ("t.csv.gz", gzip.compress(b"a,b\n" + b"7.7131,x\n" * 1000)[:-30], "no whole gzip"),
     "flipped gzip": ("t.csv.gz", gzip.compress(b"a,b\n" + b"7.7131,x\n" * 1000)[:-8] + b"7.713177", "no whole gzip"),
-    "no gzip": ("t.csv.gz", b"a,b\n7.7131,x\n", "no whole gzip"),
     "no bz2": ("t.csv.bz2", b"a,b\n7.7131,x\n", "no whole bz2"),
     "no parquet": ("t.parquet", b"a,b\n7.7131,x\n", "no Parquet"),
-    "cut parquet": ("t.parquet", parquet_bytes()[:-20], "no Parquet"),
-    "parquet without its start": ("t.parquet", b"PAR1" + parquet_bytes()[400:], "no Parquet"),
     "parquet cut inside": ("t.parquet", parquet_bytes()[:100] + parquet_bytes()[180:], "no Parquet"),
 }
 
@@ -467,16 +421,12 @@ def test_a_file_that_changes_between_counting_and_reading_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize(("options", "message"), [
-    ({"delimiter": ",,"}, "one ASCII character"), ({"delimiter": '"'}, "one ASCII character"),
-    ({"delimiter": 5}, "one ASCII character"), ({"header": 1}, "true or false"), ({"missing": [1]}, "list of strings"),
-    ({"decimal": ";"}, "must be '.' or ','"), ({"decimal": 5}, "must be '.' or ','"),
-    ({"decimal": ","}, "delimiter and decimal must differ"), ({"delimiter": "."}, "delimiter and decimal must differ"),
-    ({"encoding": "utf-9"}, "one that Python knows"), ({"encoding": "zlib"}, "one that Python knows"),
-    ({"encoding": "undefined"}, "one that Python knows"), ({"encoding": 8}, "one that Python knows"),
-    ({"encoding": "a\0"}, "one that Python knows"), ({"date_format": "%d.%m."}, "with the year"),
-    ({"date_format": ""}, "with the year"), ({"date_format": "%d.%m.%Y %"}, "with the year"),
-    ({"date_format": "%Q %Y"}, "with the year"), ({"date_format": 5}, "with the year"),
-    ({"date_format": "\ud800 %Y"}, "with the year"), ({"date_format": "%d %d %Y"}, "with the year"),
+    ({"delimiter": '"'}, "one ASCII character"), ({"delimiter": 5}, "one ASCII character"),
+    ({"header": 1}, "true or false"), ({"missing": [1]}, "list of strings"), ({"decimal": ";"}, "must be '.' or ','"),
+    ({"decimal": ","}, "delimiter and decimal must differ"), ({"encoding": "utf-9"}, "one that Python knows"),
+    ({"encoding": "zlib"}, "one that Python knows"), ({"encoding": "a\0"}, "one that Python knows"),
+    ({"date_format": "%d.%m."}, "with the year"), ({"date_format": "%Q %Y"}, "with the year"),
+    ({"date_format": 5}, "with the year"), ({"date_format": "\ud800 %Y"}, "with the year"),
 ])
 def test_options_that_break_a_rule_are_refused(tmp_path, options, message):
     with pytest.raises(InputError, match=message):
@@ -488,8 +438,6 @@ DAYS = Schema([Column("a", 0, 10), Column("b", "2020-01-01", "2030-01-01", "date
 ADVICE = {
     "semicolons": (b"a;b\n1;7.7131\n", {}, "its first row holds semicolons; if they separate the cells, give "
                                            "--delimiter ';' (in Python delimiter=';')"),
-    "tabs": (b"a\tb\n7.7131\t1\n", {}, "give --delimiter tab (in Python delimiter='\\t')"),
-    "commas": (b"a,b\n7.7131,1\n", {"delimiter": ";"}, "give --delimiter ','"),
     "no header and one column": (b"7.7131;1\n", {"header": False}, "--delimiter"),
     "a line that states another": (b"sep=;\na,b\n7.7131,1\n", {}, "its first line says that semicolons separate its "
                                                                  "cells: give --delimiter ';'"),
@@ -497,19 +445,13 @@ ADVICE = {
     "thousands": (b'a,b\n"7,771,371",x\n', {}, "a sign between thousands"),
     "a currency": ("a,b\n€ 77131,x\n".encode(), {}, "currency or percent sign"),
     "a point among commas": (b"a;b\n7.7131;x\n", {"delimiter": ";", "decimal": ","}, "causes are a decimal point"),
-    "both signs": (b"a;b\n1.777,7131;x\n", {"delimiter": ";", "decimal": ","}, "a sign between thousands"),
     "a mark of missing values": (b"a,b\n7.7131n,x\n", {}, "missing = [...] below [file]"),
     "days first": (b"a,b\n1,03.04.7131\n", {}, "give --date-format '%d.%m.%Y'"),
     "a day that there is not": (b"a,b\n1,31.02.7131\n", {"date_format": "%d.%m.%Y"}, "of the format '%d.%m.%Y'"),
-    "ISO in another format": (b"a,b\n1,7131-01-01\n", {"date_format": "%d.%m.%Y"}, "of the format '%d.%m.%Y'"),
-    "two digits of the year": (b"a,b\n77131,03.04.20\n", {"date_format": "%d.%m.%Y"}, "of the format '%d.%m.%Y'"),
     "Latin-1": ("a,b\n7.7131,\xe4\n".encode("latin-1"), {}, "give --encoding 'cp1252'"),
     "UTF-16": ("a,b\n7.7131,x\n".encode("utf-16"), {}, "'utf-16'"),
-    "UTF-16 as Latin-1": ("a,b\n7.7131,x\n".encode("utf-16"), {"encoding": "latin-1"}, "not in the encoding 'latin-1'"),
-    "Latin-1 as UTF-16": ("a,b\n7.7131,\xe4\n".encode("latin-1"), {"encoding": "utf-16"}, "the encoding 'utf-16'"),
     "no character of cp1252": (b"a,b\n7.7131,\x81\n", {"encoding": "cp1252"}, "not in the encoding 'cp1252'"),
     "a workbook called CSV": (b"PK\x03\x047.7131", {}, "it is a workbook; save the table's sheet as CSV"),
-    "an old workbook": (b"\xd0\xcf\x11\xe07.7131", {}, "it is a workbook"),
     "a byte order mark alone": (b"\xef\xbb\xbf\n", {}, "it is empty"),
 }
 
@@ -524,13 +466,13 @@ def test_messages_say_which_option_reads_the_file_and_quote_no_cell(tmp_path, ca
     assert oracles.SECRET_DIGITS not in text.replace(str(tmp_path), "")
 
 
-@pytest.mark.parametrize("name", ["t.xlsx", "T.XLS", "t.ods", "t.xlsm"])
+@pytest.mark.parametrize("name", ["t.xlsx", "T.XLS"])
 def test_a_workbook_is_refused_by_its_name(tmp_path, name):
     with pytest.raises(InputError, match="it is a workbook; save the table's sheet as CSV"):
         TableFile(written(tmp_path, b"a\n1\n", name))
 
 
-@pytest.mark.parametrize("name", ["t.xlsx", "t.json", "t.feather", "t.parquet.gz", "t.xlsx.gz", "t.csv.zip", "t.2024"])
+@pytest.mark.parametrize("name", ["t.xlsx", "t.parquet.gz", "t.csv.zip"])
 def test_a_table_is_not_written_under_a_name_that_says_something_else(tmp_path, name):
     with pytest.raises(InputError, match=r"tables are written as \.csv, \.tsv"):
         write_table(tmp_path / name, {"a": np.array([1])})
@@ -565,7 +507,7 @@ def test_pieces_must_agree_and_nothing_is_left_after_an_error(tmp_path):
 # Memory
 
 
-def most_held(tables, work=lambda table: None):
+def most_held(tables, work):
     """The most bytes that pyarrow held while some work was done with each of its tables."""
     gc.collect()
     before, most = pa.total_allocated_bytes(), 0
@@ -583,29 +525,10 @@ def test_four_times_the_rows_are_read_in_the_same_memory(tmp_path, monkeypatch, 
         "c": np.array(["u", "v"], dtype=object)[rng.integers(0, 2, 6_000)]}
     described = Schema([*(Column(f"x{j}", -1, 1) for j in range(3)),
                         Column("c", kind="categorical", categories=["u", "v"])])
-    pieces = {"parquet": (2, 8), "csv": (2, 8)}[suffix]
-    small, large = (tmp_path / f"{count}.{suffix}" for count in pieces)
-    write_table(small, (piece for _ in range(pieces[0])))
-    write_table(large, (piece for _ in range(pieces[1])))
-
     held = []
-
-    def flat(work):
-        first, second = (most_held(TableFile(path).chunks(described, rows=2**10), work) for path in (small, large))
-        held.clear()
-        return second < 1.5 * first
-
-    assert TableFile(large).n == 6_000 * pieces[1]
-    assert flat(described.to_cube)
-    # The planted fault: all chunks are kept.
-    assert not flat(held.append)
-
-
-def test_iso_times_of_csv_are_read(tmp_path):
-    path = written(tmp_path, "t\n2020-06-01T12:00:00+09:00\n2020-06-01 03:00\n20200601T030000Z\n")
-    times = Schema([Column("t", "2020-01-01T00:00", "2021-01-01", "datetime")])
-    found = times.decode(read(TableFile(path), times))["t"]
-    assert set(found.tolist()) == {datetime.datetime(2020, 6, 1, 3)}
-    with pytest.raises(InputError, match="ISO form") as caught:
-        read(TableFile(written(tmp_path, "t\n7.7131\n")), times)
-    assert oracles.SECRET_DIGITS not in oracles.whole_message(caught.value)
+    for count in (2, 8):
+        path = tmp_path / f"{count}.{suffix}"
+        write_table(path, (piece for _ in range(count)))
+        held.append(most_held(TableFile(path).chunks(described, rows=2**10), described.to_cube))
+    assert TableFile(path).n == 48_000
+    assert held[1] < 1.5 * held[0]

@@ -88,25 +88,22 @@ def test_smooth_answers_are_scaled_means_of_products(d, smoothness, degree):
 
 
 @each_family
-@pytest.mark.parametrize("n", [1, 256, 257])
-def test_without_weights_all_points_weigh_the_same(make, n):
-    family, points = make(7), points_of_cube(n)
-    np.testing.assert_allclose(family.answers(points), family.answers(points, np.full(n, 1.0 / n)),
+def test_without_weights_all_points_weigh_the_same(make):
+    family, points = make(7), points_of_cube(257)
+    np.testing.assert_allclose(family.answers(points), family.answers(points, np.full(257, 1.0 / 257)),
                                rtol=1e-14, atol=1e-16)
-    each = np.mean([family.answers(point[None]) for point in points[:20]], axis=0)
-    np.testing.assert_allclose(family.answers(points[:20]), each, rtol=1e-13, atol=1e-15)
 
 
 @each_family
-@pytest.mark.parametrize("threads", [2])
-def test_any_number_of_threads_gives_the_same_bits(make, threads, monkeypatch):
+def test_any_number_of_threads_gives_the_same_bits(make, monkeypatch):
     # 600 centres or queries, or 3 * 2^14 rows: several chunks in each family.
-    family = make(7)
+    family, index = make(7), ChebyshevBasis.total_degree(4, 3).index
     points = points_of_cube(700 if isinstance(family, GaussianKernels | PairKernels) else 3 * 2**14 + 5)
     monkeypatch.setenv(THREADS_VARIABLE, "1")
-    alone = family.answers(points)
+    answers, coefficients = family.answers(points), family.coefficients(index)
     monkeypatch.setenv(THREADS_VARIABLE, "3")
-    np.testing.assert_array_equal(family.answers(points), alone)
+    np.testing.assert_array_equal(family.answers(points), answers)
+    np.testing.assert_array_equal(family.coefficients(index), coefficients)
 
 
 # Errors
@@ -190,77 +187,56 @@ def test_the_seed_decides_the_queries(name):
 
 
 @each_variant
-def test_centres_fill_the_cube_and_weights_sum_to_1(variant):
-    centers, numbers, parts = GaussianKernels(3, 7, n_queries=1000, variant=variant)._queries
+def test_fresh_centres_are_used_once_and_pooled_ones_come_from_ten_thousand_and_weights_sum_to_1(variant):
+    centers, numbers, parts = GaussianKernels(3, 7, n_queries=2000, variant=variant)._queries
     centers = centers.T[numbers]
-    assert centers.shape == (1000, 10, 3)
-    # Six thousand different centres of three columns miss an end of 0.01 with probability below 1e-39.
+    # So many different centres of three columns miss an end of 0.01 with probability below 1e-39.
     assert -1.0 <= centers.min() < -0.99
     assert 0.99 < centers.max() <= 1.0
+    different = len(np.unique(centers.reshape(-1, 3), axis=0))
+    assert different == 20_000 if variant == "fresh" else different <= 10_000
     assert parts.min() >= 0
     np.testing.assert_allclose(parts.sum(axis=1), 1.0, rtol=1e-14)
-
-
-def test_fresh_centres_are_used_once_and_pooled_ones_come_from_ten_thousand():
-    fresh = GaussianKernels(3, 7, n_queries=2000)._queries
-    assert len(np.unique(fresh[0].T[fresh[1]].reshape(-1, 3), axis=0)) == 20_000
-    pool = GaussianKernels(3, 7, n_queries=2000, variant="pool")._queries
-    assert len(np.unique(pool[0].T[pool[1]].reshape(-1, 3), axis=0)) <= 10_000
-
-
-def pair_counts(columns):
-    """How often each of the six pairs of four columns occurs."""
-    low, high = columns.min(axis=1), columns.max(axis=1)
-    assert (low < high).all()
-    return np.array([((low == i) & (high == j)).sum() for i in range(4) for j in range(i + 1, 4)])
 
 
 def test_pairs_of_columns_are_distinct_and_equally_frequent():
     # The two-sided chi-square test fails by chance less than once in 1e9.
     columns, centers = PairKernels(4, 9, n_queries=30_000)._queries
-    assert oracles.frequencies_p(pair_counts(columns), np.full(6, 1 / 6)) > 1e-10
+    low, high = columns.min(axis=1), columns.max(axis=1)
+    assert (low < high).all()
+    counts = np.array([((low == i) & (high == j)).sum() for i in range(4) for j in range(i + 1, 4)])
+    assert oracles.frequencies_p(counts, np.full(6, 1 / 6)) > 1e-10
     assert -1.0 <= centers.min() < -0.99
     assert 0.99 < centers.max() <= 1.0
-    # The planted fault: one pair in ten is of neighbours.
-    columns = columns.copy()
-    columns[::10, 1] = (columns[::10, 0] + 1) % 4
-    assert oracles.frequencies_p(pair_counts(columns), np.full(6, 1 / 6)) < 1e-10
 
 
 # What is refused
 
 
-@pytest.mark.parametrize(("family", "changes"), [
-    *((family, changes) for family in (GaussianKernels, PairKernels) for changes in (
-        {"d": 0}, {"n_queries": 0}, {"widths": ()}, {"widths": (1.0, 0.0)}, {"widths": (math.nan,)})),
-    (GaussianKernels, {"n_centers": 0}), (GaussianKernels, {"variant": "paper"}), (PairKernels, {"d": 1}),
-    *((Polynomials, {"degree": 2} | changes) for changes in (
-        {"d": 0}, {"degree": 0}, {"degree": 2.0}, {"n_queries": 0})),
-    *((Smooth, {"smoothness": 1.0, "degree": 2, "seed": None} | changes) for changes in (
-        {"d": 0}, {"degree": 0}, {"degree": True}, {"smoothness": 0.0}, {"smoothness": -1.0}, {"smoothness": math.nan},
-        {"smoothness": math.inf})),
-    (SecondMoments, {"d": 0, "seed": None}),
-], ids=str)
-def test_sizes_and_widths_are_positive(family, changes):
-    given = {name: value for name, value in ({"d": 3, "seed": 1} | changes).items() if value is not None}
+@pytest.mark.parametrize("make", [
+    lambda: GaussianKernels(0, 1), lambda: GaussianKernels(3, 1, n_queries=0), lambda: GaussianKernels(3, 1, widths=()),
+    lambda: GaussianKernels(3, 1, widths=(1.0, 0.0)), lambda: GaussianKernels(3, 1, widths=(math.nan,)),
+    lambda: GaussianKernels(3, 1, n_centers=0), lambda: GaussianKernels(3, 1, variant="paper"),
+    lambda: PairKernels(1, 1), lambda: PairKernels(3, 1, n_queries=0), lambda: PairKernels(3, 1, widths=(0.0,)),
+    lambda: Polynomials(0, 2, seed=1), lambda: Polynomials(3, 2.0, seed=1), lambda: Polynomials(3, 2, 0, seed=1),
+    lambda: Smooth(0, 1.0, 2), lambda: Smooth(3, 1.0, True), lambda: Smooth(3, 0.0, 2), lambda: Smooth(3, math.nan, 2),
+    lambda: SecondMoments(0),
+])
+def test_sizes_and_widths_are_positive(make):
     with pytest.raises(InputError):
-        family(**given)
+        make()
 
 
-def test_there_are_at_most_20000_polynomials():
+def test_there_are_at_most_20000_polynomials_and_a_million_functions_of_a_smooth_class():
     # comb(24 + 4, 4) - 1 = 20474 is too many, and comb(23 + 4, 4) - 1 = 17549 is not.
-    for d, degree in [(100, 3), (24, 4), (20_001, 1), (1, 20_001), (10**9, 10**9)]:
+    for d, degree in [(24, 4), (10**9, 10**9)]:
         with pytest.raises(InputError, match="smaller degree"):
             Polynomials(d, degree, seed=1)
     assert Polynomials(23, 4, seed=1).importance(np.eye(23, dtype=int)).max() == 1 / 17_549
-
-
-def test_there_are_at_most_a_million_functions_of_a_smooth_class():
-    for d, degree in [(1, 10**6), (2, 1000), (3, 100), (21, 1), (10**9, 10**9)]:
+    for d, degree in [(3, 100), (10**9, 10**9)]:
         with pytest.raises(InputError, match="1000000"):
             Smooth(d, 1.0, degree)
-    for d, degree in [(1, 10**6 - 1), (2, 999), (3, 99), (19, 1)]:
-        assert Smooth(d, 1.0, degree).labels == ("smooth functions, order 1",)
+    assert Smooth(3, 1.0, 99).labels == ("smooth functions, order 1",)
 
 
 @pytest.mark.parametrize("name", ["Polynomials", "Smooth"])
@@ -279,16 +255,11 @@ def test_a_mixture_is_of_families_of_the_same_columns(members):
 
 
 @each_family
-@pytest.mark.parametrize("index", [
-    np.zeros((2, 3), int), np.zeros(4, int), np.zeros((2, 4)), np.zeros((2, 4), bool), [[0, 0, 0, -1]], [[0] * 4, [0]],
-    None,
-], ids=["narrow", "1-D", "float", "bool", "negative", "ragged", "None"])
-def test_multi_indices_are_rows_of_integers(make, index):
-    for family in (make(7), Mixture((make(7),))):
-        with pytest.raises(InputError, match="index"):
-            family.importance(index)
-    with pytest.raises(InputError, match="index"):
-        make(7).coefficients(index)
+def test_multi_indices_are_rows_of_integers(make):
+    for index in (np.zeros((2, 3), int), np.zeros((2, 4)), [[0, 0, 0, -1]], [[0] * 4, [0]]):
+        for ask in (make(7).importance, Mixture((make(7),)).importance, make(7).coefficients):
+            with pytest.raises(InputError, match="index"):
+                ask(index)
 
 
 def test_kernels_too_narrow_for_their_coefficients_are_refused_there_alone():
@@ -308,9 +279,9 @@ def test_kernels_too_narrow_for_their_coefficients_are_refused_there_alone():
 
 @each_family
 @pytest.mark.parametrize("points", [
-    np.full((2, 3), 0.77131), np.full((2, 5), 0.77131), np.full(4, 0.77131), np.empty((0, 4)),
-    np.full((1, 2, 4), 0.77131), 0.77131, [["0.77131x", "0", "0", "0"]], [[0.77131] * 4, [0.77131]], None,
-], ids=["narrow", "wide", "1-D", "no rows", "3-D", "number", "strings", "ragged", "None"])
+    np.full((2, 3), 0.77131), np.full(4, 0.77131), np.empty((0, 4)), [["0.77131x", "0", "0", "0"]],
+    [[0.77131] * 4, [0.77131]], None,
+], ids=["narrow", "1-D", "no rows", "strings", "ragged", "None"])
 def test_bad_points_are_refused_without_quoting_them(make, points):
     with pytest.raises(InputError) as caught:
         make(7).answers(points)
@@ -318,13 +289,12 @@ def test_bad_points_are_refused_without_quoting_them(make, points):
 
 
 @each_family
-@pytest.mark.parametrize("weights", [np.full(2, 0.5), np.full((3, 1), 1 / 3), 1.0])
-def test_there_is_one_weight_for_each_point(make, weights):
+def test_there_is_one_weight_for_each_point(make):
     with pytest.raises(InputError, match=r"\(3,\)"):
-        make(7).answers(points_of_cube(3), weights)
+        make(7).answers(points_of_cube(3), np.full((3, 1), 1 / 3))
 
 
-@pytest.mark.parametrize("variant", ["fresh", "pool"])
+@each_variant
 def test_answers_under_the_uniform_distribution_equal_a_fine_grid_of_midpoints(variant):
     workload = GaussianKernels(2, seed=3, n_queries=20, widths=(0.5, 2.0), variant=variant)
     nodes = (2.0 * np.arange(100) + 1.0 - 100) / 100
@@ -384,7 +354,6 @@ def test_importance_of_polynomials_is_the_mean_squared_coefficient():
     np.testing.assert_array_equal(inside, (index.sum(axis=1) >= 1) & (index.sum(axis=1) <= 3))
     assert inside.sum() == 19
     np.testing.assert_allclose(squares[~inside], 0.0, atol=1e-26)
-    np.testing.assert_allclose(family.importance(index).sum(), 1.0, rtol=1e-14)
     law = stats.chi2(500)
     for factor, passes in ((1.0, True), (2.0, False)):
         p = law.cdf(squares[inside] * 19 * factor), law.sf(squares[inside] * 19 * factor)
@@ -433,9 +402,6 @@ def test_coefficients_equal_quadrature_of_the_answers(make, nodes):
     found = family.coefficients(index)
     assert found.shape == (*family.answers(np.zeros((1, family.d))).shape, len(index))
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-13)
-    # The planted fault: no factor 2 for each r_i > 0. Most queries have such coefficients.
-    faulty = np.abs(found / 2.0 ** (index > 0).sum(axis=1) - expected).max(axis=(1, 2))
-    assert (faulty > 1e-3).mean() > 0.9
 
 
 @pytest.mark.parametrize("width", [0.01, 1.0, 30.0])
@@ -503,14 +469,11 @@ def test_coefficients_of_some_queries_are_those_of_all(make):
     whole = family.coefficients(index)
     count = len(whole)
     assert count == len(family.answers(points_of_cube(1)))
-    for start, stop in [(0, count), (0, 1), (count - 1, count), (1, 3), (2, 2), (count, count), (count // 3, count)]:
+    for start, stop in [(0, count), (1, 3), (2, 2), (count // 3, count)]:
         part = family.coefficients(index, start, stop)
         assert part.shape == (stop - start, *whole.shape[1:])
         # Matrix products round otherwise in other sizes.
         np.testing.assert_allclose(part, whole[start:stop], rtol=1e-13, atol=1e-15)
-    np.testing.assert_array_equal(family.coefficients(index, np.int64(3)), family.coefficients(index, 3, count))
-    # The planted fault: the next query.
-    assert not np.allclose(family.coefficients(index, 1, 3), whole[2:4], rtol=0, atol=1e-3)
 
 
 @each_family
@@ -521,28 +484,17 @@ def test_coefficients_do_not_depend_on_order_company_or_the_type_of_the_integers
     np.testing.assert_allclose(family.coefficients(index[order]), whole[:, :, order], rtol=1e-13, atol=1e-15)
     np.testing.assert_allclose(family.coefficients(index[7:9]), whole[:, :, 7:9], rtol=1e-13, atol=1e-15)
     np.testing.assert_array_equal(family.coefficients(index.astype(np.uint8)), whole)
-    np.testing.assert_array_equal(family.coefficients(index.tolist()), whole)
-    assert family.coefficients(np.zeros((0, 4), int)).shape == (*whole.shape[:2], 0)
+    np.testing.assert_array_equal(family.importance(index.astype(np.uint8)), family.importance(index))
     # Degrees so high that their sum wraps around.
     wrapping = np.array([[2**63 - 1, 2**63 - 1, 4, 0], [2**62] * 4, [0, 0, 2**63 - 1, 2]])
     np.testing.assert_array_equal(family.coefficients(wrapping), 0.0)
 
 
-def test_coefficients_have_the_same_bits_for_any_number_of_threads(monkeypatch):
-    family, index = GaussianKernels(20, 7, n_queries=300, widths=(1.0, 4.0)), ChebyshevBasis.total_degree(20, 2).index
-    monkeypatch.setenv(THREADS_VARIABLE, "1")
-    alone = family.coefficients(index)
-    monkeypatch.setenv(THREADS_VARIABLE, "3")
-    np.testing.assert_array_equal(family.coefficients(index), alone)
-
-
 @each_family
-@pytest.mark.parametrize("span", [
-    (-1, None), (2, 1), (0, 10**6), (10**6, None), (0.0, 2), (0, 2.0), (True, 2), ("0", 2),
-], ids=str)
-def test_spans_of_queries_are_within_the_family(make, span):
-    with pytest.raises(InputError, match=r"start|stop"):
-        make(7).coefficients(np.zeros((1, 4), int), *span)
+def test_spans_of_queries_are_within_the_family(make):
+    for span in ((-1, None), (2, 1), (0, 10**6), (0.0, 2), (True, 2)):
+        with pytest.raises(InputError, match=r"start|stop"):
+            make(7).coefficients(np.zeros((1, 4), int), *span)
 
 
 # Closed forms, of one column and of all
@@ -562,37 +514,6 @@ def test_the_mean_profile_is_the_mean_kernel(width):
     assert (profile[1::2] == 0.0).all()
     value = np.polynomial.chebyshev.chebval(x, profile)
     np.testing.assert_allclose(value, mean_kernel(x, width), rtol=0, atol=2e-14)
-    # The planted fault: a constant without its half.
-    profile[0] *= 2.0
-    assert np.abs(np.polynomial.chebyshev.chebval(x, profile) - mean_kernel(x, width)).min() > 1e-3
-
-
-def mean_squares(width):
-    """E of the squared kernel and of the squared mean kernel, for x with Chebyshev's law on [-1, 1]."""
-    x = np.cos((np.arange(4000) + 0.5) * np.pi / 4000)
-    return mean_kernel(x, width / math.sqrt(2.0)).mean(), (mean_kernel(x, width) ** 2).mean()
-
-
-@each_variant
-@pytest.mark.parametrize(("d", "widths", "degree"), [(1, (0.05, 10.0), 300), (2, (0.3, 2.0), 45), (3, (1.0, 4.0), 15)])
-def test_importance_sums_to_the_mean_square_of_a_query(variant, d, widths, degree):
-    """Parseval, under the law for which the products are orthogonal: the mean of phi_r^2 is 2^-(number of r_i > 0)."""
-    index = np.array(list(np.ndindex((degree + 1,) * d)))
-    norms = 0.5 ** (index > 0).sum(axis=1)
-    family = GaussianKernels(d, 1, widths=widths, variant=variant)
-    same = 2 / 11 if variant == "fresh" else 0.133104708633577
-    same += (1.0 - same) / 10_000 if variant == "pool" else 0.0
-    expected = [same * mean_squares(width)[0] ** d + (1.0 - same) * mean_squares(width)[1] ** d for width in widths]
-    np.testing.assert_allclose(family.importance(index) @ norms, expected, rtol=1e-9)
-    # The planted fault: one centre.
-    assert (family.importance(index) @ norms < 0.99 * np.array([mean_squares(width)[0] ** d for width in widths])
-            ).any()
-    if d > 1:
-        pairs = PairKernels(d, 1, widths=widths).importance(index) @ norms
-        np.testing.assert_allclose(pairs, [mean_squares(width)[0] ** 2 for width in widths], rtol=1e-9)
-        # E x_i^2 x_j^2 = 1/4 and E x_i^4 = 3/8.
-        moments = (d * (d - 1) / 2 / 4 + d * 3 / 8) / (d * (d + 1) / 2)
-        np.testing.assert_allclose(SecondMoments(d).importance(index) @ norms, [moments], rtol=1e-13)
 
 
 def test_ten_thousand_products_of_a_hundred_columns_are_finite_and_positive():
@@ -606,13 +527,6 @@ def test_ten_thousand_products_of_a_hundred_columns_are_finite_and_positive():
         assert found.shape == (4, K)
         assert np.isfinite(found).all()
         assert found.min() > 0
-    # Wide kernels do not underflow in the plain product either.
-    family = GaussianKernels(d, 1, widths=(2.0,))
-    y, parts = np.polynomial.legendre.leggauss(60)
-    table = column_coefficients(2.0, y, 3)
-    plain = (2 / 11 * (table**2 @ parts / 2)[index[:50]].prod(axis=1)
-             + 9 / 11 * ((table @ parts / 2)[index[:50]] ** 2).prod(axis=1))
-    np.testing.assert_allclose(family.importance(index[:50])[0], plain, rtol=1e-11)
 
 
 @pytest.mark.parametrize("family", [GaussianKernels(2, 1), PairKernels(2, 1)], ids=["GaussianKernels", "PairKernels"])
@@ -659,8 +573,6 @@ def test_the_error_of_a_smooth_class_is_attained_and_never_exceeded(d, smoothnes
             c = scale * rng.standard_normal(len(index)) / np.sqrt(powers) + worst
             c /= math.sqrt((powers * c**2).sum())
             assert error(c) <= found[0, 0] * (1.0 + 1e-12)
-    # The planted fault: a class of smaller functions, whose worst error is smaller.
-    assert error(worst) > 1.001 * Smooth(d, smoothness + 0.1, degree).errors(table, distribution)[0, 0]
 
 
 # Labels and mixtures
@@ -682,16 +594,3 @@ def test_a_mixture_has_the_parts_of_its_members_in_their_order():
     assert whole.labels == sum((member.labels for member in members), ())
     np.testing.assert_array_equal(whole.importance(index),
                                   np.concatenate([member.importance(index) for member in members]))
-    # A mixture is itself a family.
-    nested = Mixture((Mixture(members[:2]), *members[2:]))
-    assert nested.labels == whole.labels
-    np.testing.assert_array_equal(nested.importance(index), whole.importance(index))
-
-
-@each_family
-def test_importance_does_not_depend_on_the_seed_or_on_the_type_of_the_integers(make):
-    index = ChebyshevBasis.total_degree(4, 2).index
-    expected = make(7).importance(index)
-    np.testing.assert_array_equal(make(8).importance(index), expected)
-    np.testing.assert_array_equal(make(7).importance(index.astype(np.uint8)), expected)
-    np.testing.assert_array_equal(make(7).importance(index.tolist()), expected)
