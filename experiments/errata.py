@@ -20,7 +20,7 @@ from scipy import integrate, optimize, stats
 
 from trigmech.functions.chebyshev import ChebyshevBasis
 from trigmech.functions.sensitivity import l1_diameter
-from trigmech.thesis.calibration import covariance_movement, published_rho
+from trigmech.thesis.calibration import covariance_sensitivity, published_rho
 from trigmech.thesis.ellipsoid import Draw, Ellipsoid
 
 Array = NDArray[np.float64]
@@ -347,8 +347,8 @@ def lemma_2_7() -> list[Figure]:
             moved = float(np.linalg.norm(covariance(table) - covariance(other), 2))
             for one in (table, other):
                 worst = max(worst, moved / published_rho(d, n, float(np.linalg.norm(one.mean(axis=0)))))
-            over_all = max(over_all, moved / covariance_movement(d, n))
-        rows.append((n, d, worst, over_all, covariance_movement(d, n) / published_rho(d, n, 0.0)))
+            over_all = max(over_all, moved / covariance_sensitivity(d, n))
+        rows.append((n, d, worst, over_all, covariance_sensitivity(d, n) / published_rho(d, n, 0.0)))
     return [Figure("Largest movement found, over (2.10) and over 4d(n-1)/n^2; and that bound over (2.10) at mean 0",
                    ("n", "d", "over (2.10)", "over the bound", "bound / (2.10) at 0"), rows)]
 
@@ -406,7 +406,7 @@ def algorithm_6() -> list[Figure]:
 
 def pure_iteration_epsilon(d: int, n: int, k: int) -> float:
     """Return the epsilon that is proved of algorithm 7, over the stated one, whatever the noisy mean and L are."""
-    moved = math.sqrt(d * k * min(k, 2)) * covariance_movement(d, n)
+    moved = math.sqrt(d * k * min(k, 2)) * covariance_sensitivity(d, n)
     return moved / (10 * math.sqrt(d) * k * published_rho(d, n, 0.0))
 
 
@@ -624,7 +624,7 @@ def parts_10(n: int, d: int, R: int, k: int, epsilon: float, delta: float) -> tu
     """Return the largest ratios of algorithm 10's noise: Laplace (ratio, count), and mu of all Gaussian products."""
     laplace = [(2 * epsilon / (3 * math.sqrt(2 * R * math.log(1 / delta))), R - 1), (epsilon / (3 * d), d)]
     # The least sigma, at mean 0, against the largest movement; L cancels.
-    mu = math.sqrt(min(k, 2)) * covariance_movement(d, n) / (
+    mu = math.sqrt(min(k, 2)) * covariance_sensitivity(d, n) / (
         published_rho(d, n, 0.0) * math.sqrt(4 * k * math.log(2 / delta)) * 3 / epsilon)
     return laplace, mu
 

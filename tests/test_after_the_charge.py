@@ -185,7 +185,7 @@ class Broken(Own):
         return dataclasses.replace(design, charges=(tm.Charge.claimed("moments", tm.Budget(1e-3), "another tool"),))
 
 
-def test_a_mechanism_that_fails_at_the_door_costs_no_bounds(tmp_path, drawn):
+def test_a_mechanism_that_fails_at_the_release_costs_no_bounds(tmp_path, drawn):
     book = tm.LedgerFile.create(tmp_path / "ledger.json", BOTH)
     with pytest.raises(BudgetError, match="cannot be drawn"):
         tm.synthesize(some_rows(), NUMBERS, BOTH, Broken(((1, 0), (0, 1))), np.random.default_rng(1), ledger=book)
@@ -193,7 +193,7 @@ def test_a_mechanism_that_fails_at_the_door_costs_no_bounds(tmp_path, drawn):
     assert drawn == []
 
 
-def test_moments_of_other_functions_are_refused_at_the_door():
+def test_moments_of_other_functions_are_refused_at_the_release():
     X = np.random.default_rng(3).uniform(-1.0, 1.0, (40, 3))
     first, second = (ChebyshevBasis(index) for index in ([[1, 0, 0], [0, 1, 0]], [[1, 0, 0], [0, 2, 0]]))
     charge = tm.Charge("moments", "gaussian", 1.0, 1e-3, "L2", 1, "here")

@@ -18,7 +18,7 @@ from trigmech.privacy.accounting import epsilon_of, gaussian_mu
 from trigmech.privacy.budget import Budget
 from trigmech.schema.schema import Schema
 from trigmech.synthesis import synthesize
-from trigmech.thesis.calibration import covariance_movement, noise_scales, published_rho
+from trigmech.thesis.calibration import covariance_sensitivity, noise_scales, published_rho
 from trigmech.thesis.mechanisms import TrigI
 from trigmech.thesis.sizes import Sizes
 
@@ -28,15 +28,50 @@ LOG = math.log(1e3)
 # What the figures are computed with
 
 
-@pytest.mark.parametrize(("epsilon", "ratio"), [(0.3, 1.0), (1.0, 2.5)])
-def test_privacy_loss_distributions_enclose_closed_forms(epsilon, ratio):
-    low, high = errata.exact_delta(epsilon, [(ratio, 1)])
-    exact = -math.expm1((epsilon - ratio) / 2)
+def laplace_delta(epsilon, ratio):
+    """The exact delta of one Laplace coordinate."""
+    epsilon = np.asarray(epsilon, dtype=np.float64)
+    return np.where(epsilon >= ratio, 0.0, np.where(epsilon <= -ratio, -np.expm1(epsilon),
+                                                     -np.expm1(np.minimum(0.0, epsilon - ratio) / 2)))
+
+
+def two_laplace_delta(epsilon, first, second):
+    """The exact delta of two: the first one's loss has atoms at +-first and density e^((l - first)/2)/4 between."""
+    losses = np.linspace(-first, first, 4001)
+    given = laplace_delta(epsilon - losses, second)
+    between = integrate.trapezoid(np.exp((losses - first) / 2) / 4 * given, losses)
+    return given[-1] / 2 + math.exp(-first) * given[0] / 2 + between
+
+
+@pytest.mark.parametrize(("epsilon", "parts"), [(0.3, (1.0,)), (1.0, (2.5,)), (0.2, (0.7, 0.4)), (1.1, (1.3, 1.3))])
+def test_privacy_loss_distributions_enclose_closed_forms(epsilon, parts):
+    low, high = errata.exact_delta(epsilon, [(ratio, 1) for ratio in parts])
+    exact = laplace_delta(epsilon, *parts) if len(parts) == 1 else two_laplace_delta(epsilon, *parts)
     assert low - 1e-7 <= exact <= high + 1e-7
     assert high - low <= 0.01 * exact
 
 
 # Chapter 1
+
+
+def test_definition_4_is_stronger_than_differential_privacy_and_the_printed_equivalence_fails():
+    rng = np.random.default_rng(4)
+    epsilon, delta, events = 0.5, 0.1, np.array(list(itertools.product((0, 1), repeat=5)), dtype=bool)[1:]
+    private_only = 0
+    for _ in range(300):
+        # Two laws that are near, on five atoms.
+        p = rng.dirichlet(np.ones(5))
+        q = p * np.exp(rng.uniform(-0.8, 0.8, 5))
+        q /= q.sum()
+        P, Q = events @ p, events @ q
+        private = bool((math.exp(epsilon) * Q + delta >= P).all())
+        large = delta <= P
+        printed = np.log(P[large] / Q[large]).max() <= epsilon
+        corrected = np.log(np.maximum(P[large] - delta, 1e-300) / Q[large]).max() <= epsilon
+        assert corrected == private
+        assert private or not printed
+        private_only += private and not printed
+    assert private_only >= 20
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-3), (0.1, 1e-6)])
@@ -109,6 +144,15 @@ def test_proposition_1_12_is_true_of_small_epsilon_for_every_k(delta):
         assert errata.exact_delta(4.0, [(ratio, k)])[0] <= errata.proposition_1_12_bound(delta, 4.0)
 
 
+def test_the_proof_of_proposition_1_12_has_an_inequality_the_wrong_way_round():
+    for epsilon in (0.1, 1.0, 10.0):
+        x = 4 * epsilon / LOG
+        assert math.sqrt(1 + x) - 1 < x / 2
+        # Theorem 1.11 at the printed scale gives more than epsilon.
+        each = epsilon / math.sqrt(2 * 1000 * LOG)
+        assert each * math.sqrt(2 * 1000 * LOG) + 1000 * each * math.expm1(each) > epsilon
+
+
 def test_the_corrected_scale_is_the_closed_form_for_all_budgets():
     for epsilon, delta in itertools.product((1e-3, 1.0, 30.0), (0.4, 1e-3, 1e-9)):
         scale, log = errata.corrected_scale(epsilon, delta), math.log(1 / delta)
@@ -166,6 +210,14 @@ def test_rounding_to_the_grid_saves_algorithm_4_for_coarse_grids_alone():
         assert (t, N) == (sizes.degree, sizes.grid)
         assert t > 2
         assert (errata.grid_spread(t, N) > t) == over
+    # At t = 2 the corners of A move the means by (1+a)^d - (1-a)^d, which is below 2^d.
+    for d, N in ((1, 2), (3, 4), (4, 3)):
+        a = 1 - 1 / N
+        corners = a * np.array(list(itertools.product((-1, 1), repeat=d)), dtype=np.float64)
+        index = ChebyshevBasis.tensor(d, 2).index
+        most = max(np.abs(errata.shifts(index, x, y)).sum() for x in corners for y in corners)
+        assert most == pytest.approx((1 + a) ** d - (1 - a) ** d)
+        assert most < 2**d
 
 
 def test_no_pair_costs_more_of_algorithm_5_than_half_of_the_means_moving_by_two():
@@ -223,8 +275,14 @@ def test_no_epsilon_makes_algorithm_4_more_accurate_than_its_grid():
 
 
 def test_the_last_row_of_table_2_1():
-    for d, M in itertools.product((1, 2, 10), (2, 40)):
+    for d, M in itertools.product((1, 2, 3, 10), (2, 5, 40)):
+        K, d_, M_ = Fraction(M * d), Fraction(d), Fraction(M)
+        time, size = (3 * d_ * K + 5 * d_) / (4 * d_ + 2 * K), 1 + (K + 1) / (2 * d_ + K)
+        assert time == (3 * M_ * d_ + 5) / (2 * M_ + 4)
+        assert size == 2 - (2 - 1 / d_) / (M_ + 2)
         exponents = errata.table_2_1_exponents(d, M)
+        assert exponents["time"] == pytest.approx((float(time), d * (1.5 - 1 / (2 * M))))
+        assert exponents["size"] == pytest.approx((float(size), 2 - 1 / (2 * M)))
         # As upper bounds the printed ones are right but for the time of one column.
         assert (exponents["time"][1] < exponents["time"][0]) == (d == 1)
         assert exponents["size"][1] >= exponents["size"][0]
@@ -236,17 +294,23 @@ def test_the_last_row_of_table_2_1():
 # The covariance and its axes
 
 
-def test_the_display_in_the_proof_of_lemma_2_7_is_wrong_and_its_correction_is_an_identity():
-    def scatter(column):
-        mean = sum(column) / len(column)
-        return sum((z - mean) ** 2 for z in column)
+def exact_scatter(column):
+    """n times the variance of a column of Fractions."""
+    mean = sum(column) / len(column)
+    return sum((z - mean) ** 2 for z in column)
 
-    common, x, y = [Fraction(1, 2), Fraction(-1, 3)], Fraction(1), Fraction(-1, 4)
-    n, S = 3, sum(common)
-    moved = scatter([*common, x]) - scatter([*common, y])
-    p, q = Fraction(1, n) + Fraction((n - 1) ** 2, n**2), Fraction(2 * (n - 1), n**2) * S
-    assert moved == Fraction(n - 1, n) * (x**2 - y**2) - Fraction(2, n) * S * (x - y)
-    assert moved != p * (x**2 - y**2) - q * (x - y)
+
+def test_the_display_in_the_proof_of_lemma_2_7_is_wrong_and_its_correction_is_an_identity():
+    for common, x, y in (([Fraction(1, 2), Fraction(-1, 3)], Fraction(1), Fraction(-1, 4)),
+                         ([Fraction(1)] * 4, Fraction(-1), Fraction(1, 7))):
+        n, S = len(common) + 1, sum(common)
+        moved = exact_scatter([*common, x]) - exact_scatter([*common, y])
+        p, q = Fraction(1, n) + Fraction((n - 1) ** 2, n**2), Fraction(2 * (n - 1), n**2) * S
+        printed = p * (x**2 - y**2) - q * (x - y)
+        corrected = Fraction(n - 1, n) * (x**2 - y**2) - Fraction(2, n) * S * (x - y)
+        m = S / (n - 1)
+        assert moved == corrected == Fraction(n - 1, n) * ((x - m) ** 2 - (y - m) ** 2)
+        assert moved != printed
 
 
 def test_lemma_2_7_is_true_and_tight():
@@ -268,7 +332,7 @@ def test_lemma_2_7_is_true_and_tight():
             ratio = moved / published_rho(d, n, np.linalg.norm(one.mean(axis=0)))
             assert ratio <= 1 + 1e-9
             largest = max(largest, ratio)
-        assert moved <= covariance_movement(d, n) * (1 + 1e-12)
+        assert moved <= covariance_sensitivity(d, n) * (1 + 1e-12)
         # Ours moves by at most d / n.
         assert np.linalg.norm(table.T @ table - other.T @ other, 2) / n <= d / n * (1 + 1e-12)
     assert largest > 0.999
@@ -326,7 +390,7 @@ def test_algorithm_7_costs_at_most_two_fifths_of_its_epsilon_whatever_the_noisy_
         if k <= d:
             assert errata.pure_iteration_epsilon(d, n, k) <= 0.4 * math.sqrt(min(k, 2) / k) * (1 + 1e-12)
     # Although the printed rho is not a bound: at mean 0 it is a quarter of the largest movement.
-    assert published_rho(30, 10**4, 0.0) < 0.26 * covariance_movement(30, 10**4)
+    assert published_rho(30, 10**4, 0.0) < 0.26 * covariance_sensitivity(30, 10**4)
 
 
 def test_no_table_and_outcome_found_cost_more_of_algorithm_7():
@@ -415,6 +479,7 @@ def test_theorem_2_12_fails_where_noise_dominates():
 
 def test_the_corrected_bounds_of_eigenvalues_hold_in_every_run():
     rng = np.random.default_rng(13)
+    excess = []
     for _ in range(200):
         d, sigma = int(rng.integers(2, 60)), float(rng.choice([0.01, 0.1, 1.0]))
         values = np.sort(rng.random(d))[::-1] * rng.choice([0.1, 1.0, 10.0])
@@ -427,6 +492,9 @@ def test_the_corrected_bounds_of_eigenvalues_hold_in_every_run():
         assert abs(norm - values[0]) <= values[0] * sine + np.linalg.norm(g) + 1e-12
         # It is cut at 0, which can only bring it nearer.
         assert abs(rayleigh - values[0]) <= values[0] * sine + abs(x @ g) + 1e-12
+        # The planted fault: the noise of one entry in the place of all d.
+        excess.append(abs(norm - values[0]) > values[0] * sine + 5 * sigma)
+    assert sum(excess) > 5
 
 
 @pytest.mark.parametrize(("k", "right"), [(2, True), (3, False), (10, False)])

@@ -228,7 +228,7 @@ def test_a_target_that_was_refuted_is_not_believed():
     assert (errors <= bars.bound)[far].all()
 
 
-def test_a_miss_is_told_at_every_door(tmp_path):
+def test_a_miss_is_told_everywhere(tmp_path):
     _, made = missed()[0]
     made.save(tmp_path / "made.tm")
     for each in (made, load(tmp_path / "made.tm")):

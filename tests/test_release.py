@@ -22,7 +22,7 @@ from trigmech.privacy import noise as noise_module
 from trigmech.privacy.budget import Budget, Charge
 from trigmech.privacy.ledger import Ledger
 from trigmech.privacy.noise import SimulatedNoise, SystemNoise, lattice_step
-from trigmech.thesis.calibration import covariance_movement, noise_scales, published_rho
+from trigmech.thesis.calibration import covariance_sensitivity, noise_scales, published_rho
 from trigmech.thesis.release import release
 
 
@@ -223,7 +223,7 @@ def movement(common, x, y):
 @pytest.mark.parametrize(("d", "n"), [(2, 2), (2, 10), (5, 7), (12, 40)])
 def test_the_covariance_moves_by_at_most_4d_n_minus_1_over_n_squared(d, n):
     rng = np.random.default_rng([d, n])
-    bound = covariance_movement(d, n)
+    bound = covariance_sensitivity(d, n)
     for _ in range(200):
         common = rng.uniform(-1.0, 1.0, (n - 1, d))
         x, y = rng.choice([-1.0, 1.0], (2, d))
@@ -247,7 +247,7 @@ def test_the_thesis_movement_holds_at_the_exact_mean_and_is_exceeded_at_a_noisy_
     assert charge.pure_epsilon >= math.sqrt(d) * moved / (factor * published_rho(d, n, 0.0)) * (1.0 - 1e-12)
 
 
-# The door
+# The release
 
 
 @calibrations

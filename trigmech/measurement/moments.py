@@ -40,13 +40,6 @@ class PrivateMoments:
     second: NDArray[np.float64]
     functions: FunctionSet
 
-    def __add__(self, other: "PrivateMoments") -> "PrivateMoments":
-        """Return the moments of both tables' rows together, of the same functions."""
-        if self.functions is not other.functions:
-            raise InputError("only moments of the same functions can be added")
-        return PrivateMoments(self.n + other.n, self.basis_sum + other.basis_sum, self.first + other.first,
-                              self.second + other.second, self.functions)
-
     def __repr__(self) -> str:
         return f"PrivateMoments(n={self.n}, K={len(self.basis_sum)}, values hidden)"
 

@@ -152,7 +152,7 @@ class SystemNoise:
 
         Notes
         -----
-        Privacy: of public numbers alone. For "linf" the map is that of the discrete Laplace numbers for a movement by
+        Privacy: of public numbers alone. For "linf" the map is of the discrete Laplace numbers for a sensitivity of
         1: with the a that it proves and a sensitivity of D + g, :meth:`linf` costs a (D / g + 1), as proved there.
         """
         if law != "linf":

@@ -154,7 +154,7 @@ def preview(n: int, schema: Schema, budget: Budget, *, mechanism: MomentMechanis
     -----
     Privacy: public numbers only; nothing is charged or drawn. An error is the standard deviation of the noise in what
     is released; points that are made of it, and tables drawn from these, add less to it than it is, mostly. Where noise
-    is so large that it would drown a moment, the points shrink it, and the error is smaller than said.
+    exceeds a moment by far, the points shrink it, and the error is smaller than said.
     Cost: that of a plan, some seconds at most.
 
     Examples
@@ -208,9 +208,9 @@ def _of_number(column: Column, noise: float) -> Expected:
         size, unit = next((each for each in TIMES if seconds >= each[0]), TIMES[-1])
         return Expected(column.name, "mean", seconds / size, unit, note)
     if column.transform is not None:
-        spread = math.log(upper / lower) if column.transform == "log" else math.log1p(upper - lower)
+        width = math.log(upper / lower) if column.transform == "log" else math.log1p(upper - lower)
         of = "" if column.transform == "log" else f" of 1 + value - {text_of(lower)}"
-        return Expected(column.name, f"geometric mean{of}", 100.0 * math.expm1(spread / 2.0 * noise), "%", note)
+        return Expected(column.name, f"geometric mean{of}", 100.0 * math.expm1(width / 2.0 * noise), "%", note)
     return Expected(column.name, "mean", half, "", note)
 
 

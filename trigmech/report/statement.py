@@ -147,7 +147,7 @@ def _fitted(fit: Reconstruction) -> list[Row]:
                 ("Certified gap", fit.gap), *end]
     return [("Method", "points that move until their means meet the released ones"),
             ("Mean squared deviation from what was fitted, in units of the noise", fit.misfit),
-            ("Moments that the noise has swallowed", "shrunk first" if fit.shrunk else "taken as released"),
+            ("Moments below the noise", "shrunk first" if fit.shrunk else "taken as released"),
             ("Dependence between columns", f"{'some' if fit.dependent else 'no'} pair's is above the noise"), *end]
 
 

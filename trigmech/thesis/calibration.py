@@ -27,8 +27,8 @@ What can be proved of the *published* scales is computed by the ledger from thes
 most 2/n, not 1/n (so K - 1 coordinates "each" 2/n, or S_1 where epsilon is pure); the mean's scale 6d/(n epsilon) is
 right; and the covariance moves by at most 4 d (n-1)/n^2 in spectral and sqrt(2) times that in Frobenius norm, by the
 identity A(D) - A(D') = ((n-1)/n^2) [(x-m)(x-m)^T - (y-m)(y-m)^T], m the mean of the other rows, |x - m| <= 2 sqrt(d).
-The printed rho is computed at the *noisy* mean and may lie below the true movement; its least possible value, at mean
-0, is what the proof has to work with, and that is the charge's `floor`.
+The printed rho is computed at the *noisy* mean and may lie below the true sensitivity; its least possible value, at
+mean 0, is what the proof has to work with, and that is the charge's `floor`.
 
 References
 ----------
@@ -110,10 +110,10 @@ def noise_scales(basis: ChebyshevBasis, n: int, budget: Budget, calibration: Cal
 def _rigorous_pure(basis: ChebyshevBasis, n: int, budget: Budget, rank: int, iterations: int) -> NoiseScales:
     d = basis.d
     epsilon = budget.epsilon / 3 if rank else budget.epsilon
-    means = _laplace("basis means", _means_movement(basis, n, 1), epsilon, 1, _MEANS_PROOF)
+    means = _laplace("basis means", _means_sensitivity(basis, n, 1), epsilon, 1, _MEANS_PROOF)
     if not rank:
         return NoiseScales(means)
-    product = math.sqrt(d * rank) * _product_movement(math.sqrt(min(rank, 2)) * d / n, d, n, rank)
+    product = math.sqrt(d * rank) * _product_sensitivity(math.sqrt(min(rank, 2)) * d / n, d, n, rank)
     axes = _laplace("axes", product, epsilon / iterations, iterations, _AXES)
     mean = _laplace("mean", 2 * d / n + d * rounding(n, 1), epsilon, 1, _AXES)
     return NoiseScales(means, mean, lambda _: axes)
@@ -122,10 +122,10 @@ def _rigorous_pure(basis: ChebyshevBasis, n: int, budget: Budget, rank: int, ite
 def _rigorous_approximate(basis: ChebyshevBasis, n: int, budget: Budget, rank: int, iterations: int) -> NoiseScales:
     d = basis.d
     mu = gaussian_mu(budget) / math.sqrt(3 if rank else 1)
-    means = _gaussian("basis means", _means_movement(basis, n, 2), mu, 1, _MEANS_PROOF)
+    means = _gaussian("basis means", _means_sensitivity(basis, n, 2), mu, 1, _MEANS_PROOF)
     if not rank:
         return NoiseScales(means)
-    product = _product_movement(math.sqrt(min(rank, 2)) * d / n, d, n, rank)
+    product = _product_sensitivity(math.sqrt(min(rank, 2)) * d / n, d, n, rank)
     axes = _gaussian("axes", product, mu, iterations, _AXES)
     mean = _gaussian("mean", math.sqrt(d) * (2 / n + rounding(n, 1)), mu, 1, _AXES)
     return NoiseScales(means, mean, lambda _: axes)
@@ -135,16 +135,16 @@ def _published_pure(basis: ChebyshevBasis, n: int, budget: Budget, rank: int, it
     d = basis.d
     epsilon = budget.epsilon / 3 if rank else budget.epsilon
     claim = Budget(epsilon)
-    means = Charge("basis means", "laplace", basis.K / (n * epsilon), _means_movement(basis, n, 1), "L1", 1,
+    means = Charge("basis means", "laplace", basis.K / (n * epsilon), _means_sensitivity(basis, n, 1), "L1", 1,
                    _MEANS_PROOF, claim)
     if not rank:
         return NoiseScales(means)
 
     def axes(norm: float) -> Charge:
         factor = 10 * math.sqrt(d) * rank * iterations / epsilon
-        moved = math.sqrt(min(rank, 2)) * covariance_movement(d, n)
+        moved = math.sqrt(min(rank, 2)) * covariance_sensitivity(d, n)
         return Charge("axes", "laplace", factor * published_rho(d, n, norm),
-                      math.sqrt(d * rank) * _product_movement(moved, d, n, rank), "L1", iterations, _AXES, claim,
+                      math.sqrt(d * rank) * _product_sensitivity(moved, d, n, rank), "L1", iterations, _AXES, claim,
                       floor=factor * published_rho(d, n, 0.0))
 
     mean = Charge("mean", "laplace", 2 * d / (n * epsilon), 2 * d / n + d * rounding(n, 1), "L1", 1, _AXES, claim)
@@ -163,8 +163,8 @@ def _published_approximate(basis: ChebyshevBasis, n: int, budget: Budget, rank: 
 
     def axes(norm: float) -> Charge:
         factor = math.sqrt(4 * rank * iterations * math.log(2 / delta)) / epsilon
-        moved = math.sqrt(min(rank, 2)) * covariance_movement(d, n)
-        return Charge("axes", "gaussian", factor * published_rho(d, n, norm), _product_movement(moved, d, n, rank),
+        moved = math.sqrt(min(rank, 2)) * covariance_sensitivity(d, n)
+        return Charge("axes", "gaussian", factor * published_rho(d, n, norm), _product_sensitivity(moved, d, n, rank),
                       "L2", iterations, _AXES, Budget(epsilon, delta / 2), floor=factor * published_rho(d, n, 0.0))
 
     mean = Charge("mean", "laplace", 2 * d / (n * epsilon), 2 / n + rounding(n, 1), "each", d, _AXES, Budget(epsilon))
@@ -175,14 +175,14 @@ def _degree(basis: ChebyshevBasis) -> int:
     return int(basis.index.sum(axis=1).max())
 
 
-def _means_movement(basis: ChebyshevBasis, n: int, p: Literal[1, 2]) -> float:
+def _means_sensitivity(basis: ChebyshevBasis, n: int, p: Literal[1, 2]) -> float:
     """Return the sensitivity of the computed basis means in L1 or L2; exactly 0 if nothing can move."""
     moving = basis.K - (basis.constant is not None)
     exact = basis.l1_sensitivity(n) if p == 1 else basis.l2_sensitivity(n)
     return exact + moving ** (1.0 / p) * rounding(n, _degree(basis))
 
 
-def _product_movement(exact: float, d: int, n: int, rank: int) -> float:
+def _product_sensitivity(exact: float, d: int, n: int, rank: int) -> float:
     """Return the sensitivity, in Frobenius norm, of a computed product of a (d, d) moment and k unit columns."""
     return exact + 3 * d * rounding(n, 2) + 2.02 * d**2 * math.sqrt(rank) * 2.0**-53
 
@@ -198,7 +198,7 @@ def published_rho(d: int, n: int, norm: float) -> float:
     return ((norm + root / n) ** 2 / p + p * d + 2 * root * norm + 2 * d / n) / n
 
 
-def covariance_movement(d: int, n: int) -> float:
+def covariance_sensitivity(d: int, n: int) -> float:
     """Return 4 d (n-1)/n^2: how far the covariance of n points of the cube moves at most, in spectral norm."""
     return 4 * d * (n - 1) / n**2
 

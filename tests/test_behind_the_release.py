@@ -1,4 +1,4 @@
-"""Behind the door there is nothing of the table: with equal released numbers all that follows is equal, to the bit.
+"""Behind the release there is nothing of the table: with equal released numbers all that follows is equal, to the bit.
 
 Each case runs `synthesize` on a table, keeps the numbers that the noise returned, and runs it again on a very different
 table of as many rows, of which the noise returns the same numbers. And on a neighbour: what is handed to the noise
