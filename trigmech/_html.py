@@ -15,7 +15,7 @@ def html_table(title: str, rows: Iterable[Sequence[object]], head: Sequence[str]
     title : str
         Its caption.
     rows : iterable of sequences
-        Of one length; what stands in them is shown by ``str`` and escaped. Beyond 60 rows only their number is told,
+        Of one length; what stands in them is shown by ``str`` and escaped. Beyond 60 rows only their number is shown,
         and of a text only the first 200 letters.
     head : sequence of str, optional
         The names of the columns. Without them the first cell of each row is its name.

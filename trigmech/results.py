@@ -31,7 +31,7 @@ FRAMES = ("pandas", "polars", "pyarrow")
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """What a release says to a family of queries, and how wrong it may be.
+    """The answers of a release to a family of queries, with error bars.
 
     Parameters
     ----------
@@ -205,8 +205,8 @@ class Synthesis(NoisyMoments):
         return self.fit.warnings
 
     def __repr__(self) -> str:
-        told = "".join(f", WARNING: {sentence}" for sentence in self.warnings)
-        return f"Synthesis({self.distribution!r}, {self._guarantee}{told})"
+        warned = "".join(f", WARNING: {sentence}" for sentence in self.warnings)
+        return f"Synthesis({self.distribution!r}, {self._guarantee}{warned})"
 
     @property
     def _title(self) -> str:
@@ -215,7 +215,7 @@ class Synthesis(NoisyMoments):
     @property
     def _made(self) -> list[tuple[str, str]]:
         return [("points", f"{len(self.distribution.points):,}"),
-                ("rows of a sample, unless told otherwise", f"{self.rows:,}")]
+                ("rows of a sample, by default", f"{self.rows:,}")]
 
     def _parts(self) -> dict[str, Any]:
         return super()._parts() | {"fit": replace(self.fit, rows=self.rows)}

@@ -86,7 +86,7 @@ def design(n: int, schema: Schema, budget: Budget, mechanism: Mechanism | None =
 
 def measure(table: Any, schema: Schema, design: Design, rng: np.random.Generator | None = None, *,
             ledger: str | Path | LedgerFile | None = None, progress: Progress | None = None) -> NoisyMoments:
-    """Release what a design says of a table: the second step, *measure*. The only one that sees the table.
+    """Release what a design selects of a table: the second step, *measure*, the only one that sees the table.
 
     Parameters
     ----------

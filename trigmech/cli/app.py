@@ -309,7 +309,7 @@ def report(
 
 
 def main() -> None:
-    """Run the command line; errors of this package end it with one line and a status that tells their kind."""
+    """Run the command line; errors of this package end it with one line and a status that names their kind."""
     try:
         app(prog_name="trigmech")
     except TrigmechError as error:

@@ -92,7 +92,7 @@ def _same(first: Path, second: Path) -> bool:
 
 @contextmanager
 def ledger_of_run(path: Path | None, budget: Budget) -> Iterator[LedgerFile | None]:
-    """Yield the ledger file, made with a run's budget as the total if it is not there, which is said.
+    """Yield the ledger file, made with a run's budget as the total if it is not there, with a message.
 
     If the run fails before anything is charged, a file that was made for it goes again: the next run, of another budget
     perhaps, would find its total fixed.

@@ -39,7 +39,7 @@ def file_options(delimiter: str | None, decimal: str | None, encoding: str | Non
 
 
 def tell(facts: dict[str, Any] | Callable[[], dict[str, Any]], text: object, as_json: bool, err: bool = False) -> None:
-    """Print what a command found: for machines, or for people, who may be told on standard error."""
+    """Print what a command found: for machines, or for people, on standard error if asked for."""
     if as_json:
         text = json.dumps(facts() if callable(facts) else facts)
     typer.echo(text, err=err)

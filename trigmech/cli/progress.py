@@ -1,4 +1,4 @@
-"""What is told on standard error while something runs: progress with the time left, and, if asked for, each step."""
+"""What is printed on standard error while something runs: progress with the time left, and, if asked for, each step."""
 
 import logging
 from collections.abc import Callable, Iterator

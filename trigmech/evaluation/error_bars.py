@@ -7,7 +7,7 @@ released mean refutes is not believed: the mean then is, with all of its noise. 
 adds the variance that the planner supposes (`priors.prior_single`, `prior_pair`, and so on). The normal law is exact
 for Gaussian noise and t large; elsewhere it is a model, and experiments/coverage holds it against the truth.
 
-Of a family that treats all columns alike the planner knows the products that were not measured. Of any other, what was
+Of a family that treats all columns alike the planner lists the products that were not measured. Of any other, what was
 not measured is looked for in each query f itself: g = f - sum over the measured r of c_r phi_r at points of the cube,
 whatever products it is made of. If the columns are independent with the density 1 / (pi sqrt(1 - x^2)), the products
 are orthogonal, with mean squares 1/2 for one column, 1/4 for two, and so on; the variance of g times the largest ratio

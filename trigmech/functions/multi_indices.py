@@ -8,7 +8,7 @@ Ties = Literal["fewest", "last"]
 
 
 def ascending(d: int, cap: int | None, ties: Ties) -> Iterator[list[int]]:
-    """Yield the multi-indices by total degree, ties as `ChebyshevBasis.graded` says, degrees at most `cap`."""
+    """Yield the multi-indices by total degree, ties as in `ChebyshevBasis.graded`, degrees at most `cap`."""
     highest = None if cap is None else cap * d
     degree = 0
     while highest is None or degree <= highest:

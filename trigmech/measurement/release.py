@@ -49,7 +49,7 @@ class Session:
         return f"Session({'simulated' if self._noise.simulated else 'hardened'} noise)"
 
     def check(self, *charges: Charge) -> None:
-        """Raise a BudgetError if the noise's own proof says that a charge is too small, or if it cannot be drawn.
+        """Raise a BudgetError if a charge is too small by the noise's own proof, or if it cannot be drawn.
 
         Nothing is recorded. Simulated noise has no such proof, but of neither kind is anything drawn for a charge that
         is a claim of another tool.
@@ -154,7 +154,7 @@ class Session:
                        index or FunctionIndex.of(features))
 
     def _certify(self, charge: Charge) -> None:
-        """Refuse real noise whose own proof (OpenDP's privacy map) says that it costs more than the charge does."""
+        """Refuse real noise that costs more by its own proof (OpenDP's privacy map) than the charge does."""
         if charge.norm == "each":
             # Of one vector whose entries each move by the sensitivity.
             proved = self._noise.loss(charge.law, charge.scale, charge.count * charge.sensitivity)

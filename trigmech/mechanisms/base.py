@@ -190,7 +190,7 @@ class Mechanism(ABC):
         return Design(self, facts, measured, (charge,))
 
     def run(self, rows: PrivateRows, design: Design, session: Session, rng: np.random.Generator) -> Release:
-        """Release what the design says from private rows.
+        """Release what the design selects from private rows.
 
         Parameters
         ----------
@@ -218,7 +218,7 @@ class Mechanism(ABC):
 
 
 def points_of(n: int) -> int:
-    """Return how many points stand for a table of n rows unless told otherwise."""
+    """Return how many points stand for a table of n rows by default."""
     return min(max(n, FEWEST_POINTS), MOST_POINTS)
 
 

@@ -29,7 +29,7 @@ MOST_COORDINATES = 100_000_000
 
 
 def default_workload(d: int) -> Mixture:
-    """Return the mixture that a release serves unless told otherwise: broad kernels, kernels of pairs, second
+    """Return the mixture that a release serves by default: broad kernels, kernels of pairs, second
     moments."""
     members = [GaussianKernels(d, seed=0), *([PairKernels(d, seed=0)] if d > 1 else []), SecondMoments(d)]
     return Mixture(tuple(members))

@@ -31,12 +31,12 @@ inequality of (E, D)-DP holds for all events within "the total was never raised 
 **Claimed charges.** Of releases by other tools only an (epsilon_i, delta_i) is known, and that on somebody's word. For
 two neighbouring tables such a release is post-processing of this: with probability delta_i tell which table it is, else
 run some epsilon_i-DP mechanism (Kairouz, Oh and Viswanath 2015; Murtagh and Vadhan 2016). Within one run all delta_i
-are fixed in advance, so nothing is told with probability p = prod (1 - delta_i), and the whole has the delta
+are fixed in advance, so nothing is disclosed with probability p = prod (1 - delta_i), and the whole has the delta
 1 - p + p delta' if the rest, with epsilon_i for each, has delta': `epsilon_of` composes the rest at
 delta' = 1 - (1 - delta) / p. Across runs the delta_i are chosen on the way, so a part r of delta is reserved in advance
 and a charge is admitted only while the sum of the delta_i keeps to r, and the theorem's conditions hold for the rest at
-delta - r. *Proof.* On every path the delta_i sum to at most r, so with probability at least 1 - r nothing is told.
-What is told contributes at most r. On the paths where nothing is, P and Q are the laws of the interaction with the
+delta - r. *Proof.* On every path the delta_i sum to at most r, so with probability at least 1 - r nothing is disclosed.
+What is disclosed contributes at most r. On the paths where nothing is, P and Q are the laws of the interaction with the
 epsilon_i-DP mechanisms, both times the same product of (1 - delta_i), so they contribute at most delta - r. Raised
 totals, as above, are of epsilon, delta, r and delta - r, none of which may fall.
 

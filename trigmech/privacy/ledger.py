@@ -19,7 +19,7 @@ __all__ = ["Entry", "Ledger", "LedgerFile"]
 
 logger = logging.getLogger(__name__)
 
-# Outside, floating point no longer tells a budget from its rounding errors.
+# Outside, floating point no longer distinguishes a budget from its rounding errors.
 SMALLEST_EPSILON, LARGEST_EPSILON = 1e-9, 1e12
 
 # More charges than any run makes; a file that somebody wrote could hold any number.

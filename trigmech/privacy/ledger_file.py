@@ -281,7 +281,7 @@ class LedgerFile:
         return self._backwards(state) + _problems(state, own=True)
 
     def summary(self) -> dict[str, Any]:
-        """Return all that :meth:`__str__` says, of the types that JSON has."""
+        """Return all that :meth:`__str__` shows, of the types that JSON has."""
         state = self._state()
         total, left = _spent(state), _remaining(state)
         return {"file": str(self.path), "data_set": state.data_set, "adjacency": ADJACENCY, "created": state.created,
@@ -318,7 +318,7 @@ class LedgerFile:
         return state
 
     def _admit(self, state: State, charges: Sequence[Charge]) -> None:
-        """Raise a BudgetError if the charges do not fit; it says what was asked, and what would be admitted."""
+        """Raise a BudgetError if the charges do not fit, which names what was asked and what would be admitted."""
         limit = state.limit
         total = filtered_epsilon([*state.counted, *charges], limit.budget.delta, limit.reserve_delta)
         if total <= limit.budget.epsilon:

@@ -84,7 +84,7 @@ class Entry:
 
     @property
     def simulation(self) -> str:
-        """What a table says beside an entry that does not count."""
+        """The note in a table beside an entry that does not count."""
         return "  SIMULATED, not counted" if self.simulated else ""
 
     def __str__(self) -> str:

@@ -181,8 +181,8 @@ def _shaken(points: Array, domain: Domain, rng: np.random.Generator) -> Array:
 def _correlation(index: FunctionIndex, target: Array, deviations: Array, marginals: Marginals) -> Array | None:
     """Return the copula's correlation matrix of the numbers, if products of them were released.
 
-    Of columns without special values: where one holds these, a product tells less of its ordinary numbers, and the fit
-    is left to find their dependence.
+    Of columns without special values: where one holds these, a product holds less about its ordinary numbers, and the
+    fit is left to find their dependence.
     """
     domain = index.domain
     held = {group.value for group in domain.groups}

@@ -1,4 +1,4 @@
-"""NON-PRIVATE. What a report says when the true table is at hand: errors of queries, and distances to true records."""
+"""NON-PRIVATE. The part of a report that needs the true table: errors of queries, and distances to true records."""
 
 from collections.abc import Sequence
 from dataclasses import replace

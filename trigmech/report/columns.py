@@ -1,4 +1,4 @@
-"""What a report says of columns: marginals and associations of weighted rows, synthetic or true ones alike."""
+"""The columns of a report: marginals and associations of weighted rows, synthetic or true ones alike."""
 
 import math
 from collections.abc import Sequence

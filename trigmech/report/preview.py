@@ -26,13 +26,13 @@ from trigmech.synthesis import BOUNDS_SHARE, design
 Array = NDArray[np.float64]
 
 TIMES = ((86_400.0, "days"), (3_600.0, "hours"), (60.0, "minutes"), (1.0, "seconds"))
-# A category of the size that means within categories are told of.
+# A category of the size that means within categories are reported of.
 TYPICAL_SHARE = 0.1
 
 
 @dataclass(frozen=True)
 class Expected:
-    """How far noise moves one thing that a release says.
+    """The noise in one thing that a release answers.
 
     Parameters
     ----------

@@ -93,7 +93,7 @@ class Side:
 
 
 def columns(made: Side, true: Side | None, pictures: Pictures, say: Callable[[int, int], Any]) -> dict[str, Any]:
-    """Return what the page says of each column, with its picture."""
+    """Return the page's section on each column, with its picture."""
     shown, rows = [], []
     for j, own in enumerate(made.marginals):
         say(j, len(made.marginals))
@@ -216,7 +216,7 @@ class Asked:
 
 
 def errors(synthesis: Synthesis, made: Side, true: Side | None, pictures: Pictures, seed: int) -> dict[str, Any]:
-    """Return what the page says of the errors of queries, predicted and, if there is a table, true."""
+    """Return the page's section on the errors of queries, predicted and, if there is a table, true."""
     numbers = list(synthesis.schema.domain.numbers)
     rows, d = max(synthesis.release.n, len(made.points)), len(numbers)
     count = int(np.clip(QUERY_WORK / (rows * max(d, 1) * 10), FEWEST_QUERIES, MOST_QUERIES))
@@ -294,13 +294,13 @@ def _frequencies(synthesis: Synthesis) -> Table:
 
 
 def points(synthesis: Synthesis, made: Side, true: Side | None, pictures: Pictures, seed: int) -> dict[str, Any]:
-    """Return what the page says of the points themselves, and of their distances to true records."""
+    """Return the page's section on the points, and on their distances to true records."""
     rows = [("Points", len(made.points)),
             ("Different rows among them, in the columns' units", distinct_rows(made.values)),
             ("Effective number of points, 1 / (sum of squared weights)",
              number(1.0 / np.square(made.weights).sum(), 5)),
             ("Largest weight of a point", made.weights.max()),
-            ("Rows of a sample, unless told otherwise", synthesis.rows)]
+            ("Rows of a sample, by default", synthesis.rows)]
     said: dict[str, Any] = {"table": Table("Points", ("What", "Value"), rows), "picture": None}
     if true is None or len(true.points) < 2:
         return said

@@ -1,4 +1,4 @@
-"""What a report says of privacy and of what was measured, from the ledger, the release and the fit alone."""
+"""The privacy statement of a report, and what was measured, from the ledger, the release and the fit alone."""
 
 import math
 import platform
@@ -70,7 +70,7 @@ NO_TABLE = Table("", (), ())
 
 
 def guarantee(ledger: Ledger, n: int) -> dict[str, Any]:
-    """Return what the page says of what is proved, and of what it means for one person."""
+    """Return the page's section on what is proved, and on what it means for one person."""
     epsilon, delta = ledger.proved_epsilon, ledger.budget.delta
     claim = ledger.claim
     said: dict[str, Any] = {"n": f"{n:,}", "finite": math.isfinite(epsilon), "delta": upward(delta, 6),

@@ -129,8 +129,8 @@ class Schema:
         Parameters
         ----------
         table : dataframe or array_like (n, d), private
-            A dataframe of pandas, polars, pyarrow or another library that narwhals knows, whose columns are picked by
-            name and may stand in any order; also a lazy frame (polars's, a relation of DuckDB) or a record batch,
+            A dataframe of pandas, polars, pyarrow or another library that narwhals supports, whose columns are picked
+            by name and may stand in any order; also a lazy frame (polars's, a relation of DuckDB) or a record batch,
             stream (anything with ``__arrow_c_stream__``), dataset or scanner of Arrow, which is read into memory. Or an
             array, or a list of rows, whose columns are in the schema's order: of numbers, or of objects, text or times
             where columns are not plain numbers. A cell is read by itself and by its column's type alone.

@@ -63,14 +63,14 @@ NEW_FILE = """\
 
 
 class SchemaFile(NamedTuple):
-    """What a schema file says: the schema, and the options that :class:`trigmech.tables.reader.TableFile` takes."""
+    """The content of a schema file: the schema, and the options of :class:`trigmech.tables.reader.TableFile`."""
 
     schema: Schema
     file: dict[str, Any]
 
 
 def load(path: str | os.PathLike[str]) -> SchemaFile:
-    """Return what a schema file says.
+    """Return the content of a schema file.
 
     Raises
     ------
@@ -85,7 +85,7 @@ def load(path: str | os.PathLike[str]) -> SchemaFile:
 
 
 def load_schema(path: str | os.PathLike[str]) -> Schema:
-    """Return the schema of a schema file, without what the file says of how to read the table; see :func:`load`.
+    """Return the schema of a schema file, without the options for reading the table; see :func:`load`.
 
     Raises
     ------

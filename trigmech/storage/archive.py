@@ -245,7 +245,7 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _check_plain(value: Any, depth: int = 0) -> None:
-    """Refuse what JSON cannot say, or says in more than one way, and deep nesting."""
+    """Refuse what JSON cannot express, or can in more than one way, and deep nesting."""
     if isinstance(value, dict | list):
         if depth == MAX_DEPTH:
             raise InputError(f"{MANIFEST} is nested deeper than {MAX_DEPTH}")

@@ -29,7 +29,7 @@ class ColumnOfFile(Protocol):
 
 
 class ColumnsOfFile(Protocol):
-    """Which columns of a file are read, as a schema says."""
+    """The columns of a file that are read, as in a schema."""
 
     @property
     def names(self) -> tuple[str, ...]:

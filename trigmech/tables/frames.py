@@ -1,4 +1,4 @@
-"""Tables as they come: any dataframe that narwhals knows, or a plain array, to plain columns and back.
+"""Tables as they come: any dataframe that narwhals supports, or a plain array, to plain columns and back.
 
 What a cell means follows from the cell and the type of its column alone, which is public. Libraries look at other cells
 where a column's type is "object", so its cells are read here one by one; nothing is inferred from them.

@@ -24,7 +24,7 @@ MOST_COLUMNS = {1: 2**20, 2: 128, 3: 128}
 
 
 class Importance(NamedTuple):
-    """Sums over the columns of what :meth:`trigmech.workload.Family.importance` says.
+    """Sums over the columns of :meth:`trigmech.workload.Family.importance`.
 
     Parameters
     ----------

@@ -313,7 +313,7 @@ class Smooth(Workload):
         """Return |r|^(-2k) as (1, K), and 0 for the constant: the largest c_r^2 that the class allows.
 
         There is no random query, so this takes the place of the mean; see :meth:`Family.importance`. Products beyond
-        the truncation are told by the same formula, as the class without truncation would have them.
+        the truncation follow from the same formula, as the class without truncation would have them.
         """
         squares = (multi_indices(index, self.d).astype(np.float64) ** 2).sum(axis=1)
         return np.where(squares > 0, np.maximum(squares, 1.0) ** -self.smoothness, 0.0)[None]
