@@ -271,9 +271,10 @@ def test_what_can_be_refused_is_refused_before_anything_is_charged_or_drawn(case
     assert str(SECRET) not in "".join(traceback.format_exception(refusal.value))
 
 
-def test_a_bad_cell_of_a_file_costs_no_bounds(book, draws, tmp_path):
+@pytest.mark.parametrize("cell", ["a word", None])
+def test_a_bad_cell_of_a_file_costs_no_bounds(cell, book, draws, tmp_path):
     path = tmp_path / "table.csv"
-    faulty(a="a word").to_csv(path, index=False)
+    faulty(a=cell).to_csv(path, index=False)
     with pytest.raises(InputError, match="'a'"):
         tm.synthesize(path, NUMBERS, BUDGET, FAST, ledger=book)
     assert book.entries == ()
