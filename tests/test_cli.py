@@ -711,6 +711,7 @@ main()
 """
 
 
+@pytest.mark.nightly
 def test_a_release_that_is_stopped_leaves_whole_files_and_its_charge(made, tmp_path):
     stopped = {}
     for number in (signal.SIGINT, signal.SIGKILL):  # side by side, for they mostly start

@@ -67,7 +67,8 @@ def coverage_p(name, deviations_by=1.0):
     return stats.binom.cdf(covered, RUNS, 0.95)
 
 
-@pytest.mark.parametrize("name", workloads(2))
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.nightly] * (name == "gaussian"))
+                                  for name in workloads(2)])
 def test_bounds_hold_at_the_rate_that_they_state(name):
     assert coverage_p(name) > 1e-6
     # The planted fault: variances 25 times too small.

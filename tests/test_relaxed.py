@@ -217,7 +217,7 @@ def test_independent_and_unreleased_events_have_no_copula():
     assert held_together(np.zeros(0), np.zeros((0, 0)), np.zeros((0, 0))) is None
 
 
-@pytest.mark.parametrize("special", [(), (0.0,)])
+@pytest.mark.parametrize("special", [pytest.param((), marks=pytest.mark.nightly), (0.0,)])
 def test_columns_that_are_missing_together_are_missing_together_in_the_release(special):
     rng, n = np.random.default_rng(3), 20_000
     table = np.clip(rng.normal(0.0, 0.4, (n, 5)), -1.0, 1.0)
