@@ -26,7 +26,7 @@ from trigmech.thesis.mechanisms import ImprovedTrigI, ImprovedTrigII, TrigI, Tri
 
 __version__ = "0.1.0"
 
-# Steps are logged for whoever listens, and to nobody else.
+# Steps are logged for handlers that a program adds, and nowhere else.
 logging.getLogger(__name__).addHandler(logging.NullHandler())
 
 __all__ = [

@@ -8,26 +8,10 @@ MOST_ROWS, MOST_LETTERS = 60, 200
 
 
 def html_table(title: str, rows: Iterable[Sequence[object]], head: Sequence[str] = ()) -> str:
-    """Return a table as HTML.
+    """Return a table with a caption and, if ``head`` is given, names of columns as HTML; all of it must be public.
 
-    Parameters
-    ----------
-    title : str
-        Its caption.
-    rows : iterable of sequences
-        Of one length; what stands in them is shown by ``str`` and escaped. Beyond 60 rows only their number is shown,
-        and of a text only the first 200 letters.
-    head : sequence of str, optional
-        The names of the columns. Without them the first cell of each row is its name.
-
-    Returns
-    -------
-    str
-        A well-formed ``<table>``.
-
-    Notes
-    -----
-    Privacy: none is touched; what is shown must be public.
+    Cells are shown by ``str``, escaped, at most 200 letters each; beyond 60 rows only their number is shown. Without
+    ``head`` the first cell of each row is its name.
     """
     listed = [list(row) for row in rows]
     lines = [f"<caption>{escape(title)}</caption>"]

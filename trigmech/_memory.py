@@ -17,18 +17,7 @@ class TooLittleMemoryError(MemoryError):
 
 
 def check_memory(needed: float) -> None:
-    """Raise an error if this process may not use so much address space.
-
-    Parameters
-    ----------
-    needed : float
-        Gigabytes.
-
-    Raises
-    ------
-    TooLittleMemoryError
-        If it may not.
-    """
+    """Raise a TooLittleMemoryError if this process may not use so many gigabytes of address space."""
     try:
         import resource
     except ImportError:  # Such limits are Unix's.
@@ -40,7 +29,7 @@ def check_memory(needed: float) -> None:
 
 
 def shortage(error: BaseException) -> str | None:
-    """Return what to say of an error that comes of too little memory, or None if it is another one."""
+    """Return the message for an error that comes of too little memory, or None if it is another one."""
     if isinstance(error, TooLittleMemoryError):
         return str(error)
     thread = isinstance(error, RuntimeError) and str(error) == "can't start new thread"

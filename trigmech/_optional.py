@@ -11,18 +11,9 @@ EXTRAS = {"tables": TABLES, "report": REPORT, "estimator": ("sklearn",), "cli": 
 
 
 def need(extra: str, purpose: str) -> None:
-    """Raise an error if a library of an extra is not installed: whoever calls this may import all of them afterwards.
+    """Raise a MissingLibraryError if a library of an extra is not installed; if none is missing, all can be imported.
 
-    Parameters
-    ----------
-    extra : {"tables", "report", "estimator", "cli"}
-    purpose : str
-        What the libraries are needed for; the message begins with it.
-
-    Raises
-    ------
-    MissingLibraryError
-        If one is missing; the message names them and the extra.
+    The message begins with the purpose that the libraries are needed for, and names them and the extra.
     """
     missing = [name for name in EXTRAS[extra] if find_spec(name) is None]
     if missing:

@@ -23,20 +23,9 @@ RULES = {bool: "true or false", int: "an integer", Real: "a finite number", floa
 
 
 def numbers(name: str, values: Any, *shape: int | str) -> NDArray:
-    """Return an array of real numbers, or raise an InputError that does not quote any of them.
+    """Return an array of real numbers of a shape, or raise an InputError that quotes none; a memory map stays one.
 
-    Parameters
-    ----------
-    name : str
-        What the message calls it.
-    values : array_like, private
-    *shape : int or str
-        The shape it must have; a letter stands for any length.
-
-    Returns
-    -------
-    ndarray
-        Of the type it came in; a memory map stays one.
+    A letter in the shape stands for any length; the message begins with ``name``.
     """
     wanted = f"({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})"
     try:
@@ -113,18 +102,7 @@ def check_choice(name: str, value: Any, choices: Any) -> None:
 def fields(data: object, where: str, kinds: Mapping[str, Kind]) -> dict[str, Any]:
     """Return the values of an object, in its order, if it has exactly the named keys and each is of its kind.
 
-    Parameters
-    ----------
-    data : object
-    where : str
-        What an error's message begins with.
-    kinds : mapping of str to Kind
-        As for :func:`of_kind`.
-
-    Raises
-    ------
-    InputError
-        If a key is missing or not known, or a value is not of its kind; the message names it.
+    An InputError otherwise begins with ``where`` and names the key; for kinds see :func:`of_kind`.
     """
     if not isinstance(data, dict) or data.keys() != kinds.keys():
         more = ""
@@ -136,21 +114,10 @@ def fields(data: object, where: str, kinds: Mapping[str, Kind]) -> dict[str, Any
 
 
 def of_kind(name: str, value: Any, kind: Kind) -> Any:
-    """Return a value of a file, as a float if its kind is Real.
+    """Return a value of a file, as a float if its kind is Real; an InputError begins with ``name`` if it is of another.
 
-    Parameters
-    ----------
-    name : str
-        What an error's message begins with.
-    value : object
-    kind : Kind
-        str (of printable characters), bool, int, float (no integer), Real (an integer passes too), list, or object,
-        which is anything; with a limit where the default is not meant.
-
-    Raises
-    ------
-    InputError
-        If the value is of another kind.
+    Kinds are str (of printable characters), bool, int, float (no integer), Real (an integer passes too), list, or
+    object, which is anything; with a limit where the default is not meant.
     """
     kind, limit = kind if isinstance(kind, tuple) else (kind, LONGEST_TEXT if kind is str else -inf)
     if kind is Real and is_integer(value, -LARGEST_COUNT) and value <= LARGEST_COUNT:

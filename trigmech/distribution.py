@@ -88,22 +88,7 @@ class Distribution:
 def systematic(weights: NDArray[np.float64], count: int, rng: np.random.Generator) -> NDArray[np.int64]:
     """Return ``count`` indices: i floor or ceil of count w_i / sum w times, equal ones side by side.
 
-    Parameters
-    ----------
-    weights : ndarray (m,)
-        At least 0, not all 0.
-    count : int
-        At least 1.
-    rng : numpy.random.Generator
-
-    Returns
-    -------
-    ndarray (count,)
-
-    Raises
-    ------
-    InputError
-        If an argument is out of its range.
+    An InputError is raised unless the weights (m,) are at least 0 and not all 0, and the count is at least 1.
     """
     weights = numbers("weights", weights, "m")
     if not (np.isfinite(weights).all() and (weights >= 0.0).all() and (weights > 0.0).any()):

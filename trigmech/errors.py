@@ -14,7 +14,7 @@ PLAIN = (str, bytes, Number, Decimal, datetime.date, datetime.time, datetime.tim
 
 
 def shown(value: Any) -> str:
-    """Return what a message may say of a value given for an option: itself if it is a single one, else its type.
+    """Return what a message may show of a value given for an option: itself if it is a single one, else its type.
 
     A table that is given in the wrong place must not be quoted: its cells are private.
     """
@@ -38,7 +38,7 @@ class MissingLibraryError(TrigmechError, ImportError):
 
 
 class SolverError(TrigmechError, RuntimeError):
-    """The linear program could not be solved; the subclasses say why."""
+    """The linear program could not be solved; the subclasses state why."""
 
 
 class InfeasibleError(SolverError):

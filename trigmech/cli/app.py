@@ -1,4 +1,4 @@
-"""The command line: what to say and where to write; the work is done elsewhere."""
+"""The command line: its arguments and outputs; the work is done elsewhere."""
 
 import json
 import os
@@ -309,7 +309,7 @@ def report(
 
 
 def main() -> None:
-    """Run the command line; errors of this package end it with one line and a status that names their kind."""
+    """Run the command line; errors of this package end it with one line and a status for their kind."""
     try:
         app(prog_name="trigmech")
     except TrigmechError as error:

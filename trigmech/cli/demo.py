@@ -51,28 +51,11 @@ class Demonstration:
 
 
 def run(folder: Path, budget: Budget, rows: int, seed: int | None, say: Callable[[str], None]) -> Demonstration:
-    """Release WDBC, and write synthetic.csv and demo.png.
+    """Release WDBC, and write synthetic.csv and demo.png to a folder, which is made if it does not exist.
 
-    Parameters
-    ----------
-    folder : Path
-        Made if it does not exist.
-    budget : Budget
-    rows : int
-        Of the synthetic table.
-    seed : int, optional
-        Makes the run a simulation.
-    say : callable
-        Told each step.
-
-    Raises
-    ------
-    InputError
-        If the folder cannot be written to, before anything is released.
-
-    Notes
-    -----
-    Bounds are each column's minimum and maximum, as in the thesis: this is a public data set and a demonstration.
+    A seed makes the run a simulation; ``say`` is called with each step. If the folder cannot be written to, an
+    InputError is raised before anything is released. Bounds are each column's minimum and maximum, as in the thesis:
+    this is a public data set and a demonstration.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -28,15 +28,9 @@ def check_outputs(outputs: Iterable[Path | None], inputs: Iterable[str | Path | 
     """Raise an error if a file cannot be written, or would replace an input or another output.
 
     To be called before anything is charged: what cannot be written is lost with what it cost. ``table`` is the output
-    that a synthetic table is written to, which may be "-".
-
-    Raises
-    ------
-    typer.BadParameter
-        If a file is given twice, or an output is "-".
-    InputError
-        If it cannot be written; or a table would replace what was paid for or written by hand, or has the name of
-        something else.
+    that a synthetic table is written to, which may be "-". The error is a typer.BadParameter if a file is given twice
+    or an output is "-"; else an InputError, also if a table would replace what was paid for or written by hand, or has
+    the name of something else.
     """
     to_file = None if table is None or str(table) == STANDARD else Path(table)
     given = [Path(path) for path in inputs if path is not None and str(path) != STANDARD]
@@ -58,18 +52,9 @@ def check_outputs(outputs: Iterable[Path | None], inputs: Iterable[str | Path | 
 
 
 def keep_what_counts(path: Path, force: bool = False) -> None:
-    """Raise an error if writing a file would replace what was paid for or written by hand: a release, ledger or schema.
+    """Raise an InputError if writing a file would replace what was paid for or written by hand.
 
-    Parameters
-    ----------
-    path : Path
-    force : bool
-        Whether a release may be replaced, or any file that is none of these.
-
-    Raises
-    ------
-    InputError
-        If it would.
+    That is a ledger, a schema or, unless ``force`` is True, a release.
     """
     if not path.is_file() or path.stat().st_size == 0:
         return
@@ -92,7 +77,7 @@ def _same(first: Path, second: Path) -> bool:
 
 @contextmanager
 def ledger_of_run(path: Path | None, budget: Budget) -> Iterator[LedgerFile | None]:
-    """Yield the ledger file, made with a run's budget as the total if it is not there, with a message.
+    """Yield the ledger file, made with a run's budget as the total if it is not there, which is printed.
 
     If the run fails before anything is charged, a file that was made for it goes again: the next run, of another budget
     perhaps, would find its total fixed.

@@ -1,4 +1,4 @@
-"""What is printed on standard error while something runs: progress with the time left, and, if asked for, each step."""
+"""What is shown on standard error while something runs: progress with the time left, and, if asked for, each step."""
 
 import logging
 from collections.abc import Callable, Iterator
@@ -14,10 +14,7 @@ Report = Callable[[str, int, int], None]
 def progress_bar(quiet: bool = False) -> Iterator[Report]:
     """Yield a function of a step's name, what is done of it and its total (0: not known), that shows them.
 
-    Parameters
-    ----------
-    quiet : bool
-        Show nothing. Nothing is shown either where standard error is no terminal.
+    Nothing is shown if ``quiet`` is True, or standard error is no terminal.
     """
     console = Console(stderr=True)
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(),

@@ -70,12 +70,7 @@ def release(
     --csv synth.csv --ledger ledger.json`
     """
     budget = budget_of(epsilon, delta or 0.0)
-    if rows is not None and csv is None:
-        raise typer.BadParameter("--rows is of the table that --csv writes; give --csv as well")
-    if str(csv) == STANDARD and as_json:
-        raise typer.BadParameter("--csv - and --json both write to standard output; give one of them a file")
-    if not 0.0 < bounds_share < 1.0:
-        raise typer.BadParameter(f"--bounds-share must be above 0 and below 1, not {bounds_share}")
+    _check_usage(csv, rows, bounds_share, as_json)
     _check_files(data, schema, out, csv, ledger, force)
     loaded = schema_file.load(schema)
     table = TableFile(data, **loaded.file | file_options(delimiter, decimal, encoding, date_format))
@@ -85,7 +80,7 @@ def release(
     said = warn(warnings_of(table.n, loaded.schema, budget, delta is not None))
     with ledger_of_run(ledger, budget) as book, progress_bar(quiet=as_json) as progress, \
             warnings.catch_warnings():
-        # Said below, in the words of a command.
+        # Printed below, in the words of a command.
         warnings.simplefilter("ignore", FitWarning)
         try:
             made = synthesize(table, loaded.schema, budget, ledger=book, bounds_share=bounds_share,
@@ -103,6 +98,15 @@ def release(
     _tell(made, out, csv, said, as_json)
     if strict and made.warnings:
         raise typer.Exit(MISSED)
+
+
+def _check_usage(csv: Path | None, rows: int | None, bounds_share: float, as_json: bool) -> None:
+    if rows is not None and csv is None:
+        raise typer.BadParameter("--rows is of the table that --csv writes; give --csv as well")
+    if str(csv) == STANDARD and as_json:
+        raise typer.BadParameter("--csv - and --json both write to standard output; give one of them a file")
+    if not 0.0 < bounds_share < 1.0:
+        raise typer.BadParameter(f"--bounds-share must be above 0 and below 1, not {bounds_share}")
 
 
 def _check_files(data: str, schema: Path, out: Path, csv: Path | None, ledger: Path | None, force: bool) -> None:
@@ -139,10 +143,7 @@ def _tell_preview(table: TableFile, schema: Schema, budget: Budget, bounds_share
 def _save(made: Synthesis, out: Path) -> None:
     """Save a release: where it was asked for, or else, as it is paid for, in the folder for temporary files.
 
-    Raises
-    ------
-    InputError
-        If it is not where it was asked for; the message says where it is, or that it is lost.
+    If it is not where it was asked for, an InputError names where it is, or states that it is lost.
     """
     try:
         made.save(out)

@@ -72,19 +72,8 @@ def total_variations(domain: Domain, table: NDArray[np.float64], distribution: D
                      ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return how far the categories of a distribution are from a table's, in total variation; private.
 
-    Parameters
-    ----------
-    domain : Domain
-    table : ndarray (n, d), private
-        Rows that keep to the domain.
-    distribution : Distribution
-
-    Returns
-    -------
-    ndarray (g,)
-        Of the frequencies of each group; having none of a group's indicators counts as a category.
-    ndarray (g, g)
-        Of the tables of each two groups.
+    Of the frequencies of each group (g,), where having none of its indicators counts as a category; and of the two-way
+    tables of each two groups (g, g).
     """
     true = [_categories(table, group) for group in domain.groups]
     made = [_categories(distribution.points, group) for group in domain.groups]
@@ -96,13 +85,7 @@ def total_variations(domain: Domain, table: NDArray[np.float64], distribution: D
 
 
 def distribution_differences(table: NDArray[np.float64], distribution: Distribution) -> NDArray[np.float64]:
-    """Return the largest difference (d,) between the distribution functions of each coordinate; private.
-
-    Parameters
-    ----------
-    table : ndarray (n, d), private
-    distribution : Distribution
-    """
+    """Return the largest difference (d,) between the distribution functions of each coordinate; private."""
     return np.array([distribution_difference(true, made, distribution.weights)
                      for true, made in zip(table.T, distribution.points.T, strict=True)])
 
@@ -111,16 +94,7 @@ def distribution_difference(true: NDArray[np.float64], made: NDArray[np.float64]
                             weights: NDArray[np.float64]) -> float:
     """Return the largest difference between the distribution functions of two samples (Kolmogorov and Smirnov's).
 
-    Parameters
-    ----------
-    true : ndarray (n,), private
-    made, weights : ndarray (m,)
-        Weights of any sum.
-
-    Returns
-    -------
-    float
-        Private. Not a number if a sample is empty.
+    Private; not a number if a sample is empty. The weights may have any sum.
     """
     if not (len(true) and weights.sum() > 0.0):
         return math.nan
@@ -162,7 +136,7 @@ def compare(chunks: Iterable[NDArray[np.float64]], n: int, domain: Domain, distr
     families : sequence of Workload
         Queries about the domain's numbers.
     say : callable
-        Told the step, what is done of it, and its total.
+        Called with the step, what is done of it, and its total.
 
     Notes
     -----

@@ -1,11 +1,11 @@
-"""How wrong a release's answers may be, from public things alone: the noise law, the fit, and stated priors.
+"""How wrong a release's answers may be, from public things alone: the noise distribution, the fit, and stated priors.
 
 The error of a query f = sum_r c_r phi_r is sum_r c_r (E_table phi_r - E_fit phi_r). Of a measured moment, the table's
 mean is taken as normal about the fitted target, with the variance s^2 t^2 / (s^2 + t^2) of a normal mean with prior
 deviation t measured with noise s; what the fit did not reach of the target is known and added. A target that its
 released mean refutes is not believed: the mean then is, with all of its noise. What was not measured
-adds the variance that the planner supposes (`priors.prior_single`, `prior_pair`, and so on). The normal law is exact
-for Gaussian noise and t large; elsewhere it is a model, and experiments/coverage holds it against the truth.
+adds the variance that the planner supposes (`priors.prior_single`, `prior_pair`, and so on). The normal distribution is
+exact for Gaussian noise and t large; elsewhere it is a model, and experiments/coverage holds it against the truth.
 
 Of a family that treats all columns alike the planner lists the products that were not measured. Of any other, what was
 not measured is looked for in each query f itself: g = f - sum over the measured r of c_r phi_r at points of the cube,
@@ -133,7 +133,7 @@ def predicted_error(workload: Workload, release: Release, fit: Reconstruction,
 
 
 def _of_numbers(release: Release, fit: Reconstruction) -> tuple[Release, Reconstruction]:
-    """Return what a release and its fit say of the coordinates that are numbers, as a release of these alone."""
+    """Return a release and its fit, restricted to the coordinates that are numbers, as a release of these alone."""
     chosen, (of_numbers, kept) = list(release.index.domain.numbers), release.of_numbers()
     if of_numbers is release:
         return release, fit

@@ -69,7 +69,7 @@ def _best_abscissa(c, degree, grid, values):
     for k in range(N + 1):
         if (values[k] < enough or (k > 0 and values[k] < values[k - 1]) or (k < N and values[k] < values[k + 1])):
             continue
-        # An end is a critical point in theta in any case, and a maximum if the second derivative there says so.
+        # An end is a critical point in theta in any case, and a maximum by the sign of the second derivative there.
         if (k == 0 and right >= 0.0) or (k == N and left >= 0.0):
             x = grid[k]
         else:

@@ -54,7 +54,7 @@ class Features:
     A whole-row function is psi(x) = 2 (prod_i h(x_i) - low^d) / (high^d - low^d) - 1, with h a polynomial that the
     profile gives in Chebyshev form and 0 < low <= h <= high on [-1, 1], so that psi lies in [-1, 1]. With
     h(x) = E_y exp(-(x - y)^2 / (2 s^2)) it is, but for its scale, the mean of all Gaussian kernel queries of width s:
-    what they have in common, and what products of few columns only tell approximately.
+    what they have in common, and what products of few columns determine only approximately.
 
     Parameters
     ----------

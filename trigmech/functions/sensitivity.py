@@ -69,7 +69,7 @@ sqrt(s), which are of the same form: sqrt(v_a) and sqrt(w_a).
 
 References
 ----------
-Huang 2014, definition 3 and the proofs of theorems 2.4 and 2.13, which take 1 for the sensitivity of one mean, where
+Huang 2014, definition 3 and the proofs of theorems 2.4 and 2.13, which take 1 for the diameter of one function, where
 2 is right. The induction for p = 1, the bound for p = 2 on full sets and the bounds for weights are derived here.
 Ehlich and Zeller 1964, Schwankung von Polynomen zwischen Gitterpunkten, Mathematische Zeitschrift 86.
 """

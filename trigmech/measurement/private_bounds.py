@@ -1,4 +1,4 @@
-"""PRIVATE. Bounds of columns whose holder knows none, found privately.
+"""PRIVATE. Bounds of columns without public ones, found privately.
 
 Two noisy histograms of the columns concerned, all columns of a histogram released together. The first has a cell for
 every power of two, from -2^50 to 2^50, whatever the table: its lowest and its highest cell with more rows than noise
@@ -7,8 +7,8 @@ singly or in runs side by side. Values outside the bounds that result are clippe
 are, which is what makes the bounds private.
 
 Sensitivity. A row is in at most one cell of a column's histogram (in none if its value is missing or special).
-Replacing it moves at most two counts of each of c columns by 1: by 2 c in L1 and sqrt(2 c) in L2, exactly, for counts
-are whole numbers. Each histogram has half of the share; epsilons add up, or mu^2 does.
+Replacing it changes at most two counts of each of c columns by 1: by 2 c in L1 and sqrt(2 c) in L2, exactly, for counts
+are whole numbers. Each histogram has half of the budget fraction; epsilons add up, or mu^2 does.
 
 The threshold is what, of cells that are all empty, one exceeds with a probability of at most 1 % (and one run of each
 width together likewise).
@@ -116,14 +116,14 @@ def _bounds(chunks: Chunks, names: tuple[str, ...], positive: tuple[bool, ...], 
 
 
 def rest_of(budget: Budget, share: float) -> Budget:
-    """Return the budget that is left when a share of it is spent: of epsilon, or of mu^2 for delta > 0.
+    """Return the budget that is left when a fraction of it is spent: of epsilon, or of mu^2 for delta > 0.
 
     At the same delta; or, where that alone would already pay for what is left, at the same epsilon and a smaller delta.
 
     Raises
     ------
     InputError
-        If the share is not between 0 and 1.
+        If the fraction is not between 0 and 1.
     BudgetError
         If epsilon, or what is left, is too small for Gaussian noise.
     """
@@ -146,13 +146,13 @@ def rest_of(budget: Budget, share: float) -> Budget:
 
 
 def histogram_charge(purpose: str, budget: Budget, share: float, columns: int) -> Charge:
-    """Return the charge for a histogram of so many columns with a share of a budget; see the module's docstring."""
+    """Return the charge for a histogram of so many columns with a fraction of a budget; see the module's docstring."""
     if budget.delta > 0:
-        moved = root_up(2.0 * columns)
-        return Charge(purpose, "gaussian", moved / (gaussian_mu(budget) * math.sqrt(share)) * UPWARD, moved, "L2", 1,
-                      _PROOF)
-    moved = 2.0 * columns
-    return Charge(purpose, "laplace", moved / (budget.epsilon * share) * UPWARD, moved, "L1", 1, _PROOF)
+        diameter = root_up(2.0 * columns)
+        scale = diameter / (gaussian_mu(budget) * math.sqrt(share)) * UPWARD
+        return Charge(purpose, "gaussian", scale, diameter, "L2", 1, _PROOF)
+    diameter = 2.0 * columns
+    return Charge(purpose, "laplace", diameter / (budget.epsilon * share) * UPWARD, diameter, "L1", 1, _PROOF)
 
 
 def histogram_charges(budget: Budget, share: float, columns: int) -> tuple[Charge, Charge]:

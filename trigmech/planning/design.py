@@ -4,7 +4,7 @@ Rounding. What is released is computed in floating point, with unit u = 2^-53, a
 total degree Q differs from phi_r by at most 8 Q^2 u: each step of T_q = 2 x T_(q-1) - T_(q-2) errs by at most 5u, which
 U_(q-k) <= q - k + 1 carries on, and the product adds Q u. A sum of n computed values is made of at most 800 + n/2^18
 additions in a row (`moments`: 512 in a lane, 256 lanes, 16 chunks; parts of 2^18 rows are then added as integers, each
-moved to their lattice by less than u/512 of the mean), so a computed mean errs by at most that times 1.01 u. Both
+rounded to their lattice by less than u/512 of the mean), so a computed mean errs by at most that times 1.01 u. Both
 tables err, so each mean moves by at most `rounding` more than without.
 
 Whole-row functions with profiles of degree q <= 8 err by at most 2 d (8 q^2 + 4) units in the last place times
@@ -185,12 +185,7 @@ def roundings(features: Features, n: int) -> Array:
 def strength_of(budget: Budget, fraction: float = 1.0) -> float:
     """Return what a fraction of a budget spends on one vector: mu of Gaussian noise, or epsilon where delta is 0.
 
-    Parameters
-    ----------
-    budget : Budget
-    fraction : float
-        Above 0 and at most 1: of epsilon, or of mu^2, so that mechanisms with fractions of sum 1 satisfy the budget
-        together.
+    The fraction is of epsilon, or of mu^2: mechanisms with fractions of sum 1 satisfy the budget together.
     """
     return gaussian_mu(budget) * math.sqrt(fraction) if budget.delta > 0 else budget.epsilon * fraction
 
@@ -198,16 +193,7 @@ def strength_of(budget: Budget, fraction: float = 1.0) -> float:
 def vector_charge(purpose: str, gaussian: bool, sensitivity: float, strength: float, proof: str) -> Charge:
     """Return the charge for one vector: Gaussian noise for its L2 sensitivity, or Laplace noise for that in L1.
 
-    Parameters
-    ----------
-    purpose : str
-    gaussian : bool
-    sensitivity : float
-        Of the weighted means, rounding included.
-    strength : float
-        mu, or epsilon; see :func:`strength_of`.
-    proof : str
-        Where the sensitivity is proved.
+    The sensitivity is of the weighted means, rounding included; the strength is that of :func:`strength_of`.
     """
     scale = sensitivity / strength * UPWARD
     if gaussian:

@@ -146,15 +146,9 @@ class ErrorModel:
     def variances(self, selection: Selection, noise: Array, coherent: float | None = None) -> Array:
         """Return the predicted variance (groups,) of a query's error.
 
-        Parameters
-        ----------
-        selection : Selection
-            What measured mean queries reveal of the other widths' common part is taken to scale like the influence of
-            the T_2 of all columns.
-        noise : ndarray (p + q^2 + 2,)
-            Standard deviations, infinite for what is not measured.
-        coherent : float, optional
-            What all pairs' T_2 T_2 may err together. Default: the prior, or the noise in them.
+        ``noise`` (p + q^2 + 2,) is infinite for what is not measured; ``coherent`` is what all pairs' T_2 T_2 may err
+        together, by default the prior or the noise in them. What measured mean queries reveal of the other widths'
+        common part is taken to scale like the influence of the T_2 of all columns.
         """
         p, q = selection.degree, selection.pair_degree
         of_single, of_pair, of_triple, of_whole = selection.split(noise)
@@ -205,13 +199,8 @@ class ErrorModel:
 def unmeasured_variances(features: Features, deviations: Array, workload: Family) -> Array:
     """Return the supposed variance (groups,) of a query's error if all measured moments were exact.
 
-    Parameters
-    ----------
-    features : Features
-        Whole-row functions count as not measured.
-    deviations : ndarray (K,)
-        Of the noise. Pairs that were shrunk to independence may be dependent together, up to the noise of T_2 T_2.
-    workload : Family
+    Whole-row functions count as not measured. Pairs that were shrunk to independence may be dependent together, up to
+    the noise (``deviations``) of T_2 T_2.
     """
     index = FunctionIndex.of(features.basis.index)
     pairs = index.width == 2

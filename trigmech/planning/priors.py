@@ -28,13 +28,7 @@ def prior_pair(first: Any, second: Any) -> Any:
 
 
 def prior_deviations(degrees: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return the supposed standard deviation (K,) of the guess of each Chebyshev product's mean.
-
-    Parameters
-    ----------
-    degrees : ndarray (K, d) of int
-        A multi-index for each product.
-    """
+    """Return the supposed standard deviation (K,) of the guess of each Chebyshev product's mean."""
     index = FunctionIndex.of(degrees)
     deviations = np.full(index.K, PRIOR_TRIPLE)
     deviations[index.single] = prior_single(index.highest[index.single])

@@ -13,10 +13,10 @@ apply, and what is spent is watched by privacy filters: :func:`filtered_epsilon`
 same path, either (A) the pure epsilons sum to at most epsilon, or (B) the root of the sum of mu^2 is a mu for which
 mu-GDP implies (epsilon, delta)-DP. However charges are chosen, the whole is (epsilon, delta)-DP.
 
-*Proof.* Let P and Q be the laws of the whole transcript t on two neighbouring tables; it must be shown that the sum of
-(P(t) - e^epsilon Q(t))+ is at most delta. Both totals grow along a path, so a transcript whose end satisfies A or B
-satisfied the same one all along. Transcripts that end with A have P(t) <= e^epsilon Q(t), as the losses of their steps
-add up (Rogers et al. 2016), and contribute nothing. Those that end with B only are also, with the same P and Q,
+*Proof.* Let P and Q be the distributions of the whole transcript t on two neighbouring tables; it must be shown that
+the sum of (P(t) - e^epsilon Q(t))+ is at most delta. Both totals grow along a path, so a transcript whose end satisfies
+A or B satisfied the same one all along. Transcripts that end with A have P(t) <= e^epsilon Q(t), as the losses of their
+steps add up (Rogers et al. 2016), and contribute nothing. Those that end with B only are also, with the same P and Q,
 transcripts of the interaction in which B alone is the rule. That is mu-GDP, fully adaptively (Smith and Thakurta 2022;
 Koskela, Tobaben and Honkela 2023), hence (epsilon, delta)-DP, so they contribute at most delta together. The same holds
 with P and Q exchanged.
@@ -29,16 +29,16 @@ at outputs, it is itself an output of the analyst's, and what holds is this: for
 inequality of (E, D)-DP holds for all events within "the total was never raised beyond (E, D)".
 
 **Claimed charges.** Of releases by other tools only an (epsilon_i, delta_i) is known, and that on somebody's word. For
-two neighbouring tables such a release is post-processing of this: with probability delta_i tell which table it is, else
-run some epsilon_i-DP mechanism (Kairouz, Oh and Viswanath 2015; Murtagh and Vadhan 2016). Within one run all delta_i
-are fixed in advance, so nothing is disclosed with probability p = prod (1 - delta_i), and the whole has the delta
-1 - p + p delta' if the rest, with epsilon_i for each, has delta': `epsilon_of` composes the rest at
+two neighbouring tables such a release is post-processing of this: with probability delta_i reveal which table it is,
+else run some epsilon_i-DP mechanism (Kairouz, Oh and Viswanath 2015; Murtagh and Vadhan 2016). Within one run all
+delta_i are fixed in advance, so nothing is revealed with probability p = prod (1 - delta_i), and the whole has the
+delta 1 - p + p delta' if the rest, with epsilon_i for each, has delta': `epsilon_of` composes the rest at
 delta' = 1 - (1 - delta) / p. Across runs the delta_i are chosen on the way, so a part r of delta is reserved in advance
 and a charge is admitted only while the sum of the delta_i keeps to r, and the theorem's conditions hold for the rest at
-delta - r. *Proof.* On every path the delta_i sum to at most r, so with probability at least 1 - r nothing is disclosed.
-What is disclosed contributes at most r. On the paths where nothing is, P and Q are the laws of the interaction with the
-epsilon_i-DP mechanisms, both times the same product of (1 - delta_i), so they contribute at most delta - r. Raised
-totals, as above, are of epsilon, delta, r and delta - r, none of which may fall.
+delta - r. *Proof.* On every path the delta_i sum to at most r, so with probability at least 1 - r nothing is revealed.
+What is revealed contributes at most r. On the paths where nothing is, P and Q are the distributions of the interaction
+with the epsilon_i-DP mechanisms, both times the same product of (1 - delta_i), so they contribute at most delta - r.
+Raised totals, as above, are of epsilon, delta, r and delta - r, none of which may fall.
 
 **Lemma.** An epsilon-DP mechanism is mu-GDP for mu = 2 Phi^-1(e^epsilon / (1 + e^epsilon)).
 
@@ -107,7 +107,7 @@ def epsilon_of(charges: Iterable[Charge], delta: float) -> float:
     composed by the pessimistic privacy loss distributions of dp_accounting: a release with an L1 or an Linf
     sensitivity enters as the worst mechanism of its pure epsilon, single coordinates as the one-dimensional Laplace
     mechanism. The privacy loss of additive noise depends on shift / scale alone, so the library's default relation
-    serves for the replace-one sensitivities used here. Claimed charges enter as the module's docstring says.
+    serves for the replace-one sensitivities used here. Claimed charges enter as in the module's docstring.
 
     Parameters
     ----------
@@ -264,8 +264,8 @@ def cost(charge: Charge, delta: float) -> tuple[float, float]:
     Of a claimed charge it is the sum of the claims.
     """
     if charge.law == "other":
-        told = claimed_delta([charge])
-        return (_pure_sum([charge]), float_above(told)) if told < 1 else (math.inf, 0.0)
+        claimed = claimed_delta([charge])
+        return (_pure_sum([charge]), float_above(claimed)) if claimed < 1 else (math.inf, 0.0)
     if charge.law != "gaussian" or delta == 0 or charge.sensitivity == 0:
         return (charge.pure_epsilon if charge.sensitivity > 0 else 0.0), 0.0
     return gaussian_epsilon(charge.mu, delta), delta
@@ -277,7 +277,7 @@ def _spent(pure: float, mu: float, delta: float) -> float:
 
 
 def _pure_sum(charges: list[Charge]) -> float:
-    """Return the sum of pure epsilons: of claims, what is left of them if they do not tell all."""
+    """Return the sum of pure epsilons: of claims, what is left of them if they do not reveal all."""
     return _sum([*_pure_parts(charges), float(_claimed_epsilon(charges))])
 
 
@@ -291,7 +291,7 @@ def _claimed_epsilon(charges: Iterable[Charge]) -> Fraction:
 
 
 def _mu(charges: Iterable[Charge]) -> float:
-    """Return :func:`gdp_mu`, of claims: of what is left of them if they do not tell all."""
+    """Return :func:`gdp_mu`, of claims: of what is left of them if they do not reveal all."""
     return _UP * math.hypot(*(charge.mu if charge.law == "gaussian" else
                               math.sqrt(charge.count) * mu_of_pure(charge.sensitivity / charge.least_scale)
                               for charge in charges))
@@ -299,11 +299,11 @@ def _mu(charges: Iterable[Charge]) -> float:
 
 def _delta_of_the_rest(charges: list[Charge], delta: float) -> float:
     """Return 1 - (1 - delta) / prod (1 - delta_i), rounded down: the delta that claims leave to the rest, if >= 0."""
-    told = claimed_delta(charges)
-    if told == 0:
+    claimed = claimed_delta(charges)
+    if claimed == 0:
         return delta
     # The product is at least 1 - sum, which is exact here, as where one claim has all of delta.
-    exact = (as_decimal(delta) - told) / (1 - told) if told < 1 else Fraction(-1)
+    exact = (as_decimal(delta) - claimed) / (1 - claimed) if claimed < 1 else Fraction(-1)
     logs = [math.log1p(-delta), *(-charge.count * math.log1p(-charge.claimed_delta) for charge in charges)]
     low = -math.expm1(min(_sum(logs) + 1e-15 * _sum(map(abs, logs)), 700.0))
     return max(low, float_below(exact)) if exact >= 0 else low

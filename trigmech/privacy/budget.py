@@ -15,7 +15,7 @@ from trigmech.errors import BudgetError, InputError, shown
 Law = Literal["laplace", "gaussian", "linf", "other"]
 Norm = Literal["L1", "L2", "Linf", "each", "none"]
 
-# The norms in which a sensitivity proves something of noise of a law.
+# The norms in which a sensitivity proves something of noise of a distribution.
 NORMS: dict[Law, tuple[Norm, ...]] = {"laplace": ("L1", "each"), "gaussian": ("L2",), "linf": ("Linf",),
                                       "other": ("none",)}
 
@@ -102,7 +102,7 @@ class Charge:
     scale : float
         The Laplace scale, the Gaussian standard deviation, or the scale in that density.
     sensitivity : float
-        How far one of the releases moves when a row is replaced, in the stated norm.
+        How far one of the releases changes at most when a row is replaced, in the stated norm.
     norm : {"L1", "L2", "Linf", "each", "none"}
         "L1", "L2" and "Linf": of a whole released vector. "each": of a single coordinate, each coordinate being
         counted as a release of its own. Gaussian noise goes with "L2", linf noise with "Linf", Laplace noise with
@@ -112,7 +112,7 @@ class Charge:
     proof : str
         The name of the sensitivity's proof: of this package's, an anchor of docs/proofs.md.
     claim : Budget, optional
-        What the source of a published scale says that the charge costs: never a guarantee. Of law "other": what each
+        What the charge costs by the source of a published scale: never a guarantee. Of law "other": what each
         of the releases is claimed to cost, on which the proofs of the rest rely.
     floor : float, optional
         For a scale that was computed from an earlier release: the least that it could have been, whatever that
@@ -179,7 +179,7 @@ class Charge:
 
     @property
     def claimed_delta(self) -> float:
-        """The delta of each release that is only claimed; 0 for noise of a known law."""
+        """The delta of each release that is only claimed; 0 for noise of a known distribution."""
         return self.claim.delta if self.law == "other" and self.claim is not None else 0.0
 
     @property
@@ -224,10 +224,7 @@ class Charge:
 def real_number(name: str, value: object) -> float:
     """Return a number of any library as a float; text, truth values and whatever else float() takes are refused.
 
-    Raises
-    ------
-    BudgetError
-        If it is no real number; the message begins with ``name``.
+    The BudgetError begins with ``name``.
     """
     if isinstance(value, bool) or not isinstance(value, Real):
         raise BudgetError(f"{name} must be a number, not {shown(value)}")

@@ -19,7 +19,7 @@ __all__ = ["Entry", "Ledger", "LedgerFile"]
 
 logger = logging.getLogger(__name__)
 
-# Outside, floating point no longer distinguishes a budget from its rounding errors.
+# Outside, rounding errors are no longer small beside a budget.
 SMALLEST_EPSILON, LARGEST_EPSILON = 1e-9, 1e12
 
 # More charges than any run makes; a file that somebody wrote could hold any number.
@@ -36,7 +36,7 @@ class Ledger:
         What may be spent. Of epsilon from 1e-9 to 1e12.
     enforced : bool
         True: a charge that would exceed the budget is refused. False, for the thesis's published scales only: the
-        budget is the thesis's claim, anything is recorded, and :attr:`guarantee` says what is proved.
+        budget is the thesis's claim, anything is recorded, and :attr:`guarantee` is what is proved.
     simulated : bool
         True if the noise came from a seeded generator, which anyone may repeat: the output is then not private.
     charges : list of Charge
@@ -148,7 +148,7 @@ class Ledger:
         ------
         InputError
             If a field is missing, not known, of another type or against a rule; the message names it. Whether the
-            charges keep to the budget is not looked at: :attr:`proved_epsilon` says what they prove.
+            charges keep to the budget is not looked at: :attr:`proved_epsilon` is what they prove.
         """
         where = "the ledger"
         values = fields(data, where, {"adjacency": str, "budget": object, "enforced": bool, "simulated": bool,

@@ -156,7 +156,7 @@ class LedgerFile:
         Raises
         ------
         BudgetError
-            If the data set's total would exceed its budget; nothing is written, and the message says what would fit.
+            If the data set's total would exceed its budget; nothing is written, and the message states what would fit.
         InputError
             If the lock cannot be had in time; or the file cannot be written, is damaged, does not pass
             :meth:`verify`, is too large, has a second name, or lacks entries that this object has read.
@@ -238,7 +238,7 @@ class LedgerFile:
         Notes
         -----
         Privacy: a new promise to the people in the data. The new total holds as if it had been there from the beginning
-        if it was fixed before any output was seen; what holds if not is said in :mod:`trigmech.privacy.accounting`,
+        if it was fixed before any output was seen; what holds if not is proved in :mod:`trigmech.privacy.accounting`,
         "Raising".
         """
         if not isinstance(budget, Budget):
@@ -266,7 +266,7 @@ class LedgerFile:
         Returns
         -------
         list of str
-            Empty if all is as it should be; what that does not say, the class's notes do.
+            Empty if all is as it should be; the class's notes list what is not found.
 
         Raises
         ------
@@ -318,14 +318,15 @@ class LedgerFile:
         return state
 
     def _admit(self, state: State, charges: Sequence[Charge]) -> None:
-        """Raise a BudgetError if the charges do not fit, which names what was asked and what would be admitted."""
+        """Raise a BudgetError if the charges do not fit; it states what was asked, and what would be admitted."""
         limit = state.limit
         total = filtered_epsilon([*state.counted, *charges], limit.budget.delta, limit.reserve_delta)
         if total <= limit.budget.epsilon:
             return
-        told, file = claimed_delta([*state.counted, *charges]), str(self.path)
-        if told > as_decimal(limit.reserve_delta):
-            what = f" would bring the claimed deltas to {shown_up(float(told))}, over the reserve {limit.reserve_delta}"
+        claimed, file = claimed_delta([*state.counted, *charges]), str(self.path)
+        if claimed > as_decimal(limit.reserve_delta):
+            what = (f" would bring the claimed deltas to {shown_up(float(claimed))}, over the reserve "
+                    f"{limit.reserve_delta}")
         else:
             alone = filtered_epsilon(charges, limit.budget.delta, limit.reserve_delta)
             what = (f" (epsilon = {shown_up(alone)} by itself) would bring the data set's total to {shown_up(total)} "

@@ -241,62 +241,59 @@ def read(path: Path) -> State:
     -----
     Cost: at most seconds and some hundred megabytes, whatever the file holds.
     """
-    said = f"the ledger file {str(path)!r}"
+    where = f"the ledger file {str(path)!r}"
     try:
         # Others than plain files, such as pipes, could make reading wait for ever.
         if not stat.S_ISREG(path.stat().st_mode):
-            raise InputError(f"{said} is not a file")
+            raise InputError(f"{where} is not a file")
         with path.open("rb") as file:
             content = file.read(LARGEST_FILE + 1)
     except FileNotFoundError:
-        raise InputError(f"{said} is not there; make it once, before the first release, by `trigmech ledger create` or "
-                         "LedgerFile.create(...)") from None
+        raise InputError(f"{where} is not there; make it once, before the first release, by `trigmech ledger create` "
+                         "or LedgerFile.create(...)") from None
     except OSError as problem:
-        raise InputError(f"{said} cannot be read: {problem.strerror}") from None
-    _check_size(content, said)
+        raise InputError(f"{where} cannot be read: {problem.strerror}") from None
+    _check_size(content, where)
     try:
         data = json.loads(content.decode("utf-8"), object_pairs_hook=_distinct, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as problem:
         # The message of a JSON error quotes a place; others are ours.
-        raise InputError(f"{said} is not JSON of this kind: {str(problem)[:200]}") from None
+        raise InputError(f"{where} is not JSON of this kind: {str(problem)[:200]}") from None
     # By its format, so that a newer file is refused by that name.
     found = data.get("format") if isinstance(data, dict) else None
     if isinstance(data, dict) and "format" in data and found not in (FORMAT, FIRST_FORMAT):
-        raise InputError(f"{said}: the field 'format' must be {FORMAT!r} or {FIRST_FORMAT!r}; a newer version of the "
+        raise InputError(f"{where}: the field 'format' must be {FORMAT!r} or {FIRST_FORMAT!r}; a newer version of the "
                          "package may read it")
     kinds: dict[str, Kind] = {"format": str, "adjacency": str, "data_set": str, "budget": object, "created": str,
                               "entries": list, "total": object}
-    values = fields(data, said, kinds if found == FIRST_FORMAT else kinds | {"chain": str})
+    values = fields(data, where, kinds if found == FIRST_FORMAT else kinds | {"chain": str})
     chain = values.get("chain", FIRST_FORMAT)
     if chain not in (FORMAT, FIRST_FORMAT):
-        raise InputError(f"{said}: the field 'chain' must be {FORMAT!r} or {FIRST_FORMAT!r}")
+        raise InputError(f"{where}: the field 'chain' must be {FORMAT!r} or {FIRST_FORMAT!r}")
     if values["adjacency"] != ADJACENCY:
-        raise InputError(f"{said}: the field 'adjacency' must be {ADJACENCY!r}")
-    _check_time(values["created"], said)
-    made = (Limit(Budget.from_dict(values["budget"], f"{said}: budget")) if chain == FIRST_FORMAT
-            else Limit.from_dict(values["budget"], f"{said}: budget"))
-    total = _number_or_none(f"{said}: total", values["total"])
+        raise InputError(f"{where}: the field 'adjacency' must be {ADJACENCY!r}")
+    _check_time(values["created"], where)
+    made = (Limit(Budget.from_dict(values["budget"], f"{where}: budget")) if chain == FIRST_FORMAT
+            else Limit.from_dict(values["budget"], f"{where}: budget"))
+    total = _number_or_none(f"{where}: total", values["total"])
     entries = tuple((Raised if isinstance(entry, dict) and "raised" in entry else Entry).from_dict(
-        entry, f"{said}: entry {place}") for place, entry in enumerate(values["entries"], 1))
+        entry, f"{where}: entry {place}") for place, entry in enumerate(values["entries"], 1))
     return State(values["data_set"], made, values["created"], total, entries, chain)
 
 
 def write(path: Path, state: State) -> None:
     """Replace a ledger file, durably, or make it.
 
-    Raises
-    ------
-    InputError
-        If it cannot be written, or :func:`read` would refuse it; what was there stays.
+    An InputError is raised if it cannot be written, or :func:`read` would refuse it; what was there stays.
     """
     made = state.made.budget if state.chain == FIRST_FORMAT else state.made
     head = {"format": FORMAT, "chain": state.chain, "adjacency": ADJACENCY, "data_set": state.data_set,
             "budget": made.to_dict(), "created": state.created,
             "total": state.total if math.isfinite(state.total) else None}
-    entries = ",\n  ".join(_json(entry.to_dict()) for entry in state.entries)
+    entries = ",\n  ".join(json.dumps(entry.to_dict(), allow_nan=False) for entry in state.entries)
     # One entry a line, for people and for programs that compare lines.
-    text = _json(head)[:-1] + ',\n "entries": [' + (f"\n  {entries}\n" if entries else "") + "]}\n"
-    content = text.encode()
+    text = json.dumps(head, allow_nan=False)[:-1] + ',\n "entries": [' + (f"\n  {entries}\n" if entries else "")
+    content = f"{text}]}}\n".encode()
     _check_size(content, f"the ledger file {str(path)!r} would be too large:")
     try:
         write_whole(path, content)
@@ -312,18 +309,18 @@ def charge_header() -> str:
 
 def charge_line(charge: Charge, epsilon: float, delta: float) -> str:
     """Return a charge and its own cost as a line of a table."""
-    known = charge.law != "other"
-    scale, moved = (f"{charge.scale:.4g}", f"{charge.sensitivity:.4g}") if known else ("-", "-")
-    return (f"{charge.purpose:<16} {charge.law:<9} {scale:>10} {moved:>12} {charge.norm if known else '-':<5} "
+    proved = charge.law != "other"
+    scale, sensitivity = (f"{charge.scale:.4g}", f"{charge.sensitivity:.4g}") if proved else ("-", "-")
+    return (f"{charge.purpose:<16} {charge.law:<9} {scale:>10} {sensitivity:>12} {charge.norm if proved else '-':<5} "
             f"{charge.count:>6} {shown_up(epsilon, 4):>9} {shown_up(delta, 2):>8}  {charge.proof}")
 
 
-def _check_size(content: bytes, said: str) -> None:
+def _check_size(content: bytes, where: str) -> None:
     if len(content) > LARGEST_FILE:
-        raise InputError(f"{said} has more than {LARGEST_FILE} bytes")
+        raise InputError(f"{where} has more than {LARGEST_FILE} bytes")
     for mark, most in MOST_MARKS.items():
         if content.count(mark) > most:
-            raise InputError(f"{said} has more than {most} {mark.decode()!r}")
+            raise InputError(f"{where} has more than {most} {mark.decode()!r}")
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -348,10 +345,6 @@ def _check_time(text: str, where: str) -> None:
         offset = None
     if offset != timedelta(0):
         raise InputError(f"{where}: a time must be ISO 8601 in UTC")
-
-
-def _json(content: object) -> str:
-    return json.dumps(content, allow_nan=False)
 
 
 def _digest(before: str, content: dict[str, Any]) -> str:

@@ -46,10 +46,7 @@ def locked(path: Path, timeout: float) -> Iterator[None]:
 def resolved(path: str | Path) -> Path:
     """Return the path behind symbolic links: all of them must share its lock, and replacing must not replace a link.
 
-    Raises
-    ------
-    InputError
-        If it is no path of a file.
+    An InputError is raised if it is no path of a file.
     """
     try:
         return Path(os.path.realpath(path))

@@ -41,7 +41,7 @@ class Noise(Protocol):
         ...
 
     def loss(self, law: str, scale: float, sensitivity: float) -> float:
-        """Return what is proved of noise of this law and scale on values that move by at most the sensitivity.
+        """Return what is proved of noise of this distribution and scale on values of this sensitivity.
 
         Parameters
         ----------
@@ -49,7 +49,7 @@ class Noise(Protocol):
             Of noise by the method of that name.
         scale : float
         sensitivity : float
-            In L1, L2 or max norm, in this order of the laws.
+            In L1, L2 or max norm, in this order.
 
         Returns
         -------
@@ -64,12 +64,12 @@ class SystemNoise:
 
     Notes
     -----
-    Privacy. Laplace and Gaussian noise is of OpenDP's discrete laws on the lattice of the multiples of 2^-1074, its
-    finest and its default for floats of 64 bits (its k = -1074). All floats, subnormal ones included, lie on it, so
-    values reach the lattice as they are: a coarser one would round them, and OpenDP would then want to know their
-    number and add what the rounding can move. The sum of value and noise is exact there, and is rounded to the nearest
-    float only afterwards, which is post-processing. So OpenDP's privacy maps are those of the ideal laws,
-    sensitivity / scale and (sensitivity / scale)^2 / 2, rounded upwards; :meth:`loss` asks them.
+    Privacy. Laplace and Gaussian noise is of OpenDP's discrete distributions on the lattice of the multiples of
+    2^-1074, its finest and its default for floats of 64 bits (its k = -1074). All floats, subnormal ones included, lie
+    on it, so values reach the lattice as they are: a coarser one would round them, and OpenDP would then need their
+    number and add what the rounding can change. The sum of value and noise is exact there, and is rounded to the
+    nearest float only afterwards, which is post-processing. So OpenDP's privacy maps are those of the ideal
+    distributions, sensitivity / scale and (sensitivity / scale)^2 / 2, rounded upwards; :meth:`loss` asks them.
 
     OpenDP has no l-infinity noise, hence no map of it. :meth:`linf` builds it from OpenDP's discrete Laplace numbers
     and has its own proof, there and in :func:`integer_linf`. Its lattice is public, see :func:`lattice_step`, coarser
@@ -137,7 +137,7 @@ class SystemNoise:
         law : {"laplace", "gaussian", "linf"}
         scale : float
         sensitivity : float
-            In L1, L2 or max norm, in this order of the laws; for "linf" the step of the lattice included.
+            In L1, L2 or max norm, in this order; for "linf" the step of the lattice included.
 
         Returns
         -------
@@ -148,12 +148,12 @@ class SystemNoise:
         Raises
         ------
         InputError
-            If the law is none of these, or the scale of "linf" is out of range.
+            If the distribution is none of these, or the scale of "linf" is out of range.
 
         Notes
         -----
-        Privacy: of public numbers alone. For "linf" the map is of the discrete Laplace numbers for a sensitivity of
-        1: with the a that it proves and a sensitivity of D + g, :meth:`linf` costs a (D / g + 1), as proved there.
+        Privacy: of public numbers alone. For "linf" the map is that of the discrete Laplace numbers for a sensitivity
+        of 1: with the a that it proves and a sensitivity of D + g, :meth:`linf` costs a (D / g + 1), as proved there.
         """
         if law != "linf":
             return float(_measurement(law, scale).map(sensitivity))
@@ -194,7 +194,7 @@ class SimulatedNoise:
         return values + radius * self.rng.uniform(-1.0, 1.0, np.shape(values))
 
     def loss(self, law: str, scale: float, sensitivity: float) -> float:
-        """Return infinity: whoever knows the seed knows the noise, so nothing is proved of it."""
+        """Return infinity: the seed determines the noise, so nothing is proved of it."""
         return math.inf
 
 
@@ -246,8 +246,8 @@ def integer_linf(size: int, scale: float) -> list[int]:
     over R >= max |z_i| of exp(-a R), which is exp(-a max |z_i|) / (1 - exp(-a)).
 
     (2) The sum R of K + 1 independent geometric numbers, each k >= 0 of probability (1 - exp(-a)) exp(-a k), has the
-    probability C(R + K, K) exp(-a R) (1 - exp(-a))^(K + 1). As C(R + K, K) = (R + 1)...(R + K) / K!, the law of (1)
-    is in proportion to it as the product over i = 1..K of (2R + 1) / (2R + 2i), up to the factor 2^K K!. Each of
+    probability C(R + K, K) exp(-a R) (1 - exp(-a))^(K + 1). As C(R + K, K) = (R + 1)...(R + K) / K!, the distribution
+    of (1) is in proportion to it as the product over i = 1..K of (2R + 1) / (2R + 2i), up to the factor 2^K K!. Each of
     these ratios is at most 1, so R is accepted if K independent coins of these probabilities all fall well, and else
     drawn anew. The coins are exact: a uniform integer below 2R + 2i is below 2R + 1.
 
@@ -280,7 +280,7 @@ def _geometric_sum(count: int, scale: float) -> int:
     while count > 0:
         draws = [draw for draw in _discrete_laplace(scale, 2 * count + 8) if draw >= 0][:count]
         total += sum(draws)
-        # A geometric law has no memory: a draw that was cut is the largest integer plus a fresh draw.
+        # A geometric distribution has no memory: a draw that was cut is the largest integer plus a fresh draw.
         count -= len(draws) - draws.count(LARGEST_INTEGER)
     return total
 
@@ -297,7 +297,7 @@ def _integer_laplace(scale: float) -> Any:
 
 
 def _measurement(law: str, scale: float) -> Any:
-    """Return OpenDP's measurement of a law: what draws is what its map is asked of."""
+    """Return OpenDP's measurement of a distribution: what draws is what its map is asked of."""
     dp = _opendp()
     domain = dp.vector_domain(dp.atom_domain(T=float, nan=False))
     if law == "laplace":

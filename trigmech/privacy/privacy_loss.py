@@ -16,7 +16,7 @@ MOST_DISTRIBUTIONS = 64
 # Above this mu the closed bound mu^2/2 + mu sqrt(2 ln(1/delta)) is used, within 0.2 % of the exact value.
 LARGEST_MU = 1e4
 
-# Of a Gaussian epsilon: the library's search, which is told to go on to 1e-15, and the cancellation of its two terms.
+# Of a Gaussian epsilon: the library's search, which goes on to 1e-15, and the cancellation of its two terms.
 SEARCH_ERROR = 2e-13
 
 # The slope at 0 of the function below: the root of pi / 2, rounded up.

@@ -123,23 +123,9 @@ class RestrictedProgram:
 
 
 def solve(highs: Any, seconds: float | None = None) -> bool:
-    """Run HiGHS and turn every outcome into one of four: True, False, or an error that says what happened.
+    """Run HiGHS: return True if the solution is optimal, False if a limit of time or iterations came first, or raise.
 
-    Parameters
-    ----------
-    highs : highspy.Highs
-        With a model.
-    seconds : float, optional
-        Time limit.
-
-    Returns
-    -------
-    bool
-        True for an optimal solution; False if a limit of time or iterations came first.
-
-    Raises
-    ------
-    InfeasibleError, UnboundedError, NumericalError
+    The errors are InfeasibleError, UnboundedError and NumericalError.
     """
     from highspy import HighsModelStatus as Status
 

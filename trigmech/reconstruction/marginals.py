@@ -1,4 +1,4 @@
-"""One-dimensional distributions from noisy Chebyshev moments, and clouds of points with these marginals."""
+"""One-dimensional distributions from noisy Chebyshev moments, and proposal points with these marginals."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""From released moments of rows with indicators to such rows: numbers that move, categories that are drawn."""
+"""From released moments of rows with indicators to such rows: numbers are optimised, categories drawn."""
 
 import time
 from dataclasses import replace
@@ -33,7 +33,7 @@ from trigmech.reconstruction.shrinkage import (
 
 Array = NDArray[np.float64]
 
-# The least share of ordinary numbers in a column with special values that its noisy moments are divided by.
+# The least fraction of ordinary numbers in a column with special values that its noisy moments are divided by.
 LEAST_ORDINARY = 0.01
 
 
@@ -61,7 +61,7 @@ def reconstruct_mixed(release: Release, count: int, rng: np.random.Generator, *,
 
     Notes
     -----
-    Privacy: post-processing. As :func:`trigmech.reconstruction.pipeline.reconstruct`, but the rows of the cloud have
+    Privacy: post-processing. As :func:`trigmech.reconstruction.pipeline.reconstruct`, but the proposal rows have
     categories drawn by their released frequencies; while the points move, their categories are probabilities, which are
     rounded to categories when there are ``count`` points (:mod:`trigmech.reconstruction.one_hot`), after which the
     numbers move on a little.
@@ -82,27 +82,27 @@ def _reconstruct(release: Release, domain: Domain, count: int, rng: np.random.Ge
     correlation = _correlation(index, target, deviations, marginals) if copula and marginals is not None else None
     shares, joint, noise = _joint_of_special(index, target, deviations, frequencies)
     held = held_together(shares, joint, noise) if copula else None
-    cloud = _cloud(marginals, frequencies, domain, None, None, rng)
+    proposals = _proposals(marginals, frequencies, domain, None, None, rng)
     if correlation is not None or held is not None:
-        cloud = np.vstack([cloud, _cloud(marginals, frequencies, domain, correlation, held, rng)])
-    weights = np.full(len(cloud), 1.0 / len(cloud))
+        proposals = np.vstack([proposals, _proposals(marginals, frequencies, domain, correlation, held, rng)])
+    weights = np.full(len(proposals), 1.0 / len(proposals))
     if weigh and len(index.joint):
-        weights = reweight(release.features.evaluate(cloud), target, TEMPER * deviations, START_ITERATIONS)
-    weights = rake(cloud, weights, frequencies, domain, joint=None if held is None else joint)
-    start = _shaken(cloud[systematic(weights, min(count, FIRST_POINTS), rng)], domain, rng)
+        weights = reweight(release.features.evaluate(proposals), target, TEMPER * deviations, START_ITERATIONS)
+    weights = rake(proposals, weights, frequencies, domain, joint=None if held is None else joint)
+    start = _shaken(proposals[systematic(weights, min(count, FIRST_POINTS), rng)], domain, rng)
     # A group without products has nothing to gain by moving: its frequencies are met by raking.
     tied = np.any(index.degrees[index.joint] > 0, axis=0)
-    moved = _moved(release, start, target, 2 * iterations, GroupedChart(start, domain, relax=True, moving=tied))
-    settled_groups = rake_probabilities(moved.points, frequencies, domain)
+    descended = _descended(release, start, target, 2 * iterations, GroupedChart(start, domain, relax=True, moving=tied))
+    settled_groups = rake_probabilities(descended.points, frequencies, domain)
     copies = round_groups(np.repeat(settled_groups, -(-count // len(start)), axis=0), domain, rng)
     kept = _shaken(copies[np.sort(rng.permutation(len(copies))[:count])], domain, rng)
-    settled = _moved(release, kept, target, max(1, iterations // 20), GroupedChart(kept, domain, relax=False))
+    settled = _descended(release, kept, target, max(1, iterations // 20), GroupedChart(kept, domain, relax=False))
     return Reconstruction(Distribution(settled.points, np.full(count, 1.0 / count)), target, settled.status,
-                          moved.iterations + settled.iterations, time.perf_counter() - started, settled.misfit, denoise,
-                          dependent)
+                          descended.iterations + settled.iterations, time.perf_counter() - started, settled.misfit,
+                          denoise, dependent)
 
 
-def _moved(release: Release, points: Array, target: Array, iterations: int, chart: GroupedChart) -> Descent:
+def _descended(release: Release, points: Array, target: Array, iterations: int, chart: GroupedChart) -> Descent:
     # The solver wants something to solve for; categories alone, without products, leave nothing.
     free = chart.start.size > 0
     made = descend(release.features, points, target, release.deviations, iterations if free else 0, chart=chart)
@@ -153,7 +153,7 @@ def _columns(release: Release, frequencies: list[Array]) -> tuple[Marginals | No
     return marginals, columns
 
 
-def _cloud(marginals: Marginals | None, frequencies: list[Array], domain: Domain, correlation: Array | None,
+def _proposals(marginals: Marginals | None, frequencies: list[Array], domain: Domain, correlation: Array | None,
            held: Array | None, rng: np.random.Generator) -> Array:
     rows = draw_groups(frequencies, domain, CLOUD, rng, held)
     if marginals is not None:
@@ -170,7 +170,7 @@ def _with_centres(points: Array, domain: Domain) -> Array:
 
 
 def _shaken(points: Array, domain: Domain, rng: np.random.Generator) -> Array:
-    """Return the points with their numbers moved a little, so that no two are the same."""
+    """Return the points with their numbers shifted a little, so that no two are the same."""
     numbers = list(domain.numbers)
     points = points.copy()
     angles = np.arccos(np.clip(points[:, numbers], -1.0, 1.0))
@@ -198,7 +198,8 @@ def _joint_of_special(index: FunctionIndex, target: Array, deviations: Array,
                       frequencies: list[Array]) -> tuple[Array, Array, Array]:
     """Return how often columns hold special or missing values (g,), two together (g, g), and the noise in the latter.
 
-    Their indicators do not move with the points, so a cloud in which they never meet could not be mended afterwards.
+    Their indicators do not move with the points, so proposal points in which they never meet could not be mended
+    afterwards.
     """
     groups = index.domain.groups
     incomplete = [i for i, group in enumerate(groups) if not group.complete]

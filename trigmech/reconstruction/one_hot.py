@@ -1,6 +1,6 @@
 """Points whose indicators are probabilities while they move, and the way back to indicators.
 
-A point with probabilities u in place of a group's indicators stands for points with category k in the share u_k of
+A point with probabilities u in place of a group's indicators stands for points with category k in the fraction u_k of
 them, drawn independently of the other groups. Means of products of different columns' functions, linear in each
 indicator, are the same for it as on average for those; so the fit may move the probabilities, and rounding them
 afterwards changes the fitted means by its sampling error alone.
@@ -94,18 +94,7 @@ def round_groups(points: Array, domain: Domain, rng: np.random.Generator) -> Arr
     """Return the points with one category for each complete group, drawn by the point's probabilities.
 
     Systematic: over any run of points the number of those with a category is near the sum of their probabilities, over
-    all points within about 1 of it.
-
-    Parameters
-    ----------
-    points : ndarray (m, d)
-        Copies of one point side by side share out its probabilities among them.
-    domain : Domain
-    rng : numpy.random.Generator
-
-    Returns
-    -------
-    ndarray (m, d)
+    all points within about 1 of it. Copies of one point side by side share out its probabilities among them.
     """
     rounded = points.copy()
     # Equal points side by side, in an order of their own for each group: else their categories would be in step.
@@ -128,10 +117,10 @@ def _one_each(probabilities: Array, rng: np.random.Generator) -> Array:
     for k in range(c - 1):
         p = probabilities[left, k]
         # Of what the categories from k on have together.
-        share = np.clip(p / np.maximum(rest[left], 1e-300), 0.0, 1.0)
-        # A row is taken if a whole number lies in its stretch of the cumulative shares, moved by one uniform offset.
-        taken = np.diff(np.floor(np.cumsum(share) + rng.random()), prepend=0.0) >= 1.0
-        taken |= share > 1.0 - 1e-9
+        fraction = np.clip(p / np.maximum(rest[left], 1e-300), 0.0, 1.0)
+        # A row is taken if a whole number lies in its stretch of the cumulative shares, shifted by one uniform offset.
+        taken = np.diff(np.floor(np.cumsum(fraction) + rng.random()), prepend=0.0) >= 1.0
+        taken |= fraction > 1.0 - 1e-9
         chosen[left[taken]] = k
         rest[left] -= p
         left = left[~taken]
@@ -144,16 +133,9 @@ def draw_groups(frequencies: list[Array], domain: Domain, count: int, rng: np.ra
                 held: Array | None = None) -> Array:
     """Return rows (count, d), 0 but for indicators that are drawn by group.
 
-    Parameters
-    ----------
-    frequencies : list of ndarray
-        Of each group's indicators: at least 0, of sum 1 if the group is complete and at most 1 else.
-    domain : Domain
-    count : int
-    rng : numpy.random.Generator
-    held : ndarray (g, g), optional
-        The correlation of a Gaussian copula of the g incomplete groups, such as :func:`held_together` finds. Default:
-        all groups are independent.
+    Frequencies of a group's indicators sum to 1 if the group is complete, and to at most 1 else. ``held`` (g, g) is the
+    correlation of a Gaussian copula of the incomplete groups, as by :func:`held_together`; without it all are
+    independent.
     """
     rows = np.zeros((count, domain.d))
     weights = [p if group.complete else np.append(p, max(0.0, 1.0 - float(p.sum())))
@@ -201,13 +183,13 @@ def held_together(shares: Array, joint: Array, scales: Array, threshold: float =
         return None
     a, b = np.nonzero(np.triu(passed | passed.T))
     inside = np.clip(shares, 1e-6, 1.0 - 1e-6)
-    # Scores of the first event, evenly over the share of cases in which it happens.
+    # Scores of the first event, evenly over the fraction of cases in which it happens.
     first = ndtri(inside[a, None] * (np.arange(64) + 0.5) / 64.0)
     low, high = np.full(len(a), -LARGEST_CORRELATION), np.full(len(a), LARGEST_CORRELATION)
     for _ in range(30):
         middle = (low + high) / 2.0
-        spread = np.sqrt(1.0 - middle**2)
-        both = inside[a] * ndtr((ndtri(inside[b]) - middle * first.T) / spread).mean(axis=0)
+        residual = np.sqrt(1.0 - middle**2)
+        both = inside[a] * ndtr((ndtri(inside[b]) - middle * first.T) / residual).mean(axis=0)
         low, high = np.where(both < joint[a, b], middle, low), np.where(both < joint[a, b], high, middle)
     correlation = np.eye(len(shares))
     correlation[a, b] = correlation[b, a] = (low + high) / 2.0
@@ -231,7 +213,7 @@ def rake(points: Array, weights: Array, frequencies: list[Array], domain: Domain
     Iterative proportional fitting: the result is nearest in KL divergence once it has converged. A category that no
     weighted point has stays without weight, and a group of which no weighted point has a wanted category is passed
     over. Weights that sum to a positive number give weights that sum to 1, whatever the frequencies are. ``joint``
-    (g, g) says how often two of the g incomplete groups hold an indicator together; without it that is not raked.
+    (g, g) holds how often two of the g incomplete groups hold an indicator together; without it that is not raked.
     """
     weights = _kept_alive(weights / weights.sum())
     tables = [] if joint is None else _tables(points, frequencies, domain, joint)

@@ -1,4 +1,4 @@
-"""Equally weighted points whose means meet noisy targets: reweight a cloud, draw from it, and let the points move."""
+"""Equally weighted points whose means meet noisy targets: reweight proposal points, draw from them, and optimise."""
 
 from dataclasses import dataclass
 from typing import Literal, Protocol
@@ -22,7 +22,7 @@ class Descent:
     ----------
     points : ndarray (m, d)
     misfit : float
-        Mean over the functions of ((mean - target) / scale)^2: 1 is the noise level.
+        Reduced chi-square, the mean over the functions of ((mean - target) / scale)^2: 1 is the noise level.
     iterations : int
         Finished ones.
     status : {"converged", "iteration limit"}
@@ -171,7 +171,7 @@ def descend(functions: FunctionSet, points: Array, target: Array, scales: Array,
     Returns
     -------
     Descent
-        Its misfit is the least that was met on the way, never above that of the start.
+        Its reduced chi-square is the least that was met on the way, never above that of the start.
 
     Raises
     ------
@@ -202,7 +202,7 @@ def descend(functions: FunctionSet, points: Array, target: Array, scales: Array,
 
 
 class _Objective:
-    """The misfit by the chart's parameters, with the least that was met and its points."""
+    """The reduced chi-square (``misfit``) by the chart's parameters, with the least that was met and its points."""
 
     def __init__(self, functions: FunctionSet, points: Array, target: Array, scales: Array, chart: Chart) -> None:
         self._functions, self._target, self._inverse, self._chart = functions, target, 1.0 / scales, chart

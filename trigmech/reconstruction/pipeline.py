@@ -1,4 +1,4 @@
-"""From released moments to a distribution: marginals, a cloud of points, weights, and points that move."""
+"""From released moments to a distribution: marginals, proposal points, weights, and optimised points."""
 
 import time
 from typing import Literal
@@ -30,8 +30,8 @@ Method = Literal["particles", "cloud", "atoms"]
 
 CLOUD = 4_096
 FIRST_POINTS = 2_048
-# The weights of the cloud are fitted with noise enlarged by this: enough to find which parts of the cube are empty, but
-# never a few points that carry all weight.
+# The weights of the proposal points are fitted with noise enlarged by this: enough to find which parts of the cube are
+# empty, but never a few points that carry all weight.
 TEMPER = 10.0
 JITTER = 0.02
 START_ITERATIONS = 40
@@ -54,10 +54,10 @@ def reconstruct(release: Release, count: int, rng: np.random.Generator, *, fit: 
         Points to return, for "particles".
     rng : numpy.random.Generator
     fit : {"particles", "cloud", "atoms"}
-        "particles": points of equal weight, all different, that move until their means meet the target. "cloud": a
-        cloud that stays where it is, with the weights nearest to uniform that explain the moments. "atoms": the
-        weighted L1 program over the whole cube, at most K + 1 atoms; whole-row functions are left out of it, and it is
-        slow beyond some hundred functions. Where it has no solution in time, "cloud" takes its place.
+        "particles": points of equal weight, all different, that move until their means meet the target. "cloud":
+        proposal points that stay where they are, with the weights nearest to uniform that explain the moments. "atoms":
+        the weighted L1 program over the whole cube, at most K + 1 atoms; whole-row functions are left out of it, and it
+        is slow beyond some hundred functions. Where it has no solution in time, "cloud" takes its place.
     denoise, copula, weigh : bool
         Switch a step off, for comparisons.
     iterations : int
@@ -72,9 +72,9 @@ def reconstruct(release: Release, count: int, rng: np.random.Generator, *, fit: 
     Notes
     -----
     Privacy: post-processing. Steps: (1) moments are shrunk by :mod:`trigmech.reconstruction.shrinkage`; (2) each
-    column's distribution of maximum entropy; (3) a cloud, half with independent columns and half with a Gaussian copula
-    if a pair passes its noise test; (4) weights of minimum KL divergence, at an enlarged noise; (5) points are drawn
-    and moved. Cost: m K some hundred times, whatever n.
+    column's distribution of maximum entropy; (3) proposal points, half with independent columns and half with a
+    Gaussian copula if a pair passes its noise test; (4) weights of minimum KL divergence, at an enlarged noise; (5)
+    points are drawn and moved. Cost: m K some hundred times, whatever n.
     """
     # Products of BLAS are few and small here; its threads would only stand in the way of the package's own.
     with threadpool_limits(1, user_api="blas"):
@@ -88,23 +88,24 @@ def _reconstruct(release: Release, count: int, rng: np.random.Generator, fit: Me
     marginals, target, deviations = _explained(index, means, noise, denoise)
     tolerance = deviations if costs is None else costs
     correlation = _correlation(index, target, noise, marginals) if copula else None
-    cloud = marginals.cloud(CLOUD, rng)
+    proposals = marginals.cloud(CLOUD, rng)
     if correlation is not None:
-        cloud = np.vstack([cloud, marginals.cloud(CLOUD, rng, correlation)])
-    weights = np.full(len(cloud), 1.0 / len(cloud))
+        proposals = np.vstack([proposals, marginals.cloud(CLOUD, rng, correlation)])
+    weights = np.full(len(proposals), 1.0 / len(proposals))
     if fit == "atoms":
-        points, weights, status, used = _atoms(release, cloud, target, tolerance, rng)
+        points, weights, status, used = _atoms(release, proposals, target, tolerance, rng)
     elif fit == "cloud":
-        points, status, used = cloud, "reweighted", CLOUD_ITERATIONS
+        points, status, used = proposals, "reweighted", CLOUD_ITERATIONS
         if weigh:
-            weights = reweight(features.evaluate(cloud), target, tolerance, CLOUD_ITERATIONS)
+            weights = reweight(features.evaluate(proposals), target, tolerance, CLOUD_ITERATIONS)
     else:
         fitted, goal, allowed = _anchored(release, target, tolerance, marginals) if denoise else (
             features, target, tolerance)
-        # Weights have nothing to add where only columns were measured: the cloud has their distributions already.
+        # Weights have nothing to add where only columns were measured: the proposal points have their distributions
+        # already.
         if weigh and (len(index.joint) or index.whole):
-            weights = reweight(fitted.evaluate(cloud), goal, TEMPER * allowed, START_ITERATIONS)
-        start = draw(cloud, weights, min(count, FIRST_POINTS), JITTER, rng)
+            weights = reweight(fitted.evaluate(proposals), goal, TEMPER * allowed, START_ITERATIONS)
+        start = draw(proposals, weights, min(count, FIRST_POINTS), JITTER, rng)
         points, status, used = _particles(fitted, start, goal, allowed, count, iterations, rng)
         weights = np.full(count, 1.0 / count)
     reached = features.means(points) if fit == "particles" else weights @ features.evaluate(points)
@@ -174,7 +175,7 @@ def _anchored(release: Release, target: Array, scales: Array,
     """Return the functions to fit: the released ones, and the columns' next degrees at what the marginals suggest.
 
     Else nothing would keep the shape of a column while its points move to meet the other moments. Where at most T_1 was
-    released, the marginals know too little to be kept to.
+    released, the marginals are too uncertain to be kept to.
     """
     index = release.index
     degree = int(index.highest[index.single].max(initial=0))

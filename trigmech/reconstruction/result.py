@@ -31,9 +31,9 @@ class Reconstruction:
     iterations : int
     seconds : float
     misfit : float, optional
-        Reduced chi-square: the mean over the fitted functions of ((mean of the points - target) / cost)^2, as a part of
-        what the noise alone would give; 1 is the noise level. Costs are the deviations of the noise, unless others are
-        given. None for linear programs, which have an objective instead.
+        Reduced chi-square: the mean over the fitted functions of ((mean of the points - target) / cost)^2, divided by
+        its expectation under the noise alone; 1 is the noise level. Costs are the deviations of the noise, unless
+        others are given. None for linear programs, which have an objective instead.
     shrunk : bool
         Whether the target is the released moments after shrinkage, or these as they are.
     dependent : bool

@@ -1,7 +1,7 @@
-"""Empirical Bayes: what released moments say about themselves together, before anything is fitted to them.
+"""Empirical Bayes: the posterior of released moments, before anything is fitted to them.
 
 Noise of known size makes some released numbers worthless, and the numbers themselves show which: columns whose moments
-scatter no more than the noise are told apart by noise alone, and a pair of columns whose moments deviate from
+scatter no more than the noise differ by noise alone, and a pair of columns whose moments deviate from
 independence no more than noise would is better taken as independent. All of it is post-processing.
 """
 
@@ -20,26 +20,15 @@ LEAST_SCALE, WORTHLESS = 1e-12, 1e6
 
 
 def within_reason(means: Array, scales: Array) -> tuple[Array, Array]:
-    """Return released means and deviations between limits that tell as much of a table and that fits can square.
+    """Return released means and deviations between limits that lose nothing about a table and that fits can square.
 
-    Parameters
-    ----------
-    means, scales : ndarray, of one shape
-        Finite, and positive: nothing else is supposed of them.
-
-    Returns
-    -------
-    means, scales : ndarray
-
-    Notes
-    -----
-    Privacy: post-processing.
+    Nothing is supposed of them but that means are finite and deviations positive. Privacy: post-processing.
     """
     return np.clip(means, -WORTHLESS, WORTHLESS), np.clip(scales, LEAST_SCALE, WORTHLESS)
 
 
 def shrink_columns(means: Array, scales: Array) -> tuple[Array, Array]:
-    """Return posterior means and deviations of the columns' moments, each degree's a sample from one normal law.
+    """Return posterior means and deviations of the columns' moments, each degree's a sample of one normal distribution.
 
     Parameters
     ----------
@@ -84,10 +73,10 @@ def shrink_columns(means: Array, scales: Array) -> tuple[Array, Array]:
 
 def shrink_interactions(index: NDArray[np.int64], means: Array, scales: Array, expected: Array,
                         caution: float = 0.5) -> Array:
-    """Return the moments of several columns, moved towards independence set of columns by set of columns.
+    """Return the moments of several columns, shrunk towards independence set of columns by set of columns.
 
-    The k moments of one set of columns are kept to the share 1 - caution k / E of their deviation from independence, at
-    least 0, E the sum of their squared deviations in units of the noise: k on average if there is no dependence.
+    The k moments of one set of columns are kept to the fraction 1 - caution k / E of their deviation from independence,
+    at least 0, E the sum of their squared deviations in units of the noise: k on average if there is no dependence.
     Caution 1 is about James and Stein's positive part. The default is half of it, because the points that are fitted
     next are a real distribution, which many noisy moments together are not, and that takes off much of the noise too.
 
@@ -138,18 +127,9 @@ def moments_of_columns(places: NDArray[np.int64], means: Array, scales: Array) -
 
 
 def independent_means(index: NDArray[np.int64], columns: Array) -> Array:
-    """Return the means of Chebyshev products under independent columns.
+    """Return the means (K,) of Chebyshev products, by multi-indices (K, d), under independent columns.
 
-    Parameters
-    ----------
-    index : ndarray (K, d) of int
-        Multi-indices, none negative.
-    columns : ndarray (p, d)
-        Means of T_1, ..., T_p of each column, p at least the largest entry of the index.
-
-    Returns
-    -------
-    ndarray (K,)
+    ``columns`` (p, d) holds the means of T_1, ..., T_p of each column, p at least the largest entry of the index.
     """
     if not len(index):
         return np.empty(0)

@@ -16,12 +16,13 @@ from trigmech.schema.schema import Schema
 
 Array = NDArray[np.float64]
 
-# Beyond these a release protects little, or says little; a delta is recommended if noise becomes so many times smaller.
+# Beyond these a release protects little, or is hardly useful; a delta is recommended if it makes noise this much
+# smaller.
 MOST_EPSILON, FEWEST_ROWS, WORTH_A_DELTA = 10.0, 50, 1.5
-# A pile at a bound: in this part of the range, at least this share of the rows, this many times the noise in the mean,
-# and this many times the share of the part beside it.
+# A pile at a bound: in this part of the range, at least this fraction of the rows, this many times the noise in the
+# mean, and this many times the fraction of the part beside it.
 EDGE, PILED, NOISES, STEEP = 1.0 / 40.0, 0.1, 10.0, 3.0
-# Integers with fewer values have a share of rows at each bound as a matter of course.
+# Integers with fewer values have rows at each bound as a matter of course.
 MANY_INTEGERS = 80
 
 IDENTIFIERS = {"id", "ids", "uuid", "guid", "ssn", "email", "mail", "phone", "telephone", "mobile", "fax", "iban",
@@ -59,7 +60,7 @@ def warnings_of(n: int, schema: Schema, budget: Budget, delta_chosen: bool = Fal
         found.append(f"epsilon = {shown_up(budget.epsilon)} is above {MOST_EPSILON:g}: whoever knows all rows but one "
                      "may tell that one nearly for certain")
     if n < FEWEST_ROWS:
-        found.append(f"{n} rows are few: below {FEWEST_ROWS} noise mostly drowns what a table says")
+        found.append(f"{n} rows are few: below {FEWEST_ROWS} most of a table is below the noise")
     if budget.delta >= 1.0 / n:
         found.append(f"delta = {shown_up(budget.delta)} is not below 1 / {n}, one over the number of rows; a release "
                      "may then show a whole record")

@@ -1,4 +1,4 @@
-"""NON-PRIVATE. The part of a report that needs the true table: errors of queries, and distances to true records."""
+"""NON-PRIVATE. What a report shows when the true table is at hand: errors of queries, and distances to true records."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -45,14 +45,9 @@ def affordable(rows: int, d: int) -> int:
 
 def errors_of(made: Synthesis, table: Any, say: Progress = lambda step, done, total: None,
               ) -> dict[str, dict[str, float]]:
-    """Return what a release gets wrong of a table, by kind and name; private.
+    """Return what a release gets wrong of a table (a pyarrow.Table), by kind and name; private.
 
-    Parameters
-    ----------
-    made : Synthesis
-    table : pyarrow.Table, private
-    say : callable
-        Told the step, what is done of it, and its total.
+    ``say`` is called with the step, what is done of it, and its total.
     """
     schema, domain, n = made.schema, made.schema.domain, table.num_rows
     # As a table would hold them: numbers rounded where their kind asks for it.
@@ -79,17 +74,9 @@ def errors_of(made: Synthesis, table: Any, say: Progress = lambda step, done, to
 
 
 def rows_of(schema: Schema, table: Any) -> Array:
-    """Return a table as rows of the cube.
+    """Return a table as rows of the cube, or raise an InputError if it does not fit the schema; private.
 
-    Parameters
-    ----------
-    schema : Schema
-    table : dataframe, array_like (n, d), dict of columns by name, or list of the d columns in order; private
-
-    Raises
-    ------
-    InputError
-        If the table does not fit the schema.
+    The table is a dataframe, an array (n, d), a dict of columns by name, or a list of the d columns in order.
     """
     if isinstance(table, list | tuple):
         if len(table) != schema.d:
@@ -104,20 +91,8 @@ def rows_of(schema: Schema, table: Any) -> Array:
 def distances(distribution: Distribution, rows: Array, rng: np.random.Generator) -> tuple[Array, Array]:
     """Return distances to the nearest true record, in the encoded cube; private. Cost: at most some seconds.
 
-    Parameters
-    ----------
-    distribution : Distribution
-    rows : ndarray (n, d), private
-        At least 2.
-    rng : numpy.random.Generator
-        For the samples.
-
-    Returns
-    -------
-    ndarray (s,)
-        Of synthetic rows, to true records.
-    ndarray (t,)
-        Of true records, to their nearest other one.
+    The first array is of synthetic rows; the second of true records, to their nearest other one. There must be at least
+    2 true rows (n, d).
     """
     count = int(np.clip(DISTANCE_WORK // rows.size, FEWEST_ROWS, MOST_ROWS))
     points = distribution.points[systematic(distribution.weights, min(count, len(distribution.points)), rng)]
@@ -129,19 +104,8 @@ def worst_queries(queries: Queries, evaluation: Evaluation, bounds: Array | None
                   count: int = 3) -> list[list[Any]]:
     """Return the queries with the greatest absolute errors, of different rows of the answers where that is possible.
 
-    Parameters
-    ----------
-    queries : GaussianKernels, PairKernels or SecondMoments
-    evaluation : Evaluation, private
-    bounds : ndarray (queries, parts), optional
-        Predicted bounds.
-    columns : sequence of Column
-        That the queries are of.
-
-    Returns
-    -------
-    list of [query in words, error, predicted bound or "", true answer, synthetic answer]
-        Private.
+    Private: each is a list of the query in words, its error, its predicted bound (or ""), its true and its synthetic
+    answer.
     """
     errors = evaluation.errors
     order = np.argsort(-errors.max(axis=1), kind="stable")[:count].tolist()
@@ -171,7 +135,7 @@ def _nearest(points: Array, rows: Array, count: int) -> Array:
     from sklearn.neighbors import NearestNeighbors
 
     found = NearestNeighbors(n_neighbors=min(count, len(rows)), algorithm="brute").fit(rows)
-    # Computed again: the search takes differences of squares, which cannot tell a copy from a near one.
+    # Computed again: the search takes differences of squares, by which a copy and a near one look the same.
     places = found.kneighbors(points, return_distance=False)
     return np.sort(np.sqrt(np.square(points[:, None, :] - rows[places]).sum(axis=2)), axis=1)
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from trigmech.report.figures import number
 from trigmech.schema.column import Column, text_of
+from trigmech.schema.encoding import transformed, transformed_bounds, untransformed
 from trigmech.schema.schema import Schema
 
 Array = NDArray[np.float64]
@@ -18,7 +19,7 @@ Array = NDArray[np.float64]
 BINS = 30
 MOST_INTEGER_BINS = 40
 ROWS_AT_A_TIME = 8_192
-# Ten days: marks of an axis this long are told apart by their dates.
+# Ten days: marks of an axis this long differ in their dates.
 SECONDS_THAT_NEED_NO_TIME = 864_000.0
 # Of associations: columns with more categories, and columns beyond this number, are left out.
 MOST_CATEGORIES = 64
@@ -103,19 +104,10 @@ def marginal(values: Values, weights: Array) -> Marginal:
     shares = np.histogram(np.clip(numbers, *ends), len(edges) - 1, ends, weights=own)[0]
     mean = deviation = math.nan
     if own.sum() > 0.0:
-        units = unscaled(column, numbers)
+        units = untransformed(column, numbers)
         mean = float(own @ units / own.sum())
         deviation = math.sqrt(float(own @ np.square(units - mean) / own.sum()))
     return Marginal(column, values.labels, named, edges, shares, mean, deviation)
-
-
-def unscaled(column: Column, numbers: Array) -> Array:
-    """Return numbers in the column's own units; times in days or seconds since 1970."""
-    if column.transform == "log":
-        return np.exp(numbers)
-    if column.transform == "log1p":
-        return np.expm1(numbers) + column.bounds[0]
-    return numbers
 
 
 def unit_text(column: Column, value: float) -> str:
@@ -132,8 +124,8 @@ def bounds_text(column: Column) -> str:
 
 def from_cube(column: Column, coordinate: float) -> str:
     """Return the value whose coordinate is a number in [-1, 1], in the column's units."""
-    low, high = (float(_scaled(column, bound)) for bound in column.bounds)
-    at = float(unscaled(column, np.array(low + (coordinate + 1.0) / 2.0 * (high - low))))
+    low, high = transformed_bounds(column)
+    at = float(untransformed(column, np.array(low + (coordinate + 1.0) / 2.0 * (high - low))))
     if column.kind == "ordinal":
         return text_of((column.categories or ())[round(at)])
     return unit_text(column, at)
@@ -147,7 +139,7 @@ def ticks(column: Column, edges: Array) -> list[tuple[float, str]]:
         places = [float(at) for at in MaxNLocator(4).tick_values(edges[0], edges[-1]) if edges[0] <= at <= edges[-1]]
     else:
         places = [float(at) for at in np.linspace(edges[0], edges[-1], 7)[1::2]]
-    texts = [unit_text(column, float(unscaled(column, np.array([at]))[0])) for at in places]
+    texts = [unit_text(column, float(untransformed(column, np.array([at]))[0])) for at in places]
     if column.unit == "s":
         dates, times = zip(*(text.split(" ") for text in texts), strict=True)
         far = edges[-1] - edges[0] > SECONDS_THAT_NEED_NO_TIME
@@ -221,10 +213,10 @@ def _gram(ordered: Sequence[Values], named: Sequence[Values], weights: Array) ->
     held = weights @ there
     centre = weights @ numbers / np.where(held > 0.0, held, 1.0)
     numbers = np.where(there, numbers - centre, 0.0)
-    spread = np.sqrt(weights @ np.square(numbers))
-    # A spread of rounding errors would be stretched to a unit.
+    norm = np.sqrt(weights @ np.square(numbers))
+    # A norm of rounding errors would be stretched to a unit.
     small = 1e-9 * np.array([_range(values.column) for values in ordered])
-    numbers = numbers / np.where(spread > small, spread, np.inf)
+    numbers = numbers / np.where(norm > small, norm, np.inf)
     size = 3 * len(ordered) + sum(len(values.labels) for values in named)
     total = np.zeros((size, size))
     for at in range(0, len(weights), ROWS_AT_A_TIME):
@@ -262,7 +254,7 @@ def _values(column: Column, values: Any) -> Values:
     labels, codes = _codes(column, values)
     numbers = np.full(len(values), np.nan)
     if is_numeric(column):
-        numbers[codes < 0] = _scaled(column, _floats(values[codes < 0]))
+        numbers[codes < 0] = transformed(column, _floats(values[codes < 0]))
     elif column.kind != "categorical":
         numbers = codes.astype(np.float64)
     if column.missing == "keep":
@@ -291,16 +283,9 @@ def _floats(values: Any) -> Array:
     return values.astype(np.int64 if values.dtype.kind == "M" else np.float64).astype(np.float64)
 
 
-def _scaled(column: Column, values: Any) -> Any:
-    if column.transform == "log":
-        return np.log(values)
-    return np.log1p(values - column.bounds[0]) if column.transform == "log1p" else values
-
-
 def _range(column: Column) -> float:
-    if not is_numeric(column):
-        return 1.0
-    return float(_scaled(column, column.bounds[1]) - _scaled(column, column.bounds[0]))
+    low, high = transformed_bounds(column) if is_numeric(column) else (0.0, 1.0)
+    return high - low
 
 
 def _edges(column: Column) -> Array:
@@ -310,6 +295,5 @@ def _edges(column: Column) -> Array:
         first, count = math.ceil(lower), math.floor(upper) - math.ceil(lower) + 1
         width = 1 if count <= MOST_INTEGER_BINS else -(-count // BINS)
         return first - 0.5 + width * np.arange(-(-count // width) + 1, dtype=np.float64)
-    steps = np.arange(BINS + 1, dtype=np.float64) / BINS
-    low, high = float(_scaled(column, lower)), float(_scaled(column, upper))
-    return low + steps * (high - low)
+    low, high = transformed_bounds(column)
+    return low + np.arange(BINS + 1, dtype=np.float64) / BINS * (high - low)

@@ -86,16 +86,7 @@ def percent(share: float) -> str:
 
 
 def histogram(edges: Array, shares: Array, truth: Array | None, ticks: Sequence[tuple[float, str]]) -> Any:
-    """Return the distribution of a column's numbers.
-
-    Parameters
-    ----------
-    edges : ndarray (bins + 1,)
-    shares : ndarray (bins,)
-        Of all rows.
-    truth : ndarray (bins,), optional
-    ticks : sequence of (float, str)
-    """
+    """Return the distribution of a column's numbers, beside the true one: fractions (bins,) of all rows."""
     figure, axes = _panel(3.3, 1.9)
     if truth is not None:
         axes.stairs(100.0 * truth, edges, fill=True, facecolor=LIGHT, edgecolor=HATCH, hatch="////", linewidth=0.0,
@@ -133,21 +124,10 @@ def bars(labels: Sequence[str], shares: Array, truth: Array | None) -> Any:
 
 
 def heat_map(matrix: Array, names: Sequence[str], places: Sequence[int], signed: bool, limit: float, label: str) -> Any:
-    """Return a square matrix as shades: dark is strong, a dash marks what is negative.
+    """Return a square matrix as shades: dark is strong, a dash marks what is negative, and NaN is grey.
 
-    Parameters
-    ----------
-    matrix : ndarray (k, k)
-        Not a number where it is not defined; these cells are left grey.
-    names : sequence of str
-    places : sequence of int
-        Numbers that stand for the names where there are too many of these.
-    signed : bool
-        Whether entries may be negative.
-    limit : float
-        The entry that is darkest.
-    label : str
-        Of the scale.
+    Where names are too many, the numbers in ``places`` stand for them. ``limit`` is the darkest entry, ``label`` is of
+    the scale, and ``signed`` allows negative entries.
     """
     k = len(names)
     side = 4.4 if k <= LABELLED else min(9.0, 3.0 + 0.06 * k)

@@ -29,14 +29,14 @@ def write(synthesis: Synthesis, path: str | Path, against: Any = None, figures: 
     path : path
         Of the page. With ``against`` its name gets the word "not-private" before the suffix, unless it holds it.
     against : dataframe, array_like (n, d), dict of columns, or list of the d columns, optional, private
-        The true table, to compare with. The page and the figures are then NOT PRIVATE, and say so.
+        The true table, to compare with. The page and the figures are then NOT PRIVATE, and are marked so.
     figures : path, optional
         A folder, made if it does not exist, for the page's figures as PNG and PDF files; names as for ``path``.
     seed : int
         At least 0; of the public draws of queries, and of the rows whose distances are computed.
 
     progress : callable, optional
-        Told the name of a step, what is done of it and its total (0: not known).
+        Called with the name of a step, what is done of it and its total (0: not known).
 
     Returns
     -------

@@ -26,13 +26,13 @@ from trigmech.synthesis import BOUNDS_SHARE, design
 Array = NDArray[np.float64]
 
 TIMES = ((86_400.0, "days"), (3_600.0, "hours"), (60.0, "minutes"), (1.0, "seconds"))
-# A category of the size that means within categories are reported of.
+# The fraction of rows of the category whose means the preview describes.
 TYPICAL_SHARE = 0.1
 
 
 @dataclass(frozen=True)
 class Expected:
-    """The noise in one thing that a release answers.
+    """The noise in one statistic of a release.
 
     Parameters
     ----------
@@ -154,7 +154,7 @@ def preview(n: int, schema: Schema, budget: Budget, *, mechanism: MomentMechanis
     -----
     Privacy: public numbers only; nothing is charged or drawn. An error is the standard deviation of the noise in what
     is released; points that are made of it, and tables drawn from these, add less to it than it is, mostly. Where noise
-    exceeds a moment by far, the points shrink it, and the error is smaller than said.
+    is larger than a moment, the moment is shrunk, and the error is smaller than stated.
     Cost: that of a plan, some seconds at most.
 
     Examples

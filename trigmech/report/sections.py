@@ -93,7 +93,7 @@ class Side:
 
 
 def columns(made: Side, true: Side | None, pictures: Pictures, say: Callable[[int, int], Any]) -> dict[str, Any]:
-    """Return the page's section on each column, with its picture."""
+    """Return what the page shows of each column, with its picture."""
     shown, rows = [], []
     for j, own in enumerate(made.marginals):
         say(j, len(made.marginals))
@@ -155,8 +155,8 @@ def _column_picture(name: str, own: Marginal, truth: Marginal | None, pictures: 
         labels = (*(labels[i] for i in order), f"{len(labels) - len(order)} others")
         shares, other = _pooled(shares, order), None if other is None else _pooled(other, order)
     most = np.argsort(-shares, kind="stable")[:6]
-    told = _shares_text([labels[i] for i in most], shares[most], None if other is None else other[most])
-    alt = f"Shares of {own.column.name}, synthetic: " + ", ".join(told)
+    listed = _shares_text([labels[i] for i in most], shares[most], None if other is None else other[most])
+    alt = f"Shares of {own.column.name}, synthetic: " + ", ".join(listed)
     return pictures.add(name, alt, bars(labels, shares, other))
 
 
@@ -202,8 +202,8 @@ def _strongest(matrix: Array, names: Sequence[str]) -> str:
     rows, at = np.triu_indices(len(names), 1)
     values = matrix[rows, at]
     order = np.argsort(-np.abs(np.nan_to_num(values)), kind="stable")[:3]
-    told = [f"{names[rows[i]]} and {names[at[i]]} {number(values[i])}" for i in order if np.isfinite(values[i])]
-    return "greatest entries " + ", ".join(told) if told else "not defined"
+    listed = [f"{names[rows[i]]} and {names[at[i]]} {number(values[i])}" for i in order if np.isfinite(values[i])]
+    return "greatest entries " + ", ".join(listed) if listed else "not defined"
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,7 +216,7 @@ class Asked:
 
 
 def errors(synthesis: Synthesis, made: Side, true: Side | None, pictures: Pictures, seed: int) -> dict[str, Any]:
-    """Return the page's section on the errors of queries, predicted and, if there is a table, true."""
+    """Return what the page shows of the errors of queries, predicted and, if there is a table, true."""
     numbers = list(synthesis.schema.domain.numbers)
     rows, d = max(synthesis.release.n, len(made.points)), len(numbers)
     count = int(np.clip(QUERY_WORK / (rows * max(d, 1) * 10), FEWEST_QUERIES, MOST_QUERIES))
@@ -277,7 +277,7 @@ def _frequencies(synthesis: Synthesis) -> Table:
         return NO_TABLE
     missed = np.abs(missed_moments(release, fit)[0])
     gaussian = not any(charge.law == "laplace" for charge in synthesis.ledger.charges)
-    # In standard deviations: the normal law's, or -log(1 - LEVEL) / sqrt(2) of a Laplace law.
+    # In standard deviations: of the normal distribution, or -log(1 - LEVEL) / sqrt(2) of the Laplace distribution.
     reach = 1.959964 if gaussian else 2.118279
     rows, names = [], owners(synthesis.schema)
     for group in domain.groups:
@@ -294,7 +294,7 @@ def _frequencies(synthesis: Synthesis) -> Table:
 
 
 def points(synthesis: Synthesis, made: Side, true: Side | None, pictures: Pictures, seed: int) -> dict[str, Any]:
-    """Return the page's section on the points, and on their distances to true records."""
+    """Return what the page shows of the points themselves, and of their distances to true records."""
     rows = [("Points", len(made.points)),
             ("Different rows among them, in the columns' units", distinct_rows(made.values)),
             ("Effective number of points, 1 / (sum of squared weights)",

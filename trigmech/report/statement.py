@@ -1,4 +1,4 @@
-"""The privacy statement of a report, and what was measured, from the ledger, the release and the fit alone."""
+"""Privacy and what was measured, for a report, from the ledger, the release and the fit alone."""
 
 import math
 import platform
@@ -70,7 +70,7 @@ NO_TABLE = Table("", (), ())
 
 
 def guarantee(ledger: Ledger, n: int) -> dict[str, Any]:
-    """Return the page's section on what is proved, and on what it means for one person."""
+    """Return what the page shows of what is proved, and of what it means for one person."""
     epsilon, delta = ledger.proved_epsilon, ledger.budget.delta
     claim = ledger.claim
     said: dict[str, Any] = {"n": f"{n:,}", "finite": math.isfinite(epsilon), "delta": upward(delta, 6),

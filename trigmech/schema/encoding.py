@@ -4,7 +4,7 @@ A number lies in [-1, 1]: affinely between the bounds, after the column's transf
 is 0 or 1 and at most one is 1, exactly one for categories. Where an indicator is 1, or the value is missing and counts
 as the centre, the number is 0.
 
-Replacing a row moves the number of a column by at most 2; and the indicators of a column by at most 2 in the L1 norm
+Replacing a row changes the number of a column by at most 2; and the indicators of a column by at most 2 in the L1 norm
 and sqrt(2) in the L2 norm, as one of them goes from 1 to 0 and another from 0 to 1. These are the facts that the
 sensitivities of the moments rest on, and :meth:`trigmech.domain.Domain.check` verifies them on any encoded rows.
 """
@@ -88,11 +88,7 @@ def encode(column: Column, table: Columns, j: int, out: Matrix) -> tuple[bool, b
         faults = bool(absent.any()) and column.missing == "refuse", False
         if any(faults):
             return faults
-    lower, upper = column.bounds
-    if column.transform is None:
-        points = to_unit(values, lower, upper)
-    else:
-        points = to_unit(_forward(column, np.clip(values, lower, upper)), *_transformed_bounds(column))
+    points = to_unit(transformed(column, np.clip(values, *column.bounds)), *transformed_bounds(column))
     points[absent] = 0.0
     for k, special in enumerate(column.special):
         hit = values == column.number(special)
@@ -128,10 +124,8 @@ def decode(column: Column, points: Matrix) -> Values:
         return np.ma.MaskedArray(values, index == size) if column.missing == "keep" else values
     lower, upper = column.bounds
     number = points[:, 0]
-    if column.transform is None:
-        plain = from_unit(number, lower, upper)
-    else:
-        plain = _backward(column, from_unit(number, *_transformed_bounds(column)))
+    plain = untransformed(column, from_unit(number, *transformed_bounds(column)))
+    if column.transform is not None:
         plain = np.where(number >= 1.0, upper, np.where(number <= -1.0, lower, np.clip(plain, lower, upper)))
     exact, plain = plain, rounded(column, number, plain)
     indicators = points[:, 1:]
@@ -152,13 +146,13 @@ def decode(column: Column, points: Matrix) -> Values:
 
 
 def _beside_special(column: Column, exact: Matrix, whole: Matrix) -> Matrix:
-    """Return rounded numbers, those at a special value moved to the next whole number that is none.
+    """Return rounded numbers, those at a special value replaced by the next whole number that is none.
 
     A special value has its own indicator, so a number that is only rounded to it would make it too frequent.
     """
     lower, upper = column.bounds
     special = {column.number(value) for value in column.special}
-    moved = whole.copy()
+    apart = whole.copy()
     for value in special:
         here = whole == value
         sides = []
@@ -170,22 +164,29 @@ def _beside_special(column: Column, exact: Matrix, whole: Matrix) -> Matrix:
                 sides.append(other)
         # Where there is no other whole number between the bounds the special value is all that is left.
         if sides:
-            moved[here] = np.where(exact[here] < value, sides[0], sides[-1])
-    return moved
+            apart[here] = np.where(exact[here] < value, sides[0], sides[-1])
+    return apart
 
 
-def _forward(column: Column, values: Matrix) -> Matrix:
+def transformed(column: Column, values: Matrix) -> Matrix:
+    """Return numbers in a column's units on the scale of its transform."""
+    if column.transform is None:
+        return values
     return np.log(values) if column.transform == "log" else np.log1p(values - column.lower)
 
 
-def _backward(column: Column, values: Matrix) -> Matrix:
+def untransformed(column: Column, values: Matrix) -> Matrix:
+    """Return numbers on the scale of a column's transform in its units; times in days or seconds since 1970."""
+    if column.transform is None:
+        return values
     # The logarithm of the largest float, rounded up, has no exponential.
     with np.errstate(over="ignore"):
         return np.exp(values) if column.transform == "log" else np.expm1(values) + column.lower
 
 
-def _transformed_bounds(column: Column) -> tuple[float, float]:
-    lower, upper = _forward(column, np.array(column.bounds))
+def transformed_bounds(column: Column) -> tuple[float, float]:
+    """Return a column's bounds on the scale of its transform."""
+    lower, upper = transformed(column, np.array(column.bounds))
     return float(lower), float(upper)
 
 
@@ -231,7 +232,7 @@ def _found(column: Column, places: dict[Category, int], value: Any) -> int | Non
     """Return the number of the category that a plain value is, if there is one.
 
     White space around text does not count. Where categories are text, numbers are looked up as they are written (1.0 as
-    1); where they are numbers or booleans, text is looked up as what it says.
+    1); where they are numbers or booleans, text is looked up as what it stands for.
     """
     value = _trimmed(value)
     if not isinstance(value, str | bool | int | float):

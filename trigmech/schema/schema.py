@@ -139,8 +139,8 @@ class Schema:
         -------
         ndarray (n, D), private
             Entries in [-1, 1] that keep to ``domain``. A value outside its column's bounds, an infinite one
-            included, is clipped to the nearer bound, so that one person's value moves the result no further than the
-            bounds allow.
+            included, is clipped to the nearer bound, so that the bounds limit how far one person's value changes the
+            result.
 
         Raises
         ------
@@ -238,7 +238,7 @@ class Schema:
         return html_table(f"Schema of {self.d} column(s)", rows, ("column", "kind", "bounds or categories", "options"))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the schema as plain data, as JSON and TOML know it; :meth:`from_dict` returns it to a schema."""
+        """Return the schema as plain data, of types that JSON and TOML have; :meth:`from_dict` reverses it."""
         return {"columns": [column.to_dict() for column in self.columns]}
 
     @classmethod

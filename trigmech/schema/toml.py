@@ -1,7 +1,7 @@
 """Schemas in files that people write: TOML, with a table of options for each column.
 
 A table ``[columns."capital-gain"]`` has the options of :class:`trigmech.Column` under their names, without its name;
-the order of the tables is the order of the columns. A table ``[file]`` may say how CSV files are read, by the options
+the order of the tables is the order of the columns. A table ``[file]`` may hold options for reading CSV files, those
 of :class:`trigmech.tables.reader.TableFile`: ``delimiter``, ``decimal``, ``encoding``, ``date_format``, ``header`` and
 ``missing``. Dates are TOML's own or text.
 """
@@ -32,7 +32,7 @@ from trigmech.tables.writer import USUAL, check_options, give
 LOOKED_AT = 100
 SHOWN = 10
 
-# What `bounds` may say, which is short for private_bounds = true.
+# What `bounds` may be, which is short for private_bounds = true.
 PRIVATE = "private"
 BOUND = {"lower": "smallest", "upper": "largest"}
 FILL_IN = {"lower": "lower and upper: the smallest and the largest value that there can be",
@@ -96,7 +96,7 @@ def load_schema(path: str | os.PathLike[str]) -> Schema:
 
 
 def check(path: str | os.PathLike[str]) -> list[str]:
-    """Return what is missing or wrong in a schema file, each as a sentence that says what to write.
+    """Return what is missing or wrong in a schema file, each as a sentence that states what to write.
 
     Raises
     ------
@@ -117,7 +117,7 @@ def init(table: Any) -> str:
     Returns
     -------
     str
-        Not yet a schema: :func:`check` says what to write.
+        Not yet a schema: :func:`check` lists what to write.
 
     Raises
     ------
@@ -127,7 +127,7 @@ def init(table: Any) -> str:
     Notes
     -----
     Privacy: names and kinds are part of what must be public about a table. A guess can show something of the first
-    rows (a text among numbers, say), so the text says that guesses were made, and the holder is to confirm them.
+    rows (a text among numbers, say), so the text states that guesses were made, and the holder is to confirm them.
     """
     names, options, first = _beginning(table)
     columns = Columns(first, names)

@@ -1,5 +1,5 @@
 """Arrays, which may be masked, as columns of the libraries that have types for what is missing and for categories; and
-what a reader of files must know of a column to give it a type."""
+what a reader of files needs of a column to give it a type."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 
 class ColumnOfFile(Protocol):
-    """What the cells of a column are, as a schema's columns say."""
+    """What the cells of a column are, by a schema's column."""
 
     @property
     def name(self) -> str:
@@ -29,7 +29,7 @@ class ColumnOfFile(Protocol):
 
 
 class ColumnsOfFile(Protocol):
-    """The columns of a file that are read, as in a schema."""
+    """Which columns of a file are read, by a schema."""
 
     @property
     def names(self) -> tuple[str, ...]:

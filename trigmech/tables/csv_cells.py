@@ -1,8 +1,8 @@
-"""PRIVATE. What the cells of CSV say: text without the white space around it, numbers, and times.
+"""PRIVATE. Cells of CSV: text without the white space around it, numbers, and times.
 
 Nothing is guessed: a decimal comma or a date in another form than ISO is read where an option says so, and is no number
-and no date otherwise. Functions return None where a cell cannot be read, so that whoever calls them says which column
-it is, and never which cell.
+and no date otherwise. Functions return None where a cell cannot be read, so that the caller names the
+column, and never the cell.
 """
 
 import datetime
@@ -14,14 +14,9 @@ from trigmech.tables.scalars import seconds_of
 
 
 def trimmed(cells: Any, missing: Iterable[str], categories: Iterable[Any] = ()) -> Any:
-    """Return cells without white space around them, null where missing.
+    """Return cells (a pyarrow array of strings, private) without white space around them, null where missing.
 
-    Parameters
-    ----------
-    cells : pyarrow array of strings, private
-    missing : iterable of str
-        What counts as missing, but for what is among the categories.
-    categories : iterable
+    What counts as missing does not where it is among the categories.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -80,12 +75,8 @@ def times_of(cells: Any, date_format: str | None) -> Any:
 def seconds_of_text(text: str, date_format: str | None) -> float | None:
     """Return a time as whole seconds since 1970 in UTC, or None if it is none.
 
-    Parameters
-    ----------
-    text : str
-    date_format : str, optional
-        As :meth:`datetime.datetime.strptime` takes it, which refuses dates that there are not, as the one of pyarrow
-        does not. Default: ISO form.
+    The format is that of :meth:`datetime.datetime.strptime`, which refuses dates that there are not, as pyarrow's does
+    not; by default ISO form.
     """
     if date_format is None:
         return seconds_of(text)

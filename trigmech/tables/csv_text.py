@@ -1,4 +1,4 @@
-"""PRIVATE. The text of a CSV file: its names, its rows, and the cells of a column by their type in the schema."""
+"""PRIVATE. The text of a CSV file: its names, its rows, and the cells of a column by the types of a schema."""
 
 import codecs
 import csv
@@ -23,7 +23,7 @@ END = 2**16
 # The first bytes of .xlsx and .ods, which are ZIP archives, and of .xls.
 ARCHIVES = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")
 UTF_8 = ("utf-8", "utf-8-sig")
-# All causes that there can be are listed, so that the message does not depend on the cell.
+# All possible causes are listed, so that the message does not depend on the cell.
 OTHER_CAUSES = ("a word (then the column's kind is another, such as categorical), a sign between thousands, a unit, "
                 "currency or percent sign, or a mark of missing values that is "
                 "not listed (missing = [...] below [file] in the schema file)")
@@ -89,7 +89,7 @@ class CsvText:
     def separators(self) -> str:
         """What to do if the names hold a character that often separates cells, as a sentence, or nothing."""
         held = [sign for sign in SEPARATORS if sign != self._delimiter and any(sign in name for name in self.names)]
-        # Only that it is there is said: where a header is missing the names are a record.
+        # The message states only that it is there: where a header is missing the names are a record.
         return "" if not held else (f"its first row holds {SEPARATORS[held[0]]}; if they separate the cells, "
                                     f"{give('delimiter', held[0])}")
 
@@ -179,7 +179,7 @@ class CsvText:
                 "languages save as CSV, and 'utf-16' for what they save as Unicode text")
 
     def reason(self, problem: Exception) -> str | None:
-        """Return the cause of an error of a library, without its words, which could quote a row."""
+        """Return what an error of a library means for the text, without its words, which could quote a row."""
         text = str(problem)
         if isinstance(problem, csv.Error):
             return "its first row cannot be split into cells; a quote may be open"

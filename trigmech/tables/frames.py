@@ -95,7 +95,7 @@ class Columns:
             absent = [name for name in names if name not in schema]
             if absent:
                 raise InputError(f"the table lacks the column(s) {', '.join(map(repr, absent))} that the schema names")
-            # What narwhals says of objects is a guess from the first cells.
+            # What narwhals returns for objects is a guess from the first cells.
             self._schema = {name: nw.Object() if _native_type(self._frame[name]) == "object" else schema[name]
                             for name in names}
             self.n = len(self._frame)
@@ -151,7 +151,7 @@ class Columns:
             if _native_type(series) == "category":
                 held = series.to_native().cat
                 return held.categories.tolist(), held.codes.to_numpy().astype(np.int64)
-            # Types of pandas that narwhals does not know are types that Arrow may not know.
+            # Types of pandas that narwhals does not support are types that Arrow may not support either.
             if dtype == nw.Object or (dtype == nw.Unknown and series.implementation.is_pandas_like()):
                 return distinct_objects(series.to_numpy())
             need("tables", "a dataframe's column of text or categories")
@@ -269,19 +269,8 @@ def _check_rows(n: int) -> None:
 def collected(table: Any) -> Any:
     """Return a table that can be read again and again: what is lazy, or a stream of Arrow, is read into memory.
 
-    Parameters
-    ----------
-    table : any type of table that :meth:`trigmech.Schema.to_cube` takes, private
-
-    Returns
-    -------
-    dataframe or array_like
-        Of polars for its lazy frames; for others mostly of pyarrow. A dataframe or an array as it is.
-
-    Raises
-    ------
-    InputError
-        If it is none of these, or cannot be read.
+    Lazy frames of polars become its dataframes, others mostly pyarrow's; a dataframe or an array stays as it is. An
+    InputError is raised if it is none of these, or cannot be read.
     """
     frame = _frame(table)
     if isinstance(frame, nw.DataFrame | np.ndarray):

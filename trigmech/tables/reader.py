@@ -82,8 +82,8 @@ class TableFile:
     Privacy: n is public, so it must not depend on what is in the cells. Therefore no row is passed over. In a CSV file
     of one column an empty line is a row whose cell is missing, as most programs write it; the end of the last line
     begins no further row. In one of several columns a row has its delimiters, and an empty line is none: before the
-    header and after the last row, where editors leave it, it says nothing, and between rows it is refused, because
-    nobody can tell whether it stands for a person of whom nothing is known.
+    header and after the last row, where editors leave it, it is no row, and between rows it is refused, because
+    it is not decidable whether it stands for a person of whom nothing is known.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, delimiter: str | None = None, decimal: str = ".",
@@ -142,7 +142,7 @@ class TableFile:
         Parameters
         ----------
         schema : Schema
-            Or whatever else says the same of its columns.
+            Or another object with these attributes.
         rows : int, optional
             Rows of each table but the last; by default as many as make 64 MiB when encoded, at most 2^18.
 

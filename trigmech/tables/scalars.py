@@ -10,8 +10,8 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-# Python's own types, of which equal values mean the same wherever they stand. Of all others equality says little: times
-# that differ in `fold` are equal within a zone and an hour apart, and a class may call anything equal.
+# Python's own types, of which equal values mean the same wherever they stand. Of all others equality means little:
+# times that differ in `fold` are equal within a zone and an hour apart, and a class may call anything equal.
 PLAIN = frozenset({str, int, float, bool, datetime.date, type(None)})
 
 

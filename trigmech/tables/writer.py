@@ -27,7 +27,7 @@ PARQUET = (".parquet", ".pq")
 DELIMITERS = {".csv": ",", ".tsv": "\t", ".tab": "\t", ".txt": ",", "": ","}
 WORKBOOKS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods", ".numbers")
 WORKBOOK = "it is a workbook; save the table's sheet as CSV, and give that file"
-# How CSV is read if nothing is said.
+# How CSV is read by default.
 USUAL: dict[str, Any] = {"delimiter": ",", "decimal": ".", "encoding": "utf-8", "date_format": None, "header": True,
                          "missing": list(MISSING)}
 # What may stand between cells, in words.
@@ -116,7 +116,7 @@ def write_table(path: str | os.PathLike[str], columns: Mapping[str, NDArray] | I
     Parameters
     ----------
     path : path or "-"
-        The suffix says what is written: Parquet (.parquet, .pq), or CSV in UTF-8 with a header (.csv, .tsv, .tab,
+        The suffix decides what is written: Parquet (.parquet, .pq), or CSV in UTF-8 with a header (.csv, .tsv, .tab,
         .txt or none), which may be compressed (.gz, .zst, .bz2 after that). "-" is CSV on standard output.
     columns : mapping of str to array (n,), or iterable of such mappings
         As :meth:`trigmech.Schema.decode` gives them; several are written below each other, and must have the same

@@ -142,9 +142,9 @@ def _published_pure(basis: ChebyshevBasis, n: int, budget: Budget, rank: int, it
 
     def axes(norm: float) -> Charge:
         factor = 10 * math.sqrt(d) * rank * iterations / epsilon
-        moved = math.sqrt(min(rank, 2)) * covariance_sensitivity(d, n)
+        exact = math.sqrt(min(rank, 2)) * covariance_sensitivity(d, n)
         return Charge("axes", "laplace", factor * published_rho(d, n, norm),
-                      math.sqrt(d * rank) * _product_sensitivity(moved, d, n, rank), "L1", iterations, _AXES, claim,
+                      math.sqrt(d * rank) * _product_sensitivity(exact, d, n, rank), "L1", iterations, _AXES, claim,
                       floor=factor * published_rho(d, n, 0.0))
 
     mean = Charge("mean", "laplace", 2 * d / (n * epsilon), 2 * d / n + d * rounding(n, 1), "L1", 1, _AXES, claim)
@@ -163,8 +163,8 @@ def _published_approximate(basis: ChebyshevBasis, n: int, budget: Budget, rank: 
 
     def axes(norm: float) -> Charge:
         factor = math.sqrt(4 * rank * iterations * math.log(2 / delta)) / epsilon
-        moved = math.sqrt(min(rank, 2)) * covariance_sensitivity(d, n)
-        return Charge("axes", "gaussian", factor * published_rho(d, n, norm), _product_sensitivity(moved, d, n, rank),
+        exact = math.sqrt(min(rank, 2)) * covariance_sensitivity(d, n)
+        return Charge("axes", "gaussian", factor * published_rho(d, n, norm), _product_sensitivity(exact, d, n, rank),
                       "L2", iterations, _AXES, Budget(epsilon, delta / 2), floor=factor * published_rho(d, n, 0.0))
 
     mean = Charge("mean", "laplace", 2 * d / (n * epsilon), 2 / n + rounding(n, 1), "each", d, _AXES, Budget(epsilon))
@@ -199,7 +199,7 @@ def published_rho(d: int, n: int, norm: float) -> float:
 
 
 def covariance_sensitivity(d: int, n: int) -> float:
-    """Return 4 d (n-1)/n^2: how far the covariance of n points of the cube moves at most, in spectral norm."""
+    """Return 4 d (n-1)/n^2: the sensitivity of the covariance of n points of the cube, in spectral norm."""
     return 4 * d * (n - 1) / n**2
 
 

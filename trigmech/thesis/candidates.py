@@ -40,7 +40,7 @@ def ellipsoid_points(release: Release, count: int, scale: float, rng: np.random.
         See :meth:`trigmech.measurement.released.Axes.eigenvalues`. No variance of a cube's points exceeds d, so larger
         estimates are cut to d ("rayleigh" only: the thesis does not).
     background : float
-        Share of the points, in [0, 1], drawn uniformly from the cube instead: a fit on an ellipsoid that noise has
+        Fraction of the points, in [0, 1], drawn uniformly from the cube instead: a fit on an ellipsoid that noise has
         spoilt can still fall back on them.
     grid : int, optional
         Round to A^d with this N. Points outside the cube are clipped to it in any case.
@@ -73,19 +73,8 @@ def even_fit(basis: ChebyshevBasis, points: NDArray[np.float64] | Grid, target: 
              max_weight: float | None, levels: int | None) -> Fit:
     """Return equal weights on at most some thousand candidates, evenly spread: what is left where a program fails.
 
-    Parameters
-    ----------
-    basis, points, target, max_weight, levels
-        As for :func:`trigmech.reconstruction.l1.fit_l1`; max_weight at least 1/m.
-
-    Returns
-    -------
-    Fit
-        Of status "not solved". Its gap is its objective, for no objective is below 0.
-
-    Notes
-    -----
-    Privacy: post-processing.
+    Arguments are as for :func:`trigmech.reconstruction.l1.fit_l1`, with max_weight at least 1/m. The status is "not
+    solved", and the gap is the objective, for no objective is below 0. Privacy: post-processing.
     """
     started, m = time.perf_counter(), len(points)
     count = min(m, max(EVEN_POINTS, math.ceil(1.0 / (max_weight or 1.0))))

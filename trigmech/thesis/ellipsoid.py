@@ -38,9 +38,9 @@ class Ellipsoid:
         rng : numpy.random.Generator
         how : {"uniform", "published"}
             "uniform": uniform in volume, g/|g| U^(1/k) with normal g. "published": the radius of algorithm 8, which
-            is the same law, and its angles, uniform in [0, pi] and the last in [0, 2 pi], which is not: the first axes
-            get too much of the spread. (Algorithm 8 draws k angles where R^k has k - 1; the last k - 1 are used. In
-            one dimension the single angle is a random sign.)
+            is the same distribution, and its angles, uniform in [0, pi] and the last in [0, 2 pi], which is not: the
+            first axes get too much of the variance. (Algorithm 8 draws k angles where R^k has k - 1; the last k - 1 are
+            used. In one dimension the single angle is a random sign.)
 
         Returns
         -------

@@ -284,7 +284,7 @@ class EllipsoidMechanism(ThesisMechanism):
     eigenvalues : {"rayleigh", "norm"}
         How semi-axes are estimated; "norm" is the thesis's. See :meth:`trigmech.measurement.released.Axes.eigenvalues`.
     background : float
-        Share of the candidates drawn uniformly from the cube instead; 0 in the thesis.
+        Fraction of the candidates drawn uniformly from the cube instead; 0 in the thesis.
     ties : {"fewest", "last"}
         Order of functions of one total degree; "last" is the authors' program's.
     smoothness, calibration, max_weight, time_limit

@@ -51,7 +51,7 @@ def release(moments: PrivateMoments, features: Features, scales: NoiseScales, ca
         below 1 or too large; nothing is charged or drawn then.
     BudgetError
         If the charges would exceed the ledger's budget: nothing is charged or drawn then, but for earlier steps at the
-        published scales, which stay spent. If the noise's own proof says that a step costs more than its charge: for
+        published scales, which stay spent. If by the noise's own proof a step costs more than its charge: for
         all steps before anything is charged.
 
     Notes

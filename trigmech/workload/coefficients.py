@@ -1,7 +1,7 @@
 """How much the products of one, two and three columns matter to a query family, summed over the columns.
 
 A plan treats all columns alike, so of a family it needs sums over the columns. Of a family that treats them alike too,
-one column, one pair and one triple tell them; of any other all are asked.
+one column, one pair and one triple determine them; of any other all are computed.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ MOST_COLUMNS = {1: 2**20, 2: 128, 3: 128}
 
 
 class Importance(NamedTuple):
-    """Sums over the columns of :meth:`trigmech.workload.Family.importance`.
+    """Sums over the columns of what :meth:`trigmech.workload.Family.importance` returns.
 
     Parameters
     ----------
@@ -58,8 +58,8 @@ def summed_importance(family: Family, p: int, q: int) -> Importance:
     Raises
     ------
     InputError
-        If what the family says is not (parts, K) finite numbers that are at least 0, or all that is asked of some part
-        is 0, unless the family is symmetric: nothing could be measured for it.
+        If what the family returns is not (parts, K) finite numbers that are at least 0, or all that is asked of some
+        part is 0, unless the family is symmetric: nothing could be measured for it.
 
     Notes
     -----

@@ -1,4 +1,4 @@
-"""What a family of queries can tell of itself, and checks that all families share.
+"""What a family of queries offers to planners, and checks that all families share.
 
 A family is public: it is made from a seed and never looks at data. Its answers on a private table are private.
 """
@@ -19,7 +19,7 @@ Array = NDArray[np.float64]
 
 @runtime_checkable
 class Family(Protocol):
-    """What a choice of functions to measure needs to know of queries; all of it is public.
+    """What a choice of functions to measure needs of queries; all of it is public.
 
     A family has one or more *parts*, such as the widths of its kernels. Of a class whose body says ``symmetric = True``
     the importance is taken to stay the same if columns are exchanged, and is asked of the first columns alone; see

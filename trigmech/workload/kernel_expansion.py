@@ -43,7 +43,7 @@ def kernel_coefficients(width: float) -> tuple[Array, Array]:
 
 
 def _coefficient_count(width: float) -> int:
-    """Return how many coefficients of a kernel differ from 0; see :func:`kernel_coefficients`."""
+    """Return how many coefficients of a kernel differ from 0 beyond rounding; see :func:`kernel_coefficients`."""
     if not width >= NARROWEST_WIDTH:
         raise InputError(f"the Chebyshev coefficients of kernels are for widths of at least {NARROWEST_WIDTH}; "
                          f"given {width}")
@@ -54,7 +54,7 @@ def _coefficient_count(width: float) -> int:
 def _kernel_expansion(width: float) -> Array:
     """Return M (D + 1, L) with exp(-(x - y)^2 / (2 s^2)) = sum_ml M_ml T_m(x) T_l(y), so that c_m = sum_l M_ml T_l.
 
-    By Gauss-Chebyshev in x and in y, exact for the reason that :func:`kernel_coefficients` gives. Of the l those
+    By Gauss-Chebyshev in x and in y, exact for the reason in :func:`kernel_coefficients`. Of the l those
     are left out beyond which all |M_ml| < 1e-16: wide kernels need far fewer than the D + 1.
     """
     size = _coefficient_count(width)
