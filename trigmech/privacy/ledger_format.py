@@ -82,14 +82,14 @@ class Entry:
         """Return the hash that this entry must have after one of the given hash."""
         return _digest(before, self.to_dict())
 
+    def __str__(self) -> str:
+        return (f"{self.sequence:>4} {self.time:<20} {self.run:<16} "
+                f"{charge_line(self.charge, self.epsilon, self.delta)}{self.simulation}")
+
     @property
     def simulation(self) -> str:
         """The note in a table beside an entry that does not count."""
         return "  SIMULATED, not counted" if self.simulated else ""
-
-    def __str__(self) -> str:
-        return (f"{self.sequence:>4} {self.time:<20} {self.run:<16} "
-                f"{charge_line(self.charge, self.epsilon, self.delta)}{self.simulation}")
 
 
 @dataclass(frozen=True)
