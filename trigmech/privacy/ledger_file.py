@@ -9,13 +9,11 @@ from typing import Any, Self
 
 from trigmech._validate import fields, of_kind
 from trigmech.errors import BudgetError, InputError
-from trigmech.privacy.accounting import NextCharge, claimed_delta, cost, filtered_epsilon, next_charge
+from trigmech.privacy import ledger_audit
+from trigmech.privacy.accounting import NextCharge, claimed_delta, cost, filtered_epsilon
 from trigmech.privacy.budget import ADJACENCY, Budget, Charge, as_decimal, shown_up
 from trigmech.privacy.ledger_format import Entry, Limit, Raised, State, charge_header, read, write
 from trigmech.privacy.ledger_lock import check_names, locked, new_run, now, resolved, version
-
-# Of what one machine computed and another computes again.
-AGREEMENT = 1e-6
 
 NEIGHBOURS = ("replace-one", "add-remove")
 
@@ -130,7 +128,7 @@ class LedgerFile:
     @property
     def total(self) -> float:
         """The epsilon that is proved, at the budget's delta, of all that was charged; computed from the charges."""
-        return _spent(self._state())
+        return ledger_audit.spent(self._state())
 
     @property
     def claims(self) -> int:
@@ -140,7 +138,7 @@ class LedgerFile:
     @property
     def remaining(self) -> NextCharge:
         """What the next release may cost, of each kind; as costs do not add up, no difference of epsilons."""
-        return _remaining(self._state())
+        return ledger_audit.remaining(self._state())
 
     def charge(self, run: str, charges: Sequence[Charge], simulated: bool) -> None:
         """Record charges, all or none, durably before this returns.
@@ -278,12 +276,12 @@ class LedgerFile:
         Cost: 0.1 milliseconds an entry, and 1 for each unequal Gaussian charge.
         """
         state = read(self.path)
-        return self._backwards(state) + _problems(state, own=True)
+        return self._backwards(state) + ledger_audit.problems(state, own=True)
 
     def summary(self) -> dict[str, Any]:
         """Return all that :meth:`__str__` shows, of the types that JSON has."""
         state = self._state()
-        total, left = _spent(state), _remaining(state)
+        total, left = ledger_audit.spent(state), ledger_audit.remaining(state)
         return {"file": str(self.path), "data_set": state.data_set, "adjacency": ADJACENCY, "created": state.created,
                 "budget": state.limit.budget.to_dict(), "reserve_delta": state.limit.reserve_delta,
                 "total": total if math.isfinite(total) else None, "remaining": asdict(left),
@@ -292,13 +290,13 @@ class LedgerFile:
 
     def __str__(self) -> str:
         state = self._state()
-        total, limit = _spent(state), state.limit
+        total, limit = ledger_audit.spent(state), state.limit
         lines = [f"data set: {state.data_set or '(no name)'}", f"created: {state.created}", f"adjacency: {ADJACENCY}",
                  f"{'':>4} {'time':<20} {'run':<16} " + charge_header(), *map(str, state.entries),
                  f"budget: {limit}" + (", for claims of other tools" if limit.reserve_delta > 0 else ""),
                  f"total: ({shown_up(total)}, {shown_up(limit.budget.delta)})-differential privacy of all charges "
                  "together, however later ones were chosen after earlier outputs",
-                 f"accepted next: {_remaining(state)}", f"last entry's hash: {state.head}"]
+                 f"accepted next: {ledger_audit.remaining(state)}", f"last entry's hash: {state.head}"]
         if self.claims:
             lines.append(f"claims of other tools, not proved here: {self.claims}; the total is as true as they are")
         if any(entry.simulated for entry in state.charges):
@@ -312,7 +310,7 @@ class LedgerFile:
     def _sound(self) -> State:
         """Return what is in the file, if it verifies."""
         state = self._state()
-        problems = _problems(state)
+        problems = ledger_audit.problems(state)
         if problems:
             raise InputError(f"{str(self.path)!r} does not verify, so nothing is charged: {problems[0]}")
         return state
@@ -332,8 +330,9 @@ class LedgerFile:
             what = (f" (epsilon = {shown_up(alone)} by itself) would bring the data set's total to {shown_up(total)} "
                     f"at delta={shown_up(limit.budget.delta)}, over the budget {limit.budget}")
         raise BudgetError(f"{charges[0].purpose}: the charge{what} of the ledger file {file!r}, which would admit "
-                          f"{_remaining(state)}. To look: `trigmech ledger show {shlex.quote(file)}`, or in Python "
-                          "print(LedgerFile.open(...)); for more: `trigmech ledger raise`, or LedgerFile.raise_budget")
+                          f"{ledger_audit.remaining(state)}. To look: `trigmech ledger show {shlex.quote(file)}`, "
+                          "or in Python print(LedgerFile.open(...)); for more: `trigmech ledger raise`, or "
+                          "LedgerFile.raise_budget")
 
     def _append(self, state: State, made: Sequence[Entry | Raised]) -> None:
         """Write the file with these entries after the others, in the chain."""
@@ -345,7 +344,7 @@ class LedgerFile:
             # Nothing may be written that could not be read again.
             entries.append(type(entry).from_dict(entry.to_dict(), "the new entry"))
         state = replace(state, entries=tuple(entries))
-        state = replace(state, total=_spent(state))
+        state = replace(state, total=ledger_audit.spent(state))
         write(self.path, state)
         self._seen = (state.genesis, len(entries), state.head)
 
@@ -365,47 +364,3 @@ class LedgerFile:
         if len(state.entries) < count or (count and state.entries[count - 1].hash != head):
             return [f"it lacks entries, or has others, than the {count} that were read before"]
         return []
-
-
-def _problems(state: State, own: bool = False) -> list[str]:
-    found = []
-    before = state.genesis
-    limit = state.made
-    seen: dict[tuple[object, ...], tuple[float, float]] = {}
-    for place, entry in enumerate(state.entries, 1):
-        if entry.sequence != place:
-            found.append(f"entry {place} says that it is number {entry.sequence}")
-        if entry.hash != entry.digest(before):
-            found.append(f"entry {place} was changed, or what stood before it was")
-        before = entry.hash
-        if isinstance(entry, Raised):
-            if entry.old != limit:
-                found.append(f"entry {place} says that the budget was {entry.old}; it was {limit}")
-            limit = entry.new
-        elif own:
-            # The cost was computed at the delta of its time.
-            charge, delta = entry.charge, limit.budget.delta
-            key = (charge.pure_epsilon, charge.mu, charge.claim, charge.count, delta)
-            if key not in seen:
-                seen[key] = cost(charge, delta)
-            if seen[key][1] != entry.delta or not _agree(seen[key][0], entry.epsilon):
-                found.append(f"entry {place} says epsilon = {shown_up(entry.epsilon)} at delta = "
-                             f"{shown_up(entry.delta)}; it is {shown_up(seen[key][0])} at {shown_up(seen[key][1])}")
-    spent = _spent(state)
-    if not _agree(spent, state.total):
-        found.append(f"the file says that the total is {shown_up(state.total)}; it is {shown_up(spent)}")
-    if not spent <= limit.budget.epsilon * (1.0 + AGREEMENT):
-        found.append(f"the total {shown_up(spent)} exceeds the budget {limit}")
-    return found
-
-
-def _spent(state: State) -> float:
-    return filtered_epsilon(state.counted, state.limit.budget.delta, state.limit.reserve_delta)
-
-
-def _remaining(state: State) -> NextCharge:
-    return next_charge(state.counted, state.limit.budget, state.limit.reserve_delta)
-
-
-def _agree(first: float, second: float) -> bool:
-    return math.isclose(first, second, rel_tol=AGREEMENT, abs_tol=1e-9)

@@ -1,0 +1,57 @@
+"""Whether the content of a ledger file agrees with itself, and what its entries leave to spend."""
+
+import math
+
+from trigmech.privacy.accounting import NextCharge, cost, filtered_epsilon, next_charge
+from trigmech.privacy.budget import shown_up
+from trigmech.privacy.ledger_format import Raised, State
+
+# Of what one machine computed and another computes again.
+AGREEMENT = 1e-6
+
+
+def problems(state: State, own: bool = False) -> list[str]:
+    """Return what does not agree, in a sentence each; ``own``: the costs of the entries as well."""
+    found = []
+    before = state.genesis
+    limit = state.made
+    seen: dict[tuple[object, ...], tuple[float, float]] = {}
+    for place, entry in enumerate(state.entries, 1):
+        if entry.sequence != place:
+            found.append(f"entry {place} says that it is number {entry.sequence}")
+        if entry.hash != entry.digest(before):
+            found.append(f"entry {place} was changed, or what stood before it was")
+        before = entry.hash
+        if isinstance(entry, Raised):
+            if entry.old != limit:
+                found.append(f"entry {place} says that the budget was {entry.old}; it was {limit}")
+            limit = entry.new
+        elif own:
+            # The cost was computed at the delta of its time.
+            charge, delta = entry.charge, limit.budget.delta
+            key = (charge.pure_epsilon, charge.mu, charge.claim, charge.count, delta)
+            if key not in seen:
+                seen[key] = cost(charge, delta)
+            if seen[key][1] != entry.delta or not _agree(seen[key][0], entry.epsilon):
+                found.append(f"entry {place} says epsilon = {shown_up(entry.epsilon)} at delta = "
+                             f"{shown_up(entry.delta)}; it is {shown_up(seen[key][0])} at {shown_up(seen[key][1])}")
+    total = spent(state)
+    if not _agree(total, state.total):
+        found.append(f"the file says that the total is {shown_up(state.total)}; it is {shown_up(total)}")
+    if not total <= limit.budget.epsilon * (1.0 + AGREEMENT):
+        found.append(f"the total {shown_up(total)} exceeds the budget {limit}")
+    return found
+
+
+def spent(state: State) -> float:
+    """Return the total of all entries that count."""
+    return filtered_epsilon(state.counted, state.limit.budget.delta, state.limit.reserve_delta)
+
+
+def remaining(state: State) -> NextCharge:
+    """Return the largest next charge of each kind."""
+    return next_charge(state.counted, state.limit.budget, state.limit.reserve_delta)
+
+
+def _agree(first: float, second: float) -> bool:
+    return math.isclose(first, second, rel_tol=AGREEMENT, abs_tol=1e-9)
