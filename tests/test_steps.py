@@ -1,6 +1,7 @@
 """The steps alone: what a design says, what is measured by it, and what is made of that; mechanisms of one's own."""
 
 import dataclasses
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 import trigmech as tm
 from trigmech.errors import BudgetError, InputError
 from trigmech.measurement.moments import measure as sums_of
+from trigmech.planning.design import rounding
 
 BUDGETS = [tm.Budget(1.0), tm.Budget(1.0, 1e-6)]
 SCHEMA = tm.Schema([tm.Column("age", 0, 120, kind="integer"), tm.Column("gain", 0, 9, special=(0,)),
@@ -206,6 +208,64 @@ def test_designs_of_one_s_own_that_break_a_rule_are_refused_before_the_charge(me
     with pytest.raises((InputError, BudgetError), match=words):
         tm.synthesize(np.zeros((9, 2)), tm.Schema.cube(2), BUDGETS[1], mechanism, ledger=book)
     assert book.entries == ()
+
+
+class Wild(Waves):
+    """The same, with rows at which the values are no numbers, or far too large."""
+
+    def evaluate(self, X):
+        values = super().evaluate(np.asarray(X))
+        values[X[:, 0] > 0.9] = np.nan
+        values[X[:, 0] < -0.9] = 1e9
+        return values
+
+
+def test_values_that_are_none_move_a_mean_no_further_than_others():
+    rows = np.zeros((50, 2))
+    calm = sums_of(rows, Wild()).basis_sum
+    for corner in (1.0, -1.0):
+        rows[7, 0] = corner
+        moved = sums_of(rows, Wild()).basis_sum - calm
+        assert np.isfinite(moved).all()
+        assert np.abs(moved).max() <= 2.0 * (1.0 + 1e-12)
+
+
+def test_sums_of_functions_of_one_s_own_err_no_more_than_is_charged():
+    # What numpy adds along the first axis is added one after another.
+    X = np.random.default_rng(6).uniform(-1, 1, (200_000, 2))
+    exact = np.array([math.fsum(column) for column in Waves().evaluate(X).T]) / len(X)
+    error = np.abs(sums_of(X, Waves()).basis_sum / len(X) - exact).max()
+    assert error <= rounding(len(X), 0) / 2.0
+    one_after_another = np.cumsum(np.abs(Waves().evaluate(X)), axis=0)[-1]
+    truth = np.array([math.fsum(column) for column in np.abs(Waves().evaluate(X)).T])
+    assert np.abs(one_after_another - truth).max() / len(X) > error
+
+
+@pytest.mark.parametrize(("change", "words"), [
+    ({"gradient": None}, "gradient"), ({"evaluate": lambda X: np.zeros(3)}, "evaluate must have the shape"),
+    ({"d": 5}, "of 5 columns"), ({"means": lambda X: np.zeros(2)}, "means must have the shape")])
+def test_functions_that_would_fail_after_the_charge_are_refused_before(change, words, tmp_path):
+    @dataclass(frozen=True)
+    class Broken(Own):
+        """Functions of which something is wrong."""
+
+        def plan(self, facts):
+            functions = Waves()
+            vars(functions).update(change)
+            return self.equip(facts, functions, 3.0, evaluation_error=1e-12)
+
+    book = tm.LedgerFile.create(tmp_path / "ledger.json", BUDGETS[1])
+    with pytest.raises(InputError, match=words):
+        tm.synthesize(np.zeros((9, 2)), tm.Schema.cube(2), BUDGETS[1], Broken(), ledger=book)
+    assert book.entries == ()
+
+
+@pytest.mark.parametrize("options", [{"diameter": -1.0}, {"diameter": np.nan}, {"evaluation_error": -1.0},
+                                     {"evaluation_error": np.nan}])
+def test_no_number_given_lowers_what_is_charged(options):
+    facts = tm.design(100, tm.Schema.cube(2), BUDGETS[1], Own()).facts
+    with pytest.raises(InputError, match="must be positive and finite"):
+        Own().equip(facts, Waves(), **{"diameter": 3.0, "evaluation_error": 1e-12} | options)
 
 
 def test_a_run_of_one_s_own_draws_through_the_session_alone():

@@ -197,7 +197,7 @@ def synthesize(table: Any, schema: Schema, budget: Budget, mechanism: Mechanism 
         The part of the budget, between 0 and 1, that finds the bounds of columns with private ones; see
         :mod:`trigmech.measurement.private_bounds`. Not used if there are none.
     progress : callable, optional
-        Told the name of a step, what is done of it and its total (0: not known); all public.
+        Called with the name of a step, what is done of it and its total (0: not known); all public.
 
     Returns
     -------

@@ -183,6 +183,28 @@ class Features:
         return 2.0 * (out - self.floors) / (1.0 - self.floors) - 1.0
 
 
+def exact_means(functions: FunctionSet, rows: Array) -> Array:
+    """Return the means (K,) of functions over rows, with few additions in a row, whoever wrote the functions.
+
+    Of functions that are not the package's own only ``evaluate`` is used, in chunks: what its values lack of being
+    numbers in [-1, 1] is mended row by row (clipped, and 0 for what is no number), so that no row can move a mean
+    further than two values are apart, and the sum errs as :func:`trigmech.planning.design.rounding` supposes.
+
+    Raises
+    ------
+    InputError
+        If the values are not (n, K) numbers.
+    """
+    if isinstance(functions, Features | ChebyshevBasis):
+        return functions.means(rows)
+    sums = np.zeros(functions.K)
+    for start in range(0, len(rows), ROWS_PER_CHUNK):
+        part = rows[start : start + ROWS_PER_CHUNK]
+        values = numbers("the values of the functions", functions.evaluate(part), len(part), functions.K)
+        sums += _lane_sums(np.clip(np.nan_to_num(values.astype(np.float64), nan=0.0), -1.0, 1.0))
+    return sums / len(rows)
+
+
 def _lane_sums(values: Array) -> Array:
     """Return the column sums, as 256 running sums that are then added: few additions in a row, in one order."""
     padded = np.zeros((-(-len(values) // LANES) * LANES, values.shape[1]))

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from trigmech.errors import InputError
 from trigmech.functions.chebyshev import ChebyshevBasis
-from trigmech.functions.features import FunctionSet
+from trigmech.functions.features import FunctionSet, exact_means
 from trigmech.functions.grid import round_to_grid
 from trigmech.measurement.rows import PrivateRows
 
@@ -115,7 +115,7 @@ def _regular(chunks: Iterable[NDArray[np.float64]], size: int) -> Iterator[NDArr
 
 def _measure_rows(rows: NDArray[np.float64], basis: FunctionSet, grid: int | None,
                   covariance: bool) -> PrivateMoments:
-    basis_sum = basis.means(rows if grid is None else round_to_grid(rows, grid)) * len(rows)
+    basis_sum = exact_means(basis, rows if grid is None else round_to_grid(rows, grid)) * len(rows)
     first, second = _first_and_second(rows) if covariance else (np.empty(0), np.empty((0, 0)))
     return PrivateMoments(len(rows), basis_sum, first, second, basis)
 

@@ -145,13 +145,14 @@ class Session:
             if not block.deviation <= LARGEST_DEVIATION * float(block.weights.min()):
                 raise BudgetError(f"{block.charge.purpose}: noise of a deviation above {LARGEST_DEVIATION:g} leaves "
                                   "nothing of a mean")
+        # Whatever could raise comes before the charge.
+        index = index or FunctionIndex.of(features)
+        deviations = np.concatenate([block.deviation / block.weights for block in blocks])
         self.charge(*(block.charge for block in blocks))
         exact = moments.basis_sum / moments.n
         means = [self.draw(exact[block.members] * block.weights, block.charge) / block.weights for block in blocks]
         logger.info("drawn: %s noise of %d moments", blocks[0].charge.law, features.K)
-        deviations = [block.deviation / block.weights for block in blocks]
-        return Release(moments.n, features, np.concatenate(means), np.concatenate(deviations),
-                       index or FunctionIndex.of(features))
+        return Release(moments.n, features, np.concatenate(means), deviations, index)
 
     def _certify(self, charge: Charge) -> None:
         """Refuse real noise that costs more by its own proof (OpenDP's privacy map) than the charge does."""

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trigmech._html import html_table
-from trigmech._validate import numbers
+from trigmech._validate import check_positive, numbers
 from trigmech.domain import Domain
 from trigmech.errors import InputError, shown
 from trigmech.functions.features import Features, FunctionSet
@@ -168,7 +168,8 @@ class Mechanism(ABC):
         Raises
         ------
         InputError, BudgetError
-            If the weights are no K positive numbers, or an error is needed and not given.
+            If the weights are no K positive numbers, the diameter or the error is not positive, an error is needed
+            and not given, or functions of your own do not return what a FunctionSet does.
 
         Notes
         -----
@@ -177,8 +178,13 @@ class Mechanism(ABC):
         """
         K, n = functions.K, facts.n
         w = np.ones(K) if weights is None else numbers("weights", weights, K).astype(np.float64)
-        if evaluation_error is None and not isinstance(functions, Features):
-            raise InputError("functions of your own need evaluation_error: by how much a computed value errs at most")
+        check_positive(diameter=diameter)
+        if not isinstance(functions, Features):
+            check_functions_of_own(functions, facts.domain.d)
+            if evaluation_error is None:
+                raise InputError("functions of your own need evaluation_error: by how much a computed value errs at "
+                                 "most")
+            check_positive(evaluation_error=evaluation_error)
         each = rounding(n, functions.degree) if isinstance(functions, Features) else (
             rounding(n, 0) + 2.0 * float(evaluation_error or 0.0) / n)
         gaussian = self.approximate and facts.budget.delta > 0
@@ -220,6 +226,29 @@ class Mechanism(ABC):
 def points_of(n: int) -> int:
     """Return how many points stand for a table of n rows by default."""
     return min(max(n, FEWEST_POINTS), MOST_POINTS)
+
+
+def check_functions_of_own(functions: Any, d: int) -> None:
+    """Raise an InputError if an object does not return, at two points, what a FunctionSet of d columns does.
+
+    What is found here would else be found when the budget is spent.
+    """
+    points = np.array([np.zeros(d), np.full(d, 0.5)])
+    try:
+        K = functions.K
+        found = {"d": np.shape(functions.d), "evaluate": np.shape(functions.evaluate(points)),
+                 "means": np.shape(functions.means(points)),
+                 "gradient": np.shape(functions.gradient(points, np.ones(K)))}
+    except Exception as problem:
+        raise InputError(f"functions of your own must have d, K, evaluate, means and gradient; at two points of the "
+                         f"cube they raise {type(problem).__name__}: {problem}") from problem
+    wanted = {"d": (), "evaluate": (2, K), "means": (K,), "gradient": (2, d)}
+    for name, shape in wanted.items():
+        if found[name] != shape:
+            raise InputError(f"functions of your own: {name} must have the shape {shape} at two points of {d} columns, "
+                             f"not {found[name]}")
+    if functions.d != d:
+        raise InputError(f"functions of your own are of {functions.d} columns; the table has {d} coordinates")
 
 
 def check_mechanism(mechanism: Any) -> "Mechanism":
