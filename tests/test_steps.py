@@ -243,6 +243,8 @@ def test_sums_of_functions_of_one_s_own_err_no_more_than_is_charged():
 
 @pytest.mark.parametrize(("change", "words"), [
     ({"gradient": None}, "gradient"), ({"evaluate": lambda X: np.zeros(3)}, "evaluate must have the shape"),
+    ({"evaluate": lambda X: np.cos((X - X.mean(axis=0)) @ np.ones((2, 3)))}, "points beside it"),
+    ({"evaluate": lambda X: np.full((len(X), 3), len(X) / 9.0)}, "points beside it"),
     ({"d": 5}, "of 5 columns"), ({"means": lambda X: np.zeros(2)}, "means must have the shape")])
 def test_functions_that_would_fail_after_the_charge_are_refused_before(change, words, tmp_path):
     @dataclass(frozen=True)

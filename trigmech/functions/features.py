@@ -201,8 +201,13 @@ def exact_means(functions: FunctionSet, rows: Array) -> Array:
     for start in range(0, len(rows), ROWS_PER_CHUNK):
         part = rows[start : start + ROWS_PER_CHUNK]
         values = numbers("the values of the functions", functions.evaluate(part), len(part), functions.K)
-        sums += _lane_sums(np.clip(np.nan_to_num(values.astype(np.float64), nan=0.0), -1.0, 1.0))
+        sums += _lane_sums(bounded(values))
     return sums / len(rows)
+
+
+def bounded(values: ArrayLike) -> Array:
+    """Return the values clipped to [-1, 1], with 0 for what is no number."""
+    return np.clip(np.nan_to_num(np.asarray(values, dtype=np.float64), nan=0.0), -1.0, 1.0)
 
 
 def _lane_sums(values: Array) -> Array:

@@ -11,7 +11,7 @@ from trigmech._html import html_table
 from trigmech._validate import check_positive, numbers
 from trigmech.domain import Domain
 from trigmech.errors import InputError, shown
-from trigmech.functions.features import Features, FunctionSet
+from trigmech.functions.features import Features, FunctionSet, bounded
 from trigmech.functions.index import FunctionIndex
 from trigmech.measurement.release import Session
 from trigmech.measurement.released import Release
@@ -180,11 +180,11 @@ class Mechanism(ABC):
         w = np.ones(K) if weights is None else numbers("weights", weights, K).astype(np.float64)
         check_positive(diameter=diameter)
         if not isinstance(functions, Features):
-            check_functions_of_own(functions, facts.domain.d)
             if evaluation_error is None:
                 raise InputError("functions of your own need evaluation_error: by how much a computed value errs at "
                                  "most")
             check_positive(evaluation_error=evaluation_error)
+            check_functions_of_own(functions, facts.domain.d, evaluation_error)
         each = rounding(n, functions.degree) if isinstance(functions, Features) else (
             rounding(n, 0) + 2.0 * float(evaluation_error or 0.0) / n)
         gaussian = self.approximate and facts.budget.delta > 0
@@ -228,25 +228,32 @@ def points_of(n: int) -> int:
     return min(max(n, FEWEST_POINTS), MOST_POINTS)
 
 
-def check_functions_of_own(functions: Any, d: int) -> None:
+def check_functions_of_own(functions: Any, d: int, evaluation_error: float) -> None:
     """Raise an InputError if an object does not return, at two points, what a FunctionSet of d columns does.
 
-    What is found here would else be found when the budget is spent.
+    What is found here would else be found when the budget is spent, or never: that a point's values depend on the
+    points beside it, so that one row moves the values of all.
     """
     points = np.array([np.zeros(d), np.full(d, 0.5)])
     try:
         K = functions.K
-        found = {"d": np.shape(functions.d), "evaluate": np.shape(functions.evaluate(points)),
+        among = bounded(functions.evaluate(points.copy()))
+        alone = np.concatenate([bounded(functions.evaluate(points[i : i + 1].copy())) for i in range(2)])
+        found = {"d": np.shape(functions.d), "evaluate": among.shape, "evaluate of each alone": alone.shape,
                  "means": np.shape(functions.means(points)),
                  "gradient": np.shape(functions.gradient(points, np.ones(K)))}
     except Exception as problem:
         raise InputError(f"functions of your own must have d, K, evaluate, means and gradient; at two points of the "
                          f"cube they raise {type(problem).__name__}: {problem}") from problem
-    wanted = {"d": (), "evaluate": (2, K), "means": (K,), "gradient": (2, d)}
+    wanted = {"d": (), "evaluate": (2, K), "evaluate of each alone": (2, K), "means": (K,), "gradient": (2, d)}
     for name, shape in wanted.items():
         if found[name] != shape:
             raise InputError(f"functions of your own: {name} must have the shape {shape} at two points of {d} columns, "
                              f"not {found[name]}")
+    if not np.abs(alone - among).max() <= 2.0 * evaluation_error:
+        raise InputError("functions of your own: a point's values must not depend on the points beside it, but differ "
+                         f"by {np.abs(alone - among).max():.3g} when it is evaluated alone; each value may err by "
+                         f"{evaluation_error:g}")
     if functions.d != d:
         raise InputError(f"functions of your own are of {functions.d} columns; the table has {d} coordinates")
 
