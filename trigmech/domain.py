@@ -1,7 +1,7 @@
 """What is public about the coordinates of encoded rows: which are numbers, and which are indicators."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -40,6 +40,8 @@ class Domain:
         Number of coordinates.
     groups : tuple of OneHotGroup
         Disjoint.
+    levels : tuple of (int, tuple of float)
+        Of numbers that have few values: the coordinate, and the values, ascending in [-1, 1].
 
     Raises
     ------
@@ -49,10 +51,13 @@ class Domain:
 
     d: int
     groups: tuple[OneHotGroup, ...] = ()
+    levels: tuple[tuple[int, tuple[float, ...]], ...] = field(default=(), repr=False)
 
-    def __init__(self, d: int, groups: Iterable[OneHotGroup] = ()) -> None:
+    def __init__(self, d: int, groups: Iterable[OneHotGroup] = (),
+                 levels: Iterable[tuple[int, tuple[float, ...]]] = ()) -> None:
         object.__setattr__(self, "d", d)
         object.__setattr__(self, "groups", tuple(groups))
+        object.__setattr__(self, "levels", tuple(levels))
         taken = [c for group in self.groups for c in group.coordinates]
         values = [group.value for group in self.groups if group.value is not None]
         if not (all(group.coordinates for group in self.groups) and set(taken) | set(values) <= set(range(d))
@@ -74,6 +79,11 @@ class Domain:
             first = min(group.coordinates) if group.value is None else group.value
             owner[list(group.coordinates)] = first
         return owner
+
+    def levels_of(self, coordinate: int) -> NDArray[np.float64] | None:
+        """Return the few values (l,) that a number can have, or None."""
+        levels = dict(self.levels).get(coordinate)
+        return None if levels is None else np.array(levels)
 
     def check(self, points: NDArray[np.float64]) -> None:
         """Raise an InputError if rows (n, d) do not keep to the domain, which sensitivities rely on."""

@@ -22,6 +22,8 @@ from trigmech.tables.frames import Columns, Matrix
 
 # The codes of a value that is missing, and of one that is no category.
 ABSENT, UNKNOWN = -2, -1
+# A number with at most so many values is known by them; others count as continuous, and are rounded.
+MOST_LEVELS = 2**17
 
 Values = NDArray | np.ma.MaskedArray
 
@@ -188,6 +190,18 @@ def transformed_bounds(column: Column) -> tuple[float, float]:
     """Return a column's bounds on the scale of its transform."""
     lower, upper = transformed(column, np.array(column.bounds))
     return float(lower), float(upper)
+
+
+def levels_of(column: Column) -> tuple[float, ...] | None:
+    """Return the values of [-1, 1] that the number of a column can have, ascending; None if they are too many."""
+    if column.kind == "continuous" or column.private_bounds:
+        return None
+    lower, upper = column.bounds
+    if not upper - lower < MOST_LEVELS:
+        return None
+    values = np.array([lower, upper]) if column.kind == "binary" else np.arange(math.ceil(lower), math.floor(upper) + 1.0)
+    points = np.unique(to_unit(transformed(column, values), *transformed_bounds(column)))
+    return tuple(points.tolist()) if len(points) else None
 
 
 def categories_of(column: Column) -> NDArray:

@@ -13,7 +13,7 @@ from trigmech._validate import check_integers, numbers
 from trigmech.domain import Domain, OneHotGroup
 from trigmech.errors import InputError
 from trigmech.schema.column import Column, Kind
-from trigmech.schema.encoding import Values, decode, encode, from_unit, rounded, to_unit
+from trigmech.schema.encoding import Values, decode, encode, from_unit, levels_of, rounded, to_unit
 from trigmech.tables.frames import Columns, Matrix, to_matrix
 
 __all__ = ["Column", "Kind", "Schema"]
@@ -76,13 +76,15 @@ class Schema:
     @cached_property
     def domain(self) -> Domain:
         """Which coordinates are numbers, and which are the indicators of a column."""
-        groups = []
+        groups, levels = [], []
         for column, (start, stop) in zip(self.columns, self._spans, strict=True):
+            if not column.complete and (values := levels_of(column)) is not None:
+                levels.append((start, values))
             first = start if column.complete else start + 1
             if stop > first:
                 groups.append(OneHotGroup(tuple(range(first, stop)), column.complete,
                                           None if column.complete else start))
-        return Domain(self._spans[-1][1], groups)
+        return Domain(self._spans[-1][1], groups, levels)
 
     @property
     def width(self) -> int:

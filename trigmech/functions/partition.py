@@ -1,0 +1,133 @@
+"""Partitions of one column's values: its indicators, then intervals of its number. Public.
+
+A row has exactly one position in a partition, whatever it holds, so the indicators of the positions are a complete
+group: their sums over a table are a histogram, of which replacing a row moves one count down and one up.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trigmech.domain import Domain
+from trigmech.errors import InputError
+
+Array = NDArray[np.float64]
+Codes = NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False)
+class Partition:
+    """Finitely many positions of one column: one for each indicator, then one for each interval of its number.
+
+    Parameters
+    ----------
+    indicators : tuple of int
+        Coordinates.
+    value : int or None
+        The coordinate of the number; None for categories.
+    edges : ndarray (c + 1,)
+        Of the intervals [e_0, e_1), ..., [e_(c-1), e_c]: ascending from -1 to 1; empty for categories.
+    levels : ndarray (l,), optional
+        The values that the number can have, ascending, at least one in each interval; None if it is continuous.
+    """
+
+    indicators: tuple[int, ...]
+    value: int | None
+    edges: Array
+    levels: Array | None = None
+
+    def __post_init__(self) -> None:
+        edges = self.edges
+        if self.value is None:
+            valid = len(edges) == 0 and len(self.indicators) > 0
+        else:
+            valid = len(edges) > 1 and edges[0] == -1.0 and edges[-1] == 1.0 and bool((np.diff(edges) > 0).all())
+        if not valid:
+            raise InputError("the edges of a partition must ascend from -1 to 1, and categories have none")
+
+    @property
+    def size(self) -> int:
+        """The number of positions."""
+        return len(self.indicators) + self.intervals
+
+    @property
+    def intervals(self) -> int:
+        """The number of intervals."""
+        return max(len(self.edges) - 1, 0)
+
+    def codes(self, points: Array) -> Codes:
+        """Return each row's position (n,), of rows (n, D) that keep to the domain."""
+        k = len(self.indicators)
+        if self.value is None:
+            return points[:, list(self.indicators)].argmax(axis=1).astype(np.int32)
+        inner = np.searchsorted(self.edges[1:-1], points[:, self.value], side="right").astype(np.int32) + np.int32(k)
+        if k:
+            own = points[:, list(self.indicators)]
+            held = own.any(axis=1)
+            inner[held] = own[held].argmax(axis=1)
+        return inner
+
+    def place(self, codes: NDArray, fraction: Array, out: Array) -> None:
+        """Write the rows' positions to their coordinates in ``out`` (m, D), which is 0 there.
+
+        Parameters
+        ----------
+        codes : ndarray (m,) of int
+        fraction : ndarray (m,)
+            Where in its interval, or among the levels there, a number lies: at least 0 and below 1.
+        out : ndarray (m, D)
+        """
+        k = len(self.indicators)
+        held = np.flatnonzero(codes < k)
+        if k:
+            out[held, np.array(self.indicators)[codes[held]]] = 1.0
+        if self.value is None:
+            return
+        free = np.flatnonzero(codes >= k)
+        inside = codes[free] - k
+        if self.levels is not None:
+            first = np.searchsorted(self.levels, self.edges[:-1])
+            count = np.diff(np.append(first, len(self.levels)))
+            out[free, self.value] = self.levels[first[inside] + (fraction[free] * count[inside]).astype(np.int64)]
+        else:
+            low = self.edges[inside]
+            out[free, self.value] = np.minimum(low + fraction[free] * (self.edges[inside + 1] - low), 1.0)
+
+    def cut(self, edges: Array) -> "Partition":
+        """Return the partition with other edges."""
+        return replace(self, edges=edges)
+
+    @property
+    def centres(self) -> Array:
+        """The middle (c,) of each interval, or of its levels."""
+        if self.levels is None:
+            return 0.5 * (self.edges[1:] + self.edges[:-1])
+        first = np.searchsorted(self.levels, self.edges[:-1])
+        last = np.append(first[1:], len(self.levels)) - 1
+        return 0.5 * (self.levels[first] + self.levels[last])
+
+
+def even_edges(levels: Array | None, count: int) -> Array:
+    """Return the edges of at most ``count`` intervals of equal length, or of equally many levels each."""
+    if levels is None:
+        return np.linspace(-1.0, 1.0, count + 1)
+    count = min(count, len(levels))
+    # Of 7 levels in 3 intervals: 3, 2 and 2.
+    starts = np.cumsum([len(levels) // count + (i < len(levels) % count) for i in range(count - 1)], dtype=np.int64)
+    return np.concatenate([[-1.0], 0.5 * (levels[starts - 1] + levels[starts]), [1.0]])
+
+
+def columns_of(domain: Domain) -> list[Partition]:
+    """Return the coarsest partition of each column, in the order of their first coordinates: one interval a number."""
+    beside = {group.value: group.coordinates for group in domain.groups if group.value is not None}
+    whole = np.array([-1.0, 1.0])
+    found = [Partition(group.coordinates, None, np.empty(0)) for group in domain.groups if group.value is None]
+    found += [Partition(beside.get(j, ()), j, whole, domain.levels_of(j)) for j in domain.numbers]
+    return sorted(found, key=lambda column: min([*column.indicators, *([] if column.value is None else [column.value])]))
+
+
+def all_codes(partitions: Sequence[Partition], points: Array) -> Codes:
+    """Return the positions (n, columns) of rows (n, D)."""
+    return np.column_stack([partition.codes(points) for partition in partitions])

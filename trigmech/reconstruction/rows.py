@@ -1,0 +1,258 @@
+"""Descent over rows: a table whose entries move, one at a time and exactly, until it has the released numbers.
+
+The state is a table of m rows whose entries are positions, of which each column has finitely many. The objective is the
+sum of weight (function of the table - target)^2 over three kinds of functions: each column's own frequencies;
+contingency tables of two or three columns, by cells of their positions; and means of products of features of up to
+three columns. One step takes one row and one column and moves the entry to the position with the least objective. All
+functions are products of one-column functions, so a move changes few residuals, and these are kept up to date: a table
+changes in two cells, by one row each. Nothing is relaxed, so nothing is rounded.
+
+All is in units of rows: residuals are sums over the m rows less m times the target.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trigmech.distribution import systematic
+from trigmech.reconstruction.row_kernels import sweep
+
+Array = NDArray[np.float64]
+Codes = NDArray[np.int32]
+Integers = NDArray[np.int64]
+
+# Of how many columns a function is at most.
+WIDEST = 3
+MOST_SWEEPS = 40
+# A descent ends when a sweep lowers the objective by less than this part, or when the objective is below this part of
+# its expectation under the noise: more would fit noise.
+LEAST_GAIN, ENOUGH = 0.25, 0.05
+
+
+class Residuals(NamedTuple):
+    """Sums over the rows less m times the targets, of the columns' frequencies, of tables and of products."""
+
+    frequencies: Array
+    tables: Array
+    products: Array
+
+
+@dataclass(frozen=True, eq=False)
+class FittedRows:
+    """Where a descent ended.
+
+    Parameters
+    ----------
+    rows : ndarray (m, d) of int
+        Positions.
+    misfit : float
+        The objective over the number of functions: with weights 1 / deviation^2 a reduced chi-square.
+    sweeps : int
+    """
+
+    rows: Codes
+    misfit: float
+    sweeps: int
+
+
+class RowObjective:
+    """What a table of rows should have: asked for piece by piece, then descended.
+
+    Parameters
+    ----------
+    sizes : sequence of int
+        Positions of each column.
+    features : sequence of ndarray (size, q_j), optional
+        Each column's features at its positions, of which products are made.
+    """
+
+    def __init__(self, sizes: Sequence[int], features: Sequence[Array] | None = None) -> None:
+        self.sizes = np.array(sizes, dtype=np.int64)
+        self.d = len(self.sizes)
+        self._first = np.concatenate([[0], np.cumsum(self.sizes)])
+        given = [np.zeros((size, 0)) for size in sizes] if features is None else list(features)
+        self._features = np.array([values.shape[1] for values in given], dtype=np.int64)
+        self._feature = np.zeros((int(self._first[-1]), max(int(self._features.max()), 1)))
+        for j, values in enumerate(given):
+            self._feature[self._first[j] : self._first[j + 1], : values.shape[1]] = values
+        self._frequencies, self._frequency_weights = np.zeros(int(self._first[-1])), np.zeros(self.d)
+        self._maps: list[tuple[int, Integers]] = []
+        self._tables: list[tuple[tuple[int, ...], Array, float]] = []
+        self._products: list[tuple[Integers, Integers, Array, Array]] = []
+
+    def frequencies(self, column: int, target: Array, weight: float) -> None:
+        """Ask for a column's frequencies (size,)."""
+        self._frequencies[self._first[column] : self._first[column + 1]] = target
+        self._frequency_weights[column] = weight
+
+    def map(self, column: int, cells: Integers) -> int:
+        """Return a number for a map (size,) of a column's positions to cells 0, 1, ..."""
+        self._maps.append((column, np.asarray(cells, dtype=np.int64)))
+        return len(self._maps) - 1
+
+    def table(self, maps: Sequence[int], target: Array, weight: float) -> None:
+        """Ask for the contingency table of two or three columns, by a map of each, the target's axes in this order."""
+        self._tables.append((tuple(maps), target, weight))
+
+    def products(self, columns: Integers, features: Integers, targets: Array, weights: Array) -> None:
+        """Ask for means (K,) of products of features: ``columns`` (K, up to 3), -1 for none, and ``features`` alike."""
+        self._products.append((columns, features, targets, weights))
+
+    def compiled(self) -> "CompiledObjective":
+        """Return it as the flat arrays that the kernel works on."""
+        return CompiledObjective(self)
+
+
+class CompiledObjective:
+    """The objective as flat arrays; see :func:`trigmech.reconstruction.row_kernels.sweep`.
+
+    Parameters
+    ----------
+    asked : RowObjective
+    """
+
+    def __init__(self, asked: RowObjective) -> None:
+        self.sizes, self.d, self._first = asked.sizes, asked.d, asked._first
+        self._feature, self._features = asked._feature, asked._features
+        self._frequencies, self._frequency_weights = asked._frequencies, asked._frequency_weights
+        self._set_maps(asked._maps)
+        self._set_tables(asked._tables)
+        self._set_products(asked._products)
+
+    def _set_maps(self, maps: list[tuple[int, Integers]]) -> None:
+        order = sorted(range(len(maps)), key=lambda k: maps[k][0])
+        self._place = {k: i for i, k in enumerate(order)}
+        self._map_owners = np.array([maps[k][0] for k in order], dtype=np.int64)
+        self._map_of = np.searchsorted(self._map_owners, np.arange(self.d + 1)).astype(np.int64)
+        self._cell = np.zeros((max(len(order), 1), int(self.sizes.max())), dtype=np.int64)
+        for i, k in enumerate(order):
+            self._cell[i, : len(maps[k][1])] = maps[k][1]
+        self._cells = np.array([int(maps[k][1].max()) + 1 for k in order] or [1], dtype=np.int64)
+
+    def _set_tables(self, tables: list[tuple[tuple[int, ...], Array, float]]) -> None:
+        count = len(tables)
+        self._table_columns, self._table_maps, self._table_strides = (
+            np.full((max(count, 1), WIDEST), fill, dtype=np.int64) for fill in (-1, 0, 0))
+        for t, (maps, target, _) in enumerate(tables):
+            places = [self._place[k] for k in maps]
+            self._table_maps[t, : len(maps)] = places
+            self._table_columns[t, : len(maps)] = self._map_owners[places]
+            self._table_strides[t, : len(maps)] = [int(np.prod(target.shape[c + 1 :])) for c in range(len(maps))]
+        self._table_sizes = np.array([target.size for _, target, _ in tables], dtype=np.int64)
+        self._table_offset = np.concatenate([[0], np.cumsum(self._table_sizes)]).astype(np.int64)
+        self._table_weight = np.array([weight for _, _, weight in tables], dtype=np.float64)
+        self._table_target = np.concatenate([target.ravel() for _, target, _ in tables] or [np.zeros(0)])
+        self._table_start, self._table_of = _lists(self.d, self._table_columns[:count])
+
+    def _set_products(self, products: list[tuple[Integers, Integers, Array, Array]]) -> None:
+        parts: list[list[NDArray]] = [[], [], [], []]
+        for columns, features, targets, weights in products:
+            missing = WIDEST - columns.shape[1]
+            parts[0].append(np.pad(columns, ((0, 0), (0, missing)), constant_values=-1))
+            parts[1].append(np.pad(features, ((0, 0), (0, missing))))
+            parts[2].append(targets)
+            parts[3].append(weights)
+        empty = np.zeros((0, WIDEST), dtype=np.int64)
+        self._product_columns = np.concatenate([empty, *parts[0]]).astype(np.int64)
+        self._product_features = np.concatenate([empty, *parts[1]]).astype(np.int64)
+        self._product_target = np.concatenate([np.zeros(0), *parts[2]])
+        self._product_weight = np.concatenate([np.zeros(0), *parts[3]])
+        self._product_start, self._product_of = _lists(self.d, self._product_columns)
+
+    @property
+    def size(self) -> int:
+        """The number of functions with a weight."""
+        return int(self.sizes[self._frequency_weights > 0].sum() + self._table_sizes[self._table_weight > 0].sum()
+                   + (self._product_weight > 0).sum())
+
+    def residuals(self, rows: Codes) -> Residuals:
+        """Return the residuals of a table (m, d) of positions."""
+        m = len(rows)
+        frequencies, tables = -m * self._frequencies, -m * self._table_target
+        for j in range(self.d):
+            frequencies[self._first[j] : self._first[j + 1]] += np.bincount(rows[:, j], minlength=int(self.sizes[j]))
+        for t, size in enumerate(self._table_sizes.tolist()):
+            place = np.zeros(m, dtype=np.int64)
+            for j, k, stride in zip(self._table_columns[t], self._table_maps[t], self._table_strides[t], strict=True):
+                if j >= 0:
+                    place += stride * self._cell[k, rows[:, j]]
+            tables[self._table_offset[t] : self._table_offset[t + 1]] += np.bincount(place, minlength=size)
+        products = -m * self._product_target
+        values = [self._feature[self._first[j] + rows[:, j]] for j in range(self.d)]
+        for r in range(len(products)):
+            product = np.ones(m)
+            for j, a in zip(self._product_columns[r], self._product_features[r], strict=True):
+                if j >= 0:
+                    product *= values[j][:, a]
+            products[r] += product.sum()
+        return Residuals(frequencies, tables, products)
+
+    def value(self, residuals: Residuals, m: int) -> float:
+        """Return the objective of m rows with these residuals."""
+        return float(np.repeat(self._frequency_weights, self.sizes) @ residuals.frequencies**2
+                     + np.repeat(self._table_weight, self._table_sizes) @ residuals.tables**2
+                     + self._product_weight @ residuals.products**2) / m**2
+
+    def sweep(self, rows: Codes, residuals: Residuals, order: Integers, columns: Integers) -> int:
+        """Move each entry of some rows once, in place, and keep the residuals up to date; return the moves."""
+        return sweep(rows, order, columns, self._first, residuals.frequencies, self._frequency_weights, self._cell,
+                     self._cells, self._map_of, self._table_start, self._table_of, self._table_columns,
+                     self._table_maps, self._table_strides, self._table_offset, self._table_weight, residuals.tables,
+                     self._feature, self._features, self._product_start, self._product_of, self._product_columns,
+                     self._product_features, self._product_weight, residuals.products)
+
+    def descend(self, rows: Codes, rng: np.random.Generator, *, columns: Sequence[int] | None = None,
+                most: int = MOST_SWEEPS, progress: Callable[[int, int], None] | None = None) -> FittedRows:
+        """Move the rows, in place, until more would fit the noise.
+
+        Parameters
+        ----------
+        rows : ndarray (m, d) of int32
+            The start.
+        rng : numpy.random.Generator
+            Of the orders in which rows and columns are visited.
+        columns : sequence of int, optional
+            That may move. Default: all.
+        most : int
+            Sweeps at most.
+        progress : callable, optional
+            Called with the sweeps made and the most there can be.
+
+        Notes
+        -----
+        Cost of a sweep: for each entry one look at each cell of each table of its column, and at each feature of each
+        of its positions. One thread: the same bits on any machine of the same arithmetic.
+        """
+        moving = np.arange(self.d) if columns is None else np.array(columns, dtype=np.int64)
+        residuals, count = self.residuals(rows), max(self.size, 1)
+        value, sweeps = self.value(residuals, len(rows)), 0
+        while sweeps < most and value > ENOUGH * count and len(moving):
+            before = value
+            self.sweep(rows, residuals, rng.permutation(len(rows)), rng.permutation(moving))
+            value, sweeps = self.value(residuals, len(rows)), sweeps + 1
+            if progress is not None:
+                progress(sweeps, most)
+            if sweeps > 1 and value > (1.0 - LEAST_GAIN) * before:
+                break
+        # Products are sums of floats, so what they are is computed anew.
+        return FittedRows(rows, self.value(self.residuals(rows), len(rows)) / count, sweeps)
+
+
+def independent_rows(masses: Sequence[Array], m: int, rng: np.random.Generator) -> Codes:
+    """Return m rows (m, d) of independent columns with these probabilities (size,), as evenly as rows allow."""
+    return np.column_stack([rng.permutation(systematic(mass, m, rng)) for mass in masses]).astype(np.int32)
+
+
+def _lists(d: int, members: Integers) -> tuple[Integers, Integers]:
+    """Return, of sets of columns (K, up to 3), those that hold each column: where its list starts, and the lists."""
+    columns, sets = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
+    for c in range(members.shape[1]):
+        held = np.flatnonzero(members[:, c] >= 0)
+        columns.append(members[held, c])
+        sets.append(held)
+    owner, held = np.concatenate(columns), np.concatenate(sets)
+    order = np.lexsort((held, owner))
+    return np.searchsorted(owner[order], np.arange(d + 1)).astype(np.int64), held[order].astype(np.int64)
