@@ -13,6 +13,7 @@ from trigmech.functions.features import Features
 from trigmech.functions.grid import Grid
 from trigmech.mechanisms.base import Design, Mechanism
 from trigmech.mechanisms.moment import MomentMechanism, minimax
+from trigmech.mechanisms.table import TableMechanism
 from trigmech.privacy.budget import Budget, Charge
 from trigmech.privacy.ledger import Ledger
 from trigmech.privacy.ledger_file import LedgerFile
@@ -53,6 +54,7 @@ __all__ = [
     "SolverError",
     "Synthesis",
     "Synthesizer",
+    "TableMechanism",
     "TrigI",
     "TrigII",
     "TrigmechError",

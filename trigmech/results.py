@@ -14,6 +14,7 @@ from trigmech.errors import InputError, shown
 from trigmech.evaluation.error_bars import PredictedError, predicted_error
 from trigmech.functions.features import Features
 from trigmech.measurement.released import Release
+from trigmech.measurement.table_release import TableRelease
 from trigmech.mechanisms.base import Design
 from trigmech.privacy.ledger import Ledger
 from trigmech.reconstruction.result import Reconstruction
@@ -70,7 +71,7 @@ class NoisyMoments:
         What was planned; files do not hold it.
     """
 
-    release: Release
+    release: Release | TableRelease
     ledger: Ledger
     schema: Schema
     library: str | None = None
@@ -86,7 +87,7 @@ class NoisyMoments:
     @property
     def names(self) -> list[str]:
         """The name of each of the K functions, such as "age", "T2(age)", "age * work=Private"."""
-        return self.release.index.names(self.schema.coordinates)
+        return self.release.names(self.schema.coordinates)
 
     @property
     def means(self) -> NDArray[np.float64]:
@@ -113,7 +114,7 @@ class NoisyMoments:
         """
         if library is not None and library not in FRAMES:
             raise InputError(f"library must be one of {', '.join(map(repr, FRAMES))}, not {shown(library)}")
-        columns = [np.array(self.names, dtype=object), self.release.index.kinds.astype(object), self.means,
+        columns = [np.array(self.names, dtype=object), self.release.kinds.astype(object), self.means,
                    self.deviations]
         return like(library or self.library or "pyarrow", ("name", "kind", "mean", "deviation"), columns)
 
@@ -151,7 +152,7 @@ class NoisyMoments:
         return f"proved {self.ledger.guarantee}-DP" if proved else "no differential privacy is proved"
 
     def __repr__(self) -> str:
-        return f"NoisyMoments(K={self.release.features.K}, {self._guarantee})"
+        return f"NoisyMoments(K={self.release.K}, {self._guarantee})"
 
     def _repr_html_(self) -> str:
         ledger = self.ledger
@@ -161,7 +162,7 @@ class NoisyMoments:
             ("guarantee", "SIMULATED, NOT PRIVATE" if ledger.simulated else f"proved {proved}"),
             *(("warning", sentence) for sentence in self.warnings),
             ("rows of the table", f"{self.n:,}"), ("columns", ", ".join(self.schema.names)),
-            ("moments measured", f"{self.release.features.K:,}"), *self._made,
+            ("moments measured", f"{self.release.K:,}"), *self._made,
             ("made by", ", ".join(f"{name} {version}" for name, version in self.versions.items()))])
 
     @property
@@ -223,7 +224,8 @@ class Synthesis(NoisyMoments):
     @property
     def has_error_bars(self) -> bool:
         """Whether :meth:`predicted_error` is there: not for linear programs, nor for functions of one's own."""
-        return self.fit.misfit is not None and isinstance(self.release.features, Features)
+        return self.fit.misfit is not None and isinstance(self.release, Release) and isinstance(
+            self.release.features, Features)
 
     def predicted_error(self, workload: Workload, level: float = 0.95) -> PredictedError:
         """Return error bars for a workload's answers, from the noise and the fit alone.

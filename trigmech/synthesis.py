@@ -14,8 +14,10 @@ from trigmech.errors import BudgetError, FitWarning, InputError, shown
 from trigmech.measurement.private_bounds import histogram_charges, rest_of, with_private_bounds
 from trigmech.measurement.release import Session
 from trigmech.measurement.rows import PrivateTable, Progress
+from trigmech.measurement.table_release import TableRelease
 from trigmech.mechanisms.base import Design, Mechanism, PublicFacts, check_mechanism
 from trigmech.mechanisms.moment import MomentMechanism
+from trigmech.mechanisms.table import TableMechanism
 from trigmech.privacy.budget import Budget
 from trigmech.privacy.ledger import Ledger
 from trigmech.privacy.ledger_file import LedgerFile
@@ -160,7 +162,8 @@ def reconstruct(moments: NoisyMoments, rng: np.random.Generator | None = None, *
     if not isinstance(moments, NoisyMoments):
         raise InputError(f"moments must be NoisyMoments by trigmech.measure, not {shown(moments)}")
     if mechanism is None:
-        mechanism = MomentMechanism() if moments.design is None else moments.design.mechanism
+        usual = TableMechanism() if isinstance(moments.release, TableRelease) else MomentMechanism()
+        mechanism = usual if moments.design is None else moments.design.mechanism
     fit = check_mechanism(mechanism).reconstruct(moments.release, moments.design, rng or np.random.default_rng())
     logger.info("fitted %d points: %s after %d iterations, %s", len(fit.points), fit.status, fit.iterations,
                 fit.quality)

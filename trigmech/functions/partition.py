@@ -99,6 +99,17 @@ class Partition:
         """Return the partition with other edges."""
         return replace(self, edges=edges)
 
+    def finer(self, interval: int, count: int) -> Array:
+        """Return the edges (f + 1,) of up to ``count`` equal parts of an interval, or of its single levels."""
+        low, high = self.edges[interval : interval + 2]
+        if self.levels is None:
+            edges = np.linspace(low, high, count + 1)
+        else:
+            inside = self.levels[slice(*np.searchsorted(self.levels, [low, high]))]
+            edges = np.concatenate([[low], 0.5 * (inside[1:] + inside[:-1]), [high]])
+        # Where floats are not dense enough for so many.
+        return edges if (np.diff(edges) > 0).all() else np.array([low, high])
+
     @property
     def centres(self) -> Array:
         """The middle (c,) of each interval, or of its levels."""

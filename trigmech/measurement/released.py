@@ -1,5 +1,6 @@
 """What comes out of the release: noisy moments and axes, public, from which everything else is made."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -93,6 +94,20 @@ class Release:
             raise InputError("the release is of functions of your own; error bars and files are for Chebyshev products "
                              "and the package's functions of whole rows")
         return self.features
+
+    @property
+    def K(self) -> int:  # noqa: N802 - the thesis's letter
+        """How many numbers were released."""
+        return self.features.K
+
+    @property
+    def kinds(self) -> NDArray[np.str_]:
+        """The kind of each function (K,); see :class:`FunctionIndex`."""
+        return self.index.kinds
+
+    def names(self, coordinates: Sequence[str]) -> list[str]:
+        """Return what each function is (K,), in words, by the names of the D coordinates."""
+        return self.index.names(coordinates)
 
     @property
     def scales(self) -> Array:

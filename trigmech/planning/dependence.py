@@ -9,14 +9,19 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from trigmech.planning.tables import MOST_CELLS, SCORE_BITS, TableDesign
-from trigmech.reconstruction.columns import ReleasedColumn
+from trigmech.functions.released_column import ReleasedColumn
+from trigmech.planning.tables import SCORE_BITS, TableDesign
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
+# Degrees of the cosines in rank space.
 SCORES = 3
-FINENESS = 1.5
+# Cells of equal mass are so many that the noise in one is about this part of 1 / cells^2, squared; a column of at most
+# so many levels keeps those above the noise.
+FINENESS, MOST_CELLS = 1.5, 48
+# All tables together.
+MOST_ENTRIES = 2**18
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,11 +35,13 @@ class DependenceDesign:
     tables : ndarray (t, 2) of int
         Columns.
     weights : ndarray (t,)
+        Of the tables' frequencies.
     scores : tuple of ndarray (size, q) of int
-        s_a 2^15 of each column at its positions.
+        s_a 2^15 of each column at its positions; see :mod:`trigmech.planning.tables`.
     pairs : ndarray (p, 2) of int
-        Columns of numbers.
+        Columns of numbers, whose products of scores are measured.
     product_weight : float
+        Of each of their means.
     """
 
     maps: tuple[Integers, ...]
@@ -45,54 +52,115 @@ class DependenceDesign:
     product_weight: float
 
     @cached_property
-    def cells(self) -> list[int]:
-        """The number of cells of each column."""
-        return [int(cells.max()) + 1 for cells in self.maps]
-
-    @cached_property
     def shapes(self) -> list[tuple[int, int]]:
         """The shape of each table."""
-        return [(self.cells[j], self.cells[h]) for j, h in self.tables.tolist()]
+        cells = [int(each.max()) + 1 for each in self.maps]
+        return [(cells[j], cells[h]) for j, h in self.tables.tolist()]
+
+    @cached_property
+    def features(self) -> list[Array]:
+        """The scores (size, q) of each column as numbers."""
+        return [score / 2.0**SCORE_BITS for score in self.scores]
+
+    @property
+    def q(self) -> int:
+        """Scores of each column."""
+        return int(self.scores[0].shape[1])
+
+    @property
+    def size(self) -> int:
+        """How many numbers are measured."""
+        return sum(a * b for a, b in self.shapes) + len(self.pairs) * self.q**2
+
+    def weighted(self, tables: Sequence[Array], products: Array) -> Array:
+        """Return frequencies and means as the vector that is released."""
+        parts = [weight * table.ravel() for weight, table in zip(self.weights, tables, strict=True)]
+        return np.concatenate([*parts, self.product_weight * products.ravel()])
+
+    def parted(self, vector: Array) -> tuple[tuple[Array, ...], Array]:
+        """Return tables and products (p, q, q) from such a vector."""
+        stops = np.cumsum([a * b for a, b in self.shapes], dtype=np.int64)
+        parts = np.split(vector, stops)
+        tables = tuple(part.reshape(shape) / weight for part, shape, weight in zip(parts, self.shapes, self.weights,
+                                                                                  strict=False))
+        # Without pairs there is nothing to divide, nor a weight.
+        products = parts[-1].reshape(len(self.pairs), self.q, self.q) / (self.product_weight or 1.0)
+        return tables, products
+
+    def sensitivity(self, gaussian: bool) -> float:
+        """Return n times how far, in L2 or in L1, the released vector moves at most; see `trigmech.planning.tables`."""
+        numbers = len(np.unique(self.pairs))
+        length = self.product_weight * _largest(self.scores) * numbers
+        if gaussian:
+            return math.sqrt(2.0 * float(self.weights @ self.weights) + length**2)
+        return 2.0 * float(self.weights.sum()) + length * math.sqrt(len(self.pairs)) * self.q
 
 
 def design_dependence(design: TableDesign, columns: Sequence[ReleasedColumn]) -> DependenceDesign:
-    """Return what the second round measures."""
-    assert design.dependence is not None
+    """Return what the second round measures.
+
+    Parameters
+    ----------
+    design : TableDesign
+        With a charge for dependence.
+    columns : sequence of ReleasedColumn
+
+    Notes
+    -----
+    The error that noise of deviation s leaves in the total variation of a table of a by b cells, after its small
+    singular values are shrunk, is about s sqrt(a b (a + b)). The sum over the tables, each times its importance, is
+    least if weights are proportional to the cube roots of these factors.
+    """
     d = len(columns)
     numbers = [j for j, column in enumerate(columns) if column.partition.value is not None]
     tables = np.array(list(combinations(range(d), 2)), dtype=np.int64).reshape(-1, 2)
     pairs = np.array(list(combinations(numbers, 2)), dtype=np.int64).reshape(-1, 2)
-    of_products = design.products
-    if not len(pairs) or not of_products:
-        pairs, of_products = pairs[:0], 0.0
-    if design.gaussian:
-        weights = np.full(len(tables), math.sqrt((1.0 - of_products) / (2.0 * len(tables))))
-    else:
-        weights = np.full(len(tables), (1.0 - of_products) / (2.0 * len(tables)))
-    deviation = design.dependence.scale * (1.0 if design.gaussian else math.sqrt(2.0)) / weights[0]
-    wanted = int(min(max(round(FINENESS / math.sqrt(2.0 * deviation)), 2), MOST_CELLS))
-    maps = tuple(_cells(column, wanted, deviation) for column in columns)
+    of_products = design.products if len(pairs) else 0.0
+    if not of_products:
+        pairs = pairs[:0]
+    budget = math.sqrt((1.0 - of_products) / 2.0) if design.gaussian else (1.0 - of_products) / 2.0
+    power = 2 if design.gaussian else 1
+    even = budget / len(tables) ** (1.0 / power)
+    noise = design.deviation(design.dependence) / even
+    wanted = FINENESS / math.sqrt(2.0 * noise)
+    maps = _maps(columns, wanted, noise)
+    cells = np.array([int(each.max()) + 1.0 for each in maps])
+    a, b = cells[tables[:, 0]], cells[tables[:, 1]]
+    weights = (design.importance(tables) * np.sqrt(a * b * (a + b))) ** (1.0 / 3.0)
+    weights *= budget / np.linalg.norm(weights, power)
     scores = tuple(_scores(column, SCORES if len(pairs) else 0) for column in columns)
-    largest = max((float((score.astype(np.float64) ** 2).sum(axis=1).max()) for score in scores), default=0.0)
-    largest /= 4.0**SCORE_BITS
     product_weight = 0.0
     if len(pairs):
-        length = largest * len(numbers) * (1.0 if design.gaussian else math.sqrt(len(pairs) * SCORES**2))
-        product_weight = (math.sqrt(of_products) if design.gaussian else of_products) / length
+        length = _largest(scores) * len(numbers) * (1.0 if design.gaussian else math.sqrt(len(pairs)) * SCORES)
+        product_weight = of_products ** (1.0 / power) / length
     return DependenceDesign(maps, tables, weights, scores, pairs, product_weight)
+
+
+def _maps(columns: Sequence[ReleasedColumn], wanted: float, noise: float) -> tuple[Integers, ...]:
+    """Return the cells of all columns, fewer of them if all tables would have too many."""
+    while True:
+        count = int(min(max(round(wanted), 2), MOST_CELLS))
+        maps = tuple(_cells(column, count, noise) for column in columns)
+        cells = np.array([int(each.max()) + 1.0 for each in maps])
+        if ((cells.sum() ** 2 - (cells**2).sum()) / 2.0 <= MOST_ENTRIES) or cells.max() <= 2:
+            return maps
+        wanted, noise = min(wanted, float(MOST_CELLS)) * 0.8, max(noise, 1e-6) * 1.5
+
+
+def _largest(scores: Sequence[Integers]) -> float:
+    """Return the largest sum of squares of a position's scores."""
+    squares = max((int((score**2).sum(axis=1).max(initial=0)) for score in scores), default=0)
+    return squares / 4.0**SCORE_BITS
 
 
 def _cells(column: ReleasedColumn, wanted: int, noise: float) -> Integers:
     """Return the cell of each position: of numbers about equal mass; what is below the noise together."""
     k, mass = len(column.partition.indicators), column.mass
     cells = np.zeros(len(mass), dtype=np.int64)
-    frequent = np.flatnonzero(mass[:k] >= noise)
-    rare = np.flatnonzero(mass[:k] < noise)
-    cells[frequent] = np.arange(len(frequent))
-    following = len(frequent)
-    if len(rare):
-        cells[rare] = following
-        following += 1
+    rare = mass[:k] < noise
+    cells[:k][~rare] = np.arange(k - int(rare.sum()))
+    cells[:k][rare] = k - int(rare.sum())
+    following = int(cells[:k].max(initial=-1)) + 1
     if column.partition.value is not None:
         levels = column.partition.levels
         few = levels is not None and len(levels) <= MOST_CELLS
@@ -104,12 +172,12 @@ def _grouped(mass: Array, enough: float) -> Integers:
     """Return the cell of each interval of a number: neighbours together until they hold enough."""
     cells = np.zeros(len(mass), dtype=np.int64)
     cell, held = 0, 0.0
-    for i, own in enumerate(mass):
+    for i, own in enumerate(mass.tolist()):
         # What is heavy alone does not take its lighter neighbours along.
         if held > 0.0 and (held >= enough * (1.0 - 1e-9) or held + own > 1.5 * enough):
             cell, held = cell + 1, 0.0
         cells[i] = cell
-        held += float(own)
+        held += own
     return cells
 
 

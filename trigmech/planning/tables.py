@@ -31,37 +31,41 @@ length at most 1, by 4u. A product with the factor R sums c exact products of to
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from itertools import combinations
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trigmech.domain import Domain
-from trigmech.errors import InputError
 from trigmech.functions.partition import Partition, columns_of, even_edges
 from trigmech.functions.prefix_sums import diameter
-from trigmech.planning.design import UPWARD
-from trigmech.privacy.accounting import gaussian_mu
+from trigmech.functions.released_column import ReleasedColumn
+from trigmech.planning.design import UPWARD, strength_of
 from trigmech.privacy.budget import Budget, Charge
-from trigmech.reconstruction.columns import ReleasedColumn
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 PROOF = "look-and-tables"
-MOST_INTERVALS, LEAST_INTERVALS = 1_024, 16
-FINER = 1_024
-# An interval with this part of the rows, and so many standard deviations of the closer look's noise, is looked at.
-HEAVY, HEAVY_BY_NOISE = 1.0 / 64.0, 8.0
-MOST_CELLS = 48
+LEAST_INTERVALS, MOST_INTERVALS = 16, 1_024
+# So many finer intervals an interval is divided into that holds this part of the rows, and so many standard deviations
+# of the closer look's noise.
+FINER, HEAVY, HEAVY_BY_NOISE = 1_024, 1.0 / 64.0, 8.0
 SCORE_BITS = 15
 UNIT = 2.0**-53
 
 
 @dataclass(frozen=True)
 class Shares:
-    """Parts of the budget (of mu^2, or of epsilon): of the look, the closer look, and the products among the rest."""
+    """Parts of the budget: of mu^2 of Gaussian noise, or of epsilon where delta is 0.
+
+    Parameters
+    ----------
+    look, closer : float
+        Of the whole. The rest is for dependence.
+    products : float
+        Of the part for dependence: what goes to products of numbers.
+    """
 
     look: float
     closer: float
@@ -70,22 +74,25 @@ class Shares:
 
 @dataclass(frozen=True, eq=False)
 class TableDesign:
-    """What the first round measures, and what all rounds may spend. Public.
+    """What the first round measures, and what each round may spend. Public.
 
     Parameters
     ----------
     n : int
     domain : Domain
     gaussian : bool
-        Whether the noise is Gaussian, or Laplace noise.
+        Whether the noise is Gaussian; else it is Laplace noise.
     partitions : tuple of Partition
         Of the look.
-    weights : ndarray (columns,)
-    look, dependence : Charge
-    closer : Charge or None
-        Without it there is no closer look.
+    weights : ndarray (d,)
+        Of the columns in it.
+    look : Charge
+    closer, dependence : Charge or None
+        None if there is nothing to look at closer, or one column alone.
     products : float
-        The part of the dependence's mu^2, or epsilon, that goes to products of numbers' scores.
+        See :class:`Shares`.
+    crossed : tuple of int
+        Columns whose tables with others matter more; see :class:`trigmech.workload.Marginals`.
     """
 
     n: int
@@ -97,10 +104,11 @@ class TableDesign:
     closer: Charge | None
     dependence: Charge | None
     products: float
+    crossed: tuple[int, ...] = ()
 
     @property
     def closer_weight(self) -> float:
-        """Of each count of the closer look."""
+        """Of each frequency of the closer look."""
         looked = sum(partition.value is not None for partition in self.partitions)
         return 1.0 / math.sqrt(2.0 * looked) if self.gaussian else 1.0 / (2.0 * looked)
 
@@ -109,88 +117,119 @@ class TableDesign:
         """Of the noise in a frequency of the closer look; infinite if there is none."""
         return math.inf if self.closer is None else self.deviation(self.closer) / self.closer_weight
 
-    def deviation(self, charge: Charge) -> float:
+    def deviation(self, charge: Charge | None) -> float:
         """Return the standard deviation of a charge's noise."""
-        return charge.scale * (1.0 if self.gaussian else math.sqrt(2.0))
+        return math.inf if charge is None else charge.scale * (1.0 if self.gaussian else math.sqrt(2.0))
 
     @property
     def charges(self) -> tuple[Charge, ...]:
         """All charges, of both rounds."""
         return tuple(charge for charge in (self.look, self.closer, self.dependence) if charge is not None)
 
+    def importance(self, tables: Integers) -> Array:
+        """Return how much each table (t, 2) of columns matters, relatively."""
+        if not self.crossed:
+            return np.ones(len(tables))
+        held = np.isin(tables, self.crossed).any(axis=1)
+        # All queries need the tables with the crossed column, and each other table serves one of them.
+        return np.where(held, float(max(len(self.partitions) - 1, 1)), 1.0)
 
-def plan_tables(n: int, domain: Domain, budget: Budget, shares: Shares | None = None) -> TableDesign:
-    """Return the design of a release of columns and tables."""
+    def __str__(self) -> str:
+        numbers = [partition for partition in self.partitions if partition.value is not None]
+        lines = [f"first: every column's frequencies, of {len(numbers)} numbers by up to "
+                 f"{max((partition.intervals for partition in numbers), default=0)} intervals"]
+        lines += [f"  noise in a frequency {self.deviation(self.look) / self.weights.max():.2g} to "
+                  f"{self.deviation(self.look) / self.weights.min():.2g}"]
+        if self.closer is not None:
+            lines.append(f"then: intervals that are found heavy, in up to {FINER} parts; noise "
+                         f"{self.closer_deviation:.2g}")
+        if self.dependence is not None:
+            d = len(self.partitions)
+            lines.append(f"then: tables of {math.comb(d, 2)} pairs by cells of the released distributions"
+                         + (f", and products of ranks of {math.comb(len(numbers), 2)} pairs of numbers"
+                            if self.products and len(numbers) > 1 else ""))
+        return "\n".join(lines)
+
+
+def plan_tables(n: int, domain: Domain, budget: Budget, shares: Shares | None = None,
+                crossed: Sequence[int] = ()) -> TableDesign:
+    """Return the first round, and the charges of all rounds.
+
+    Parameters
+    ----------
+    n : int
+        Rows, at least 2.
+    domain : Domain
+    budget : Budget
+    shares : Shares, optional
+        Default: by the number of rows and columns.
+    crossed : sequence of int
+        Columns, by position.
+
+    Notes
+    -----
+    Privacy: public numbers only; proofs in the module's docstring.
+    """
     columns = columns_of(domain)
-    numbers = [column for column in columns if column.value is not None]
-    gaussian, strength = budget.delta > 0, _strength(budget)
-    wide = any(column.levels is None or len(column.levels) > LEAST_INTERVALS for column in numbers)
-    shares = shares or _shares(n, columns, strength, gaussian)
+    d, gaussian, strength = len(columns), budget.delta > 0, strength_of(budget)
+    shares = _shares(n, columns, strength) if shares is None else shares
+    wide = any(column.value is not None and (column.levels is None or len(column.levels) > LEAST_INTERVALS)
+               for column in columns)
     closer = shares.closer if wide else 0.0
-    rest = 1.0 - shares.look - closer if len(columns) > 1 else 0.0
-    look = shares.look if len(columns) > 1 else 1.0 - closer
-    of_column = look / len(columns)
-    partitions = tuple(_partition(column, n, _part(strength, of_column, gaussian), gaussian) for column in columns)
-    diameters = np.array([(diameter(len(p.indicators), p.intervals) if gaussian else 2.0) or 1.0 for p in partitions])
-    d = len(columns)
+    look = shares.look if d > 1 else 1.0 - closer
+
+    def part(share: float) -> float:
+        return strength * (math.sqrt(share) if gaussian else share)
+
+    partitions = tuple(_partition(column, n * part(look / d), gaussian) for column in columns)
+    # A single category holds all rows and cannot move; its weight is as for two.
+    diameters = np.array([(diameter(len(p.indicators), p.intervals) if gaussian else 0.0) or 2.0 for p in partitions])
     weights = 1.0 / (diameters * (math.sqrt(d) if gaussian else d))
     entries = sum(partition.size for partition in partitions)
-    most = max(partition.size for partition in partitions)
+    longest = max(partition.size for partition in partitions)
 
-    def charge(purpose: str, part: float, sensitivity: float) -> Charge:
-        moved = sensitivity / n + (2.0 * (most + 8.0) * math.sqrt(entries) * UNIT if gaussian else 2.0 * entries * UNIT)
-        scale = moved / _part(strength, part, gaussian) * UPWARD
-        return Charge(purpose, "gaussian" if gaussian else "laplace", scale, moved, "L2" if gaussian else "L1", 1, PROOF)
+    def charge(purpose: str, share: float, rounding: float) -> Charge | None:
+        if not share > 0.0:
+            return None
+        sensitivity = 1.0 / n + rounding
+        return Charge(purpose, "gaussian" if gaussian else "laplace", sensitivity / part(share) * UPWARD, sensitivity,
+                      "L2" if gaussian else "L1", 1, PROOF)
 
-    return TableDesign(n, domain, gaussian, partitions, weights, charge("columns", look, 1.0),
-                       charge("columns, closer", closer, 1.0) if closer else None,
-                       charge("dependence", rest, 1.0) if rest else None, shares.products)
+    first = charge("columns", look, 2.0 * UNIT * (longest + 8.0) * (math.sqrt(entries) if gaussian else entries))
+    assert first is not None
+    return TableDesign(n, domain, gaussian, partitions, weights, first, charge("columns, closer", closer, 16.0 * UNIT),
+                       charge("dependence", 1.0 - look - closer if d > 1 else 0.0, 16.0 * UNIT), shares.products,
+                       tuple(crossed))
 
 
 def heavy_intervals(design: TableDesign, columns: Sequence[ReleasedColumn]) -> list[tuple[int, int, Array]]:
-    """Return which intervals of which columns are to be looked at closer, and the edges of finer ones.
+    """Return which intervals of which columns are to be looked at closer, and the edges of the finer ones.
 
-    Those that hold so many rows by the look that the closer look's noise leaves something to see, the last first, so
-    that dividing one does not move the others.
+    Those that hold so many rows by the look that the closer look's noise leaves something to see; of a column the last
+    comes first, so that dividing one does not move the others.
     """
-    found: list[tuple[int, int, Array]] = []
-    if design.closer is None:
-        return found
     least = max(HEAVY, HEAVY_BY_NOISE * design.closer_deviation)
+    found: list[tuple[int, int, Array]] = []
     for j, column in enumerate(columns):
         partition, k = column.partition, len(column.partition.indicators)
-        own: list[tuple[int, int, Array]] = []
         for i in np.flatnonzero(column.mass[k:] >= least)[::-1].tolist():
-            low, high = partition.edges[i : i + 2]
-            if partition.levels is None:
-                finer = np.linspace(low, high, FINER + 1)
-            else:
-                inside = partition.levels[(partition.levels >= low) & (partition.levels <= high)]
-                finer = np.concatenate([[low], 0.5 * (inside[1:] + inside[:-1]), [high]])
-            if len(finer) > 2 and (np.diff(finer) > 0).all():
-                own.append((j, i, finer))
-        found += own
+            finer = partition.finer(i, FINER)
+            if len(finer) > 2:
+                found.append((j, i, finer))
     return found
 
 
-def _strength(budget: Budget) -> float:
-    return gaussian_mu(budget) if budget.delta > 0 else budget.epsilon
+def _shares(n: int, columns: Sequence[Partition], strength: float) -> Shares:
+    numbers = [column for column in columns if column.value is not None]
+    # The fewer rows, the more of the budget the columns themselves need.
+    look = min(max(0.15 * (40_000.0 * 0.25 / (n * strength)) ** 0.25, 0.12), 0.3)
+    return Shares(look, 0.03, 0.15 if len(numbers) > 1 else 0.0)
 
 
-def _part(strength: float, part: float, gaussian: bool) -> float:
-    return strength * (math.sqrt(part) if gaussian else part)
-
-
-def _shares(n: int, columns: Sequence[Partition], strength: float, gaussian: bool) -> Shares:
-    numbers = sum(column.value is not None for column in columns)
-    wide = sum(column.value is not None and (column.levels is None or len(column.levels) > 256) for column in columns)
-    return Shares(0.2, 0.03 if wide else 0.0, 0.3 if numbers > 1 else 0.0)
-
-
-def _partition(column: Partition, n: int, strength: float, gaussian: bool) -> Partition:
-    """Return the intervals of a number's look: about as many as its noise can tell apart."""
+def _partition(column: Partition, strength: float, gaussian: bool) -> Partition:
+    """Return the intervals of a number's look: about as many as its noise, 2 / strength in each, can tell apart."""
     if column.value is None:
         return column
-    noise = 2.0 / (n * strength)
-    count = 2.0 ** math.ceil(math.log2(max(0.25 / noise, 1.0))) if gaussian else (0.25 / noise) ** 0.67
-    return column.cut(even_edges(column.levels, int(min(max(count, LEAST_INTERVALS), MOST_INTERVALS))))
+    count = min(max(strength, 1.0) / 8.0, float(MOST_INTERVALS))
+    rounded = 2.0 ** math.ceil(math.log2(max(count, 1.0))) if gaussian else count ** (2.0 / 3.0)
+    return column.cut(even_edges(column.levels, int(min(max(rounded, LEAST_INTERVALS), MOST_INTERVALS))))

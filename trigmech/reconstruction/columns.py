@@ -1,6 +1,6 @@
 """From the noisy histogram of a column to its distribution: unbiased frequencies, cut where the noise allows."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numba import njit
@@ -9,6 +9,7 @@ from scipy.optimize import isotonic_regression
 
 from trigmech.functions import prefix_sums
 from trigmech.functions.partition import Partition
+from trigmech.functions.released_column import ReleasedColumn
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -20,33 +21,6 @@ LARGEST_PLACE = 1.0 / 128.0
 PRICE, CORNER = 8.0, 3.0
 # Of a finer piece's deviations: what its mass must exceed, or the interval around it stays even.
 CLEAR = 6.0
-
-
-@dataclass(frozen=True, eq=False)
-class ReleasedColumn:
-    """The released distribution of one column. Public.
-
-    Parameters
-    ----------
-    partition : Partition
-        Its positions.
-    mass : ndarray (size,)
-        Their probabilities.
-    deviation : float
-        Of the noise in one frequency.
-    """
-
-    partition: Partition
-    mass: Array
-    deviation: float
-
-    @property
-    def ranks(self) -> Array:
-        """The middle rank (size,) of each position among the numbers, from 0 to 1; NaN for indicators."""
-        k = len(self.partition.indicators)
-        mass = self.mass[k:]
-        total = max(float(mass.sum()), np.finfo(float).tiny)
-        return np.concatenate([np.full(k, np.nan), (np.cumsum(mass) - 0.5 * mass) / total])
 
 
 def nearest_probabilities(values: Array, total: float = 1.0) -> Array:

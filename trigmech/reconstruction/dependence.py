@@ -5,39 +5,59 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
+# Squares and fourth powers of what is larger would overflow.
+LARGEST = 1e60
+
 
 def shrunk_table(deviation: Array, noise: float) -> Array:
-    """Return a table's deviation from independence without the noise: its singular values, shrunk.
+    """Return a table's deviation from independence without the noise.
 
     Parameters
     ----------
     deviation : ndarray (a, b)
-        Noisy, with rows and columns that sum to 0.
+        Noisy.
     noise : float
-        Standard deviation in each entry.
+        Standard deviation in each entry, above 0.
+
+    Returns
+    -------
+    ndarray (a, b)
+        With rows and columns that sum to 0: the columns' own distributions are known better from elsewhere.
 
     Notes
     -----
-    A singular value y in units of noise sqrt(max(a, b)) becomes sqrt((y^2 - b - 1)^2 - 4 b) / y with b the ratio of
-    sides, and 0 below 1 + sqrt(b): the best there is for the squared error of a matrix of low rank. What lies below
-    together is kept as far as its squares exceed what noise alone has (James and Stein), for a table of full rank.
+    A singular value y, in units of noise times the root of the longer side, becomes sqrt((y^2 - r - 1)^2 - 4 r) / y
+    with r the ratio of the sides, and 0 below 1 + sqrt(r): the best there is for the squared error of a large matrix of
+    low rank. What lies below together is kept as far as its squares exceed those of noise alone (James and Stein),
+    which serves tables of full rank.
 
     References
     ----------
     Gavish and Donoho 2017, Optimal shrinkage of singular values.
     """
-    size = min(deviation.shape)
-    if size < 1 or not noise > 0.0:
-        return deviation
-    a, b = max(deviation.shape), size
-    ratio, unit = b / a, noise * np.sqrt(a)
-    left, values, right = np.linalg.svd(deviation, full_matrices=False)
-    y = values / unit
+    values = np.clip(deviation / noise, -LARGEST, LARGEST)
+    values = values - values.mean(axis=0) - values.mean(axis=1, keepdims=True) + values.mean()
+    short, long = sorted(values.shape)
+    left, singular, right = np.linalg.svd(values, full_matrices=False)
+    y, ratio = singular / np.sqrt(long), short / long
     above = y > 1.0 + np.sqrt(ratio)
-    kept = np.zeros(size)
+    kept = np.zeros(short)
     kept[above] = np.sqrt(np.maximum((y[above] ** 2 - ratio - 1.0) ** 2 - 4.0 * ratio, 0.0)) / y[above]
     below = float((y[~above] ** 2).sum())
-    expected = ratio * int((~above).sum())
+    expected = float(short - above.sum())
     if below > 0.0:
-        kept[~above] = y[~above] * max(0.0, 1.0 - expected * a / (b * below) * 1.0) if expected else 0.0
-    return (left * (kept * unit)) @ right
+        kept[~above] = y[~above] * max(0.0, 1.0 - expected / below)
+    return (left * (kept * np.sqrt(long) * noise)) @ right
+
+
+def shrunk_products(deviation: Array, noise: float) -> Array:
+    """Return products' deviations from independence, each without the noise (James and Stein, one by one).
+
+    Parameters
+    ----------
+    deviation : ndarray, noisy
+    noise : float
+        Standard deviation in each entry, above 0.
+    """
+    values = np.clip(deviation / noise, -LARGEST, LARGEST)
+    return deviation * np.maximum(0.0, 1.0 - 1.0 / np.maximum(values**2, np.finfo(float).tiny))

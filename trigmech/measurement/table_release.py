@@ -1,0 +1,185 @@
+"""What comes out of a release of columns and tables: noisy frequencies and means, public."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trigmech.domain import Domain
+from trigmech.functions import prefix_sums
+from trigmech.functions.partition import Partition
+from trigmech.functions.released_column import ReleasedColumn
+from trigmech.planning.dependence import DependenceDesign
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyHistogram:
+    """What the look released of one column.
+
+    Parameters
+    ----------
+    partition : Partition
+    values : ndarray (size,)
+        As they were measured; see :mod:`trigmech.functions.prefix_sums`.
+    deviation : float
+        Of the noise in each.
+    cumulative : bool
+        Whether intervals were measured by the factor of prefix sums, or by their frequencies.
+    """
+
+    partition: Partition
+    values: Array
+    deviation: float
+    cumulative: bool
+
+    @property
+    def frequencies(self) -> Array:
+        """The frequencies (size,), without bias."""
+        return prefix_sums.decoded(self.partition, self.values) if self.cumulative else self.values
+
+    @property
+    def deviations(self) -> Array:
+        """Of the noise in them."""
+        k, c = len(self.partition.indicators), self.partition.intervals
+        if not (self.cumulative and c):
+            return np.full(self.partition.size, self.deviation)
+        rows = np.sqrt(np.cumsum(prefix_sums.inverse(c)[:, 0] ** 2))
+        return self.deviation * np.concatenate([np.ones(k), rows])
+
+
+@dataclass(frozen=True, eq=False)
+class CloserLook:
+    """What the closer look released of one interval of one column: frequencies (f,) between the edges (f + 1,)."""
+
+    column: int
+    interval: int
+    edges: Array
+    frequencies: Array
+    deviation: float
+
+
+@dataclass(frozen=True, eq=False)
+class TableRelease:
+    """The noisy numbers of all rounds; everything made from them is post-processing. Public.
+
+    Parameters
+    ----------
+    n : int
+        Rows of the table.
+    domain : Domain
+    looks : tuple of NoisyHistogram
+        Of each column.
+    closer : tuple of CloserLook
+    columns : tuple of ReleasedColumn
+        What the columns' distributions were taken to be when the second round was designed.
+    dependence : DependenceDesign or None
+        What the second round measured.
+    tables : tuple of ndarray (a, b)
+        Noisy frequencies.
+    products : ndarray (p, q, q)
+        Noisy means.
+    deviation : float
+        Of the noise in an entry of weight 1 of the second round.
+    """
+
+    n: int
+    domain: Domain
+    looks: tuple[NoisyHistogram, ...]
+    closer: tuple[CloserLook, ...]
+    columns: tuple[ReleasedColumn, ...]
+    dependence: DependenceDesign | None = None
+    tables: tuple[Array, ...] = ()
+    products: Array = field(default_factory=lambda: np.zeros((0, 0, 0)))
+    deviation: float = 0.0
+
+    @property
+    def table_deviations(self) -> Array:
+        """Of the noise in an entry of each table (t,)."""
+        return np.zeros(0) if self.dependence is None else self.deviation / self.dependence.weights
+
+    @property
+    def product_deviation(self) -> float:
+        """Of the noise in each product."""
+        return 0.0 if not len(self.products) or self.dependence is None else (
+            self.deviation / self.dependence.product_weight)
+
+    @property
+    def K(self) -> int:  # noqa: N802 - the thesis's letter
+        """How many numbers were released."""
+        return len(self.means)
+
+    @cached_property
+    def means(self) -> Array:
+        """All released frequencies and means (K,), without bias."""
+        return np.concatenate([*(look.frequencies for look in self.looks), *(look.frequencies for look in self.closer),
+                               *(table.ravel() for table in self.tables), self.products.ravel()])
+
+    @cached_property
+    def deviations(self) -> Array:
+        """The standard deviations (K,) of their noise."""
+        return np.concatenate([
+            *(look.deviations for look in self.looks),
+            *(np.full(len(look.frequencies), look.deviation) for look in self.closer),
+            *(np.full(table.size, deviation) for table, deviation in zip(self.tables, self.table_deviations,
+                                                                        strict=True)),
+            np.full(self.products.size, self.product_deviation)])
+
+    @cached_property
+    def kinds(self) -> NDArray[np.str_]:
+        """The kind of each (K,)."""
+        counts = {"column": sum(look.partition.size for look in self.looks),
+                  "column, closer": sum(len(look.frequencies) for look in self.closer),
+                  "two-way table": sum(table.size for table in self.tables), "product of ranks": self.products.size}
+        return np.repeat(list(counts), list(counts.values()))
+
+    def names(self, coordinates: Sequence[str]) -> list[str]:
+        """Return what each is (K,), in words; intervals are of the coordinates in [-1, 1].
+
+        Parameters
+        ----------
+        coordinates : sequence of str
+            Names of the D coordinates.
+        """
+        names = [name for look in self.looks for name in position_names(look.partition, coordinates)]
+        for look in self.closer:
+            value = self.looks[look.column].partition.value or 0
+            names += _intervals(coordinates[value], look.edges)
+        if self.dependence is not None:
+            own = [cell_names(column, cells, coordinates)
+                   for column, cells in zip(self.columns, self.dependence.maps, strict=True)]
+            names += [f"{a} * {b}" for j, h in self.dependence.tables.tolist() for a in own[j] for b in own[h]]
+            degrees = range(1, self.dependence.q + 1)
+            ranks = [f"rank of {coordinates[column.partition.value or 0]}" for column in self.columns]
+            names += [f"cos({a} pi {ranks[j]}) * cos({b} pi {ranks[h]}) / {a * b}"
+                      for j, h in self.dependence.pairs.tolist() for a in degrees for b in degrees]
+        return names
+
+
+def position_names(partition: Partition, coordinates: Sequence[str]) -> list[str]:
+    """Return a name for each position of a column."""
+    names = [coordinates[c] for c in partition.indicators]
+    return names if partition.value is None else names + _intervals(coordinates[partition.value], partition.edges)
+
+
+def cell_names(column: ReleasedColumn, cells: NDArray[np.int64], coordinates: Sequence[str]) -> list[str]:
+    """Return a name for each cell of a column: its only position's, or that of an interval, or "others"."""
+    names, k = position_names(column.partition, coordinates), len(column.partition.indicators)
+    found = []
+    for cell in range(int(cells.max()) + 1):
+        held = np.flatnonzero(cells == cell)
+        if len(held) == 1:
+            found.append(names[held[0]])
+        elif held[0] >= k:
+            edges = column.partition.edges[[held[0] - k, held[-1] - k + 1]]
+            found += _intervals(coordinates[column.partition.value or 0], edges)
+        else:
+            found.append(f"others of {names[held[0]].split('=')[0]}")
+    return found
+
+
+def _intervals(name: str, edges: Array) -> list[str]:
+    return [f"{name} in [{low:.6g}, {high:.6g})" for low, high in zip(edges[:-1], edges[1:], strict=True)]

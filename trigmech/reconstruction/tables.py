@@ -1,0 +1,123 @@
+"""From released columns, tables and products to rows that have them."""
+
+import time
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trigmech.distribution import Distribution
+from trigmech.functions.released_column import ReleasedColumn
+from trigmech.measurement.table_release import TableRelease
+from trigmech.reconstruction.dependence import shrunk_products, shrunk_table
+from trigmech.reconstruction.result import Reconstruction
+from trigmech.reconstruction.rows import FittedRows, RowObjective, independent_rows
+
+Array = NDArray[np.float64]
+
+
+def reconstruct_table(release: TableRelease, count: int, rng: np.random.Generator) -> Reconstruction:
+    """Return equally weighted rows that have the released numbers as far as these are not noise.
+
+    Parameters
+    ----------
+    release : TableRelease
+        With any finite numbers.
+    count : int
+        Rows.
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    Reconstruction
+
+    Notes
+    -----
+    Privacy: post-processing. The start are independent columns with the released distributions; the descent moves
+    entries between positions, of which cells of tables and ranks are functions (:mod:`trigmech.reconstruction.rows`);
+    numbers then lie anywhere in the interval of their position, evenly.
+    """
+    started = time.perf_counter()
+    targets = Targets(release)
+    rows = independent_rows([column.mass for column in release.columns], count, rng)
+    fitted = targets.objective(count).compiled().descend(rows, rng)
+    points = placed(release, fitted.rows, rng)
+    return Reconstruction(Distribution(points, np.full(count, 1.0 / count)), targets.flat, "converged",
+                          fitted.sweeps, time.perf_counter() - started, fitted.misfit, True, targets.dependent)
+
+
+class Targets:
+    """What the released numbers are taken to be, without what is noise.
+
+    Parameters
+    ----------
+    release : TableRelease
+
+    Attributes
+    ----------
+    tables : list of ndarray (a, b)
+    products : ndarray (p, q, q)
+    dependent : bool
+        Whether any table or product is above the noise.
+    """
+
+    def __init__(self, release: TableRelease) -> None:
+        self._release, chosen = release, release.dependence
+        self.tables: list[Array] = []
+        self.products = np.zeros((0, 0, 0))
+        self.dependent = False
+        if chosen is None:
+            return
+        self._cells = [np.bincount(cells, weights=column.mass)
+                       for cells, column in zip(chosen.maps, release.columns, strict=True)]
+        for (j, h), table, noise in zip(chosen.tables.tolist(), release.tables, release.table_deviations, strict=True):
+            independent = np.outer(self._cells[j], self._cells[h])
+            kept = shrunk_table(table - independent, float(noise))
+            self.dependent |= bool(kept.any())
+            self.tables.append(independent + kept)
+        if len(chosen.pairs):
+            means = np.array([feature.T @ column.mass
+                              for feature, column in zip(chosen.features, release.columns, strict=True)])
+            expected = means[chosen.pairs[:, 0], :, None] * means[chosen.pairs[:, 1], None, :]
+            kept = shrunk_products(release.products - expected, release.product_deviation)
+            self.dependent |= bool(kept.any())
+            self.products = expected + kept
+
+    @property
+    def flat(self) -> Array:
+        """In the order of the release's means, of which the columns' own are as released."""
+        release = self._release
+        own = release.K - sum(table.size for table in release.tables) - release.products.size
+        return np.concatenate([release.means[:own], *(table.ravel() for table in self.tables), self.products.ravel()])
+
+    def objective(self, count: int) -> RowObjective:
+        """Return what ``count`` rows should have; no deviation is taken to be finer than half a row."""
+        release, chosen = self._release, self._release.dependence
+        least = 0.5 / count
+        asked = RowObjective([len(column.mass) for column in release.columns],
+                             None if chosen is None or not len(chosen.pairs) else chosen.features)
+        if chosen is None:
+            return asked
+        maps = [asked.map(j, cells) for j, cells in enumerate(chosen.maps)]
+        noise = np.maximum(release.table_deviations, least)
+        for (j, h), table, deviation in zip(chosen.tables.tolist(), self.tables, noise, strict=True):
+            asked.table((maps[j], maps[h]), table, 1.0 / float(deviation) ** 2)
+        # As much as all of a column's tables together: what these gain must not cost the column itself.
+        for j, column in enumerate(release.columns):
+            own = noise[(chosen.tables == j).any(axis=1)]
+            asked.frequencies(j, column.mass, float((1.0 / own**2).sum()))
+        if len(chosen.pairs):
+            q = chosen.q
+            degrees = np.stack(np.meshgrid(np.arange(q), np.arange(q), indexing="ij"), axis=-1).reshape(-1, 2)
+            size = self.products.size
+            deviation = max(release.product_deviation, least)
+            asked.products(np.repeat(chosen.pairs, q * q, axis=0), np.tile(degrees, (len(chosen.pairs), 1)),
+                           self.products.ravel(), np.full(size, 1.0 / deviation**2))
+        return asked
+
+
+def placed(release: TableRelease, rows: NDArray[np.int32], rng: np.random.Generator) -> Array:
+    """Return rows of positions as points of the cube."""
+    points = np.zeros((len(rows), release.domain.d))
+    for j, column in enumerate(release.columns):
+        column.partition.place(rows[:, j], rng.random(len(rows)), points)
+    return points
