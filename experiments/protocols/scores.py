@@ -1,0 +1,285 @@
+"""Measures of the field's protocols: how far a synthetic table is from the real one, a number for each name.
+
+All compare two tables of the same schema. Cells of numbers are equal parts of the public bounds; only NIST's score cuts
+at quantiles of the truth, as its rules want.
+"""
+
+import itertools
+from collections.abc import Iterable
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.ensemble import (
+    HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
+from sklearn.metrics import f1_score, r2_score, roc_auc_score
+
+import trigmech as tm
+from experiments.protocols import data
+from trigmech.schema.column import Column
+
+Matrix = NDArray[np.float64]
+Codes = NDArray[np.int64]
+
+CELLS, TRIPLES, QUERIES, RANGES, SEED = 32, 100, 500, 1000, 2014
+WIDTHS = (0.25, 0.5, 1.0)
+BOOSTING_CATEGORIES = 255  # a column with more is given as its codes
+
+# NIST's rules: cut at twentieths of the truth's ranks; population density at logarithmic steps from 10 to half a thousand
+# above its largest, of which the first seven are one below 150.
+QUANTILES = ("AGEP", "POVPIP", "PINCP", "PWGTP", "WGTP")
+GROUP = "PUMA"
+DENSITIES = [0.0, 150.0, *np.logspace(1.0, np.log10(52_864.7 + 500.0), 21)[8:]]
+
+
+def score(name: str, real: pd.DataFrame, synthetic: pd.DataFrame) -> dict[str, float]:
+    """Return all measures of a data set's protocol.
+
+    Parameters
+    ----------
+    name : str
+        One of :data:`data.NAMES`.
+    real : DataFrame (n, d), private
+        What was given to the synthesizer, as :func:`data.load` returns it.
+    synthetic : DataFrame (m, d)
+        Columns of the same names.
+
+    Returns
+    -------
+    dict of str to float
+        k_marginal: 1000 is best; auc, f1, r2: more is better; detector: .5 is best; all others are errors. SynMeter's
+        sets are compared with the test rows, as there; all others with the real rows.
+    """
+    schema = data.load(name)[1]
+    real, synthetic = real[list(schema.names)], synthetic[list(schema.names)]
+    test = data.test_rows(name)
+    found: dict[str, float] = {}
+    if name in data.NIST:
+        found["k_marginal"] = k_marginal(real, synthetic, schema)
+    if test is not None and name != "adult":
+        found |= range_errors(schema, test, synthetic) | first_distance(schema, test, synthetic)
+        found |= usefulness(schema, synthetic, test)
+        return found | number_errors(schema, test, synthetic)
+    found |= marginal_errors(schema, real, synthetic, None if name in data.AIM else TRIPLES)
+    if name in data.AIM:
+        return found | {"all_3way_l1": 2.0 * found["tv3_mean"]}
+    if test is not None:
+        found["auc"] = boosting_auc(schema, synthetic, test)
+    return found | number_errors(schema, real, synthetic) | {"detector": detector_auc(schema, real, synthetic)}
+
+
+def codes(schema: tm.Schema, table: pd.DataFrame, cells: int = CELLS) -> tuple[Codes, list[int]]:
+    """Return the categories and cells of a table (n, d) and how many each column has; missing numbers are the last."""
+    columns = [_column_codes(column, table[column.name], cells) for column in schema.columns]
+    return np.column_stack([coded for coded, _ in columns]), [size for _, size in columns]
+
+
+def _column_codes(column: Column, values: pd.Series, cells: int) -> tuple[Codes, int]:
+    if column.categories is not None:
+        places = pd.Index(column.categories).get_indexer(values)
+        if (places < 0).any():
+            raise ValueError(f"column {column.name} holds what is no category of its schema")
+        return places, len(column.categories)
+    unit = (values.to_numpy(float) - column.lower) / (column.upper - column.lower)
+    cell = np.floor(np.clip(unit, 0.0, 1.0) * cells).clip(max=cells - 1)
+    return np.where(np.isnan(unit), cells, cell).astype(np.int64), cells + (column.missing == "keep")
+
+
+def total_variations(real: Codes, made: Codes, size: list[int], sets: Iterable[tuple[int, ...]]) -> Matrix:
+    """Return the total variation distance of each contingency table of the given sets of columns."""
+    def frequencies(rows: Codes, columns: tuple[int, ...]) -> Matrix:
+        shape = [size[j] for j in columns]
+        flat = np.ravel_multi_index(tuple(rows[:, j] for j in columns), shape)
+        return np.bincount(flat, minlength=int(np.prod(shape))) / len(rows)
+
+    return np.array([0.5 * np.abs(frequencies(real, columns) - frequencies(made, columns)).sum() for columns in sets])
+
+
+def k_marginal(real: pd.DataFrame, made: pd.DataFrame, schema: tm.Schema) -> float:
+    """Return NIST's k-marginal score: 1000 less half the mean L1 distance of all pairs, each crossed with PUMA."""
+    columns = {column.name: column for column in schema.columns}
+    pairs = [_nist_codes(column, real[name], made[name]) for name, column in columns.items()]
+    both, size = [np.column_stack([pair[k] for pair in pairs]) for k in (0, 1)], [pair[2] for pair in pairs]
+    group = [j for j, name in enumerate(columns) if name == GROUP]
+    others = [j for j in range(len(size)) if j not in group]
+    sets = [(*group, *pair) for pair in itertools.combinations(others, 2)]
+    return float(1000.0 * (1.0 - total_variations(*both, size, sets).mean()))
+
+
+def _nist_codes(column: Column, real: pd.Series, made: pd.Series) -> tuple[Codes, Codes, int]:
+    """Return the bins of both columns, and their number."""
+    if column.categories is not None:
+        (first, size), (second, _) = (_column_codes(column, values, 0) for values in (real, made))
+        return first, second, size
+    both = [values.to_numpy(float) for values in (real, made)]
+    if column.name == "DENSITY":
+        edges = np.array(DENSITIES[1:-1])
+    elif column.name in QUANTILES:
+        whole = [np.trunc(values) for values in both]
+        # The code 501 of POVPIP has a bin of its own.
+        ranked = pd.Series(whole[0][(whole[0] != 501.0) | (column.name != "POVPIP")]).dropna()
+        bins = np.minimum(np.floor(20.0 * ranked.rank(pct=True)), 19.0)
+        edges = ranked.groupby(bins).max().to_numpy()
+        edges, both = edges if column.name == "POVPIP" else edges[:-1], whole
+    else:
+        edges = np.arange(column.lower - 1.0, column.upper)  # integers as they are
+    places = [np.where(np.isnan(values), len(edges) + 1, np.searchsorted(edges, values, side="left")) for values in both]
+    return places[0].astype(np.int64), places[1].astype(np.int64), len(edges) + 2
+
+
+def marginal_errors(schema: tm.Schema, real: pd.DataFrame, made: pd.DataFrame,
+                    triples: int | None = TRIPLES) -> dict[str, float]:
+    """Return mean and worst total variation of all 1- and 2-way tables, and of all or so many random 3-way ones."""
+    (first, size), (second, _) = codes(schema, real), codes(schema, made)
+    found = {}
+    for k in (1, 2, 3):
+        sets = list(itertools.combinations(range(len(size)), k))
+        if k == 3 and triples is not None and triples < len(sets):
+            chosen = np.random.default_rng(SEED).choice(len(sets), triples, replace=False)
+            sets = [sets[i] for i in chosen]
+        distances = total_variations(first, second, size, sets)
+        found |= {f"tv{k}_mean": float(distances.mean()), f"tv{k}_worst": float(distances.max())}
+    return found
+
+
+def numbers_of(schema: tm.Schema) -> list[Column]:
+    """Return the columns of numbers; binary ones are not among them."""
+    return [column for column in schema.columns if column.kind in ("continuous", "integer")]
+
+
+def number_errors(schema: tm.Schema, real: pd.DataFrame, made: pd.DataFrame) -> dict[str, float]:
+    """Return the worst KS distance of a column of numbers, and errors of correlations and kernels of their pairs."""
+    numbers = numbers_of(schema)
+    if not numbers:
+        return {}
+    names = [column.name for column in numbers]
+    both = [table[names].astype(float) for table in (real, made)]
+    found = {"ks_worst": max(ks_distance(*(table[name].dropna().to_numpy() for table in both)) for name in names)}
+    if len(names) == 1:
+        return found
+    for method in ("pearson", "spearman"):
+        # A constant column has no correlation: 0.
+        first, second = (table.corr(method).fillna(0.0).to_numpy() for table in both)
+        errors = np.abs(first - second)[np.triu_indices(len(names), 1)]
+        found |= {f"{method}_mean": float(errors.mean()), f"{method}_worst": float(errors.max())}
+    kernels = tm.workload.PairKernels(len(names), seed=SEED, n_queries=QUERIES, widths=WIDTHS)
+    first, second = (kernels.answers(_cube(numbers, table)) for table in both)
+    worst = np.abs(first - second).max(axis=0)
+    return found | {f"kernel_{width:g}": float(error) for width, error in zip(WIDTHS, worst, strict=True)}
+
+
+def _cube(numbers: list[Column], table: pd.DataFrame) -> Matrix:
+    """Return numbers in the cube of their public bounds; a missing one lies at its centre, as in the package."""
+    lower, upper = (np.array([getattr(column, bound) for column in numbers]) for bound in ("lower", "upper"))
+    points = 2.0 * (table.to_numpy(float) - lower) / (upper - lower) - 1.0
+    return np.ascontiguousarray(np.clip(np.nan_to_num(points), -1.0, 1.0))
+
+
+def ks_distance(first: Matrix, second: Matrix) -> float:
+    """Return the largest difference of two distribution functions, at all values; 1 if one table has no value."""
+    if not (len(first) and len(second)):
+        return float(len(first) != len(second))
+    places = np.union1d(first, second)
+    below = [np.searchsorted(np.sort(values), places, side="right") / len(values) for values in (first, second)]
+    return float(np.abs(below[0] - below[1]).max())
+
+
+def first_distance(schema: tm.Schema, real: pd.DataFrame, made: pd.DataFrame) -> dict[str, float]:
+    """Return the mean over columns of Wasserstein-1 of numbers scaled to [0, 1] and total variation of categories."""
+    distances = []
+    for column in schema.columns:
+        if column.categories is not None:
+            first, second = (np.bincount(_column_codes(column, table[column.name], 0)[0],
+                                         minlength=len(column.categories)) / len(table) for table in (real, made))
+            distances.append(0.5 * np.abs(first - second).sum())
+        else:
+            first, second = (np.sort(table[column.name].to_numpy(float)) for table in (real, made))
+            places = np.union1d(first, second)
+            below = [np.searchsorted(values, places[:-1], side="right") / len(values) for values in (first, second)]
+            distances.append(np.abs(below[0] - below[1]) @ np.diff(places) / (column.upper - column.lower))
+    return {"w1_mean": float(np.mean(distances))}
+
+
+def range_errors(schema: tm.Schema, real: pd.DataFrame, made: pd.DataFrame,
+                 queries: int = RANGES) -> dict[str, float]:
+    """Return mean absolute errors of random range queries of 1, 2 and 3 columns.
+
+    Columns, the two ends of an interval in the bounds, and half of the categories are uniform; the same queries always.
+    """
+    rng = np.random.default_rng(SEED)
+    found = {}
+    for k in (1, 2, 3):
+        errors = []
+        for _ in range(queries):
+            inside = [np.ones(len(table), bool) for table in (real, made)]
+            for j in rng.choice(schema.d, k, replace=False):
+                column = schema.columns[j]
+                if column.categories is not None:
+                    size = len(column.categories)
+                    wanted = [column.categories[i] for i in rng.choice(size, max(1, size // 2), replace=False)]
+                    inside = [rows & table[column.name].isin(wanted).to_numpy()
+                              for rows, table in zip(inside, (real, made), strict=True)]
+                else:
+                    low, high = np.sort(rng.uniform(column.lower, column.upper, 2))
+                    inside = [rows & table[column.name].between(low, high).to_numpy()
+                              for rows, table in zip(inside, (real, made), strict=True)]
+            errors.append(abs(inside[0].mean() - inside[1].mean()))
+        found[f"range{k}_mean"] = float(np.mean(errors))
+    return found
+
+
+def features(schema: tm.Schema, table: pd.DataFrame) -> tuple[Matrix, list[int]]:
+    """Return what models are trained on: numbers as they are, categories as codes, and which are categories."""
+    columns = [table[column.name].to_numpy(float) if column.categories is None
+               else _column_codes(column, table[column.name], 0)[0] for column in schema.columns]
+    few = [j for j, column in enumerate(schema.columns) if 0 < len(column.categories or ()) <= BOOSTING_CATEGORIES]
+    return np.column_stack(columns).astype(np.float64), few
+
+
+def boosting_auc(schema: tm.Schema, train: pd.DataFrame, test: pd.DataFrame) -> float:
+    """Return the AUC on real rows of boosting trained on a table, for its last column, which has two categories."""
+    (X, categories), (Z, _) = features(schema, train), features(schema, test)
+    return _auc(X[:, :-1], X[:, -1], Z[:, :-1], Z[:, -1], categories[:-1])
+
+
+def detector_auc(schema: tm.Schema, real: pd.DataFrame, made: pd.DataFrame) -> float:
+    """Return the AUC of boosting that distinguishes synthetic from real rows, on the halves that it has not seen."""
+    (X, categories), (Z, _) = features(schema, real), features(schema, made)
+    rows, label = np.vstack([X, Z]), np.repeat([0.0, 1.0], [len(X), len(Z)])
+    order = np.random.default_rng(SEED).permutation(len(rows))
+    train, test = order[: len(rows) // 2], order[len(rows) // 2:]
+    return _auc(rows[train], label[train], rows[test], label[test], categories)
+
+
+def _auc(X: Matrix, y: Matrix, Z: Matrix, truth: Matrix, categories: list[int]) -> float:
+    if len(np.unique(y)) < 2:
+        return 0.5
+    model = HistGradientBoostingClassifier(categorical_features=categories, random_state=0).fit(X, y)
+    return float(roc_auc_score(truth, model.predict_proba(Z)[:, 1]))
+
+
+def usefulness(schema: tm.Schema, train: pd.DataFrame, test: pd.DataFrame) -> dict[str, float]:
+    """Return macro F1 or R2 on real rows of models trained on a table, for its last column."""
+    (X, categories), (Z, _) = features(schema, train), features(schema, test)
+    y, truth, inputs = X[:, -1], Z[:, -1], [j for j in categories if j < X.shape[1] - 1]
+    classes = schema.columns[-1].categories is not None
+    models: dict[str, BaseEstimator]
+    if classes:
+        models = {"boosting": HistGradientBoostingClassifier(categorical_features=inputs, random_state=0),
+                  "forest": RandomForestClassifier(random_state=0)}
+    else:
+        models = {"boosting": HistGradientBoostingRegressor(categorical_features=inputs, random_state=0),
+                  "forest": RandomForestRegressor(random_state=0)}
+    found = {}
+    for name, model in models.items():
+        guess = np.full(len(Z), y[0])
+        if len(np.unique(y)) > 1:
+            guess = model.fit(X[:, :-1], y).predict(Z[:, :-1])
+        found["f1_" + name if classes else "r2_" + name] = float(
+            f1_score(truth, guess, average="macro") if classes else r2_score(truth, guess))
+    return found
