@@ -121,11 +121,9 @@ def _nist_codes(column: Column, real: pd.Series, made: pd.Series) -> tuple[Codes
         edges = np.array(DENSITIES[1:-1])
     elif column.name in QUANTILES:
         whole = [np.trunc(values) for values in both]
-        # The code 501 of POVPIP has a bin of its own.
-        ranked = pd.Series(whole[0][(whole[0] != 501.0) | (column.name != "POVPIP")]).dropna()
+        ranked = pd.Series(whole[0]).dropna()
         bins = np.minimum(np.floor(20.0 * ranked.rank(pct=True)), 19.0)
-        edges = ranked.groupby(bins).max().to_numpy()
-        edges, both = edges if column.name == "POVPIP" else edges[:-1], whole
+        edges, both = ranked.groupby(bins).max().to_numpy()[:-1], whole
     else:
         edges = np.arange(column.lower - 1.0, column.upper)  # integers as they are
     places = [np.where(np.isnan(values), len(edges) + 1, np.searchsorted(edges, values, side="left")) for values in both]
