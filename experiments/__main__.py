@@ -10,6 +10,7 @@ from rich.markdown import Markdown
 from experiments import ablations, adult, audit, comparison, coverage, curves, figures, rates, tables
 from experiments.cells import RESULTS, available
 from experiments.datasets import DATASETS
+from experiments.protocols import NAMES, experiment
 from experiments.search import search
 
 app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False)
@@ -30,6 +31,8 @@ EXPERIMENTS = {
     "rates": "errors against the number of rows, for few columns and smooth queries (half an hour; needs no data)",
     "audit": "lower bounds of epsilon, and planted faults that must exceed it (ten minutes; needs no data)",
     "adult": "a table with categories: distances of columns and of pairs of columns (minutes)",
+    "tables": "tables by the default release on the protocols of NIST, AIM and SynMeter, and Adult (an hour)",
+    "consistent": "the same at epsilon from 1 to 1000: more budget should do no harm (hours)",
     "search": "which unprinted options come nearest to the thesis's tables (minutes)",
 }
 
@@ -37,6 +40,8 @@ EXPERIMENTS = {
 # Modules with a function of their own name: which take the data sets of the thesis, and which need none of them.
 OF_DATA_SETS = {"curves": curves, "ablations": ablations, "coverage": coverage}
 OF_THEIR_OWN = {"rates": rates, "audit": audit, "adult": adult}
+# Those that take the data sets of the protocols.
+OF_PROTOCOLS = {"tables": experiment.tables, "consistent": experiment.consistent}
 
 
 @app.command("list")
@@ -55,6 +60,9 @@ def run(
         str, typer.Option(help="Names, separated by commas, also of sets that are not in the thesis; results of some "
                                "only get the suffix _partial.")
     ] = ",".join(tables.THESIS_SETS),
+    seeds: Annotated[int, typer.Option(help="Of tables and consistent: releases at each budget.", min=1)] = 5,
+    eps: Annotated[str, typer.Option(help="Of tables and consistent: budgets, separated by commas, not those of the "
+                                          "protocols.")] = "",
 ) -> None:
     """Run experiments; finished cells are cached, so an interrupted run goes on where it was."""
     chosen = list(EXPERIMENTS) if names == ["all"] else names
@@ -62,13 +70,19 @@ def run(
     if unknown:
         raise typer.BadParameter(f"no experiment named {', '.join(unknown)}; there are {', '.join(EXPERIMENTS)}")
     wanted = list(dict.fromkeys(name.strip().upper() for name in datasets.split(",")))
-    strange = [name for name in wanted if name not in DATASETS]
+    of_protocols = [name.lower() for name in wanted if name.lower() in NAMES]
+    strange = [name for name in wanted if name not in DATASETS and name.lower() not in NAMES]
     if strange:
-        raise typer.BadParameter(f"no data set is called {', '.join(strange)}; there are {', '.join(DATASETS)}")
+        raise typer.BadParameter(f"no data set is called {', '.join(strange)}; there are {', '.join(DATASETS)}, and "
+                                 f"for tables and consistent {', '.join(NAMES)}")
+    try:
+        budgets = [float(epsilon) for epsilon in eps.split(",") if epsilon]
+    except ValueError as error:
+        raise typer.BadParameter(f"eps must be numbers, separated by commas, not {eps}") from error
     if not 1 <= jobs <= (os.cpu_count() or 1) * 2:
         raise typer.BadParameter(f"jobs must be between 1 and twice the number of cores, not {jobs}")
-    found = available(wanted)
-    if not found:
+    found = [] if set(chosen) <= set(OF_PROTOCOLS) else available(name for name in wanted if name in DATASETS)
+    if not found and not set(chosen) <= set(OF_PROTOCOLS):
         console.print("no data set is available")
         raise typer.Exit(3)
     for name in chosen:
@@ -82,6 +96,8 @@ def run(
             paths = [getattr(OF_DATA_SETS[name], name)(found, jobs, quick)]
         elif name in OF_THEIR_OWN:
             paths = [getattr(OF_THEIR_OWN[name], name)(jobs, quick)]
+        elif name in OF_PROTOCOLS:
+            paths = OF_PROTOCOLS[name](of_protocols, jobs, quick, seeds, budgets)
         elif name == "search":
             in_thesis = [each for each in found if each in tables.THESIS_SETS]
             if not in_thesis:
