@@ -51,13 +51,13 @@ def load(name: str) -> tuple[pd.DataFrame, tm.Schema]:
     """
     if name in NIST:
         schema = nist_schema(NIST[name].split())
-        return nist_rows(_file("nist/national2019.csv.xz"), schema), schema
+        return nist_rows(file("nist/national2019.csv.xz"), schema), schema
     if name == "adult":
         return _adult_parts()[0], _adult_schema()
     if name in AIM:
         folder = f"aim/{name.removeprefix('aim_')}"
-        domain = json.loads(_file(f"{folder}/domain.json").read_text(encoding="utf-8"))
-        table = pd.read_csv(_file(f"{folder}/{folder.split('/')[1]}.csv.xz"))
+        domain = json.loads(file(f"{folder}/domain.json").read_text(encoding="utf-8"))
+        table = pd.read_csv(file(f"{folder}/{folder.split('/')[1]}.csv.xz"))
         return table, tm.Schema(tm.Column(column, 0, 1, "binary") if domain[column] == 2
                                 else tm.Column(column, kind="categorical", categories=tuple(range(domain[column])))
                                 for column in table.columns)
@@ -75,7 +75,7 @@ def test_rows(name: str) -> pd.DataFrame | None:
 
 def nist_schema(names: list[str]) -> tm.Schema:
     """Return the schema of columns of national2019: all from its data dictionary."""
-    dictionary = json.loads(_file("nist/data_dictionary.json").read_text(encoding="utf-8"))
+    dictionary = json.loads(file("nist/data_dictionary.json").read_text(encoding="utf-8"))
     return tm.Schema(_nist_column(name, dictionary[name]["values"]) for name in names)
 
 
@@ -122,7 +122,7 @@ def _adult_parts() -> tuple[pd.DataFrame, pd.DataFrame]:
 def _synmeter_columns(name: str) -> list[dict[str, Any]]:
     folder = name.removeprefix("synmeter_")
     columns: list[dict[str, Any]] = json.loads(
-        _file(f"synmeter/{folder}/{folder}.json").read_text(encoding="utf-8"))["columns"]
+        file(f"synmeter/{folder}/{folder}.json").read_text(encoding="utf-8"))["columns"]
     return columns
 
 
@@ -137,11 +137,12 @@ def _synmeter_schema(name: str) -> tm.Schema:
 
 def _synmeter(name: str, part: str) -> pd.DataFrame:
     text = {each["name"]: str for each in _synmeter_columns(name) if "i2s" in each}
-    return pd.read_csv(_file(f"synmeter/{name.removeprefix('synmeter_')}/{part}.csv.xz"), dtype=text,
+    return pd.read_csv(file(f"synmeter/{name.removeprefix('synmeter_')}/{part}.csv.xz"), dtype=text,
                        keep_default_na=False)
 
 
-def _file(path: str) -> Path:
+def file(path: str) -> Path:
+    """Return a file below the directory that TRIGMECH_DATA names."""
     place = Path(os.environ.get(datasets.VARIABLE, "")).expanduser() / path
     if not place.is_file():
         raise datasets.DatasetMissing(f"{datasets.VARIABLE} names no directory that holds {path}")
