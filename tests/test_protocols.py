@@ -1,4 +1,4 @@
-"""The field's protocols: measures against slow plain twins, loaders on small files, published scores if data are there."""
+"""The protocols: measures against slow plain twins, loaders on small files, published scores if the data are there."""
 
 import itertools
 import json
