@@ -192,14 +192,16 @@ def schema_check(
     schema: Annotated[Path, typer.Argument(help="A schema file (TOML).")],
     as_json: Json = False,
 ) -> None:
-    """Say what is missing or wrong in a schema; status 3 if anything is.
+    """Say what is missing or wrong in a schema, status 3 if anything is; else list its constraints.
 
     Example: `trigmech schema check schema.toml`
     """
     from trigmech.schema import toml as schema_file
 
     problems = schema_file.check(schema)
-    tell({"file": str(schema), "problems": problems}, "\n".join(problems) or f"{schema} is complete", as_json)
+    constraints = [] if problems else [each.text for each in schema_file.load_schema(schema).constraints]
+    said = [*(problems or [f"{schema} is complete"]), *(f"constraint: {text}" for text in constraints)]
+    tell({"file": str(schema), "problems": problems, "constraints": constraints}, "\n".join(said), as_json)
     raise typer.Exit(3 if problems else 0)
 
 

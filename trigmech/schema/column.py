@@ -144,7 +144,7 @@ class Column:
         self._set("upper", upper)
 
     def _check_dates(self) -> None:
-        lower, upper = self._date("lower", self.lower), self._date("upper", self.upper)
+        lower, upper = self.date("lower", self.lower), self.date("upper", self.upper)
         if not (self.is_date(lower) and self.is_date(upper)):
             lower, upper = (datetime.datetime.combine(bound, datetime.time()) if self.is_date(bound) else bound
                             for bound in (lower, upper))
@@ -157,7 +157,7 @@ class Column:
 
     def _check_special(self) -> None:
         if self.kind == "datetime":
-            values = tuple(self._date("special", value) for value in self.special)
+            values = tuple(self.date("special", value) for value in self.special)
             if not all(self.is_date(value) == (self.unit == "D") for value in values):
                 raise self._error("special values must be dates if the bounds are dates, else times")
         else:
@@ -194,7 +194,7 @@ class Column:
                 raise self._error(f"other must be one of the categories, not {shown(self.other)}")
             self._set("other", other)
 
-    def _date(self, option: str, value: Any) -> Any:
+    def date(self, option: str, value: Any) -> Any:
         """Return a date, or a time without a zone, from what a user may give for one."""
         if isinstance(value, np.datetime64):
             value = value.tolist() if np.datetime_data(value)[0] in "YMWD" else value.astype("M8[us]").tolist()

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from trigmech.errors import InputError
 from trigmech.schema.column import Category, Column, plain_category, text_of
 from trigmech.tables.frames import Columns, Matrix
 
@@ -71,35 +72,53 @@ def encode(column: Column, table: Columns, j: int, out: Matrix) -> tuple[bool, b
     tuple of bool
         Whether a value is missing that must not be, and whether one is no category. If so ``out`` is not usable.
     """
-    keep = column.missing == "keep"
-    if column.categories is not None:
-        codes = _codes(column, table, j)
-        absent = codes == ABSENT
-        faults = bool(absent.any()) and column.missing == "refuse", bool((codes == UNKNOWN).any())
-        if any(faults):
-            return faults
-        if column.complete:
-            out[np.arange(len(out)), np.where(absent, len(column.categories), codes)] = 1.0
-            return faults
-        values = codes.astype(np.float64)
-    else:
-        values = table.times(j) if column.unit else table.numbers(j)
-        if column.unit == "D":
-            values = np.floor(values / 86_400.0)
-        absent = np.isnan(values)
-        faults = bool(absent.any()) and column.missing == "refuse", False
-        if any(faults):
-            return faults
+    values, absent, unknown = _read(column, table, j)
+    faults = bool(absent.any()) and column.missing == "refuse", bool(unknown.any())
+    if any(faults):
+        return faults
+    if column.complete:
+        out[np.arange(len(out)), np.where(absent, len(column.categories or ()), values).astype(np.int64)] = 1.0
+        return faults
     points = to_unit(transformed(column, np.clip(values, *column.bounds)), *transformed_bounds(column))
     points[absent] = 0.0
     for k, special in enumerate(column.special):
         hit = values == column.number(special)
         points[hit] = 0.0
         out[hit, 1 + k] = 1.0
-    if keep:
+    if column.missing == "keep":
         out[absent, -1] = 1.0
     out[:, 0] = points
     return faults
+
+
+def values_of(column: Column, table: Columns, j: int) -> np.ma.MaskedArray:
+    """Return the values of one column of a table in the form of :func:`decode`, but exactly as they stand in it.
+
+    Raises
+    ------
+    InputError
+        If a value is no category.
+    """
+    values, absent, unknown = _read(column, table, j)
+    if unknown.any():
+        raise InputError(f"column {column.name!r} holds a value that is not among the categories")
+    values = np.where(absent, 0.0, values)
+    if column.categories is not None:
+        return np.ma.MaskedArray(categories_of(column)[values.astype(np.int64)], absent)
+    if column.unit:
+        return np.ma.MaskedArray(values.astype(np.int64).astype(f"datetime64[{column.unit}]"), absent)
+    return np.ma.MaskedArray(values, absent)
+
+
+def _read(column: Column, table: Columns, j: int) -> tuple[Matrix, NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return the numbers of a column's values, or of their categories, and where one is missing, or is no category."""
+    if column.categories is not None:
+        codes = _codes(column, table, j)
+        return codes.astype(np.float64), codes == ABSENT, codes == UNKNOWN
+    values = table.times(j) if column.unit else table.numbers(j)
+    if column.unit == "D":
+        values = np.floor(values / 86_400.0)
+    return values, np.isnan(values), np.zeros(len(values), dtype=np.bool_)
 
 
 def decode(column: Column, points: Matrix) -> Values:

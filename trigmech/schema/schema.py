@@ -1,4 +1,4 @@
-"""What is public about a table: its columns, and the map of its rows to points of the cube and back."""
+"""What is public about a table: its columns, constraints, and the map of its rows to points of the cube and back."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -11,9 +11,12 @@ import numpy as np
 from trigmech._html import html_table
 from trigmech._validate import check_integers, numbers
 from trigmech.domain import Domain, OneHotGroup
-from trigmech.errors import InputError
+from trigmech.errors import InputError, shown
 from trigmech.schema.column import Column, Kind
-from trigmech.schema.encoding import Values, decode, encode, from_unit, levels_of, rounded, to_unit
+from trigmech.schema.constraint_grammar import parse
+from trigmech.schema.constraints import Constraint, Truth
+from trigmech.schema.encoding import Values, decode, encode, from_unit, levels_of, rounded, to_unit, values_of
+from trigmech.schema.satisfiability import check_satisfiable
 from trigmech.tables.frames import Columns, Matrix, to_matrix
 
 __all__ = ["Column", "Kind", "Schema"]
@@ -31,16 +34,22 @@ class Schema:
     ----------
     columns : iterable of Column
         At least one, with distinct names.
+    constraints : iterable of str or Constraint
+        Public rules that every synthetic row keeps, such as ``"age < 15 implies education is missing"``; their grammar
+        is in :mod:`trigmech.schema.constraint_grammar`. Like bounds they come from knowledge of the subject. They say
+        nothing about the rows of the table.
 
     Raises
     ------
     InputError
-        If there is no column, an entry is not a Column, or a name occurs twice.
+        If there is no column, an entry is not a Column, or a name occurs twice; if a constraint is not of the grammar
+        or does not suit the columns; or if there is no row that keeps all constraints.
     """
 
     columns: tuple[Column, ...]
+    constraints: tuple[Constraint, ...]
 
-    def __init__(self, columns: Iterable[Column]) -> None:
+    def __init__(self, columns: Iterable[Column], constraints: Iterable[str | Constraint] = ()) -> None:
         columns = tuple(columns)
         if not columns:
             raise InputError("a schema needs at least one column")
@@ -50,7 +59,13 @@ class Schema:
         twice = sorted(name for name, count in Counter(column.name for column in columns).items() if count > 1)
         if twice:
             raise InputError(f"column names must be distinct; given twice: {', '.join(map(repr, twice))}")
+        if isinstance(constraints, str) or not isinstance(constraints, Iterable):
+            raise InputError(f"constraints must be a list of texts, not {shown(constraints)}")
+        named = {column.name: column for column in columns}
+        rules = tuple(parse(each.text if isinstance(each, Constraint) else each, named) for each in constraints)
+        check_satisfiable(rules, named)
         object.__setattr__(self, "columns", columns)
+        object.__setattr__(self, "constraints", rules)
 
     @classmethod
     def cube(cls, d: int) -> "Schema":
@@ -123,7 +138,37 @@ class Schema:
                 lower, upper = bounds[column.name]
                 column = replace(column, lower=lower, upper=upper, private_bounds=False)
             columns.append(column)
-        return Schema(columns)
+        return Schema(columns, self.constraints)
+
+    def holds(self, table: Any) -> Truth:
+        """Return for each row of a synthetic table whether it keeps all constraints.
+
+        Parameters
+        ----------
+        table : dataframe, array_like (m, d), or mapping of str to ndarray or masked array (m,)
+            As in :meth:`to_cube`, but nothing is clipped; or what :meth:`decode` returns.
+
+        Returns
+        -------
+        ndarray (m,) of bool
+            As private as the table.
+
+        Raises
+        ------
+        InputError
+            If a column is absent or cannot be read, or a value is no category.
+        """
+        if isinstance(table, Mapping):
+            values, m = table, len(next(iter(table.values()), ()))
+        else:
+            columns = Columns(table, self.names)
+            read = {name for constraint in self.constraints for name in constraint.columns}
+            values, m = {column.name: values_of(column, columns, j) for j, column in enumerate(self.columns)
+                         if column.name in read}, columns.n
+        kept = np.ones(m, dtype=np.bool_)
+        for constraint in self.constraints:
+            kept &= constraint.holds(values)
+        return kept
 
     def to_cube(self, table: Any) -> Matrix:
         """Return the table as points of the cube.
@@ -230,18 +275,20 @@ class Schema:
 
     def _repr_html_(self) -> str:
         options = ("missing", "special", "transform", "other")
-        rows = []
+        rows: list[tuple[str, ...]] = []
         for column in self.columns:
             plain = column.to_dict()
             values = (", ".join(map(str, column.categories)) if column.categories is not None else
                       "private, not found yet" if column.private_bounds else f"{column.lower} to {column.upper}")
             rows.append((column.name, column.kind, values, "; ".join(f"{name}: {plain[name]}" for name in options
                                                                     if name in plain)))
+        rows += [("", "constraint", constraint.text, "") for constraint in self.constraints]
         return html_table(f"Schema of {self.d} column(s)", rows, ("column", "kind", "bounds or categories", "options"))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the schema as plain data, of types that JSON and TOML have; :meth:`from_dict` reverses it."""
-        return {"columns": [column.to_dict() for column in self.columns]}
+        columns = {"columns": [column.to_dict() for column in self.columns]}
+        return columns | ({"constraints": [each.text for each in self.constraints]} if self.constraints else {})
 
     @classmethod
     def from_dict(cls, plain: Any) -> "Schema":
@@ -252,9 +299,11 @@ class Schema:
         InputError
             If something is missing, unknown or of the wrong type; the message names the column and the option.
         """
-        if not (isinstance(plain, Mapping) and isinstance(plain.get("columns"), list | tuple) and len(plain) == 1):
-            raise InputError("a schema must be a table with a list 'columns' and nothing else")
-        return cls(Column.from_dict(column) for column in plain["columns"])
+        if not (isinstance(plain, Mapping) and isinstance(plain.get("columns"), list | tuple)
+                and plain.keys() <= {"columns", "constraints"}):
+            raise InputError("a schema must be a table with a list 'columns', perhaps a list 'constraints', and "
+                             "nothing else")
+        return cls(map(Column.from_dict, plain["columns"]), plain.get("constraints", ()))
 
     @cached_property
     def _spans(self) -> tuple[tuple[int, int], ...]:

@@ -3,7 +3,8 @@
 A table ``[columns."capital-gain"]`` has the options of :class:`trigmech.Column` under their names, without its name;
 the order of the tables is the order of the columns. A table ``[file]`` may hold options for reading CSV files, those
 of :class:`trigmech.tables.reader.TableFile`: ``delimiter``, ``decimal``, ``encoding``, ``date_format``, ``header`` and
-``missing``. Dates are TOML's own or text.
+``missing``. Dates are TOML's own or text. Above all tables may stand ``constraints = ["...", "..."]``, the rules that
+every synthetic row keeps (:mod:`trigmech.schema.constraint_grammar`).
 """
 
 import datetime
@@ -59,6 +60,8 @@ NEW_FILE = """\
 #   transform = "log"     or "log1p": numbers over several orders of magnitude
 #   other = "else"        the category that any other value counts as
 #   bounds = "private"    instead of lower and upper: a part of the budget is spent to find them
+# Rules that every synthetic row keeps, by knowledge of the subject too, stand here, above all tables:
+#   constraints = ["age < 15 implies education is missing"]
 """
 
 
@@ -77,11 +80,11 @@ def load(path: str | os.PathLike[str]) -> SchemaFile:
     InputError
         If the file cannot be read, is no TOML, or :func:`check` finds a fault in it; the message lists the faults.
     """
-    columns, options, faults = _parts(_read(path))
-    if faults:
+    schema, options, faults = _parts(_read(path))
+    if schema is None:
         more = f"; and {len(faults) - SHOWN} more" if len(faults) > SHOWN else ""
         raise InputError(f"the schema in {str(path)!r} is not complete: {'; '.join(faults[:SHOWN])}{more}")
-    return SchemaFile(Schema(columns), options)
+    return SchemaFile(schema, options)
 
 
 def load_schema(path: str | os.PathLike[str]) -> Schema:
@@ -158,10 +161,9 @@ def to_toml(schema: Schema, file: Mapping[str, Any] | None = None) -> str:
         Options of the table file: delimiter, decimal, encoding, date_format, header, missing.
     """
     check_options(file or {})
-    columns = {column.name: column.to_dict() for column in schema.columns}
-    for options in columns.values():
-        del options["name"]
-    return _text(({"file": file} if file else {}) | {"columns": columns})
+    plain = schema.to_dict()
+    columns = {options.pop("name"): options for options in plain.pop("columns")}
+    return _text(plain | ({"file": file} if file else {}) | {"columns": columns})
 
 
 def save(path: str | os.PathLike[str], schema: Schema, file: Mapping[str, Any] | None = None) -> None:
@@ -193,10 +195,10 @@ def _read(path: str | os.PathLike[str]) -> dict[str, Any]:
         raise InputError(f"{str(path)!r} is no schema file: it is nested too deeply") from None
 
 
-def _parts(plain: dict[str, Any]) -> tuple[list[Column], dict[str, Any], list[str]]:
-    """Return the columns, the options of the file, and sentences about what is wrong."""
+def _parts(plain: dict[str, Any]) -> tuple[Schema | None, dict[str, Any], list[str]]:
+    """Return the schema if nothing is wrong, the options of the file, and sentences about what is."""
     faults = [f"remove {key!r}; the file has tables [columns.NAME] for the columns and may have [file]"
-              for key in plain if key not in ("columns", "file")]
+              for key in plain if key not in ("columns", "file", "constraints")]
     file = plain.get("file", {})
     if not isinstance(file, dict):
         faults.append("write [file] as a table of options")
@@ -224,7 +226,17 @@ def _parts(plain: dict[str, Any]) -> tuple[list[Column], dict[str, Any], list[st
                 columns.append(Column.from_dict({"name": name} | options))
             except InputError as problem:
                 faults.append(str(problem))
-    return columns, file, faults
+    if faults:
+        return None, file, faults
+    constraints = plain.get("constraints", [])
+    # Each by itself first, so that all faults are listed.
+    alone = [[each] for each in constraints] if isinstance(constraints, list) else []
+    for together in (*alone, constraints):
+        try:
+            schema = Schema(columns, together)
+        except InputError as problem:
+            faults.append(str(problem))
+    return None if faults else schema, file, list(dict.fromkeys(faults))
 
 
 def _lacking(name: str, options: Any) -> list[str]:

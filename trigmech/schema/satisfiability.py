@@ -1,0 +1,168 @@
+"""Whether there is a row that keeps all constraints of a schema, decided before the schema is used."""
+
+import datetime
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from trigmech.errors import InputError
+from trigmech.schema.column import Column
+from trigmech.schema.constraints import MISSING, Constraint, Truth, allowed
+from trigmech.schema.encoding import Values, categories_of
+from trigmech.tables.frames import Matrix
+
+DAY = 86_400.0
+# How many constraints the search looks at, counting all that are left each time when one more column gets a value.
+STEPS = 1_000_000
+
+# For each constraint that is not settled yet: the columns without a value, and which combinations of theirs keep it.
+Tables = list[tuple[tuple[str, ...], Truth]]
+
+
+def check_satisfiable(constraints: Sequence[Constraint], columns: Mapping[str, Column]) -> None:
+    """Raise an InputError unless a row can keep all constraints.
+
+    Constraints that share columns are looked at together, on few values of each column: see :func:`representatives`.
+    The answer is exact for categories, special and missing values, integers, dates and times, and for continuous
+    columns as if between any two numbers there were another.
+
+    Parameters
+    ----------
+    constraints : sequence of Constraint
+    columns : mapping of str to Column
+        The schema's columns by name.
+
+    Raises
+    ------
+    InputError
+        If there is no such row; the message names a few constraints that cannot hold together. Or if a constraint has
+        too many combinations of values, or the search for a row takes too many steps: work is bounded.
+    """
+    positions = representatives(constraints, columns)
+    for names in _connected([each.columns for each in constraints]):
+        tables = {each: (each.columns, allowed(each, positions))
+                  for each in constraints if names.issuperset(each.columns)}
+        found = _satisfiable(list(tables.values()), STEPS)
+        if found:
+            continue
+        for each in tuple(tables):
+            fewer = [table for other, table in tables.items() if other != each]
+            if found is False and _satisfiable(fewer, STEPS // len(tables)) is False:
+                del tables[each]
+        listed = "; ".join(repr(each.text) for each in tables)
+        if found is None:
+            raise InputError(f"whether a row can keep these constraints is not found in {STEPS} steps; write fewer or "
+                             f"simpler ones: {listed}")
+        raise InputError(f"no row can keep {'these constraints together' if len(tables) > 1 else 'the constraint'}: "
+                         f"{listed}")
+
+
+def representatives(constraints: Sequence[Constraint], columns: Mapping[str, Column]) -> dict[str, Values]:
+    """Return few values of each column, among which there is a row that keeps the constraints if there is any.
+
+    Of categories and of binary columns these are all. Whether a comparison of numbers or times holds depends on their
+    order among each other, the constants, bounds and special values alone. So of columns that are compared with one
+    another, g of them, all those constants, bounds and special values are taken, and between neighbouring ones as many
+    more as g columns can need: the first g whole numbers, and g others between neighbours. "Missing" is added where it
+    is kept. Of a column that is never compared one value and "missing" are enough, so that private bounds, which are
+    found later, change nothing.
+
+    Returns
+    -------
+    dict of str to ndarray or masked array (k,)
+        In the form of :meth:`trigmech.Schema.decode`, for each column of a constraint.
+    """
+    found: dict[str, Values] = {name: np.ma.MaskedArray([0.0, 0.0], [False, True])
+                                for each in constraints for name in each.columns}
+    comparisons = [each for constraint in constraints for each in constraint.rule.conditions()
+                   if each.operator not in MISSING]
+    for names in _connected([(each.column, each.other or each.column) for each in comparisons]):
+        group = [columns[name] for name in names]
+        numeric = [column for column in group if column.categories is None]
+        places: list[Any] = [bound for column in numeric for bound in (column.lower, column.upper, *column.special)]
+        if numeric:
+            places += [value for each in comparisons if each.column in names for value in each.constants]
+            places += [value for column in group for value in column.categories or ()]
+        points = np.unique(np.array(list(map(_place, places)), dtype=np.float64))
+        for step in sorted({_step(column) for column in numeric if column.kind != "binary"}, reverse=True):
+            points = _between(points, step, len(numeric))
+        found |= {column.name: _positions(column, points) for column in group}
+    return found
+
+
+def _place(value: Any) -> float:
+    """Return a number, or a date or time as seconds since 1970."""
+    if isinstance(value, datetime.date):
+        return float(np.datetime64(value, "us").astype(np.int64)) / 1e6
+    return float(value)
+
+
+def _step(column: Column) -> float:
+    if column.unit:
+        return DAY if column.unit == "D" else 1.0
+    return 1.0 if column.kind == "integer" else 0.0
+
+
+def _between(points: Matrix, step: float, many: int) -> Matrix:
+    """Return points (k,), ascending, and up to ``many`` more between neighbours: the first multiples of a step."""
+    low, high = points[:-1, None], points[1:, None]
+    count = np.arange(1.0, many + 1.0)
+    part = count / (many + 1.0)
+    more = (np.floor(low / step) + count) * step if step else low * (1.0 - part) + high * part
+    return np.unique(np.concatenate([points, more[(low < more) & (more < high)]]))
+
+
+def _positions(column: Column, points: Matrix) -> Values:
+    """Return those points that are values of a column, or all its categories; and missing."""
+    if column.categories is not None:
+        values = categories_of(column)
+    else:
+        low, high, step = _place(column.lower), _place(column.upper), _step(column)
+        inside = (low <= points) & (points <= high) & ((points % step == 0.0) if step else True)
+        if column.kind == "binary":
+            inside = np.isin(points, [low, high])
+        values = points[inside | np.isin(points, list(map(_place, column.special)))]
+        if column.unit:
+            values = (values / step).astype(np.int64).astype(f"datetime64[{column.unit}]")
+    if column.missing != "keep":
+        return values
+    return np.ma.MaskedArray(np.append(values, values[:1]), [False] * len(values) + [True])
+
+
+def _connected(sets: Iterable[Iterable[str]]) -> list[set[str]]:
+    """Return the unions of sets that are connected by shared members."""
+    found: list[set[str]] = []
+    for each in map(set, sets):
+        touched = [other for other in found if not each.isdisjoint(other)]
+        found = [other for other in found if each.isdisjoint(other)] + [each.union(*touched)]
+    return found
+
+
+def _satisfiable(tables: Tables, steps: int) -> bool | None:
+    """Return whether values can be chosen that keep all constraints, depth first, or None if that takes more steps."""
+    stack = [iter([tables])]
+    while stack and steps > 0:
+        found = next(stack[-1], None)
+        if found is None:
+            stack.pop()
+        elif not found:
+            return True
+        else:
+            steps -= len(found)
+            stack.append(_extended(found))
+    return None if stack else False
+
+
+def _extended(tables: Tables) -> Iterator[Tables]:
+    """Yield what is left of the tables for each value of one more column that no constraint forbids by itself.
+
+    The column is one of the constraint with the fewest combinations left.
+    """
+    column = min(tables, key=lambda each: each[1].size)[0][0]
+    settled = [(names, np.moveaxis(table, names.index(column), 0)) for names, table in tables if column in names]
+    others = [each for each in tables if column not in each[0]]
+    fits = np.logical_and.reduce([table.any(axis=tuple(range(1, table.ndim))) for _, table in settled])
+    for value in np.flatnonzero(fits):
+        yield others + [(tuple(name for name in names if name != column), table[value])
+                        for names, table in settled if len(names) > 1]
