@@ -1,6 +1,4 @@
-"""Public rules that every synthetic row keeps: their grammar, and what they mean for a row.
-
-::
+"""The grammar of constraints, which are public rules that every synthetic row keeps. They are parsed, never evaluated.
 
     constraint = claim ["if and only if" claim]
     claim      = choice ["implies" choice]
