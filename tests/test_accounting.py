@@ -37,6 +37,10 @@ def claim(epsilon, delta=0.0, count=1):
     return Charge.claimed("values", Budget(epsilon, delta), "another tool", count)
 
 
+def threshold(delta, count=1):
+    return Charge("threshold", "threshold", delta, 0.0, "none", count, "given")
+
+
 def each(ratio, count=1):
     return Charge("values", "laplace", 1.0 / ratio, 1.0, "each", count, "given")
 
@@ -215,6 +219,9 @@ CLAIMS = {
     "two": ([claim(0.5, 1e-3), claim(0.9, 2e-3)], over_response(over_response(nothing, 0.9, 1), 0.5, 1)),
     "many": ([claim(0.05, 1e-5, 100)], over_response(nothing, 0.05, 100)),
     "beside noise": ([claim(0.4, 1e-3, 2), pure(0.4, 3), gaussian(0.5)], over_response(of_gaussian(0.5), 0.4, 5)),
+    "a threshold beside noise": ([threshold(1e-3), gaussian(0.5)], of_gaussian(0.5)),
+    "a claim and thresholds beside noise": ([claim(0.4, 1e-3), threshold(2e-3, 2), gaussian(0.5)],
+                                            over_response(of_gaussian(0.5), 0.4, 1)),
     "beside coordinates": ([claim(0.3, 1e-3), each(0.6)], over_laplace(over_response(nothing, 0.3, 1), 0.6)),
 }
 
@@ -222,7 +229,7 @@ CLAIMS = {
 @pytest.mark.parametrize("name", CLAIMS)
 def test_the_epsilon_of_claims_is_the_exact_optimum_or_hardly_more(name):
     charges, rest = CLAIMS[name]
-    exact = told(rest, [one for one in charges if one.law == "other"])
+    exact = told(rest, [one for one in charges if one.claimed_delta > 0])
     for delta in (0.01, 0.05):
         epsilon = epsilon_of(charges, delta)
         assert exact(epsilon) <= delta * (1.0 + 1e-8)

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trigmech.errors import BudgetError
-from trigmech.privacy.accounting import epsilon_of, gaussian_mu
+from trigmech.privacy.accounting import cost, epsilon_of, gaussian_mu
 from trigmech.privacy.budget import Budget, Charge, shown_down, shown_up
 from trigmech.privacy.ledger import Ledger
 from trigmech.privacy.ledger_file import LedgerFile
@@ -107,6 +107,16 @@ def test_a_claim_is_a_charge_of_its_own_law():
     assert Charge.from_dict(json.loads(json.dumps(one.to_dict()))) == one
     for bad in ({"claim": None}, {"scale": 2.0}, {"sensitivity": 0.4}, {"floor": 1.0}):
         with pytest.raises(BudgetError, match="law 'other' needs a claim"):
+            dataclasses.replace(one, **bad)
+
+
+def test_a_threshold_is_a_charge_of_its_own_law_that_costs_a_delta_alone():
+    one = Charge("threshold", "threshold", 1e-7, 0.0, "none", 1, "here")
+    assert (one.claimed_delta, one.pure_epsilon, one.mu) == (1e-7, math.inf, math.inf)
+    assert cost(one, 1e-6) == (0.0, 1e-7)
+    assert Charge.from_dict(json.loads(json.dumps(one.to_dict()))) == one
+    for bad in ({"claim": Budget(1.0)}, {"scale": 1.0}, {"sensitivity": 0.4}, {"floor": 1.0}):
+        with pytest.raises(BudgetError, match="law 'threshold' needs a delta below 1"):
             dataclasses.replace(one, **bad)
     with pytest.raises(BudgetError, match="count"):
         dataclasses.replace(one, count=0)

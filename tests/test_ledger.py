@@ -232,6 +232,20 @@ def test_a_claim_that_breaks_a_rule_is_refused_and_leaves_no_trace(tmp_path, nam
     assert book.path.read_bytes() == before
 
 
+def test_thresholds_use_the_reserve_and_the_noise_beside_them_what_it_leaves(tmp_path):
+    charges = [gaussian(0.2), Charge("threshold", "threshold", 1e-7, 0.0, "none", 1, "given")]
+    book = LedgerFile.create(tmp_path / "l.json", Budget(1.0, 1e-6), reserve_delta=1.5e-7)
+    Ledger(Budget(1.0, 1e-6), file=book).charge(*charges)
+    # Another one of another delta, by which the costs of entries are told apart.
+    book.charge("run", [dataclasses.replace(charges[1], scale=4e-8)], False)
+    assert [(entry.epsilon, entry.delta) for entry in book.entries[1:]] == [(0.0, 1e-7), (0.0, 4e-8)]
+    assert book.total == filtered_epsilon(charges, 1e-6, 1.5e-7) > filtered_epsilon(charges[:1], 1e-6)
+    assert (book.claims, LedgerFile.open(book.path).verify()) == (0, [])
+    assert "not proved here" not in str(book)
+    with pytest.raises(BudgetError, match="deltas to 2.4e-07, over the reserve 1.5e-07 .of which private categories"):
+        Ledger(Budget(1.0, 1e-6), file=book).charge(*charges)
+
+
 # The first format
 
 FIRST = """{"format": "trigmech ledger 1",

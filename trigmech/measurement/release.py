@@ -52,12 +52,12 @@ class Session:
         """Raise a BudgetError if a charge is too small by the noise's own proof, or if it cannot be drawn.
 
         Nothing is recorded. Simulated noise has no such proof, but of neither kind is anything drawn for a charge that
-        is a claim of another tool.
+        is a claim of another tool; nor for a threshold, which goes with the noise of another charge.
         """
         for charge in charges:
             if charge.law == "other":
                 raise BudgetError(f"{charge.purpose}: what another tool claims of its release cannot be drawn here")
-            if not self._noise.simulated:
+            if not self._noise.simulated and charge.law != "threshold":
                 self._certify(charge)
 
     def charge(self, *charges: Charge) -> None:
@@ -71,7 +71,8 @@ class Session:
         self.check(*charges)
         self._ledger.charge(*charges)
         # Coordinates that are counted one by one are drawn together.
-        self._paid += [[charge, 1 if charge.norm == "each" else charge.count] for charge in charges]
+        self._paid += [[charge, 1 if charge.norm == "each" else charge.count] for charge in charges
+                       if charge.law != "threshold"]
 
     def draw(self, values: Array, charge: Charge) -> Array:
         """Return private values with the noise of a charge that is recorded: each of its draws can be made once.

@@ -40,6 +40,8 @@ What is revealed contributes at most r. On the paths where nothing is, P and Q a
 with the epsilon_i-DP mechanisms, both times the same product of (1 - delta_i), so they contribute at most delta - r.
 Raised totals, as above, are of epsilon, delta, r and delta - r, none of which may fall.
 
+**Thresholds** are (0, delta_i)-DP, which is proved where they are charged, and compose as claims of epsilon_i = 0.
+
 **Lemma.** An epsilon-DP mechanism is mu-GDP for mu = 2 Phi^-1(e^epsilon / (1 + e^epsilon)).
 
 *Proof.* Its trade-off function lies on or above f(a) = max(0, 1 - e^epsilon a, e^-epsilon (1 - a)): two lines that meet
@@ -125,10 +127,11 @@ def epsilon_of(charges: Iterable[Charge], delta: float) -> float:
     -----
     Cost: at most about half a second for each of at most 64 unequal pure charges, and some hundred megabytes.
     """
-    charges = [charge for charge in charges if charge.sensitivity > 0]
+    charges = list(charges)
     delta = _delta_of_the_rest(charges, delta)
     if not delta >= 0:
         return math.inf
+    charges = [charge for charge in charges if charge.sensitivity > 0]
     simple = _spent(_pure_sum(charges), _mu(charges), delta)
     parts, mu = _collected(charges)
     if delta < SMALLEST_DELTA or not parts or too_large(parts, mu):
@@ -149,7 +152,7 @@ def filtered_epsilon(charges: Iterable[Charge], delta: float, reserve: float = 0
     delta : float
         At least 0 and below 1; chosen, like the epsilon it is compared with, before the first of them.
     reserve : float
-        The part of delta for claimed charges, from 0 to delta; chosen at the same time.
+        The part of delta for claimed charges and thresholds, from 0 to delta; chosen at the same time.
 
     Returns
     -------
@@ -167,7 +170,7 @@ def filtered_epsilon(charges: Iterable[Charge], delta: float, reserve: float = 0
 
 
 def claimed_delta(charges: Iterable[Charge]) -> Fraction:
-    """Return the sum of all claimed deltas, each of its releases counted."""
+    """Return the sum of all deltas of claims and thresholds, each of their releases counted."""
     return sum((charge.count * as_decimal(charge.claimed_delta) for charge in charges if charge.claimed_delta > 0),
                Fraction(0))
 
@@ -261,9 +264,9 @@ def _largest(low: float, high: float, fits: Callable[[float], bool]) -> float:
 def cost(charge: Charge, delta: float) -> tuple[float, float]:
     """Return a charge's own (epsilon, delta): the delta is 0 where it needs none; epsilon is infinite if none holds.
 
-    Of a claimed charge it is the sum of the claims.
+    Of a claimed charge it is the sum of the claims, of a threshold (0, delta).
     """
-    if charge.law == "other":
+    if charge.law in ("other", "threshold"):
         claimed = claimed_delta([charge])
         return (_pure_sum([charge]), float_above(claimed)) if claimed < 1 else (math.inf, 0.0)
     if charge.law != "gaussian" or delta == 0 or charge.sensitivity == 0:

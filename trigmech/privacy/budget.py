@@ -12,12 +12,12 @@ from typing import Any, Literal, Self
 from trigmech._validate import fields, of_kind
 from trigmech.errors import BudgetError, InputError, shown
 
-Law = Literal["laplace", "gaussian", "linf", "other"]
+Law = Literal["laplace", "gaussian", "linf", "threshold", "other"]
 Norm = Literal["L1", "L2", "Linf", "each", "none"]
 
 # The norms in which a sensitivity proves something of noise of a distribution.
 NORMS: dict[Law, tuple[Norm, ...]] = {"laplace": ("L1", "each"), "gaussian": ("L2",), "linf": ("Linf",),
-                                      "other": ("none",)}
+                                      "threshold": ("none",), "other": ("none",)}
 
 # More releases than this in one charge are a mistake, and their number would leave floating point behind.
 LARGEST_COUNT = 10**12
@@ -95,18 +95,20 @@ class Charge:
     ----------
     purpose : str
         What was released.
-    law : {"laplace", "gaussian", "linf", "other"}
+    law : {"laplace", "gaussian", "linf", "threshold", "other"}
         Of the noise: independent in each coordinate, or, for "linf", of a joint density proportional to
-        exp(-max |z_i| / scale). "other" is any mechanism of which only an (epsilon, delta) is known, which somebody
-        else claims; see :meth:`claimed`.
+        exp(-max |z_i| / scale). "threshold" is no noise but a proved (0, delta)-privacy: what one row alone makes known
+        passes a threshold with a probability of at most delta. "other" is any mechanism of which only an (epsilon,
+        delta) is known, which somebody else claims; see :meth:`claimed`.
     scale : float
-        The Laplace scale, the Gaussian standard deviation, or the scale in that density.
+        The Laplace scale, the Gaussian standard deviation, or the scale in that density; of a threshold its delta.
     sensitivity : float
         How far one of the releases changes at most when a row is replaced, in the stated norm.
     norm : {"L1", "L2", "Linf", "each", "none"}
         "L1", "L2" and "Linf": of a whole released vector. "each": of a single coordinate, each coordinate being
         counted as a release of its own. Gaussian noise goes with "L2", linf noise with "Linf", Laplace noise with
-        "L1" or "each". "none" goes with "other", whose scale is 1 and whose sensitivity is the claimed epsilon.
+        "L1" or "each". "none" goes with "threshold", whose sensitivity is 0, and with "other", whose scale is 1 and
+        whose sensitivity is the claimed epsilon.
     count : int
         The number of releases, at least 1 and at most 10^12.
     proof : str
@@ -160,6 +162,10 @@ class Charge:
                                     or self.sensitivity != self.claim.epsilon):
             raise BudgetError(f"{self.purpose}: law 'other' needs a claim, the scale 1, the claimed epsilon as its "
                               "sensitivity, and no floor")
+        if self.law == "threshold" and not (self.scale < 1.0 and self.sensitivity == 0.0 and self.claim is None
+                                            and self.floor is None):
+            raise BudgetError(f"{self.purpose}: law 'threshold' needs a delta below 1 as its scale, the sensitivity 0, "
+                              "and neither a claim nor a floor")
 
     @classmethod
     def claimed(cls, purpose: str, claim: Budget, tool: str, count: int = 1) -> Self:
@@ -179,7 +185,9 @@ class Charge:
 
     @property
     def claimed_delta(self) -> float:
-        """The delta of each release that is only claimed; 0 for noise of a known distribution."""
+        """The delta of each release that is claimed, or of a threshold; 0 for noise of a known distribution."""
+        if self.law == "threshold":
+            return self.scale
         return self.claim.delta if self.law == "other" and self.claim is not None else 0.0
 
     @property
@@ -189,7 +197,7 @@ class Charge:
 
     @property
     def pure_epsilon(self) -> float:
-        """The epsilon of all releases together at delta = 0: infinite for Gaussian noise and a claimed delta > 0."""
+        """The epsilon of all releases together at delta = 0: infinite for Gaussian noise and a delta of its own."""
         if self.law == "gaussian" or self.claimed_delta > 0:
             return math.inf
         return self.count * self.sensitivity / self.least_scale

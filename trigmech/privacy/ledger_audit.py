@@ -29,7 +29,7 @@ def problems(state: State, own: bool = False) -> list[str]:
         elif own:
             # The cost was computed at the delta of its time.
             charge, delta = entry.charge, limit.budget.delta
-            key = (charge.pure_epsilon, charge.mu, charge.claim, charge.count, delta)
+            key = (charge.pure_epsilon, charge.mu, charge.claim, charge.claimed_delta, charge.count, delta)
             if key not in seen:
                 seen[key] = cost(charge, delta)
             if seen[key][1] != entry.delta or not _agree(seen[key][0], entry.epsilon):

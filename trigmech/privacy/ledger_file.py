@@ -67,8 +67,9 @@ class LedgerFile:
         timeout : float
             Seconds to wait for other processes, here and at every charge.
         reserve_delta : float
-            The part of the budget's delta, from 0 to all of it, for claims of other tools (:meth:`add`); noise of this
-            package has the rest. With 0 only claims of delta = 0 are admitted.
+            The part of the budget's delta, from 0 to all of it, for claims of other tools (:meth:`add`) and for the
+            thresholds of private categories; noise of this package has the rest. With 0 only claims of delta = 0 are
+            admitted, and no thresholds.
 
         Raises
         ------
@@ -107,7 +108,7 @@ class LedgerFile:
 
     @property
     def reserve_delta(self) -> float:
-        """The part of the budget's delta for claims of other tools."""
+        """The part of the budget's delta for claims of other tools and for thresholds."""
         return self._state().limit.reserve_delta
 
     @property
@@ -293,7 +294,7 @@ class LedgerFile:
         total, limit = ledger_audit.spent(state), state.limit
         lines = [f"data set: {state.data_set or '(no name)'}", f"created: {state.created}", f"adjacency: {ADJACENCY}",
                  f"{'':>4} {'time':<20} {'run':<16} " + charge_header(), *map(str, state.entries),
-                 f"budget: {limit}" + (", for claims of other tools" if limit.reserve_delta > 0 else ""),
+                 f"budget: {limit}" + (", for claims of other tools and thresholds" if limit.reserve_delta > 0 else ""),
                  f"total: ({shown_up(total)}, {shown_up(limit.budget.delta)})-differential privacy of all charges "
                  "together, however later ones were chosen after earlier outputs",
                  f"accepted next: {ledger_audit.remaining(state)}", f"last entry's hash: {state.head}"]
@@ -324,7 +325,8 @@ class LedgerFile:
         claimed, file = claimed_delta([*state.counted, *charges]), str(self.path)
         if claimed > as_decimal(limit.reserve_delta):
             what = (f" would bring the claimed deltas to {shown_up(float(claimed))}, over the reserve "
-                    f"{limit.reserve_delta}")
+                    f"{limit.reserve_delta}" + ("" if all(charge.law != "threshold" for charge in charges) else
+                                                " (of which private categories take a tenth of their run's delta)"))
         else:
             alone = filtered_epsilon(charges, limit.budget.delta, limit.reserve_delta)
             what = (f" (epsilon = {shown_up(alone)} by itself) would bring the data set's total to {shown_up(total)} "

@@ -100,7 +100,7 @@ class Limit:
     ----------
     budget : Budget
     reserve_delta : float
-        The part of its delta that claims of other tools may use, from 0 to all of it.
+        The part of its delta that claims of other tools and thresholds may use, from 0 to all of it.
 
     Raises
     ------
@@ -309,9 +309,9 @@ def charge_header() -> str:
 
 def charge_line(charge: Charge, epsilon: float, delta: float) -> str:
     """Return a charge and its own cost as a line of a table."""
-    proved = charge.law != "other"
-    scale, sensitivity = (f"{charge.scale:.4g}", f"{charge.sensitivity:.4g}") if proved else ("-", "-")
-    return (f"{charge.purpose:<16} {charge.law:<9} {scale:>10} {sensitivity:>12} {charge.norm if proved else '-':<5} "
+    noise = charge.norm != "none"
+    scale, sensitivity = (f"{charge.scale:.4g}", f"{charge.sensitivity:.4g}") if noise else ("-", "-")
+    return (f"{charge.purpose:<16} {charge.law:<9} {scale:>10} {sensitivity:>12} {charge.norm if noise else '-':<5} "
             f"{charge.count:>6} {shown_up(epsilon, 4):>9} {shown_up(delta, 2):>8}  {charge.proof}")
 
 

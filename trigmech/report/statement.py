@@ -102,7 +102,7 @@ def upward(value: float, digits: int = 4) -> str:
 def ledger_table(ledger: Ledger) -> Table:
     """Return the charges."""
     return Table("Charges", ("Purpose", "Noise", "Scale", "Sensitivity", "Norm", "Times", "Proof"),
-                 [(c.purpose, LAWS.get(c.law, c.law), *(("—", "—") if c.law == "other" else
+                 [(c.purpose, LAWS.get(c.law, c.law), *(("—", "—") if c.norm == "none" else
                                                           (number(c.scale, 4), number(c.sensitivity, 4))),
                    "each number" if c.norm == "each" else c.norm, f"{c.count:,}", c.proof) for c in ledger.charges],
                  (2, 3, 5))
