@@ -361,6 +361,8 @@ UNFIT = {
     "a simulation that says it is private": (MOMENTS, put("privacy", value="as the ledger proves"), "not private"),
     "bounds that are not found yet": (MOMENTS, put("schema", "columns", 0, value={
         "name": "x1", "kind": "continuous", "private_bounds": True}), "bounds must be complete"),
+    "categories that are not found yet": (MOMENTS, put("schema", "columns", 0, value={
+        "name": "x1", "kind": "categorical", "categories": "private"}), "its categories, as they are"),
     "another library": (MOMENTS, put("library", value="os"), "library must be"),
     "types of categories that are no names": (MOMENTS, put("categorical", value=[["x1"]]), "categorical must be"),
     "no rows": (MOMENTS, put("rows", value=0), "rows must be an integer"),

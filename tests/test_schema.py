@@ -14,6 +14,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from trigmech.errors import InputError
+from trigmech.schema.encoding import key_of
 from trigmech.schema.schema import Column, Schema
 from trigmech.tables import frames as tables
 
@@ -477,6 +478,12 @@ def vars_of(column):
     ({"lower": 1, "upper": 2, "transform": "sqrt"}, "'log', 'log1p'"),
     ({"lower": 1, "upper": 2, "private_bounds": True}, "private bounds takes no lower"),
     ({"private_bounds": "yes"}, "True or False"),
+    ({"kind": "ordinal", "categories": "private"}, "private_categories is for the kinds categorical"),
+    ({"kind": "categorical", "private_categories": 1}, "private_categories must be True or False"),
+    ({"kind": "categorical", "private_categories": True, "categories": ("x", "y")}, "takes no list"),
+    ({"kind": "categorical", "categories": "private", "other": 3}, "other must be text"),
+    ({"kind": "categorical", "categories": "private", "other": "\ud800"}, "other must be text"),
+    ({"kind": "categorical", "categories": "secret"}, "categories must be a list"),
     ({"lower": "2020-13-01", "upper": "2021-01-01", "kind": "datetime"}, "ISO form"),
     ({"lower": "2021-01-01", "upper": "2020-01-01", "kind": "datetime"}, "before upper"),
     ({"lower": "2020-01-01T00:00:00.2", "upper": "2020-01-01T00:00:00.9", "kind": "datetime"}, "a second at least"),
@@ -504,6 +511,47 @@ def test_private_bounds_are_completed_before_any_row_is_read():
     for bounds_of, message in (({"b": (0, 1)}, "'b'"), ({"a": (0, 1)}, "above 0"), ({"a": (1, math.nan)}, "finite")):
         with pytest.raises(InputError, match=message):
             schema.with_bounds(bounds_of)
+
+
+def test_private_categories_are_completed_before_any_row_is_read():
+    schema = Schema([Column("a", kind="categorical", categories="private"), Column("b", 0, 1),
+                     Column("c", kind="categorical", private_categories=True, other=" rest ", missing="keep")])
+    assert schema.private_categories == ("a", "c")
+    assert schema.coordinates == ("a=other", "a=not other", "b", "c= rest ", "c=not  rest ", "c is missing")
+    for use in (lambda: schema.to_cube([["7.7131", 0, "y"]]), lambda: schema.from_cube(np.zeros((1, 6))),
+                lambda: schema.decode(np.zeros((1, 6)))):
+        with pytest.raises(InputError, match=r"'a', 'c' (.*)with_categories"):
+            use()
+    half = schema.with_categories({"c": ["z", "Z", "é"]})
+    assert half.private_categories == ("a",)
+    assert half.columns[2] == Column("c", kind="categorical", categories=("Z", "z", "é", " rest "), other=" rest ",
+                                     missing="keep")
+    # A kind needs two categories, also if none was found.
+    assert half.with_categories({"a": ()}).columns[0].categories == ("other", "not other")
+    assert schema.with_categories(dict.fromkeys("ac", ())).coordinates == schema.coordinates
+    for found, message in (({"b": ["x"]}, "'b'"), ({"a": ["x", "other"]}, "distinct")):
+        with pytest.raises(InputError, match=message):
+            schema.with_categories(found)
+    assert Schema.from_dict(json.loads(json.dumps(schema.to_dict()))) == schema
+    assert schema.to_dict()["columns"][0] == {"name": "a", "kind": "categorical", "categories": "private",
+                                              "other": "other"}
+    assert schema._repr_html_().count("private, not found yet") == 2
+
+
+CELLS = st.one_of(st.text(max_size=3), st.booleans(), st.integers(), st.floats(allow_nan=False), st.binary(max_size=2),
+                  st.decimals(allow_nan=False), st.sampled_from([np.float32(0.1), np.int8(3), np.str_(" x "), 10**5000,
+                                                                 np.bool_(True), "\ud800", "x" * 300,
+                                                                 datetime.date(2000, 1, 1)]))
+
+
+@laws
+@given(CELLS)
+def test_a_value_is_of_the_category_that_it_was_counted_for(value):
+    key = key_of(value)
+    schema = Schema([Column("a", kind="categorical", categories=("the others", key or ""), other="the others")])
+    table = np.empty((1, 1), dtype=object)
+    table[0, 0] = value
+    assert schema.decode(schema.to_cube(table))["a"].tolist() == ["the others" if key is None else key]
 
 
 # Plain data

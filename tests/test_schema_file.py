@@ -85,7 +85,7 @@ special = [1900-01-01T00:00:00]
     ("[columns.a]\nlower = '0'\nupper = 5", ["column 'a': bounds must be numbers, not '0' and 5"]),
     ("[columns.a]\nlower = 0\nupper = 5\nlowest = 1",
      ["column 'a': there is no option 'lowest'; the options are lower, upper, kind, categories, missing, special, "
-      "transform, other, private_bounds"]),
+      "transform, other, private_bounds, private_categories"]),
     ("[file]\nheader = 1\n[columns.a]\nlower = 0\nupper = 1", ["[file]: header must be true or false, not 1"]),
     ("[file]\nquote = 'x'\n[columns.a]\nlower = 0\nupper = 1",
      ["[file]: there is no option 'quote' of a file; the options are delimiter, decimal, encoding, date_format, "
@@ -233,5 +233,13 @@ def test_private_bounds_may_be_written_in_either_way(tmp_path):
         path.write_text(f"[columns.income]\n{text}\n")
         assert schema_file.check(path) == []
         assert schema_file.load(path).schema.private_bounds == ("income",)
+    for text in ('categories = "private"', "private_categories = true"):
+        path.write_text(f"[columns.town]\nkind = 'categorical'\n{text}\nother = 'elsewhere'\n")
+        assert schema_file.check(path) == []
+        schema = schema_file.load(path).schema
+        assert schema.private_categories == ("town",)
+        assert 'categories = "private"' in schema_file.to_toml(schema)
+        schema_file.save(tmp_path / "again.toml", schema)
+        assert schema_file.load(tmp_path / "again.toml").schema == schema
     path.write_text('[columns.income]\nbounds = "secret"\n')
     assert any("bounds" in fault for fault in schema_file.check(path))

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from trigmech._validate import numbers
 from trigmech.domain import Domain
 from trigmech.errors import InputError
+from trigmech.schema.column import CATEGORIES
 from trigmech.schema.schema import Schema
 from trigmech.tables.frames import categorical_names, collected, library_of
 from trigmech.tables.reader import TableFile
@@ -60,7 +61,8 @@ class PrivateTable:
     table : dataframe, array_like (n, d), path or TableFile, private
         What is lazy, or can be read only once, is read into memory, once. A file is read in chunks.
     schema : Schema
-        It may have private bounds that are not found yet: the table is then checked as far as it can be without them.
+        It may have private bounds and categories that are not found yet: the table is then checked as far as it can be
+        without them.
     progress : callable, optional
         Called with public facts alone.
 
@@ -76,8 +78,8 @@ class PrivateTable:
     Raises
     ------
     InputError
-        If the table does not fit the schema; files are read for that only if there are private bounds. If it has fewer
-        than 2 rows.
+        If the table does not fit the schema; files are read for that only if something in it is private. If it has
+        fewer than 2 rows.
     """
 
     def __init__(self, table: Any, schema: Schema, progress: Progress | None = None) -> None:
@@ -86,12 +88,13 @@ class PrivateTable:
         self._file = isinstance(self._table, TableFile)
         self.library = "pyarrow" if self._file else library_of(self._table)
         self.categorical = categorical_names(
-            self._table, [column.name for column in schema.columns if column.categories is not None])
-        checking = bool(schema.private_bounds)
+            self._table, [column.name for column in schema.columns if column.kind in CATEGORIES])
+        checking = bool(schema.private_bounds or schema.private_categories)
         self.say("checking the table and the options" if checking else self._next, 0, 0)
         # Whatever the bounds are, as long as any kind and transform allows them.
         complete = schema.with_bounds(dict.fromkeys(schema.private_bounds, (1.0, 2.0)))
-        self._rows = self._encoded(complete, quiet=checking)
+        complete = complete.with_categories(dict.fromkeys(schema.private_categories, ()))
+        self._rows = self._encoded(complete, schema, quiet=checking)
         self.n = self._rows.n
         if self.n < 2:
             raise InputError(f"a release needs at least 2 rows; the table has {self.n}")
@@ -107,23 +110,28 @@ class PrivateTable:
         return self._table.chunks(schema) if self._file else (self._table,)
 
     def rows(self, schema: Schema, found: bool = False) -> PrivateRows:
-        """Return the rows as points of the cube; ``found`` if the bounds were private before."""
+        """Return the rows as points of the cube; ``found`` if something of the schema was private before."""
         if not found:
             return self._rows
         self.say(self._next, 0, 0)
-        return self._encoded(schema)
+        return self._encoded(schema, schema)
 
     @property
     def _next(self) -> str:
         return "counting rows and planning" if self._file else "planning, measuring and fitting"
 
-    def _encoded(self, schema: Schema, quiet: bool = False) -> PrivateRows:
+    def _encoded(self, schema: Schema, read_by: Schema, quiet: bool = False) -> PrivateRows:
+        """Return the rows; a file's cells are read by the second schema, which is the first or less complete.
+
+        A mark of missing values is one unless it is among the categories. So nothing is missing by a schema that is not
+        missing by a less complete one, and what is refused is refused before they are found.
+        """
         if not self._file:
             return PrivateRows.of(schema.to_cube(self._table), schema.domain)
 
         def chunks() -> Iterator[NDArray[np.float64]]:
             done = 0
-            for chunk in self._table.chunks(schema):
+            for chunk in self._table.chunks(read_by):
                 rows = schema.to_cube(chunk)
                 done += len(rows)
                 if not quiet:

@@ -47,10 +47,10 @@ class Column:
         An ordinal column has categories in an order, which are equally spaced numbers of one coordinate; a
         categorical column has one indicator coordinate for each category. A datetime column comes back in whole days
         if both bounds are dates, else in whole seconds, without a time zone: values with one are converted to UTC.
-    categories : sequence of str, or of int, or of bool, or (ordinal only) of float, optional
+    categories : sequence of str, or of int, or of bool, or (ordinal only) of float, or "private", optional
         At least two, distinct; an ordinal column's in their order. White space around text (that of Unicode, no-break
         spaces too) does not count: neither here, nor in the tables that are read, files or not. It is kept in what is
-        made.
+        made. "private" sets ``private_categories``.
     missing : {"refuse", "centre", "keep"}
         What a missing value is: an error; the centre 0 of the cube (not for kind "categorical"), never restored; or
         an indicator coordinate of its own, which comes back as missing.
@@ -61,10 +61,12 @@ class Column:
     transform : {"log", "log1p"}, optional
         Continuous and integer columns only: log(x), with lower > 0, or log(1 + x - lower) is what is mapped affinely.
     other : one of the categories, optional
-        What a value that is no category counts as. Without it such a value is an error.
+        What any other value counts as; without it that is an error. If categories are private, any text ("other").
     private_bounds : bool
         Continuous and integer columns only: the bounds are still to be found by a private step, and completed by
         :meth:`trigmech.Schema.with_bounds`; ``lower`` and ``upper`` are left out.
+    private_categories : bool
+        Categorical columns only: the same of the frequent categories; :meth:`trigmech.Schema.with_categories`.
 
     Raises
     ------
@@ -76,12 +78,13 @@ class Column:
     lower: Any = None
     upper: Any = None
     kind: Kind = "continuous"
-    categories: tuple[Category, ...] | None = field(default=None, kw_only=True)
+    categories: tuple[Category, ...] | Literal["private"] | None = field(default=None, kw_only=True)
     missing: Missing = field(default="refuse", kw_only=True)
     special: tuple[Any, ...] = field(default=(), kw_only=True)
     transform: Transform | None = field(default=None, kw_only=True)
     other: Category | None = field(default=None, kw_only=True)
     private_bounds: bool = field(default=False, kw_only=True)
+    private_categories: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
         if not (isinstance(self.name, str) and self.name and _is_unicode(self.name)):
@@ -94,14 +97,19 @@ class Column:
             raise self._error("categories have no centre; missing must be 'refuse' or 'keep'")
         if self.transform is not None and self.transform not in get_args(Transform):
             raise self._error(f"transform must be 'log', 'log1p' or left out, not {shown(self.transform)}")
-        if not isinstance(self.private_bounds, bool):
-            raise self._error(f"private_bounds must be True or False, not {shown(self.private_bounds)}")
+        for option in ("private_bounds", "private_categories"):
+            if not isinstance(getattr(self, option), bool):
+                raise self._error(f"{option} must be True or False, not {shown(getattr(self, option))}")
+        if isinstance(self.categories, str) and self.categories == "private":
+            self._set("categories", None)
+            self._set("private_categories", True)
         self._set("special", self._sequence("special", self.special))
         for option, given, kinds in (("categories", self.categories is not None, CATEGORIES),
                                      ("other", self.other is not None, CATEGORIES),
                                      ("special", bool(self.special), SPECIAL),
                                      ("transform", self.transform is not None, TRANSFORM),
-                                     ("private_bounds", self.private_bounds, PRIVATE_BOUNDS)):
+                                     ("private_bounds", self.private_bounds, PRIVATE_BOUNDS),
+                                     ("private_categories", self.private_categories, ("categorical",))):
             if given and self.kind not in kinds:
                 raise self._error(f"{option} is for the kinds {' and '.join(kinds)}, not for {self.kind}")
         if self.kind in CATEGORIES or self.private_bounds:
@@ -113,7 +121,9 @@ class Column:
         else:
             self._check_numbers()
         self._check_special()
-        if self.kind in CATEGORIES:
+        if self.private_categories:
+            self._check_private_categories()
+        elif self.kind in CATEGORIES:
             self._check_categories()
 
     def _error(self, rule: str) -> InputError:
@@ -169,6 +179,14 @@ class Column:
         if len(set(values)) < len(values):
             raise self._error(f"special values must be distinct, not {list(self.special)!r}")
         self._set("special", values)
+
+    def _check_private_categories(self) -> None:
+        if self.categories is not None:
+            raise self._error("a column with private categories takes no list of them")
+        other = "other" if self.other is None else plain_category(self.other)
+        if not (isinstance(other, str) and _is_unicode(other)):
+            raise self._error(f"other must be text where categories are private, not {shown(self.other)}")
+        self._set("other", other)
 
     def _check_categories(self) -> None:
         values = () if self.categories is None else tuple(map(plain_category, self._sequence(
@@ -254,15 +272,20 @@ class Column:
     @cached_property
     def coordinates(self) -> tuple[str, ...]:
         """Names of the column's coordinates: its number, if it has one, and its indicators."""
-        marked = (cast(tuple[Any, ...], self.categories) if self.complete else self.special)
+        marked = (cast(tuple[Any, ...], self.categories or self.none_found) if self.complete else self.special)
         indicators = tuple(f"{self.name}={text_of(value)}" for value in marked)
         kept = (f"{self.name} is missing",) if self.missing == "keep" else ()
         return (*(() if self.complete else (self.name,)), *indicators, *kept)
 
     @property
+    def none_found(self) -> tuple[Category, ...]:
+        """The categories of a column with private ones if none is found: there must be two, and one is of no row."""
+        return (cast(str, self.other), f"not {self.other}")
+
+    @property
     def is_text(self) -> bool:
         """Whether the column's values are strings."""
-        return self.categories is not None and isinstance(self.categories[0], str)
+        return self.private_categories or (self.categories is not None and isinstance(self.categories[0], str))
 
     @property
     def fits_int64(self) -> bool:
@@ -287,6 +310,8 @@ class Column:
                 plain[option] = _plain_number(getattr(self, option))
         if self.categories is not None:
             plain["categories"] = list(self.categories)
+        elif self.private_categories:
+            plain["categories"] = "private"
         if self.special:
             plain["special"] = [_plain_number(value) for value in self.special]
         for option, default in (("missing", "refuse"), ("transform", None), ("other", None), ("private_bounds", False)):
@@ -312,7 +337,7 @@ class Column:
         if strange:
             raise InputError(f"column {plain['name']!r}: there is no option {strange[0]!r}; the options are "
                              f"{', '.join(options[1:])}")
-        for option in ("categories", "special"):
+        for option in ("special",) if plain.get("categories") == "private" else ("categories", "special"):
             if option in plain and not isinstance(plain[option], list | tuple):
                 raise InputError(f"column {plain['name']!r}: {option} must be a list, not {plain[option]!r}")
         for option in ("lower", "upper", "special"):

@@ -25,6 +25,8 @@ from trigmech.tables.frames import Columns, Matrix
 ABSENT, UNKNOWN = -2, -1
 # A number with at most so many values is known by them; others count as continuous, and are rounded.
 MOST_LEVELS = 2**17
+# A longer text, in bytes, is not taken for the name of a category that could be found.
+LONGEST_KEY = 200
 
 Values = NDArray | np.ma.MaskedArray
 
@@ -259,6 +261,19 @@ def _place(column: Column, places: dict[Category, int], value: Any) -> int:
     if found is None:
         return UNKNOWN if column.other is None else places[_trimmed(column.other)]
     return found
+
+
+def key_of(value: Any) -> str | None:
+    """Return the text that a value is the category of where categories are found, or None if it can be none.
+
+    A row with the value is of the category of that text, if there is one: see :func:`_found`.
+    """
+    with suppress(OverflowError, ValueError):  # of numbers as above, and of what is no Unicode
+        plain = float(value) if isinstance(value, Decimal) else plain_category(value)
+        if isinstance(plain, str | bool | int | float):
+            key = str(_trimmed(plain)) if isinstance(plain, str | bool) else text_of(plain)
+            return key if len(key.encode()) <= LONGEST_KEY else None
+    return None
 
 
 def _found(column: Column, places: dict[Category, int], value: Any) -> int | None:

@@ -170,6 +170,38 @@ class Schema:
             kept &= constraint.holds(values)
         return kept
 
+    @property
+    def private_categories(self) -> tuple[str, ...]:
+        """Names of the columns whose categories are private and not found yet."""
+        return tuple(column.name for column in self.columns if column.private_categories)
+
+    def with_categories(self, found: Mapping[str, Iterable[str]]) -> "Schema":
+        """Return the schema with categories for columns that have private ones.
+
+        Parameters
+        ----------
+        found : mapping of str to iterable of str
+            Released by a private step; public from now on. Each column has these, sorted, and ``other`` after them; if
+            there are none ``other``, and one more that no row has.
+
+        Raises
+        ------
+        InputError
+            If a name is not that of a column with private categories, or they break a rule of Column.
+        """
+        strange = sorted(set(found) - set(self.private_categories))
+        if strange:
+            raise InputError(f"there is no column with private categories of the name(s) "
+                             f"{', '.join(map(repr, strange))}")
+        columns = []
+        for column in self.columns:
+            if column.name in found:
+                categories = (*sorted(found[column.name]), *column.none_found[:1])
+                column = replace(column, categories=categories if len(categories) > 1 else column.none_found,
+                                 private_categories=False)
+            columns.append(column)
+        return Schema(columns)
+
     def to_cube(self, table: Any) -> Matrix:
         """Return the table as points of the cube.
 
@@ -279,7 +311,8 @@ class Schema:
         for column in self.columns:
             plain = column.to_dict()
             values = (", ".join(map(str, column.categories)) if column.categories is not None else
-                      "private, not found yet" if column.private_bounds else f"{column.lower} to {column.upper}")
+                      "private, not found yet" if column.private_bounds or column.private_categories else
+                      f"{column.lower} to {column.upper}")
             rows.append((column.name, column.kind, values, "; ".join(f"{name}: {plain[name]}" for name in options
                                                                     if name in plain)))
         rows += [("", "constraint", constraint.text, "") for constraint in self.constraints]
@@ -323,9 +356,10 @@ class Schema:
         return bounds[:, 0], bounds[:, 1]
 
     def _check_bounds(self) -> None:
-        if self.private_bounds:
-            raise InputError(f"the bounds of column(s) {', '.join(map(repr, self.private_bounds))} are private and not "
-                             "found yet; find them by a private step and complete the schema by Schema.with_bounds")
+        for what, names in (("bounds", self.private_bounds), ("categories", self.private_categories)):
+            if names:
+                raise InputError(f"the {what} of column(s) {', '.join(map(repr, names))} are private and not found "
+                                 f"yet; find them by a private step and complete the schema by Schema.with_{what}")
 
     def _report(self, missing: Iterable[int], unknown: Iterable[int]) -> None:
         """Raise an InputError if there are columns with missing values or with values that are no category."""

@@ -60,6 +60,7 @@ NEW_FILE = """\
 #   transform = "log"     or "log1p": numbers over several orders of magnitude
 #   other = "else"        the category that any other value counts as
 #   bounds = "private"    instead of lower and upper: a part of the budget is spent to find them
+#   categories = "private"   of a categorical column: the same for those that are frequent; all others become "other"
 # Rules that every synthetic row keeps, by knowledge of the subject too, stand here, above all tables:
 #   constraints = ["age < 15 implies education is missing"]
 """
@@ -248,11 +249,11 @@ def _lacking(name: str, options: Any) -> list[str]:
     kind = options.get("kind", "continuous")
     if kind == "":
         return [f"column {name!r}: kind is empty; write one of {', '.join(get_args(Kind))}"]
-    if kind in CATEGORIES:
+    if kind in CATEGORIES and not options.get("private_categories", False):
         if options.get("categories", []) == []:
             return [f"column {name!r}: categories are missing; write all values that there can be, such as "
                     'categories = ["yes", "no"]']
-    elif not options.get("private_bounds", False):
+    elif kind not in CATEGORIES and not options.get("private_bounds", False):
         examples = ("2000-01-01", "2030-12-31") if kind == "datetime" else ("0", "100")
         return [f"column {name!r}: {bound} is missing; write the {which} value that there can be by its meaning, such "
                 f"as {bound} = {example}"

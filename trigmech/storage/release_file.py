@@ -123,8 +123,8 @@ def _together(content: dict[str, Any], arrays: dict[str, NDArray]) -> dict[str, 
     names = [column.name for column in schema.columns if column.categories is not None]
     if not isinstance(categorical, list) or categorical != [name for name in names if name in categorical]:
         raise InputError("categorical must be names of columns of categories, in the schema's order")
-    if schema.private_bounds:
-        raise InputError("the schema's bounds must be complete, as they are when a release is made")
+    if schema.private_bounds or schema.private_categories:
+        raise InputError("the schema's bounds must be complete, and its categories, as they are when a release is made")
     release = _release_in(values["release"], arrays, schema, ledger)
     parts: dict[str, Any] = {"release": release, "ledger": ledger, "schema": schema, "library": values["library"],
                              "categorical": tuple(categorical), "versions": versions}
