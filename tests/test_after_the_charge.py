@@ -273,6 +273,7 @@ COLUMNS = {
     "day": (tm.Column("v", date(2000, 1, 1), date(2020, 1, 1), kind="datetime"),
             [date(2001, 5, 5), date(2019, 1, 1)]),
     "private bounds": (tm.Column("v", private_bounds=True), [1.0, 1e6, -3.0]),
+    "private categories": (tm.Column("v", kind="categorical", categories="private", missing="keep"), ["x", "y", None]),
 }
 OPTIONS = {
     "degree": [None, 1, 3, 70], "pair_degree": [None, 0, 2], "triples": [None, True], "whole_row": [None, True],

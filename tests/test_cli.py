@@ -449,6 +449,22 @@ def test_a_table_of_another_country_goes_from_its_file_to_a_page(run, clinic):
         assert r'delimiter = "\t"' in run("schema", "init", "tabs.csv", "--delimiter", name)[1]
 
 
+def test_private_categories_are_found_and_a_ledger_made_for_it_has_a_reserve(run, clinic):
+    text = SCHEMA.replace('["red", "green", "blue"]', '"private"')
+    (clinic / "private.toml").write_text(text)
+    assert run("schema", "check", "private.toml")[0] == 0
+    options = ("--schema", "private.toml", "--epsilon", "20", "--delta", "1e-4", "--ledger", "book.json")
+    assert run("release", "data.csv", *options, "--out", "new.tm")[0] == 0
+    assert tm.load("new.tm").schema.columns[2].categories == ("blue", "green", "red", "other")
+    book = tm.LedgerFile.open("book.json")
+    assert (book.reserve_delta, book.verify()) == (1e-5, [])
+    assert [entry.charge.law for entry in book.entries[:2]] == ["gaussian", "threshold"]
+    assert "epsilon = 20" in run("release", "data.csv", *options, "--out", "newer.tm")[2]
+    assert "delta > 0" in run("release", "data.csv", *options[:4], "--out", "newer.tm")[2]
+    assert "frequency of a category" in run("release", "data.csv", *options[:6], "--out", "newer.tm", "--dry-run")[1]
+    assert not (clinic / "newer.tm").exists()
+
+
 # Mistakes
 
 

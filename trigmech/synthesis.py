@@ -12,13 +12,14 @@ import numpy as np
 from trigmech._validate import check_integers
 from trigmech.errors import BudgetError, FitWarning, InputError, shown
 from trigmech.measurement.private_bounds import histogram_charges, rest_of, with_private_bounds
+from trigmech.measurement.private_categories import found_categories, selection_charges, without_thresholds
 from trigmech.measurement.release import Session
 from trigmech.measurement.rows import PrivateTable, Progress
 from trigmech.measurement.table_release import TableRelease
 from trigmech.mechanisms.base import Design, Mechanism, PublicFacts, check_mechanism
 from trigmech.mechanisms.moment import MomentMechanism
 from trigmech.mechanisms.table import TableMechanism
-from trigmech.privacy.budget import Budget
+from trigmech.privacy.budget import Budget, Charge
 from trigmech.privacy.ledger import Ledger
 from trigmech.privacy.ledger_file import LedgerFile
 from trigmech.privacy.noise import Noise, SimulatedNoise, SystemNoise
@@ -28,7 +29,7 @@ from trigmech.workload.family import Family
 
 logger = logging.getLogger(__name__)
 
-# The part of the budget that finds bounds, if the schema asks for private ones.
+# The part of the budget that finds bounds and categories, if the schema asks for private ones.
 BOUNDS_SHARE = 0.1
 
 
@@ -48,17 +49,20 @@ def design(n: int, schema: Schema, budget: Budget, mechanism: Mechanism | None =
     workload : Family, optional
         The queries that the default mechanism should answer well.
     bounds_share : float
-        The part of the budget, between 0 and 1, that finds the bounds of columns with private ones.
+        The part of the budget, between 0 and 1, that finds private bounds and categories: the same for each column
+        that has either. Beside it, private categories take a tenth of delta.
 
     Returns
     -------
     Design
-        Its text says what is measured and how exactly; ``rounds`` are the charges.
+        Its text says what is measured and how exactly; ``rounds`` are the charges. With private categories it is what
+        would be measured if none were found; what is measured of those that are costs the same.
 
     Raises
     ------
     InputError, BudgetError
-        If an argument breaks a rule, or the mechanism refuses the size, the domain or the budget.
+        If an argument breaks a rule, or the mechanism refuses the size, the domain or the budget. If there are private
+        categories and delta is 0, or the mechanism's noise is not Gaussian.
 
     Notes
     -----
@@ -77,13 +81,23 @@ def design(n: int, schema: Schema, budget: Budget, mechanism: Mechanism | None =
     if workload is not None and mechanism is not None:
         raise InputError("give either a workload, for the default mechanism, or a mechanism")
     chosen = MomentMechanism(workload=workload) if mechanism is None else check_mechanism(mechanism)
-    if not schema.private_bounds:
+    bounds, categories = len(schema.private_bounds), len(schema.private_categories)
+    if not bounds + categories:
         return replace(chosen.plan(PublicFacts(int(n), schema.domain, budget)), schema=schema)
+    if categories:
+        _check_selection(schema, budget, chosen.approximate and not chosen.published)
     # Noise of a pure mechanism and Gaussian noise for bounds would together cost more than their shares.
     shared = budget if chosen.approximate else Budget(budget.epsilon)
+    if categories:
+        shared = without_thresholds(budget)
     planned = chosen.plan(PublicFacts(int(n), schema.domain, rest_of(shared, bounds_share)))
-    return replace(planned, bounds=histogram_charges(shared, bounds_share, len(schema.private_bounds)), whole=budget,
-                   schema=schema)
+    each = bounds_share / (bounds + categories)
+    if bounds:
+        planned = replace(planned, bounds=histogram_charges(shared, each * bounds, bounds))
+    if categories:
+        _check_selection(schema, budget, _is_gaussian(planned.charges))
+        planned = replace(planned, categories=selection_charges(budget, each * categories, categories))
+    return replace(planned, whole=budget, schema=schema)
 
 
 def measure(table: Any, schema: Schema, design: Design, rng: np.random.Generator | None = None, *,
@@ -182,8 +196,8 @@ def synthesize(table: Any, schema: Schema, budget: Budget, mechanism: Mechanism 
     ----------
     table : dataframe, array_like (n, d), path or TableFile, private
         At least 2 rows; all that :meth:`trigmech.Schema.to_cube` takes. What is lazy, or can be read only once, is read
-        into memory, once. A file, CSV or Parquet, is read in chunks, twice or, for private bounds, five times, and may
-        be larger than memory.
+        into memory, once. A file, CSV or Parquet, is read in chunks, twice, but once more if bounds or categories are
+        private, twice more for private bounds and once for categories, and may be larger than memory.
     schema : Schema
         Public names, kinds, bounds and categories. Values outside the bounds are clipped.
     budget : Budget
@@ -197,8 +211,9 @@ def synthesize(table: Any, schema: Schema, budget: Budget, mechanism: Mechanism 
         The data set's ledger file, which must exist: all releases of one table should share one. Every charge is
         written there before its noise is drawn, and refused if the data set's total would be exceeded.
     bounds_share : float
-        The part of the budget, between 0 and 1, that finds the bounds of columns with private ones; see
-        :mod:`trigmech.measurement.private_bounds`. Not used if there are none.
+        The part of the budget, between 0 and 1, that finds private bounds and categories; see
+        :mod:`trigmech.measurement.private_bounds` and :mod:`trigmech.measurement.private_categories`. Not used if
+        there are none.
     progress : callable, optional
         Called with the name of a step, what is done of it and its total (0: not known); all public.
 
@@ -211,11 +226,12 @@ def synthesize(table: Any, schema: Schema, budget: Budget, mechanism: Mechanism 
     InputError
         If the table does not fit the schema or an option does not fit the table's size.
     BudgetError
-        If the mechanism needs delta > 0 and has none, or the ledger file's total would be exceeded.
+        If the mechanism or private categories need delta > 0 and have none, or the ledger file's total would be
+        exceeded.
 
     All that can be checked of the table, the options and the ledger file is checked before anything is charged, also
-    if a part of the budget goes to private bounds first. After the charge a table comes out, whatever was drawn: where
-    a solver fails, the fit's status says so.
+    if a part of the budget goes to private bounds or categories first. After the charge a table comes out, whatever was
+    drawn: where a solver fails, the fit's status says so.
 
     Warns
     -----
@@ -243,11 +259,17 @@ def _measured(private: PrivateTable, schema: Schema, planned: Design, rng: np.ra
     account = Ledger(planned.budget, enforced=not mechanism.published, simulated=noise.simulated, file=_opened(ledger))
     session = Session(account, noise)
     incomplete = schema
+    if len(planned.rounds) > 1:
+        _check_room(session, account, planned.all_charges)
     if planned.bounds:
-        _check_room(session, account, planned)
         private.say("finding bounds", 0, 0)
         schema = with_private_bounds(lambda: private.tables(incomplete), incomplete, planned.bounds, session)
         logger.info("found private bounds of %d columns", len(incomplete.private_bounds))
+    if planned.categories:
+        private.say("finding categories", 0, 0)
+        found = found_categories(lambda: private.tables(incomplete), incomplete, planned.categories, session)
+        schema, planned = _with_categories(schema, planned, found, session, account)
+        logger.info("found private categories of %d columns", len(found))
     rows = private.rows(schema, found=schema is not incomplete)
     logger.info("releasing %d rows of %d columns by %s, %s noise", rows.n, schema.d, type(mechanism).__name__,
                 "simulated" if noise.simulated else "hardened")
@@ -255,14 +277,49 @@ def _measured(private: PrivateTable, schema: Schema, planned: Design, rng: np.ra
     return NoisyMoments(released, account, schema, private.library, private.categorical, design=planned), public_rng
 
 
-def _check_room(session: Session, account: Ledger, planned: Design) -> None:
-    """Raise what the ledger or the ledger file would refuse after the first round is paid for."""
-    charges = [*planned.bounds, *planned.charges]
+def _with_categories(schema: Schema, planned: Design, found: dict[str, tuple[str, ...]], session: Session,
+                     account: Ledger) -> tuple[Schema, Design]:
+    """Return the schema with the categories that were found, and the design for it.
+
+    If a mechanism cannot measure so many, or has another kind of noise for them, half as many of each column are tried:
+    at the end none, for which there is a design that was checked before anything was charged.
+    """
+    kept = max(map(len, found.values()))
+    while kept:
+        complete = schema.with_categories({name: keys[:kept] for name, keys in found.items()})
+        try:
+            again = planned.mechanism.plan(replace(planned.facts, domain=complete.domain))
+            _check_selection(schema, planned.budget, _is_gaussian(again.charges))
+            _check_room(session, account, again.charges)
+            return complete, replace(planned, facts=again.facts, measured=again.measured, charges=again.charges)
+        except Exception:  # A mechanism of somebody's own can raise any, and the categories are paid for.
+            logger.info("no design for as many as %d categories of a column", kept)
+            kept //= 2
+    return schema.with_categories(dict.fromkeys(found, ())), planned
+
+
+def _is_gaussian(charges: Sequence[Charge]) -> bool:
+    return all(charge.law == "gaussian" for charge in charges)
+
+
+def _check_selection(schema: Schema, budget: Budget, gaussian: bool) -> None:
+    """Raise a BudgetError if private categories cannot be found with a budget, or by a mechanism of such noise."""
+    names = ", ".join(map(repr, schema.private_categories))
+    if not budget.delta > 0:
+        raise BudgetError(f"the categories of column(s) {names} are private, which needs delta > 0: a category of one "
+                          "row alone is kept back with a probability below 1")
+    if not gaussian:
+        raise BudgetError(f"the categories of column(s) {names} are private; what is measured after they are found "
+                          "must have Gaussian noise with calibrated scales, as that of MomentMechanism")
+
+
+def _check_room(session: Session, account: Ledger, charges: Sequence[Charge]) -> None:
+    """Raise what the ledger or the ledger file would refuse of further charges."""
     session.check(*charges)
     try:
         account.check(*charges)
     except BudgetError as error:
-        if len({charge.law == "gaussian" for charge in charges}) == 1:
+        if len({charge.law == "gaussian" for charge in charges if charge.law != "threshold"}) == 1:
             raise
         raise BudgetError(f"{error}; beside private bounds a mechanism whose noise is pure must have the attribute "
                           "approximate = False") from None

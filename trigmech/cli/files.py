@@ -76,8 +76,8 @@ def _same(first: Path, second: Path) -> bool:
 
 
 @contextmanager
-def ledger_of_run(path: Path | None, budget: Budget) -> Iterator[LedgerFile | None]:
-    """Yield the ledger file, made with a run's budget as the total if it is not there, which is printed.
+def ledger_of_run(path: Path | None, budget: Budget, reserve_delta: float) -> Iterator[LedgerFile | None]:
+    """Yield the ledger file, made with a run's budget and reserve as the total if it is not there, which is printed.
 
     If the run fails before anything is charged, a file that was made for it goes again: the next run, of another budget
     perhaps, would find its total fixed.
@@ -85,7 +85,7 @@ def ledger_of_run(path: Path | None, budget: Budget) -> Iterator[LedgerFile | No
     if path is None or path.exists():
         yield None if path is None else LedgerFile.open(path)
         return
-    made = LedgerFile.create(path, budget, data_set=path.stem)
+    made = LedgerFile.create(path, budget, data_set=path.stem, reserve_delta=reserve_delta)
     kept = True
     try:
         yield made

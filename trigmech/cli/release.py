@@ -24,6 +24,7 @@ from trigmech.cli.options import (
 )
 from trigmech.cli.progress import progress_bar
 from trigmech.errors import BudgetError, FitWarning, InputError, TrigmechError
+from trigmech.measurement.private_categories import threshold_delta
 from trigmech.privacy.budget import Budget
 from trigmech.report.advice import clipping_of, warnings_of
 from trigmech.report.preview import preview
@@ -54,7 +55,7 @@ def release(
     encoding: Encoding = None,
     date_format: DateFormat = None,
     bounds_share: Annotated[float, typer.Option(
-        help="Part of the budget for columns with private_bounds = true.")] = BOUNDS_SHARE,
+        help="Part of the budget for private bounds and categories.")] = BOUNDS_SHARE,
     simulate: Annotated[int | None, typer.Option(
         min=0, metavar="SEED", help="A repeatable simulation. It is NOT private.")] = None,
     strict: Annotated[bool, typer.Option(
@@ -78,7 +79,8 @@ def release(
         return _tell_preview(table, loaded.schema, budget, bounds_share, ledger, delta is not None, as_json)
     # Counting finds what cannot be read before a ledger file is made.
     said = warn(warnings_of(table.n, loaded.schema, budget, delta is not None))
-    with ledger_of_run(ledger, budget) as book, progress_bar(quiet=as_json) as progress, \
+    reserve = threshold_delta(budget) if loaded.schema.private_categories else 0.0
+    with ledger_of_run(ledger, budget, reserve) as book, progress_bar(quiet=as_json) as progress, \
             warnings.catch_warnings():
         # Printed below, in the words of a command.
         warnings.simplefilter("ignore", FitWarning)

@@ -62,6 +62,9 @@ class Design:
         depends on what was released, with the least that it can be.
     bounds : tuple of two Charge, or ()
         Charged in rounds before, for bounds of columns that have private ones.
+    categories : tuple of two Charge, or ()
+        Charged in one round before, for private categories. The rest is then a design for a table in which none is
+        found; another one of the same cost takes its place when they are.
     whole : Budget, optional
         Of the whole release. Default: that of the mechanism.
     schema : Schema, optional
@@ -75,6 +78,7 @@ class Design:
     bounds: tuple[()] | tuple[Charge, Charge] = ()
     whole: Budget | None = None
     schema: Schema | None = None
+    categories: tuple[()] | tuple[Charge, Charge] = ()
 
     @property
     def n(self) -> int:
@@ -89,19 +93,25 @@ class Design:
     @property
     def rounds(self) -> tuple[tuple[Charge, ...], ...]:
         """The charges of each pass over the table."""
-        return (*((charge,) for charge in self.bounds), self.charges)
+        return (*((charge,) for charge in self.bounds), *([self.categories] if self.categories else []), self.charges)
+
+    @property
+    def all_charges(self) -> tuple[Charge, ...]:
+        """The charges of all rounds."""
+        return self.bounds + self.categories + self.charges
 
     def __str__(self) -> str:
         lines = [f"{type(self.mechanism).__name__} for {self.n:,} rows, {self.budget}:", str(self.measured),
                  "charged before the first draw:"]
         lines += [f"  {charge.purpose}: {charge.law} noise of scale {charge.scale:.3g}, sensitivity "
                   f"{shown_up(charge.sensitivity, 3)} in {charge.norm}"
-                  + (f", {charge.count} times" if charge.count > 1 else "") for charge in self.bounds + self.charges]
+                  + (f", {charge.count} times" if charge.count > 1 else "") if charge.law != "threshold" else
+                  f"  {charge.purpose}: delta = {shown_up(charge.scale, 3)}" for charge in self.all_charges]
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
         rows = [(charge.purpose, charge.law, f"{charge.scale:.3g}", shown_up(charge.sensitivity, 3), charge.norm,
-                 charge.count) for charge in self.bounds + self.charges]
+                 charge.count) for charge in self.all_charges]
         inner = getattr(self.measured, "_repr_html_", lambda: "")()
         return inner + html_table(f"Charges for {self.n:,} rows, {self.budget}", rows,
                                   ("purpose", "noise", "scale", "sensitivity", "norm", "count"))

@@ -133,7 +133,7 @@ def preview(n: int, schema: Schema, budget: Budget, *, mechanism: MomentMechanis
     mechanism : MomentMechanism, optional
         By default the one that :func:`trigmech.synthesize` takes.
     bounds_share : float
-        Of the budget, between 0 and 1, for columns with private bounds.
+        Of the budget, between 0 and 1, for columns with private bounds or categories.
     ledger : path or LedgerFile, optional
         The data set's ledger file; it is read only.
     delta_chosen : bool
@@ -172,7 +172,7 @@ def preview(n: int, schema: Schema, budget: Budget, *, mechanism: MomentMechanis
     if not isinstance(budget, Budget):
         raise BudgetError(f"budget must be a Budget, not {type(budget).__name__}")
     planned = design(int(n), schema, budget, mechanism, bounds_share=bounds_share)
-    measured, charges = planned.measured, [*planned.bounds, *planned.charges]
+    measured, charges = planned.measured, [*planned.all_charges]
     account = Ledger(budget)
     account.charge(*charges)
     noises = noise_alone(measured.index, measured.scales)

@@ -5,6 +5,7 @@ where a column's type is "object", so its cells are read here one by one; nothin
 """
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from itertools import chain
@@ -163,6 +164,21 @@ class Columns:
         with self._reading(j):
             found = [missing if is_missing(value) else read(value) for value in values]
         return np.array([*found, missing])[codes]
+
+    def tally(self, j: int, read: Callable[[Any], Any]) -> Counter[Any]:
+        """Return how many rows there are of each thing that a function makes of the values of column j.
+
+        Missing values, and those of which it makes None, are not counted; nor is what no row has, as some types list.
+        """
+        values, codes = self.distinct(j)
+        times = np.bincount(codes[codes >= 0], minlength=len(values)).tolist()
+        found: Counter[Any] = Counter()
+        with self._reading(j):
+            for value, count in zip(values, times, strict=True):
+                key = None if count == 0 or is_missing(value) else read(value)
+                if key is not None:
+                    found[key] += count
+        return found
 
     def times(self, j: int) -> Matrix:
         """Return the times of column j as whole seconds (n,) since 1970 in UTC, NaN where missing.
