@@ -6,11 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trigmech.distribution import Distribution
-from trigmech.functions.released_column import ReleasedColumn
 from trigmech.measurement.table_release import TableRelease
 from trigmech.reconstruction.dependence import shrunk_products, shrunk_table
 from trigmech.reconstruction.result import Reconstruction
-from trigmech.reconstruction.rows import FittedRows, RowObjective, independent_rows
+from trigmech.reconstruction.rows import RowObjective, independent_rows
 
 Array = NDArray[np.float64]
 

@@ -220,7 +220,8 @@ def levels_of(column: Column) -> tuple[float, ...] | None:
     lower, upper = column.bounds
     if not upper - lower < MOST_LEVELS:
         return None
-    values = np.array([lower, upper]) if column.kind == "binary" else np.arange(math.ceil(lower), math.floor(upper) + 1.0)
+    whole = np.arange(math.ceil(lower), math.floor(upper) + 1.0)
+    values = np.array([lower, upper]) if column.kind == "binary" else whole
     points = np.unique(to_unit(transformed(column, values), *transformed_bounds(column)))
     return tuple(points.tolist()) if len(points) else None
 
