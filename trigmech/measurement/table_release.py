@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -182,4 +183,4 @@ def cell_names(column: ReleasedColumn, cells: NDArray[np.int64], coordinates: Se
 
 
 def _intervals(name: str, edges: Array) -> list[str]:
-    return [f"{name} in [{low:.6g}, {high:.6g})" for low, high in zip(edges[:-1], edges[1:], strict=True)]
+    return [f"{name} in [{low:.6g}, {high:.6g})" for low, high in pairwise(edges.tolist())]

@@ -1,7 +1,6 @@
 """Columns first, then how they depend on each other, then rows: the mechanism for tables that one would publish."""
 
 import logging
-import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -137,8 +136,6 @@ def _with_dependence(release: TableRelease, rows: PrivateRows, design: TableDesi
     counts, sums = joint_counts(rows, [column.partition for column in release.columns], asked, chosen.scores,
                                 chosen.pairs)
     vector = chosen.weighted([count / rows.n for count in counts], sums / (rows.n * 4.0**SCORE_BITS))
-    # What the weights promise, whatever the look released.
-    assert math.isfinite(design.dependence.scale) and chosen.sensitivity(design.gaussian) <= 1.0 + 1e-9
     tables, products = chosen.parted(session.draw(vector, design.dependence))
     logger.info("drawn: %d tables, %d products", len(tables), products.size)
     return replace(release, dependence=chosen, tables=tables, products=products,

@@ -95,7 +95,8 @@ def _places(measured: Array, ends: Integers, masses: Array) -> tuple[Array, Arra
     return np.concatenate(edges), np.concatenate(made)
 
 
-def looked_closer(column: ReleasedColumn, interval: int, finer: Array, values: Array, deviation: float) -> ReleasedColumn:
+def looked_closer(column: ReleasedColumn, interval: int, finer: Array, values: Array,
+                  deviation: float) -> ReleasedColumn:
     """Return a column's distribution with one position divided.
 
     Parameters

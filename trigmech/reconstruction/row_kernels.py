@@ -30,7 +30,6 @@ def sweep(rows: NDArray[np.int32], order: Integers, columns: Integers, first: In
     table_columns[t] (-1: none) by their maps table_maps[t], its cell at table_offset[t] + sum of strides.
     Products: the same, of one feature of each column. feature (positions, most), features (d,): values and how many.
     """
-    d = rows.shape[1]
     most = feature.shape[1]
     linear, curvature, here = np.zeros(most), np.zeros(most), np.zeros(most)
     widest = 0
