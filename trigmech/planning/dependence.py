@@ -15,8 +15,6 @@ from trigmech.planning.tables import SCORE_BITS, TableDesign
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-# Degrees of the cosines in rank space.
-SCORES = 3
 # Cells of equal mass are so many that the noise in one is about this part of 1 / cells^2, squared; a column of at most
 # so many levels keeps those above the noise.
 FINENESS, MOST_CELLS = 1.5, 48
@@ -128,10 +126,10 @@ def design_dependence(design: TableDesign, columns: Sequence[ReleasedColumn]) ->
     a, b = cells[tables[:, 0]], cells[tables[:, 1]]
     weights = (design.importance(tables) * np.sqrt(a * b * (a + b))) ** (1.0 / 3.0)
     weights *= budget / np.linalg.norm(weights, power)
-    scores = tuple(_scores(column, SCORES if len(pairs) else 0) for column in columns)
+    scores = tuple(_scores(column, design.scores if len(pairs) else 0) for column in columns)
     product_weight = 0.0
     if len(pairs):
-        length = _largest(scores) * len(numbers) * (1.0 if design.gaussian else math.sqrt(len(pairs)) * SCORES)
+        length = _largest(scores) * len(numbers) * (1.0 if design.gaussian else math.sqrt(len(pairs)) * design.scores)
         product_weight = of_products ** (1.0 / power) / length
     return DependenceDesign(maps, tables, weights, scores, pairs, product_weight)
 

@@ -52,6 +52,7 @@ LEAST_INTERVALS, MOST_INTERVALS = 16, 1_024
 # of the closer look's noise.
 FINER, HEAVY, HEAVY_BY_NOISE = 1_024, 1.0 / 64.0, 8.0
 SCORE_BITS = 15
+ENOUGH_FOR_PRODUCTS = 0.006
 UNIT = 2.0**-53
 
 
@@ -65,11 +66,14 @@ class Shares:
         Of the whole. The rest is for dependence.
     products : float
         Of the part for dependence: what goes to products of numbers.
+    scores : int
+        Degrees of these products.
     """
 
     look: float
     closer: float
     products: float
+    scores: int = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,6 +94,7 @@ class TableDesign:
     closer, dependence : Charge or None
         None if there is nothing to look at closer, or one column alone.
     products : float
+    scores : int
         See :class:`Shares`.
     crossed : tuple of int
         Columns whose tables with others matter more; see :class:`trigmech.workload.Marginals`.
@@ -104,6 +109,7 @@ class TableDesign:
     closer: Charge | None
     dependence: Charge | None
     products: float
+    scores: int
     crossed: tuple[int, ...] = ()
 
     @property
@@ -199,7 +205,7 @@ def plan_tables(n: int, domain: Domain, budget: Budget, shares: Shares | None = 
     assert first is not None
     return TableDesign(n, domain, gaussian, partitions, weights, first, charge("columns, closer", closer, 16.0 * UNIT),
                        charge("dependence", 1.0 - look - closer if d > 1 else 0.0, 16.0 * UNIT), shares.products,
-                       tuple(crossed))
+                       shares.scores, tuple(crossed))
 
 
 def heavy_intervals(design: TableDesign, columns: Sequence[ReleasedColumn]) -> list[tuple[int, int, Array]]:
@@ -222,8 +228,17 @@ def heavy_intervals(design: TableDesign, columns: Sequence[ReleasedColumn]) -> l
 def _shares(n: int, columns: Sequence[Partition], strength: float) -> Shares:
     numbers = [column for column in columns if column.value is not None]
     # The fewer rows, the more of the budget the columns themselves need.
-    look = min(max(0.15 * (40_000.0 * 0.25 / (n * strength)) ** 0.25, 0.12), 0.3)
-    return Shares(look, 0.03, 0.15 if len(numbers) > 1 else 0.0)
+    look, m = min(max(0.2 * (10_000.0 / (n * strength)) ** 0.25, 0.15), 0.35), len(numbers)
+    if m < 2:
+        return Shares(look, 0.03, 0.0)
+    # As little for products as leaves them a noise that is small beside .5, that of a strong dependence, and no more
+    # than their part of the pairs; the less noise, the more degrees are worth having.
+    most = max(0.15, 0.9 * math.comb(m, 2) / math.comb(len(columns), 2))
+    noise = m / (n * strength * math.sqrt(1.0 - look))
+    products = min(max((noise / ENOUGH_FOR_PRODUCTS) ** 2, 0.15), most)
+    noise /= math.sqrt(products)
+    return Shares(look, 0.03, products, 3 if noise <= 0.5 * ENOUGH_FOR_PRODUCTS else 2 if noise <= ENOUGH_FOR_PRODUCTS
+                  else 1)
 
 
 def _partition(column: Partition, strength: float, gaussian: bool) -> Partition:

@@ -50,14 +50,34 @@ def shrunk_table(deviation: Array, noise: float) -> Array:
     return (left * (kept * np.sqrt(long) * noise)) @ right
 
 
-def shrunk_products(deviation: Array, noise: float) -> Array:
-    """Return products' deviations from independence, each without the noise (James and Stein, one by one).
+def shrunk_products(deviation: Array, noise: float, pairs: NDArray[np.int64]) -> Array:
+    """Return products' deviations from independence without the noise.
 
     Parameters
     ----------
-    deviation : ndarray, noisy
+    deviation : ndarray (p, q, q)
+        Noisy.
     noise : float
         Standard deviation in each entry, above 0.
+    pairs : ndarray (p, 2) of int
+        The columns of each.
+
+    Notes
+    -----
+    All columns' scores are one symmetric matrix, with zeros where no pair is. What they have in common is of low rank:
+    an eigenvalue w becomes sqrt(w^2 - e^2), 0 below e, the edge of the eigenvalues of noise alone. What is left of each
+    product is shrunk by itself (James and Stein).
     """
+    columns, places = np.unique(pairs, return_inverse=True)
+    q = deviation.shape[1]
+    first, second = (places.reshape(-1, 2)[:, side, None, None] * q for side in (0, 1))
+    rows, others = np.broadcast_arrays(first + np.arange(q)[:, None], second + np.arange(q))
     values = np.clip(deviation / noise, -LARGEST, LARGEST)
-    return deviation * np.maximum(0.0, 1.0 - 1.0 / np.maximum(values**2, np.finfo(float).tiny))
+    matrix = np.zeros((len(columns) * q, len(columns) * q))
+    matrix[rows, others] = matrix[others, rows] = values
+    eigenvalues, vectors = np.linalg.eigh(matrix)
+    edge = 2.0 * np.sqrt(2.0 * values.size / len(matrix))
+    kept = np.sign(eigenvalues) * np.sqrt(np.maximum(eigenvalues**2 - edge**2, 0.0))
+    common = ((vectors * kept) @ vectors.T)[rows, others]
+    rest = values - common
+    return (common + rest * np.maximum(0.0, 1.0 - 1.0 / np.maximum(rest**2, np.finfo(float).tiny))) * noise

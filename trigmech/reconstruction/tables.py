@@ -13,6 +13,9 @@ from trigmech.reconstruction.rows import RowObjective, independent_rows
 
 Array = NDArray[np.float64]
 
+# How firmly columns keep their own distributions while they move.
+FIRMNESS = 3.0
+
 
 def reconstruct_table(release: TableRelease, count: int, rng: np.random.Generator) -> Reconstruction:
     """Return equally weighted rows that have the released numbers as far as these are not noise.
@@ -77,7 +80,7 @@ class Targets:
             means = np.array([feature.T @ column.mass
                               for feature, column in zip(chosen.features, release.columns, strict=True)])
             expected = means[chosen.pairs[:, 0], :, None] * means[chosen.pairs[:, 1], None, :]
-            kept = shrunk_products(release.products - expected, release.product_deviation)
+            kept = shrunk_products(release.products - expected, release.product_deviation, chosen.pairs)
             self.dependent |= bool(kept.any())
             self.products = expected + kept
 
@@ -102,8 +105,8 @@ class Targets:
             asked.table((maps[j], maps[h]), table, 1.0 / float(deviation) ** 2)
         # As much as all of a column's tables together: what these gain must not cost the column itself.
         for j, column in enumerate(release.columns):
-            own = noise[(chosen.tables == j).any(axis=1)]
-            asked.frequencies(j, column.mass, float((1.0 / own**2).sum()))
+            own = np.minimum(noise[(chosen.tables == j).any(axis=1)], max(column.deviation, least))
+            asked.frequencies(j, column.mass, FIRMNESS * float((1.0 / own**2).sum()))
         if len(chosen.pairs):
             q = chosen.q
             degrees = np.stack(np.meshgrid(np.arange(q), np.arange(q), indexing="ij"), axis=-1).reshape(-1, 2)
