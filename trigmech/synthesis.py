@@ -15,10 +15,8 @@ from trigmech.measurement.private_bounds import histogram_charges, rest_of, with
 from trigmech.measurement.private_categories import found_categories, selection_charges, without_thresholds
 from trigmech.measurement.release import Session
 from trigmech.measurement.rows import PrivateTable, Progress
-from trigmech.measurement.table_release import TableRelease
 from trigmech.mechanisms.base import Design, Mechanism, PublicFacts, check_mechanism
-from trigmech.mechanisms.moment import MomentMechanism
-from trigmech.mechanisms.table import TableMechanism
+from trigmech.mechanisms.default import default_mechanism, mechanism_of
 from trigmech.privacy.budget import Budget, Charge
 from trigmech.privacy.ledger import Ledger
 from trigmech.privacy.ledger_file import LedgerFile
@@ -26,6 +24,7 @@ from trigmech.privacy.noise import Noise, SimulatedNoise, SystemNoise
 from trigmech.results import NoisyMoments, Synthesis
 from trigmech.schema.schema import Schema
 from trigmech.workload.family import Family
+from trigmech.workload.tables import Marginals, Ranges
 
 logger = logging.getLogger(__name__)
 
@@ -34,7 +33,7 @@ BOUNDS_SHARE = 0.1
 
 
 def design(n: int, schema: Schema, budget: Budget, mechanism: Mechanism | None = None, *,
-           workload: Family | None = None, bounds_share: float = BOUNDS_SHARE) -> Design:
+           workload: Family | Marginals | Ranges | None = None, bounds_share: float = BOUNDS_SHARE) -> Design:
     """Return what would be measured on a table and what would be charged for it: the first step, *select*.
 
     Parameters
@@ -45,8 +44,9 @@ def design(n: int, schema: Schema, budget: Budget, mechanism: Mechanism | None =
     budget : Budget
         Of the whole release.
     mechanism : Mechanism, optional
-        Default: :class:`trigmech.MomentMechanism`.
-    workload : Family, optional
+        Default: :class:`trigmech.TableMechanism`, or, for a workload of smooth queries,
+        :class:`trigmech.MomentMechanism`.
+    workload : Family, Marginals or Ranges, optional
         The queries that the default mechanism should answer well.
     bounds_share : float
         The part of the budget, between 0 and 1, that finds private bounds and categories: the same for each column
@@ -80,17 +80,17 @@ def design(n: int, schema: Schema, budget: Budget, mechanism: Mechanism | None =
     _check(schema, budget)
     if workload is not None and mechanism is not None:
         raise InputError("give either a workload, for the default mechanism, or a mechanism")
-    chosen = MomentMechanism(workload=workload) if mechanism is None else check_mechanism(mechanism)
+    chosen = default_mechanism(workload) if mechanism is None else check_mechanism(mechanism)
     bounds, categories = len(schema.private_bounds), len(schema.private_categories)
     if not bounds + categories:
-        return replace(chosen.plan(PublicFacts(int(n), schema.domain, budget)), schema=schema)
+        return replace(chosen.plan(PublicFacts(int(n), schema.domain, budget, schema.names)), schema=schema)
     if categories:
         _check_selection(schema, budget, chosen.approximate and not chosen.published)
     # Noise of a pure mechanism and Gaussian noise for bounds would together cost more than their shares.
     shared = budget if chosen.approximate else Budget(budget.epsilon)
     if categories:
         shared = without_thresholds(budget)
-    planned = chosen.plan(PublicFacts(int(n), schema.domain, rest_of(shared, bounds_share)))
+    planned = chosen.plan(PublicFacts(int(n), schema.domain, rest_of(shared, bounds_share), schema.names))
     each = bounds_share / (bounds + categories)
     if bounds:
         planned = replace(planned, bounds=histogram_charges(shared, each * bounds, bounds))
@@ -147,7 +147,7 @@ def generate(moments: NoisyMoments, rows: int | None = None, rng: np.random.Gene
     rng : numpy.random.Generator, optional
         By default one seeded by the operating system.
     mechanism : Mechanism, optional
-        Whose reconstruction is used. Default: the design's, or :class:`trigmech.MomentMechanism`.
+        Whose reconstruction is used. Default: the design's, or the default one for such a release.
 
     Returns
     -------
@@ -176,8 +176,7 @@ def reconstruct(moments: NoisyMoments, rng: np.random.Generator | None = None, *
     if not isinstance(moments, NoisyMoments):
         raise InputError(f"moments must be NoisyMoments by trigmech.measure, not {shown(moments)}")
     if mechanism is None:
-        usual = TableMechanism() if isinstance(moments.release, TableRelease) else MomentMechanism()
-        mechanism = usual if moments.design is None else moments.design.mechanism
+        mechanism = mechanism_of(moments.release) if moments.design is None else moments.design.mechanism
     fit = check_mechanism(mechanism).reconstruct(moments.release, moments.design, rng or np.random.default_rng())
     logger.info("fitted %d points: %s after %d iterations, %s", len(fit.points), fit.status, fit.iterations,
                 fit.quality)
@@ -189,7 +188,8 @@ def reconstruct(moments: NoisyMoments, rng: np.random.Generator | None = None, *
 
 def synthesize(table: Any, schema: Schema, budget: Budget, mechanism: Mechanism | None = None,
                rng: np.random.Generator | None = None, *, ledger: str | Path | LedgerFile | None = None,
-               bounds_share: float = BOUNDS_SHARE, progress: Progress | None = None) -> Synthesis:
+               workload: Family | Marginals | Ranges | None = None, bounds_share: float = BOUNDS_SHARE,
+               progress: Progress | None = None) -> Synthesis:
     """Release a table as a distribution that answers smooth queries accurately.
 
     Parameters
@@ -203,13 +203,16 @@ def synthesize(table: Any, schema: Schema, budget: Budget, mechanism: Mechanism 
     budget : Budget
         Of this release.
     mechanism : Mechanism, optional
-        Default: :class:`trigmech.MomentMechanism`, the best there is.
+        Default: :class:`trigmech.TableMechanism`, or, for a workload of smooth queries,
+        :class:`trigmech.MomentMechanism`.
     rng : numpy.random.Generator, optional
         Makes the run a repeatable *simulation*, and the ledger says so. Leave it out for a real release: noise then
         comes from OpenDP's samplers and the operating system's entropy.
     ledger : path or LedgerFile, optional
         The data set's ledger file, which must exist: all releases of one table should share one. Every charge is
         written there before its noise is drawn, and refused if the data set's total would be exceeded.
+    workload : Family, Marginals or Ranges, optional
+        The queries that the default mechanism should answer well.
     bounds_share : float
         The part of the budget, between 0 and 1, that finds private bounds and categories; see
         :mod:`trigmech.measurement.private_bounds` and :mod:`trigmech.measurement.private_categories`. Not used if
@@ -244,9 +247,10 @@ def synthesize(table: Any, schema: Schema, budget: Budget, mechanism: Mechanism 
     otherwise ``ledger.guarantee`` says what holds.
     """
     _check(schema, budget)
-    mechanism = MomentMechanism() if mechanism is None else check_mechanism(mechanism)
+    if mechanism is not None:
+        check_mechanism(mechanism)
     private = PrivateTable(table, schema, progress)
-    planned = design(private.n, schema, budget, mechanism, bounds_share=bounds_share)
+    planned = design(private.n, schema, budget, mechanism, workload=workload, bounds_share=bounds_share)
     moments, public_rng = _measured(private, schema, planned, rng, ledger)
     return reconstruct(moments, public_rng)
 

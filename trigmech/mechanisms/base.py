@@ -40,11 +40,14 @@ class PublicFacts:
         What the coordinates of a row are.
     budget : Budget
         That the mechanism may spend.
+    names : tuple of str
+        Of the columns.
     """
 
     n: int
     domain: Domain
     budget: Budget
+    names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,6 +20,7 @@ from trigmech.planning.tables import SCORE_BITS, Shares, TableDesign, heavy_inte
 from trigmech.reconstruction.columns import distribution_of, looked_closer
 from trigmech.reconstruction.result import Reconstruction
 from trigmech.reconstruction.tables import reconstruct_table
+from trigmech.workload.tables import Marginals, Ranges
 
 Array = NDArray[np.float64]
 
@@ -32,6 +33,8 @@ class TableMechanism(Mechanism):
 
     Parameters
     ----------
+    workload : Marginals or Ranges, optional
+        What the table should be right about. Default: two-way tables and ranges of all columns alike.
     shares : Shares, optional
         Parts of the budget. Default: planned from the numbers of rows and columns.
     points : int, optional
@@ -60,17 +63,26 @@ class TableMechanism(Mechanism):
     900
     """
 
+    workload: Marginals | Ranges | None = None
     shares: Shares | None = None
     points: int | None = None
 
     def __post_init__(self) -> None:
         check_counts(self, (None,), "points")
+        if self.workload is not None and not isinstance(self.workload, Marginals | Ranges):
+            raise InputError(f"workload must be Marginals or Ranges, not {shown(self.workload)}; of smooth queries it is "
+                             "for MomentMechanism")
         if self.shares is not None and not isinstance(self.shares, Shares):
             raise InputError(f"shares must be Shares, not {shown(self.shares)}")
 
     def plan(self, facts: PublicFacts) -> Design:
         """Return what will be measured first, and all that will be charged."""
-        measured = plan_tables(facts.n, facts.domain, facts.budget, self.shares)
+        name = getattr(self.workload, "crossed", None)
+        if name is not None and name not in facts.names:
+            raise InputError(f"the workload is crossed with {name!r}, which is none of the columns "
+                             f"{', '.join(facts.names)}")
+        crossed = () if name is None else (facts.names.index(name),)
+        measured = plan_tables(facts.n, facts.domain, facts.budget, self.shares, crossed)
         return Design(self, facts, measured, measured.charges)
 
     def run(self, rows: PrivateRows, design: Design, session: Session, rng: np.random.Generator) -> TableRelease:  # type: ignore[override]

@@ -1,0 +1,36 @@
+"""Which mechanism a release has by default: by what it should be good at."""
+
+from typing import Any
+
+from trigmech.errors import InputError, shown
+from trigmech.measurement.released import Release
+from trigmech.measurement.table_release import TableRelease
+from trigmech.mechanisms.base import Mechanism
+from trigmech.mechanisms.moment import MomentMechanism
+from trigmech.mechanisms.table import TableMechanism
+from trigmech.workload.family import Family
+from trigmech.workload.tables import Marginals, Ranges
+
+
+def default_mechanism(workload: Family | Marginals | Ranges | None = None) -> Mechanism:
+    """Return the mechanism for a workload: of smooth queries of numbers moments, of all else columns and tables.
+
+    Raises
+    ------
+    InputError
+        If the workload is none.
+    """
+    if workload is None:
+        return TableMechanism()
+    if isinstance(workload, Marginals | Ranges):
+        return TableMechanism(workload=workload)
+    if isinstance(workload, Family):
+        return MomentMechanism(workload=workload)
+    raise InputError("workload must be a query family such as GaussianKernels, or Marginals or Ranges, not "
+                     f"{shown(workload)}")
+
+
+def mechanism_of(release: Any) -> Mechanism:
+    """Return a mechanism that makes points of a release."""
+    kinds: dict[type, type[Mechanism]] = {Release: MomentMechanism, TableRelease: TableMechanism}
+    return kinds[type(release)]()
