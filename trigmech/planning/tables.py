@@ -199,7 +199,7 @@ def plan_tables(n: int, domain: Domain, budget: Budget, shares: Shares | None = 
             return None
         sensitivity = 1.0 / n + rounding
         return Charge(purpose, "gaussian" if gaussian else "laplace", sensitivity / part(share) * UPWARD, sensitivity,
-                      "L2" if gaussian else "L1", 1, PROOF)
+                      "L2" if gaussian else "L1", count=1, proof=PROOF)
 
     first = charge("columns", look, 2.0 * UNIT * (longest + 8.0) * (math.sqrt(entries) if gaussian else entries))
     assert first is not None

@@ -24,8 +24,8 @@ def sweep(rows: NDArray[np.int32], order: Integers, columns: Integers, first: In
 
     rows (m, d): positions within each column. columns: which to move, in order.
     histogram (positions,), histogram_weight (d,): residuals and weights of the columns' own frequencies.
-    cell (maps, positions), cells (maps,): numbers of cells for each position of a column; map_of (d + 1,): the maps of
-    a column are map_of[j] to map_of[j + 1]; maps have as many entries as the column has positions, at first[j].
+    cell (maps, most), cells (maps,): the cell of each position of a map's column, and how many cells there are;
+    map_of (d + 1,): the maps of column j are map_of[j] to map_of[j + 1].
     Tables: of column j those in table_of[table_start[j]:table_start[j + 1]]; table t is of the columns
     table_columns[t] (-1: none) by their maps table_maps[t], its cell at table_offset[t] + sum of strides.
     Products: the same, of one feature of each column. feature (positions, most), features (d,): values and how many.
