@@ -1,0 +1,329 @@
+"""Descent over rows: each sweep against a slow twin that computes the whole objective anew for every candidate."""
+
+from collections import Counter
+from itertools import product as each
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from trigmech.reconstruction.rows import ENOUGH, RowObjective, independent_rows
+
+
+class Problem:
+    """What a table should have, kept as it was said; and the sums over a table's rows, by plain loops."""
+
+    def __init__(self, sizes, features=None):
+        self.sizes, self.features = sizes, features
+        self.frequencies, self.maps, self.tables, self.products = [], [], [], []
+
+    def objective(self):
+        asked = RowObjective(self.sizes, self.features)
+        for entry in self.frequencies:
+            asked.frequencies(*entry)
+        for column, cells in self.maps:
+            asked.map(column, np.array(cells))
+        for entry in self.tables:
+            asked.table(*entry)
+        for width in {len(columns) for columns, *_ in self.products}:
+            those = [entry for entry in self.products if len(entry[0]) == width]
+            asked.products(*(np.array(part) for part in zip(*those, strict=True)))
+        return asked.compiled()
+
+    def residuals(self, rows):
+        """Of each function its weight, and the sum over the rows less m times the target."""
+        m, found = len(rows), []
+        for j, target, weight in self.frequencies:
+            counts = Counter(rows[:, j].tolist())
+            found += [(weight, counts[b] - m * target[b]) for b in range(self.sizes[j])]
+        for maps, target, weight in self.tables:
+            counts = Counter(tuple(self.maps[k][1][row[self.maps[k][0]]] for k in maps) for row in rows.tolist())
+            found += [(weight, counts[place] - m * target[place]) for place in np.ndindex(target.shape)]
+        for columns, features, target, weight in self.products:
+            total = 0.0
+            for row in rows.tolist():
+                value = 1.0
+                for j, a in zip(columns, features, strict=True):
+                    value *= 1.0 if j < 0 else float(self.features[j][row[j], a])
+                total += value
+            found.append((weight, total - m * target))
+        return found
+
+    def value(self, rows):
+        return sum(weight * residual**2 for weight, residual in self.residuals(rows))
+
+    def swept(self, rows, order, columns):
+        """The table and the number of moves after a sweep; of positions that are equally good the first."""
+        rows, moves = rows.copy(), 0
+        for i, j in each(order, columns):
+            at = rows[i, j]
+            values = []
+            for y in range(self.sizes[j]):
+                rows[i, j] = y
+                values.append(self.value(rows))
+            best = int(np.argmin(values))
+            rows[i, j] = best if values[best] < values[at] else at
+            moves += rows[i, j] != at
+        return rows, moves
+
+
+def some_rows(rng, sizes, m):
+    return np.column_stack([rng.integers(size, size=m) for size in sizes]).astype(np.int32)
+
+
+def numbers_of(rng, shape, whole):
+    """Random numbers; if ``whole``, multiples of 1/8, of which sums and products have no rounding errors here."""
+    return rng.integers(-8, 9, size=shape) / 8.0 if whole else rng.normal(size=shape)
+
+
+def problem_of(rng, kinds, whole, d=3):
+    """A random problem of d columns with functions of these kinds."""
+    sizes = rng.integers(1, 6, size=d).tolist()
+    made = Problem(sizes, [numbers_of(rng, (size, int(rng.integers(1, 4))), whole) for size in sizes])
+    weights = [0.25, 1.0, 4.0]
+    if "frequencies" in kinds:
+        made.frequencies = [(j, numbers_of(rng, sizes[j], whole), rng.choice(weights)) for j in range(d)
+                            if rng.random() < 0.7]
+    if "tables" in kinds:
+        # Several maps of a column, in any order, and cells that no position has.
+        made.maps = [(j, rng.integers(max(1, sizes[j] - 1), size=sizes[j]).tolist())
+                     for j in rng.permutation(np.repeat(np.arange(d), 2)).tolist()]
+        for _ in range(4):
+            columns = rng.permutation(d)[:rng.integers(min(d, 2), d + 1)].tolist()
+            maps = [int(rng.choice([k for k, (owner, _) in enumerate(made.maps) if owner == j])) for j in columns]
+            shape = [max(made.maps[k][1]) + 1 + int(rng.integers(2)) for k in maps]
+            made.tables.append((maps, numbers_of(rng, shape, whole), rng.choice(weights)))
+    if "products" in kinds:
+        for _ in range(6):
+            width = int(rng.integers(1, d + 1))
+            columns = rng.permutation(d)[:width].tolist()
+            features = [int(rng.integers(made.features[j].shape[1])) for j in columns]
+            if rng.random() < 0.3:
+                columns[int(rng.integers(width))] = -1
+            made.products.append((columns, features, float(numbers_of(rng, (), whole)), rng.choice(weights)))
+    return made
+
+
+def flat(problem, residuals, compiled):
+    """The residuals with a weight, in the order of the problem's own."""
+    first = np.concatenate([[0], np.cumsum(problem.sizes)])
+    parts = [residuals.frequencies[first[j] : first[j + 1]] for j, *_ in problem.frequencies]
+    widths = {len(columns) for columns, *_ in problem.products}
+    order = [r for width in widths for r, entry in enumerate(problem.products) if len(entry[0]) == width]
+    return np.concatenate([*parts, residuals.tables, residuals.products[np.argsort(order)]])
+
+
+KINDS = [("frequencies",), ("tables",), ("products",), ("frequencies", "tables", "products")]
+each_kind = pytest.mark.parametrize("kinds", KINDS, ids="+".join)
+
+
+@each_kind
+@pytest.mark.parametrize("seed", range(6))
+def test_a_sweep_is_that_of_a_twin_that_computes_the_objective_anew_for_every_candidate(kinds, seed):
+    rng = np.random.default_rng(seed)
+    problem = problem_of(rng, kinds, whole=True)
+    compiled, rows = problem.objective(), some_rows(rng, problem.sizes, 8)
+    residuals = compiled.residuals(rows)
+    for _ in range(2):
+        order, columns = rng.permutation(8)[:6], rng.permutation(3)
+        expected, moves = problem.swept(rows, order.tolist(), columns.tolist())
+        assert compiled.sweep(rows, residuals, order, columns) == moves
+        # Without rounding errors, so the same of several best positions too.
+        np.testing.assert_array_equal(rows, expected)
+        np.testing.assert_array_equal(flat(problem, residuals, compiled), [r for _, r in problem.residuals(rows)])
+        assert compiled.value(residuals, 8) == problem.value(rows) / 64.0
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.sampled_from(KINDS), st.integers(1, 12), st.integers(1, 3), st.data())
+def test_whatever_the_problem_a_sweep_lowers_the_objective_and_keeps_the_residuals(seed, kinds, m, d, data):
+    rng = np.random.default_rng(seed)
+    problem = problem_of(rng, kinds, whole=False, d=d)
+    compiled, rows = problem.objective(), some_rows(rng, problem.sizes, m)
+    moving = np.array(data.draw(st.lists(st.integers(0, d - 1), unique=True)), dtype=np.int64)
+    start, residuals = rows.copy(), compiled.residuals(rows)
+    value = compiled.value(residuals, m)
+    assert value == pytest.approx(problem.value(rows) / m**2, rel=1e-12, abs=1e-12)
+    for _ in range(3):
+        before = rows.copy()
+        moves = compiled.sweep(rows, residuals, rng.permutation(m), moving)
+        after = compiled.value(residuals, m)
+        assert after <= value * (1.0 + 1e-12)
+        assert (after < value) == (moves > 0)
+        assert (before != rows).sum() <= moves
+        value = after
+        for kept, anew in zip(residuals, compiled.residuals(rows), strict=True):
+            np.testing.assert_allclose(kept, anew, rtol=0.0, atol=1e-11 * m)
+    still = np.setdiff1d(np.arange(d), moving)
+    np.testing.assert_array_equal(rows[:, still], start[:, still])
+    assert (rows >= 0).all()
+    assert (rows < problem.sizes).all()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_move_goes_to_the_position_with_the_least_objective(seed):
+    rng = np.random.default_rng(seed)
+    problem = problem_of(rng, KINDS[-1], whole=False)
+    compiled, rows = problem.objective(), some_rows(rng, problem.sizes, 6)
+    for i, j in each(range(6), range(3)):
+        values = []
+        for y in range(problem.sizes[j]):
+            other = rows.copy()
+            other[i, j] = y
+            values.append(problem.value(other))
+        compiled.sweep(rows, compiled.residuals(rows), np.array([i]), np.array([j]))
+        assert values[rows[i, j]] <= min(values) + 1e-8
+
+
+def test_a_move_that_changes_nothing_is_not_made():
+    rng = np.random.default_rng(0)
+    problem = Problem([12, 4])
+    problem.maps = [(0, np.repeat(np.arange(4), 3).tolist()), (1, list(range(4)))]
+    problem.tables = [([0, 1], rng.dirichlet(np.ones(16)).reshape(4, 4), 1e9)]
+    compiled, rows = problem.objective(), some_rows(rng, problem.sizes, 200)
+    residuals = compiled.residuals(rows)
+    for _ in range(5):
+        before = rows.copy()
+        compiled.sweep(rows, residuals, rng.permutation(200), np.array([0]))
+        moved = before[:, 0] != rows[:, 0]
+        assert (before[moved, 0] // 3 != rows[moved, 0] // 3).all()
+    # Rows that found their cell have kept their places in it.
+    assert len(set(rows[:, 0].tolist())) > 8
+
+
+def adult(seed=4, m=400):
+    """A table with dependent columns, and the problem that its own frequencies, tables and products are."""
+    rng = np.random.default_rng(seed)
+    hidden = rng.normal(size=m)
+    sizes = [8, 5, 6]
+    truth = np.column_stack([np.clip((hidden + rng.normal(0, 0.6, m)) * size / 5 + size / 2, 0, size - 1)
+                             for size in sizes]).astype(np.int32)
+    features = [np.column_stack([np.cos(np.pi * a * (np.arange(size) + 0.5) / size) for a in (1, 2)]) for size in sizes]
+    problem = Problem(sizes, features)
+    problem.frequencies = [(j, np.bincount(truth[:, j], minlength=size) / m, 1e4) for j, size in enumerate(sizes)]
+    problem.maps = [(j, list(range(size))) for j, size in enumerate(sizes)]
+    for i, j in [(0, 1), (0, 2)]:
+        counts = np.zeros((sizes[i], sizes[j]))
+        np.add.at(counts, (truth[:, i], truth[:, j]), 1.0 / m)
+        problem.tables.append(([i, j], counts, 1e4))
+    for a, b in each((0, 1), repeat=2):
+        target = float((features[1][truth[:, 1], a] * features[2][truth[:, 2], b]).mean())
+        problem.products.append(([1, 2], [a, b], target, 1e4))
+    return problem, truth
+
+
+def independent(problem, seed, m=400):
+    return independent_rows([target for _, target, _ in problem.frequencies], m, np.random.default_rng(seed))
+
+
+def test_a_descent_finds_a_table_with_what_was_asked():
+    problem, truth = adult()
+    compiled, rows = problem.objective(), independent(problem, 1)
+    count = sum(problem.sizes) + 8 * 5 + 8 * 6 + 4
+    assert compiled.size == count
+    assert compiled.value(compiled.residuals(truth), 400) == pytest.approx(0.0, abs=1e-12)
+    before = compiled.value(compiled.residuals(rows), 400) / count
+    fitted = compiled.descend(rows, np.random.default_rng(2))
+    assert fitted.rows is rows
+    assert fitted.misfit < 0.02 * before
+    assert fitted.misfit == pytest.approx(problem.value(rows) / 400**2 / count, rel=1e-9)
+
+
+def test_a_descent_ends_where_more_would_fit_noise():
+    problem, truth = adult()
+    problem.frequencies = [(j, target, 100.0) for j, target, _ in problem.frequencies]
+    problem.tables = [(maps, target, 100.0) for maps, target, _ in problem.tables]
+    problem.products = [(*entry[:3], 100.0) for entry in problem.products]
+    compiled = problem.objective()
+    rows = truth.copy()
+    assert compiled.descend(rows, np.random.default_rng(0)).sweeps == 0
+    np.testing.assert_array_equal(rows, truth)
+    heard = []
+    rows = independent(problem, 1)
+    fitted = compiled.descend(rows, np.random.default_rng(2), progress=lambda done, most: heard.append((done, most)))
+    assert fitted.misfit <= ENOUGH
+    assert heard == [(done + 1, 40) for done in range(fitted.sweeps)]
+
+
+def test_a_descent_makes_no_more_sweeps_than_it_may():
+    problem, _ = adult()
+    rows = independent(problem, 1)
+    assert problem.objective().descend(rows.copy(), np.random.default_rng(2), most=0).sweeps == 0
+    assert problem.objective().descend(rows.copy(), np.random.default_rng(2), most=1).sweeps == 1
+
+
+@pytest.mark.parametrize("columns", [[], [1], [2, 0]])
+def test_columns_that_may_not_move_stay(columns):
+    problem, _ = adult()
+    start = independent(problem, 1)
+    rows = start.copy()
+    problem.objective().descend(rows, np.random.default_rng(2), columns=columns)
+    for j in range(3):
+        assert (rows[:, j] != start[:, j]).any() == (j in columns)
+
+
+def test_a_seed_repeats_a_descent_on_any_number_of_threads(monkeypatch):
+    problem, _ = adult()
+    found = []
+    for threads in ("1", "2"):
+        monkeypatch.setenv("TRIGMECH_NUM_THREADS", threads)
+        fitted = problem.objective().descend(independent(problem, 1), np.random.default_rng(2))
+        found.append((fitted.rows.tobytes(), fitted.misfit, fitted.sweeps))
+    assert found[0] == found[1]
+    other = problem.objective().descend(independent(problem, 1), np.random.default_rng(3))
+    assert other.rows.tobytes() != found[0][0]
+
+
+@pytest.mark.parametrize("sizes", [[3, 2], [4], [1], [1, 1]])
+@pytest.mark.parametrize("m", [1, 5])
+def test_a_problem_of_nothing_is_solved_as_it_is(sizes, m):
+    rows = some_rows(np.random.default_rng(0), sizes, m)
+    start = rows.copy()
+    fitted = RowObjective(sizes).compiled().descend(rows, np.random.default_rng(0))
+    np.testing.assert_array_equal(rows, start)
+    assert (fitted.misfit, fitted.sweeps) == (0.0, 0)
+
+
+def test_a_single_row_goes_to_what_is_wanted():
+    asked = RowObjective([4, 3], [np.zeros((4, 0)), np.array([[0.0], [0.5], [1.0]])])
+    asked.frequencies(0, np.array([0.1, 0.2, 0.6, 0.1]), 1.0)
+    asked.products(np.array([[1]]), np.array([[0]]), np.array([0.6]), np.array([1.0]))
+    rows = np.zeros((1, 2), dtype=np.int32)
+    fitted = asked.compiled().descend(rows, np.random.default_rng(0))
+    assert rows.tolist() == [[2, 1]]
+    assert fitted.misfit == pytest.approx((0.01 + 0.04 + 0.16 + 0.01 + 0.01) / 5)
+
+
+@pytest.mark.parametrize("size", [1e6, 1e20, 1e100])
+@pytest.mark.parametrize("seed", range(3))
+def test_huge_targets_that_contradict_each_other_leave_a_table(size, seed):
+    rng = np.random.default_rng(seed)
+    problem = problem_of(rng, KINDS[-1], whole=False)
+    problem.frequencies = [(j, size * target, 1e8) for j, target, _ in problem.frequencies]
+    problem.tables += [(maps, -size * target, 1e8) for maps, target, _ in problem.tables]
+    problem.products += [(*entry[:2], size * entry[2], entry[3]) for entry in problem.products]
+    rows = some_rows(rng, problem.sizes, 20)
+    fitted = problem.objective().descend(rows, rng)
+    assert np.isfinite(fitted.misfit)
+    assert (rows >= 0).all()
+    assert (rows < problem.sizes).all()
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.lists(st.integers(0, 20), min_size=1, max_size=6).filter(any), min_size=1, max_size=3),
+       st.integers(1, 50), st.integers(0, 1000))
+def test_independent_rows_have_each_position_as_often_as_whole_rows_allow(masses, m, seed):
+    masses = [np.array(mass) / sum(mass) for mass in masses]
+    rows = independent_rows(masses, m, np.random.default_rng(seed))
+    assert rows.shape == (m, len(masses))
+    assert rows.dtype == np.int32
+    for j, mass in enumerate(masses):
+        assert (np.abs(np.bincount(rows[:, j], minlength=len(mass)) - m * mass) < 1.0 + 1e-9).all()
+
+
+def test_independent_rows_are_in_no_order():
+    rows = independent_rows([np.full(4, 0.25)] * 2, 4000, np.random.default_rng(0))
+    # A correlation of independent columns has a standard deviation of 1 / sqrt(4000).
+    assert abs(np.corrcoef(rows.T)[0, 1]) < 6.0 / np.sqrt(4000)
+    assert abs(np.corrcoef(rows[1:, 0], rows[:-1, 0])[0, 1]) < 6.0 / np.sqrt(4000)
