@@ -92,8 +92,9 @@ class Partition:
             count = np.diff(np.append(first, len(self.levels)))
             out[free, self.value] = self.levels[first[inside] + (fraction[free] * count[inside]).astype(np.int64)]
         else:
-            low = self.edges[inside]
-            out[free, self.value] = np.minimum(low + fraction[free] * (self.edges[inside + 1] - low), 1.0)
+            low, high = self.edges[inside], self.edges[inside + 1]
+            # Rounded up it would be in the next interval.
+            out[free, self.value] = np.minimum(low + fraction[free] * (high - low), np.nextafter(high, low))
 
     def cut(self, edges: Array) -> "Partition":
         """Return the partition with other edges."""
