@@ -217,11 +217,13 @@ def levels_of(column: Column) -> tuple[float, ...] | None:
     """Return the values of [-1, 1] that the number of a column can have, ascending; None if they are too many."""
     if column.kind == "continuous" or column.private_bounds:
         return None
+    if column.kind == "binary":
+        return -1.0, 1.0
     lower, upper = column.bounds
     if not upper - lower < MOST_LEVELS:
         return None
-    whole = np.arange(math.ceil(lower), math.floor(upper) + 1.0)
-    values = np.array([lower, upper]) if column.kind == "binary" else whole
+    # A special value has its indicator; its number would be decoded to a neighbour.
+    values = np.setdiff1d(np.arange(math.ceil(lower), math.floor(upper) + 1.0), [*map(column.number, column.special)])
     points = np.unique(to_unit(transformed(column, values), *transformed_bounds(column)))
     return tuple(points.tolist()) if len(points) else None
 
