@@ -120,7 +120,7 @@ def looked_closer(column: ReleasedColumn, interval: int, finer: Array, values: A
     clear = masses > CLEAR * deviation * np.sqrt(width)
     held = float(masses[clear].sum())
     # What is not clear has the rest, evenly.
-    if held >= mass or clear.all():
+    if held > 0.0 and (held >= mass or clear.all()):
         masses = np.where(clear, masses, 0.0) * (mass / held)
     else:
         masses = np.where(clear, masses, (mass - held) * width / width[~clear].sum())
