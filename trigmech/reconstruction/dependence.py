@@ -26,7 +26,7 @@ def shrunk_table(deviation: Array, noise: float) -> Array:
 
     Notes
     -----
-    A singular value y, in units of noise times the root of the longer side, becomes sqrt((y^2 - r - 1)^2 - 4 r) / y
+    Sums of 0 leave one dimension less on each side. A singular value y, in units of noise times the root of the longer side, becomes sqrt((y^2 - r - 1)^2 - 4 r) / y
     with r the ratio of the sides, and 0 below 1 + sqrt(r): the best there is for the squared error of a large matrix of
     low rank. What lies below together is kept as far as its squares exceed those of noise alone (James and Stein),
     which serves tables of full rank.
@@ -37,9 +37,11 @@ def shrunk_table(deviation: Array, noise: float) -> Array:
     """
     values = np.clip(deviation / noise, -LARGEST, LARGEST)
     values = values - values.mean(axis=0) - values.mean(axis=1, keepdims=True) + values.mean()
-    short, long = sorted(values.shape)
+    short, long = sorted(side - 1 for side in values.shape)
+    if not short:
+        return np.zeros(values.shape)
     left, singular, right = np.linalg.svd(values, full_matrices=False)
-    y, ratio = singular / np.sqrt(long), short / long
+    y, ratio = singular[:short] / np.sqrt(long), short / long
     above = y > 1.0 + np.sqrt(ratio)
     kept = np.zeros(short)
     kept[above] = np.sqrt(np.maximum((y[above] ** 2 - ratio - 1.0) ** 2 - 4.0 * ratio, 0.0)) / y[above]
@@ -47,7 +49,7 @@ def shrunk_table(deviation: Array, noise: float) -> Array:
     expected = float(short - above.sum())
     if below > 0.0:
         kept[~above] = y[~above] * max(0.0, 1.0 - expected / below)
-    return (left * (kept * np.sqrt(long) * noise)) @ right
+    return (left[:, :short] * (kept * np.sqrt(long) * noise)) @ right[:short]
 
 
 def shrunk_products(deviation: Array, noise: float, pairs: NDArray[np.int64]) -> Array:
