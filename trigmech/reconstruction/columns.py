@@ -14,7 +14,7 @@ from trigmech.functions.released_column import ReleasedColumn
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-# No position of a column that is no single value holds more than this part of the rows.
+# Positions of a column that were no single measured interval hold about this part of the rows at most.
 LARGEST_PLACE = 1.0 / 128.0
 # What a piece of equal density costs, in squared deviations of the noise, and how many of these a distribution function
 # may lie off the chord of a piece: of simulated tables the least errors of distribution functions and of densities.
@@ -82,7 +82,7 @@ def distribution_of(partition: Partition, values: Array, deviation: float, cumul
 
 
 def _places(measured: Array, ends: Integers, masses: Array) -> tuple[Array, Array]:
-    """Return the edges of positions that hold at most `LARGEST_PLACE` or are one interval that was measured.
+    """Return the edges of positions that hold about `LARGEST_PLACE` at most or are one measured interval.
 
     A piece is cut between intervals only: where within one of these its rows are is not known.
     """
