@@ -1,0 +1,418 @@
+"""What is counted of columns, and what a noisy histogram or table is taken to be."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from trigmech.domain import Domain, OneHotGroup
+from trigmech.errors import InputError
+from trigmech.functions import prefix_sums
+from trigmech.functions.partition import Partition, all_codes, columns_of, even_edges
+from trigmech.measurement import counts
+from trigmech.measurement.rows import PrivateRows
+from trigmech.reconstruction.columns import (
+    CLEAR,
+    CORNER,
+    LARGEST_PLACE,
+    ReleasedColumn,
+    distribution_of,
+    looked_closer,
+    nearest_probabilities,
+)
+from trigmech.reconstruction.dependence import shrunk_table
+
+# Counts
+
+# A number, one with a special value, and a column of categories.
+DOMAIN = Domain(6, [OneHotGroup((2,), False, 1), OneHotGroup((3, 4, 5), True)])
+
+
+def rows_of(n, seed=0):
+    rng = np.random.default_rng(seed)
+    points = np.zeros((n, 6))
+    points[:, :2] = rng.choice([-1.0, 1.0, -0.5, 0.25], (n, 2)) * rng.choice([1.0, 0.3], (n, 2))
+    held = rng.random(n) < 0.3
+    points[held, 1], points[held, 2] = 0.0, 1.0
+    points[np.arange(n), rng.integers(3, 6, n)] = 1.0
+    return points
+
+
+def private(points, lengths=(), n=None):
+    """Private rows that come in chunks of these lengths."""
+    chunks = np.split(points, np.cumsum(lengths)) if len(lengths) else [points]
+    return PrivateRows(len(points) if n is None else n, DOMAIN, lambda: iter(chunks))
+
+
+def partitions():
+    return [column if column.value is None else column.cut(even_edges(None, 4 + 3 * i))
+            for i, column in enumerate(columns_of(DOMAIN))]
+
+
+CHUNKS = [(), (1, 0, 70), (50, 50, 50), (199,)]
+
+
+@pytest.mark.parametrize("lengths", CHUNKS)
+def test_histograms_count_the_rows_at_each_position(lengths):
+    points = rows_of(200)
+    found = counts.histograms(private(points, lengths), partitions())
+    for partition, count in zip(partitions(), found, strict=True):
+        codes = partition.codes(points).tolist()
+        assert count.tolist() == [codes.count(position) for position in range(partition.size)]
+        assert count.sum() == 200
+
+
+def asked(rng):
+    """Tables of two and of three columns by random cells, scores, and pairs of columns."""
+    columns = partitions()
+    tables = [(own, [np.append(rng.integers(3, size=columns[j].size - 1), 2) for j in own])
+              for own in ([0, 1], [2, 0], [1, 2, 0])]
+    scores = [rng.integers(-2**15, 2**15, size=(column.size, 2)) for column in columns]
+    return columns, tables, scores, np.array([[0, 1], [1, 2]])
+
+
+@pytest.mark.parametrize("lengths", CHUNKS)
+@pytest.mark.parametrize("at_a_time", [2**16, 7])
+def test_joint_counts_are_those_of_pandas_whatever_the_chunks(lengths, at_a_time, monkeypatch):
+    monkeypatch.setattr(counts, "ROWS_AT_A_TIME", at_a_time)
+    points = rows_of(200)
+    columns, tables, scores, pairs = asked(np.random.default_rng(1))
+    found, sums = counts.joint_counts(private(points, lengths), columns, tables, scores, pairs)
+    codes = all_codes(columns, points)
+    for (own, maps), count in zip(tables, found, strict=True):
+        cells = [pd.Categorical(cell[codes[:, j]], range(3)) for j, cell in zip(own, maps, strict=True)]
+        expected = pd.crosstab(cells[0], cells[1:], dropna=False).to_numpy()
+        np.testing.assert_array_equal(count, expected.reshape(count.shape))
+    values = [score[codes[:, j]] for j, score in enumerate(scores)]
+    np.testing.assert_array_equal(sums, [values[i].T @ values[j] for i, j in pairs])
+
+
+def test_nothing_is_counted_where_nothing_is_asked():
+    tables, sums = counts.joint_counts(private(rows_of(5)), partitions(), [], [], np.empty((0, 2), dtype=np.int64))
+    assert (tables, sums.shape) == ([], (0, 0, 0))
+
+
+@pytest.mark.parametrize("n", [199, 201])
+def test_another_number_of_rows_than_was_said_is_refused(n):
+    with pytest.raises(InputError, match=f"said to have {n} rows and has 200"):
+        counts.histograms(private(rows_of(200), (120,), n), partitions())
+
+
+WRONG = {"number beyond the cube": (0, 1.5), "number below the cube": (0, -1.0000001), "no number": (0, math.nan),
+         "infinite": (0, math.inf), "indicator": (2, 0.5), "two categories": (slice(3, 6), [1.0, 1.0, 0.0]),
+         "no category": (slice(3, 6), 0.0), "number beside its indicator": (slice(1, 3), [0.5, 1.0])}
+
+
+@pytest.mark.parametrize("entry", WRONG.values(), ids=WRONG)
+def test_rows_that_do_not_keep_to_their_domain_are_refused(entry):
+    points = rows_of(200)
+    points[150, entry[0]] = entry[1]
+    with pytest.raises(InputError, match=r"must lie in the cube|must hold indicators"):
+        counts.histograms(private(points, (100,)), partitions())
+
+
+@pytest.mark.parametrize("entry", WRONG.values(), ids=WRONG)
+def test_a_row_that_changed_after_the_charge_is_in_one_cell_as_any_other(entry):
+    points = rows_of(200)
+    points[150, entry[0]] = entry[1]
+    columns, tables, scores, pairs = asked(np.random.default_rng(1))
+    found, _ = counts.joint_counts(private(points), columns, tables, scores, pairs)
+    before, _ = counts.joint_counts(private(rows_of(200)), columns, tables, scores, pairs)
+    for count, other in zip(found, before, strict=True):
+        assert np.abs(count - other).sum() <= 2
+        assert count.sum() == 200
+
+
+# The distribution of a column
+
+anything = st.one_of(st.floats(-2.0, 2.0), st.floats(allow_nan=False, allow_infinity=False),
+                     st.sampled_from([0.0, 1e300, -1e300, 1.0]))
+
+
+@st.composite
+def noisy_columns(draw):
+    """A partition, and whatever was measured."""
+    k, c = draw(st.integers(0, 3)), draw(st.integers(0, 20))
+    if k + c == 0:
+        c = 1
+    return (column_of(k, c), np.array(draw(st.lists(anything, min_size=k + c, max_size=k + c))),
+            draw(st.floats(1e-12, 1e300)), draw(st.booleans()))
+
+
+def column_of(k, c):
+    return Partition(tuple(range(1, k + 1)), 0 if c else None, even_edges(None, c) if c else np.empty(0))
+
+
+def check_distribution(column, k, measured):
+    """Probabilities; edges that were measured; no large position where more edges were."""
+    partition = column.partition
+    assert column.mass.shape == (partition.size,)
+    assert (column.mass >= 0.0).all()
+    assert column.mass.sum() == pytest.approx(1.0, abs=1e-9)
+    assert len(partition.indicators) == k
+    if partition.value is None:
+        return
+    assert set(partition.edges.tolist()) <= set(measured.tolist())
+    # Cut between measured intervals alone, so one may have nearly twice as many of these as another.
+    single = np.diff(np.searchsorted(measured, partition.edges)) == 1
+    assert (single | (column.mass[k:] < 2.0 * LARGEST_PLACE)).all()
+    ranks = column.ranks
+    assert np.isnan(ranks[:k]).all()
+    assert (np.diff(ranks[k:]) >= 0.0).all()
+    assert ((ranks[k:] >= 0.0) & (ranks[k:] <= 1.0 + 1e-12)).all()
+
+
+@settings(max_examples=150, deadline=None)
+@given(noisy_columns())
+@example((column_of(2, 4), np.zeros(6), 0.1, True))
+@example((column_of(1, 4), np.full(5, -1e300), 1e300, True))
+@example((column_of(3, 2), np.array([1e300, 1e300, 0.0, -1e300, 1e300]), 1e-12, False))
+@example((column_of(2, 3), np.array([0.7, 0.7, 0.1, 0.1, 0.1]), 1e-12, False))
+@example((column_of(3, 0), np.array([1e300, -1e300, 5e299]), 1.0, True))
+def test_whatever_was_measured_a_distribution_is_made(measured):
+    partition, values, deviation, cumulative = measured
+    column = distribution_of(partition, values, deviation, cumulative)
+    assert column.deviation == min(deviation, 1e100)
+    check_distribution(column, len(partition.indicators), partition.edges)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.floats(-3.0, 3.0), min_size=1, max_size=8), st.floats(0.1, 4.0))
+def test_the_nearest_probabilities_are_the_values_less_one_threshold(values, total):
+    values = np.array(values)
+    low, high = values.min() - total, values.max()
+    for _ in range(100):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if np.maximum(values - middle, 0.0).sum() > total else (low, middle)
+    np.testing.assert_allclose(nearest_probabilities(values, total), np.maximum(values - low, 0.0), atol=1e-12)
+
+
+def truth_of(kind, k, c):
+    """The probabilities of a column with k special values: smooth, two lumps with nothing between, or with an atom."""
+    x = (np.arange(c) + 0.5) / c
+    mass = {"even": np.ones(c), "bell": np.exp(-0.5 * ((x - 0.4) / 0.08) ** 2),
+            "lumps": np.where(np.abs(x - 0.5) > 0.35, 1.0, 0.0),
+            "atom": np.where(np.arange(c) == c // 3, 0.5 * c, 1.0)}[kind]
+    return np.concatenate([np.full(k, 0.1), (1.0 - 0.1 * k) * mass / mass.sum()])
+
+
+def released(truth, k, deviation, cumulative, seed):
+    c = len(truth) - k
+    noise = np.random.default_rng(seed).normal(0.0, deviation, k + c) if deviation > 1e-9 else np.zeros(k + c)
+    partition = column_of(k, c)
+    values = prefix_sums.encoded(partition, truth) if cumulative else truth
+    column = distribution_of(partition, values + noise, deviation, cumulative)
+    check_distribution(column, k, partition.edges)
+    return column, partition.edges
+
+
+def cumulative_errors(column, edges, truth, k):
+    """At the edges that were kept, and at all that were measured, how wrong the distribution function is."""
+    exact = np.concatenate([[0.0], np.cumsum(truth[k:])])
+    kept = np.concatenate([[0.0], np.cumsum(column.mass[k:])])
+    at_kept = np.abs(kept - exact[np.searchsorted(edges, column.partition.edges)]).max()
+    return at_kept, np.abs(np.interp(edges, column.partition.edges, kept) - exact).max()
+
+
+KINDS = ["even", "bell", "lumps", "atom"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("k", [0, 2])
+@pytest.mark.parametrize("cumulative", [True, False])
+def test_without_noise_the_distribution_function_is_exact_at_the_edges_that_are_kept(kind, k, cumulative):
+    truth = truth_of(kind, k, 256)
+    column, edges = released(truth, k, 1e-9, cumulative, 0)
+    at_kept, at_all = cumulative_errors(column, edges, truth, k)
+    assert at_kept <= 1e-12
+    assert at_all <= CORNER * 1e-9
+    np.testing.assert_allclose(column.mass[:k], truth[:k], atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("k", [0, 2])
+@pytest.mark.parametrize("cumulative", [True, False])
+def test_the_distribution_function_is_as_accurate_as_the_noise_allows(kind, k, cumulative):
+    c, deviation = 256, 1e-3 if cumulative else 1e-4
+    truth = truth_of(kind, k, c)
+    # A prefix sum errs by the factor times the noise, and less once the sum is corrected; six standard deviations.
+    factor = prefix_sums.factor(c) if cumulative else np.tri(c)
+    most = 6.0 * deviation * math.sqrt((factor[-1] ** 2).sum())
+    for seed in range(5):
+        at_kept, at_all = cumulative_errors(*released(truth, k, deviation, cumulative, seed), truth, k)
+        # Isotonic regression is no further off than the noise, a chord than its ends, what it spans than the tolerance.
+        assert at_kept <= most
+        assert at_all <= 2.0 * most + CORNER * deviation
+
+
+def test_most_noise_of_an_even_column_is_gone_and_no_atom_is_hidden():
+    deviation, wrong = 2e-3, np.zeros(2)
+    for seed in range(10):
+        truth = truth_of("even", 0, 256)
+        column, edges = released(truth, 0, deviation, True, seed)
+        inside = np.interp(edges, column.partition.edges, np.concatenate([[0.0], np.cumsum(column.mass)]))
+        noise = np.random.default_rng(seed).normal(0.0, deviation, 256)
+        alone = nearest_probabilities(truth + prefix_sums.inverse(256) @ noise)
+        wrong += np.abs(np.diff(inside) - truth).sum(), np.abs(alone - truth).sum()
+        truth = truth_of("atom", 0, 256)
+        column, edges = released(truth, 0, deviation, True, seed)
+        position = column.partition.edges.tolist().index(edges[256 // 3])
+        assert column.partition.edges[position + 1] == edges[256 // 3 + 1]
+        # Between two prefix sums, of which each errs by the factor times the noise.
+        assert column.mass[position] == pytest.approx(truth[256 // 3], abs=6.0 * deviation * math.sqrt(1.5))
+    assert wrong[0] < 0.4 * wrong[1]
+
+
+# A closer look
+
+FINER = 128
+
+
+def coarse(k=1, mass=(0.1, 0.2, 0.3, 0.4)):
+    return ReleasedColumn(column_of(k, len(mass) - k), np.array(mass), 1e-3)
+
+
+def look(column, interval, values, deviation):
+    """The column after a closer look, which leaves all other positions as they were; and where it was looked."""
+    k = len(column.partition.indicators)
+    low, high = column.partition.edges[interval : interval + 2]
+    finer = np.linspace(low, high, len(values) + 1)
+    found = looked_closer(column, interval, finer, values, deviation)
+    inside = np.flatnonzero((found.partition.edges[:-1] >= low) & (found.partition.edges[:-1] < high)) + k
+    edges = found.partition.edges[inside[0] - k : inside[-1] - k + 2]
+    assert (edges[0], edges[-1]) == (low, high)
+    assert set(edges.tolist()) <= set(finer.tolist())
+    np.testing.assert_array_equal(np.delete(found.mass, inside), np.delete(column.mass, k + interval))
+    assert found.mass.shape == (found.partition.size,)
+    assert (found.mass >= 0.0).all()
+    assert found.mass[inside].sum() == pytest.approx(column.mass[k + interval], abs=1e-12)
+    return found.mass[inside], edges, finer
+
+
+@pytest.mark.parametrize("interval", [0, 1, 2])
+@pytest.mark.parametrize("seed", range(5))
+def test_a_closer_look_finds_an_atom_and_leaves_the_rest_even(interval, seed):
+    # The atom is far above the noise, and the rest below it.
+    column, deviation = coarse(), 2e-3
+    mass = float(column.mass[1 + interval])
+    values = np.full(FINER, 0.1 * mass / FINER)
+    values[40] += 0.9 * mass
+    values += np.random.default_rng(seed).normal(0.0, deviation, FINER)
+    masses, edges, finer = look(column, interval, values, deviation)
+    position = edges.tolist().index(finer[40])
+    assert edges[position + 1] == finer[41]
+    assert masses[position] == pytest.approx(0.9 * mass, abs=6.0 * deviation)
+    density = np.delete(masses / np.diff(edges), position)
+    np.testing.assert_allclose(density, density.mean(), rtol=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_closer_look_leaves_an_even_interval_even(seed):
+    # The noise of all finer intervals together: too much for any piece to be clear.
+    deviation = 0.3 / (CLEAR * math.sqrt(FINER))
+    values = 0.3 / FINER + np.random.default_rng(seed).normal(0.0, 1.01 * deviation, FINER)
+    masses, edges, _ = look(coarse(), 1, values, 1.5 * deviation)
+    np.testing.assert_allclose(masses / np.diff(edges), 0.3 * 3.0 / 2.0, rtol=1e-12)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(anything, min_size=2, max_size=20), st.floats(1e-12, 1e300), st.integers(0, 2),
+       st.sampled_from([(0.1, 0.2, 0.3, 0.4), (0.5, 0.5, 0.0, 0.0), (1.0, 0.0, 0.0, 0.0)]))
+@example([0.0, 0.0], 1.0, 1, (1.0, 0.0, 0.0, 0.0))
+@example([1e300, -1e300, 1e300], 1e-12, 2, (0.1, 0.2, 0.3, 0.4))
+def test_whatever_a_closer_look_sees_it_moves_no_mass_into_or_out_of_its_interval(values, deviation, interval, mass):
+    look(coarse(mass=mass), interval, np.array(values), deviation)
+
+
+def test_a_closer_look_at_levels_divides_between_them():
+    levels = np.linspace(-1.0, 1.0, 9)
+    partition = Partition((), 0, even_edges(levels, 2), levels)
+    column = ReleasedColumn(partition, np.array([0.8, 0.2]), 1e-6)
+    finer = np.concatenate([[-1.0], 0.5 * (levels[1:5] + levels[:4]), partition.edges[1:2]])
+    found = looked_closer(column, 0, finer, np.array([0.1, 0.5, 0.05, 0.05, 0.1]), 1e-6)
+    np.testing.assert_array_equal(found.partition.edges, [*finer, 1.0])
+    np.testing.assert_allclose(found.mass, [0.1, 0.5, 0.05, 0.05, 0.1, 0.2], atol=1e-12)
+    assert replace(found, mass=column.mass).partition.levels is levels
+
+
+# The dependence of two columns
+
+
+def singular_value_shrunk(y, ratio):
+    """Gavish and Donoho's by the singular value x without noise, and the angles between noisy and true vectors."""
+    # y^2 = (x + 1/x) (x + ratio/x)
+    square = 0.5 * (y**2 - 1 - ratio + math.sqrt((y**2 - 1 - ratio) ** 2 - 4 * ratio))
+    left = (square**2 - ratio) / (square**2 + ratio * square)
+    right = (square**2 - ratio) / (square**2 + square)
+    return math.sqrt(square * left * right)
+
+
+SHAPES = [(1, 1), (1, 6), (6, 1), (2, 2), (3, 9), (12, 5), (20, 20)]
+
+
+def centred(table):
+    return table - table.mean(axis=0) - table.mean(axis=1)[:, None] + table.mean()
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_without_noise_a_table_is_left_as_it_is(shape):
+    table = centred(np.random.default_rng(0).normal(size=shape))
+    np.testing.assert_array_equal(shrunk_table(table, 0.0), table)
+    np.testing.assert_allclose(shrunk_table(table, 1e-9), table, atol=1e-8)
+
+
+@pytest.mark.parametrize("shape", [*SHAPES, (0, 3), (3, 0)])
+def test_a_table_of_nothing_stays_one(shape):
+    np.testing.assert_array_equal(shrunk_table(np.zeros(shape), 0.1), np.zeros(shape))
+
+
+@pytest.mark.parametrize("shape", [(6, 6), (3, 9), (12, 5), (20, 20)])
+def test_nearly_nothing_is_left_of_noise_alone(shape):
+    rng = np.random.default_rng(1)
+    left, before = 0.0, 0.0
+    for _ in range(100):
+        noise = centred(rng.normal(0.0, 0.01, shape))
+        left, before = left + (shrunk_table(noise, 0.01) ** 2).sum(), before + (noise**2).sum()
+    assert left < 0.05 * before
+
+
+@pytest.mark.parametrize("shape", [(3, 3), (3, 9), (12, 5), (20, 20)])
+@pytest.mark.parametrize("strength", [0.0, 1.0, 2.0, 4.0, 10.0])
+def test_a_table_of_rank_one_is_nearer_than_the_noisy_one(shape, strength):
+    rng = np.random.default_rng(2)
+    errors = np.zeros(2)
+    for _ in range(100):
+        vectors = [rng.normal(size=size) for size in shape]
+        u, v = ((vector - vector.mean()) / np.linalg.norm(vector - vector.mean()) for vector in vectors)
+        truth = strength * 0.01 * math.sqrt(max(shape) - 1) * np.outer(u, v)
+        noisy = truth + centred(rng.normal(0.0, 0.01, shape))
+        errors += ((noisy - truth) ** 2).sum(), ((shrunk_table(noisy, 0.01) - truth) ** 2).sum()
+    assert errors[1] < errors[0]
+    if min(shape) > 4:
+        assert errors[1] < 0.6 * errors[0]
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(2, 8), st.integers(2, 8), st.integers(0, 1000), st.floats(0.01, 2.0))
+def test_a_table_is_shrunk_along_its_singular_vectors(a, b, seed, noise):
+    table = centred(np.random.default_rng(seed).normal(size=(a, b)))
+    found = shrunk_table(table, noise)
+    left, values, right = np.linalg.svd(table, full_matrices=False)
+    # The last is 0, as rows and columns sum to 0.
+    left, values, right = left[:, : min(a, b) - 1], values[: min(a, b) - 1], right[: min(a, b) - 1]
+    kept = np.diag(left.T @ found @ right.T)
+    np.testing.assert_allclose(found, left * kept @ right, atol=1e-10)
+    assert (kept >= -1e-10).all()
+    assert (kept <= values + 1e-10).all()
+    unit, ratio = noise * math.sqrt(max(a, b) - 1), (min(a, b) - 1) / (max(a, b) - 1)
+    above = values / unit > 1.0 + math.sqrt(ratio)
+    expected = [unit * singular_value_shrunk(value / unit, ratio) for value in values[above]]
+    np.testing.assert_allclose(kept[above], expected, rtol=1e-6, atol=1e-6)
+    # What lies below is shrunk together, by the squares that noise would have.
+    below = float((values[~above] ** 2).sum())
+    part = max(0.0, 1.0 - unit**2 * (~above).sum() / below) if below > 0.0 else 0.0
+    np.testing.assert_allclose(kept[~above], part * values[~above], atol=1e-9)
