@@ -106,7 +106,8 @@ class Partition:
         if self.levels is None:
             edges = np.linspace(low, high, count + 1)
         else:
-            inside = self.levels[slice(*np.searchsorted(self.levels, [low, high]))]
+            # The last interval holds its end.
+            inside = self.levels[(self.levels >= low) & ((self.levels < high) | (high == 1.0))]
             edges = np.concatenate([[low], 0.5 * (inside[1:] + inside[:-1]), [high]])
         # Where floats are not dense enough for so many.
         return edges if (np.diff(edges) > 0).all() else np.array([low, high])
