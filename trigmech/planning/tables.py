@@ -4,11 +4,12 @@
 its counts in intervals of the public range by a factor of prefix sums (:mod:`trigmech.functions.prefix_sums`; at
 delta = 0 the counts themselves). Column j has the weight w_j. Replacing a row moves the part of column j by at most
 D_j / n, so the weighted vector moves by at most sqrt(sum w_j^2 D_j^2) / n in L2; the weights make that 1/n. In L1, of
-counts alone, D_j is 2 and sums replace squares.
+counts alone, D_j is 2 and sums replace squares. A column of a single position never moves.
 
-*The closer look.* Of every interval that the look found to be heavy, its counts in finer intervals. Of one column the
-finer intervals, together with "elsewhere", are a partition of its rows, so a replaced row moves at most two counts of a
-column by 1: sqrt(2) in L2, 2 in L1, and sqrt(2 d) / n or 2 d / n for d columns, whichever intervals were chosen.
+*The closer look.* Of every interval that the look found to be heavy, its counts in finer intervals. The intervals of a
+column are disjoint, so all its finer ones, of however many heavy intervals, together with "elsewhere" are a partition
+of its rows: a replaced row moves at most two counts of a column by 1, sqrt(2) in L2, 2 in L1, and for d columns of
+numbers, all there are, sqrt(2 d) / n or 2 d / n, whichever intervals were chosen.
 
 *Dependence.* Of pairs of columns contingency tables by cells of the released distributions, of weight w_t: a replaced
 row moves two entries of a table by 1/n, sqrt(2) w_t in L2 and 2 w_t in L1. And of pairs of numbers means of products of
@@ -18,15 +19,19 @@ sum_a s_a^2 at any position of any column, the products of m columns' scores, al
 let u_i, v_i be the score vectors of column i before and after, s_i and t_i their squared lengths, g_i = u_i . v_i and
 G = sum g_i. The squared distance is the sum over i < j of s_i s_j + t_i t_j - 2 g_i g_j, and
 2 sum over i < j of g_i g_j = G^2 - sum g_i^2 >= -sum g_i^2 with g_i^2 <= S^2. So it is at most
-2 S^2 m (m - 1) / 2 + m S^2 = S^2 m^2. Of some of the pairs alone it is less still. In L1 Cauchy and Schwarz give
-S m sqrt(entries) / n.
+2 S^2 m (m - 1) / 2 + m S^2 = S^2 m^2. Of some of the pairs alone it is no more, with m the columns that are in any. In
+L1 Cauchy and Schwarz give S m sqrt(entries) / n. Tables and products are parts of one vector: the squares of what they
+move by at most add up in L2, and these numbers themselves in L1. Any function of a row with values in the cells, and
+any scores, would do: the bounds need no more of the released distributions than that they are the same for both tables.
 
-What the second round measures depends on the first round's released values and on nothing else that is private; its
-weights are such that its sensitivity is 1/n whatever they were, so its charge is fixed beforehand.
+What a later round measures depends on what the earlier ones released and on nothing else that is private; its weights
+are such that its sensitivity is 1/n whatever that was, so its charge is fixed beforehand, and rounds compose
+adaptively: the squares of their mu, or their epsilons, add up.
 
-Rounding. Counts are exact, so a weighted frequency errs by at most 4u of itself, u = 2^-53, and the vector, of
-length at most 1, by 4u. A product with the factor R sums c exact products of total at most 1: an error of at most
-(c + 3) u in each of K entries. Both tables err: `ROUNDING` is added to every sensitivity.
+Rounding, with u = 2^-53. Weights are computed too, so the bounds that should be 1/n may exceed it by rounding errors of
+sums over tables: relatively by less than `ROUNDED_UP` allows, for up to 10^6 of them. Counts are exact, so a weighted
+frequency errs by at most 4u of itself, and the vector, of length at most 1, by 4u. A product with the factor R sums c
+exact products of total at most 1: an error of at most (c + 3) u in each of K entries. Both tables err; this is added.
 """
 
 import math
@@ -36,9 +41,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from trigmech._validate import is_number
 from trigmech.domain import Domain
+from trigmech.errors import InputError, shown
 from trigmech.functions.partition import Partition, columns_of, even_edges
-from trigmech.functions.prefix_sums import diameter
+from trigmech.functions.prefix_sums import ROUNDED_UP, diameter
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.planning.design import UPWARD, strength_of
 from trigmech.privacy.budget import Budget, Charge
@@ -53,6 +60,8 @@ LEAST_INTERVALS, MOST_INTERVALS = 16, 1_024
 FINER, HEAVY, HEAVY_BY_NOISE = 1_024, 1.0 / 64.0, 8.0
 SCORE_BITS = 15
 ENOUGH_FOR_PRODUCTS = 0.006
+# Of the budget: less would buy noise beyond what floating point holds.
+LEAST_SHARE = 1e-6
 UNIT = 2.0**-53
 
 
@@ -68,12 +77,25 @@ class Shares:
         Of the part for dependence: what goes to products of numbers.
     scores : int
         Degrees of these products.
+
+    Raises
+    ------
+    InputError
+        If a share is no number, below 10^-6 and not 0, or so large that less than 10^-6 is left; the look's has no 0.
     """
 
     look: float
     closer: float
     products: float
     scores: int = 3
+
+    def __post_init__(self) -> None:
+        shares = (self.look, self.closer, self.products)
+        if not all(map(is_number, shares)) or not (
+                self.look > 0 and all(share == 0 or share >= LEAST_SHARE for share in shares)
+                and self.look + self.closer <= 1 - LEAST_SHARE and self.products <= 1 - LEAST_SHARE):
+            raise InputError(f"shares must be 0 or at least {LEAST_SHARE:g}, the look's above 0, and leave as much: "
+                             f"look + closer and products must be below 1, not {', '.join(map(shown, shares))}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,17 +216,15 @@ def plan_tables(n: int, domain: Domain, budget: Budget, shares: Shares | None = 
     entries = sum(partition.size for partition in partitions)
     longest = max(partition.size for partition in partitions)
 
-    def charge(purpose: str, share: float, rounding: float) -> Charge | None:
-        if not share > 0.0:
-            return None
-        sensitivity = 1.0 / n + rounding
+    def charge(purpose: str, share: float, rounding: float) -> Charge:
+        sensitivity = ROUNDED_UP / n + rounding
         return Charge(purpose, "gaussian" if gaussian else "laplace", sensitivity / part(share) * UPWARD, sensitivity,
                       "L2" if gaussian else "L1", count=1, proof=PROOF)
 
     first = charge("columns", look, 2.0 * UNIT * (longest + 8.0) * (math.sqrt(entries) if gaussian else entries))
-    assert first is not None
-    return TableDesign(n, domain, gaussian, partitions, weights, first, charge("columns, closer", closer, 16.0 * UNIT),
-                       charge("dependence", 1.0 - look - closer if d > 1 else 0.0, 16.0 * UNIT), shares.products,
+    return TableDesign(n, domain, gaussian, partitions, weights, first,
+                       charge("columns, closer", closer, 16.0 * UNIT) if closer else None,
+                       charge("dependence", 1.0 - look - closer, 16.0 * UNIT) if d > 1 else None, shares.products,
                        shares.scores, tuple(crossed))
 
 
