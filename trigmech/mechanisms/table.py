@@ -7,8 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trigmech._validate import check_counts
-from trigmech.errors import InputError, shown
+from trigmech.errors import BudgetError, InputError, shown
 from trigmech.functions import prefix_sums
+from trigmech.functions.prefix_sums import ROUNDED_UP
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.measurement.counts import histograms, joint_counts
 from trigmech.measurement.release import Session
@@ -17,6 +18,7 @@ from trigmech.measurement.table_release import CloserLook, NoisyHistogram, Table
 from trigmech.mechanisms.base import Design, Mechanism, PublicFacts, points_of
 from trigmech.planning.dependence import design_dependence
 from trigmech.planning.tables import SCORE_BITS, Shares, TableDesign, heavy_intervals, plan_tables
+from trigmech.privacy.budget import Charge
 from trigmech.reconstruction.columns import distribution_of, looked_closer
 from trigmech.reconstruction.result import Reconstruction
 from trigmech.reconstruction.tables import reconstruct_table
@@ -98,7 +100,9 @@ class TableMechanism(Mechanism):
                                                  look.deviation)
         release = TableRelease(rows.n, measured.domain, looks, closer, tuple(columns))
         logger.info("released %d columns, %d intervals closer", len(columns), len(closer))
-        return release if measured.dependence is None else _with_dependence(release, rows, measured, session)
+        if measured.dependence is None:
+            return release
+        return _with_dependence(release, rows, measured, measured.dependence, session)
 
     def reconstruct(self, release: TableRelease, design: Design | None,  # type: ignore[override]
                     rng: np.random.Generator) -> Reconstruction:
@@ -140,15 +144,18 @@ def _looked_closer(rows: PrivateRows, design: TableDesign, columns: list[Release
                  for (j, i, edges), own in zip(heavy, values, strict=True))
 
 
-def _with_dependence(release: TableRelease, rows: PrivateRows, design: TableDesign, session: Session) -> TableRelease:
+def _with_dependence(release: TableRelease, rows: PrivateRows, design: TableDesign, charge: Charge,
+                     session: Session) -> TableRelease:
     """Return the release with the second round's tables and products."""
-    assert design.dependence is not None
     chosen = design_dependence(design, release.columns)
+    # What the weights promise, whatever the look released; by the proof it is never missed.
+    if not chosen.sensitivity(design.gaussian) <= ROUNDED_UP:
+        raise BudgetError(f"{charge.purpose}: what was planned would move further than was charged for")
     asked = [((j, h), (chosen.maps[j], chosen.maps[h])) for j, h in chosen.tables.tolist()]
     counts, sums = joint_counts(rows, [column.partition for column in release.columns], asked, chosen.scores,
                                 chosen.pairs)
     vector = chosen.weighted([count / rows.n for count in counts], sums / (rows.n * 4.0**SCORE_BITS))
-    tables, products = chosen.parted(session.draw(vector, design.dependence))
+    tables, products = chosen.parted(session.draw(vector, charge))
     logger.info("drawn: %d tables, %d products", len(tables), products.size)
     return replace(release, dependence=chosen, tables=tables, products=products,
-                   deviation=design.deviation(design.dependence))
+                   deviation=design.deviation(charge))
