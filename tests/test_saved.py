@@ -17,9 +17,11 @@ import pandas as pd
 import polars as pl
 import pytest
 
+from trigmech import synthesis
 from trigmech.distribution import Distribution
 from trigmech.errors import InputError, TrigmechError
 from trigmech.mechanisms.moment import MomentMechanism, minimax
+from trigmech.mechanisms.table import TableMechanism
 from trigmech.privacy.budget import Budget
 from trigmech.privacy.ledger import Ledger, LedgerFile
 from trigmech.results import NoisyMoments, Synthesis
@@ -27,11 +29,12 @@ from trigmech.results import load as load_release
 from trigmech.schema.schema import Column, Schema
 from trigmech.storage import archive
 from trigmech.storage import release_file as saved
-from trigmech.synthesis import reconstruct, synthesize
+from trigmech.synthesis import design, generate, measure, reconstruct, synthesize
 from trigmech.thesis.mechanisms import ImprovedTrigI, ImprovedTrigII, TrigI, TrigII
 from trigmech.workload import GaussianKernels
 
 FAST = MomentMechanism(points=64, iterations=10, degree=3, pair_degree=1, triples=False, whole_row=False)
+TABLES = TableMechanism(points=64)
 # The defaults of what only particles have.
 STILL = {"points": None, "iterations": 80}
 PURE, APPROXIMATE = Budget(1.0), Budget(1.0, 1e-3)
@@ -93,6 +96,10 @@ CASES = {
     "categories": lambda: simulated(dataclasses.replace(FAST, degree=2), APPROXIMATE, mixed_table(), MIXED),
     "categories, pure": lambda: simulated(dataclasses.replace(FAST, degree=2), PURE, mixed_table(), MIXED),
     "categories, algorithm 9": lambda: simulated(ImprovedTrigI(n_candidates=200, rank=2), PURE, mixed_table(), MIXED),
+    "tables": lambda: simulated(TABLES, APPROXIMATE, mixed_table(), MIXED),
+    "tables, pure": lambda: simulated(TABLES, PURE, mixed_table(), MIXED),
+    "tables, looked at closer": lambda: simulated(TABLES, Budget(1e3, 1e-6), mixed_table(), MIXED),
+    "tables, one column": lambda: simulated(TABLES, APPROXIMATE, cube_table(d=1)),
     "not simulated": lambda: synthesize(cube_table(), Schema.cube(3), APPROXIMATE, FAST),
 }
 each_case = pytest.mark.parametrize("case", CASES)
@@ -200,6 +207,39 @@ def test_a_release_keeps_the_versions_that_made_it_however_often_it_is_saved(tmp
     assert (tmp_path / "b.tm").read_bytes() == path.read_bytes()
 
 
+@pytest.mark.parametrize("budget", [PURE, APPROXIMATE, Budget(1e3, 1e-6)], ids=str)
+def test_rows_are_made_of_saved_tables_as_of_those_in_memory(budget, tmp_path):
+    planned = design(300, MIXED, budget, TableMechanism())
+    moments = measure(mixed_table(), MIXED, planned, np.random.default_rng(3))
+    moments.save(tmp_path / "a.tm")
+    again = NoisyMoments.load(tmp_path / "a.tm")
+    assert differences(moments, again) == []
+    assert (again.names, again.release.kinds.tolist()) == (moments.names, moments.release.kinds.tolist())
+    first, second = (generate(each, 50, np.random.default_rng(4)) for each in (moments, again))
+    pd.testing.assert_frame_equal(first, second, check_exact=True)
+
+
+class Far:
+    """Noise that is the same huge number everywhere, as no draw ever is."""
+
+    def __init__(self, rng):
+        self.simulated, self.offset = True, 10.0 ** rng.integers(50)
+
+    def laplace(self, values, scale):
+        return values + self.offset * np.where(np.arange(values.size) % 3 == 0, -1.0, 1.0)
+
+    gaussian = linf = laplace
+
+
+@pytest.mark.parametrize("budget", [PURE, APPROXIMATE, Budget(1e3, 1e-6), Budget(1e-3, 1e-9)], ids=str)
+def test_tables_are_saved_whatever_was_drawn(budget, tmp_path, monkeypatch):
+    monkeypatch.setattr(synthesis, "SimulatedNoise", Far)
+    for seed in range(4):
+        moments = measure(mixed_table(), MIXED, design(300, MIXED, budget, TABLES), np.random.default_rng(seed))
+        moments.save(tmp_path / "a.tm")
+        assert differences(moments, NoisyMoments.load(tmp_path / "a.tm")) == []
+
+
 @each_case
 def test_loading_and_saving_by_the_public_functions_loses_nothing(tmp_path, case):
     made(case).save(tmp_path / "a.tm")
@@ -251,7 +291,8 @@ def secrets_in(path, schema):
     return {name for text, name in wanted.items() for each in held if text in each}
 
 
-@pytest.mark.parametrize("mechanism", [FAST, TrigI(degree=2, grid=4), ImprovedTrigII(n_candidates=100)], ids=type)
+@pytest.mark.parametrize("mechanism", [FAST, TrigI(degree=2, grid=4), ImprovedTrigII(n_candidates=100), TABLES],
+                         ids=type)
 def test_a_file_holds_neither_values_of_the_table_nor_the_seed_nor_a_path(tmp_path, mechanism):
     table = np.tile(MARKERS, (100, 1))
     schema = Schema([Column("a", -1.25, 1.5), Column("b", -1.25, 1.5)])
@@ -261,7 +302,7 @@ def test_a_file_holds_neither_values_of_the_table_nor_the_seed_nor_a_path(tmp_pa
     # The planted faults: a row of the table among the points, and the seed and a path in a text.
     points = synthesis.distribution.points.copy()
     points[0] = schema.to_cube(table[:1])
-    any_status = isinstance(mechanism, MomentMechanism)
+    any_status = isinstance(mechanism, MomentMechanism | TableMechanism)
     save(path, dataclasses.replace(synthesis, fit=dataclasses.replace(
         synthesis.fit, distribution=Distribution(points, synthesis.fit.weights),
         status=f"{SEED}" if any_status else synthesis.fit.status)))
@@ -304,12 +345,12 @@ print({"opendp", "highspy", "pandas", "polars", "pyarrow", "matplotlib"} & set(s
 
 
 def test_loading_never_unpickles_and_loads_no_heavy_library(tmp_path):
-    cases = ["moments of whole rows", "algorithm 10", "categories"]
+    cases = ["moments of whole rows", "algorithm 10", "categories", "tables"]
     paths = [save(tmp_path / f"{k}.tm", made(case)) for k, case in enumerate(cases)]
     done = subprocess.run([sys.executable, "-W", "error", "-c", NO_PICKLE, *paths], capture_output=True, text=True,
                           check=False)
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == "(3, 3)\n(3, 3)\n(3, 11)\nset()\n"
+    assert done.stdout == "(3, 3)\n(3, 3)\n(3, 11)\n(3, 11)\nset()\n"
 
 
 # What is refused
@@ -354,7 +395,15 @@ def entry(value):
     return change
 
 
-MOMENTS, THESIS = "moments of whole rows", "algorithm 10"
+def both(*spoils):
+    return lambda content, arrays: [spoil(content, arrays) for spoil in spoils] and None
+
+
+def scaled(name, factor):
+    return array(name, lambda old: old * factor)
+
+
+MOMENTS, THESIS, TABLE = "moments of whole rows", "algorithm 10", "tables, looked at closer"
 UNFIT = {
     "no schema": (MOMENTS, drop("schema"), "keys"),
     "no versions": (MOMENTS, put("versions", value=None), "versions must be"),
@@ -366,7 +415,7 @@ UNFIT = {
     "another library": (MOMENTS, put("library", value="os"), "library must be"),
     "types of categories that are no names": (MOMENTS, put("categorical", value=[["x1"]]), "categorical must be"),
     "no rows": (MOMENTS, put("rows", value=0), "rows must be an integer"),
-    "a release of no kind": (MOMENTS, put("release", "kind", value="other"), '"moments" or "thesis"'),
+    "a release of no kind": (MOMENTS, put("release", "kind", value="other"), '"moments", "tables" or "thesis"'),
     "a status that there is not": (THESIS, put("fit", "status", value="stalled"), '"time limit" or "not solved"'),
     "a release of the older kind without its scale": (THESIS, put("release", "kind", value="thesis"),
                                                       "release must be an object"),
@@ -393,6 +442,47 @@ UNFIT = {
     "axes of too many columns": (THESIS, array("release.axes.directions", lambda old: np.ones((3, 9))), "axes"),
     "axes that are not orthonormal": (THESIS, array("release.axes.directions", lambda old: 2 * old), "orthonormal"),
     "axes without their images": (THESIS, array("release.axes.images", lambda old: None), "missing"),
+    "tables of no manner of looking": (TABLE, put("release", "cumulative", value=None), "true or false"),
+    "tables of more columns": (TABLE, put("schema", value=Schema.cube(8).to_dict()), "looks.intervals"),
+    "too many intervals": (TABLE, array("release.looks.intervals", entry(2**11)), "1 to 1024"),
+    "fewer than no intervals": (TABLE, array("release.looks.intervals", entry(-(2**63))), "1 to 1024"),
+    "intervals of categories": (TABLE, array("release.looks.intervals", lambda old: old + 1), "0 for categories"),
+    "edges beyond the range": (TABLE, array("release.looks.edges", entry(-1.5)), "ascend from -1 to 1"),
+    "edges without a value between": (TABLE, array("release.columns.edges", lambda old: np.concatenate(
+        [[-1.0, np.nextafter(-1.0, 0), np.nextafter(np.nextafter(-1.0, 0), 0)], old[3:]])), "leave a value"),
+    "a frequency that overflows": (TABLE, array("release.looks.values", entry(1e101)), "up to 1e+100"),
+    "noise of no size": (TABLE, array("release.looks.deviations", entry(0.0)), "deviations"),
+    "noise of a closer look of no size": (TABLE, array("release.closer.deviations", entry(0.0)), "deviations"),
+    "a negative probability": (TABLE, array("release.columns.mass", entry(-0.1)), "probabilities"),
+    "probabilities of another sum": (TABLE, scaled("release.columns.mass", 0.5), "probabilities"),
+    "a closer look at no column": (TABLE, array("release.closer.index", entry(7)), "closer looks"),
+    "a closer look at no interval": (TABLE, array("release.closer.index", lambda old: np.add(old, [0, 2000, 0])),
+                                     "closer looks"),
+    "a closer look twice": (TABLE, array("release.closer.index", lambda old: old[[0] * len(old)]), "closer looks"),
+    "a closer look of endless length": (TABLE, array("release.closer.index", lambda old: np.add(old, [0, 0, 2**62])),
+                                        "closer looks"),
+    "a closer look elsewhere": (TABLE, scaled("release.closer.edges", 0.999), "of a closer look must ascend"),
+    "a closer look from right to left": (TABLE, scaled("release.closer.edges", -1.0), "must ascend"),
+    "a second round without noise": (TABLE, put("release", "dependence", "deviation", value=0.0), "second round"),
+    "noise that overflows": (TABLE, put("release", "dependence", "deviation", value=1e300), "second round"),
+    "noise of a table that overflows": (TABLE, both(put("release", "dependence", "deviation", value=1e50), scaled(
+        "release.dependence.weights", 1e-98)), "the second round"),
+    "products that weigh nothing": (TABLE, put("release", "dependence", "product_weight", value=0.0), "weight of"),
+    "products of huge noise": (TABLE, both(put("release", "dependence", "deviation", value=1e50), put(
+        "release", "dependence", "product_weight", value=1e-99)), "the second round"),
+    "cells with gaps": (TABLE, array("release.dependence.maps", lambda old: 2 * old), "without gaps"),
+    "a table of a column with itself": (TABLE, array("release.dependence.tables", lambda old: old * 0), "different"),
+    "a table of no column": (TABLE, array("release.dependence.tables", lambda old: old + 1), "columns that there are"),
+    "a table twice": (TABLE, array("release.dependence.tables", lambda old: old[[0, *range(len(old) - 1)]]),
+                      "different pairs"),
+    "products of categories": (TABLE, array("release.dependence.pairs", lambda old: old * 0 + [0, 2]), "pairs"),
+    "a score above 1": (TABLE, array("release.dependence.scores", entry(2**15 + 1)), "scores"),
+    "a score that overflows": (TABLE, array("release.dependence.scores", entry(-(2**63))), "scores"),
+    "tables of other cells": (TABLE, array("release.tables", lambda old: old[1:]), "'release.tables'"),
+    "products of other scores": (TABLE, array("release.products", lambda old: old[:, 1:]), "'release.products'"),
+    "tables of nothing": (TABLE, both(put("release", "dependence", value=None), put("fit", value=None), put(
+        "rows", value=None)), "no part"),
+    "a target of other tables": (TABLE, array("fit.target", lambda old: old[1:]), "fit.target"),
     "axes without a mean": (THESIS, array("release.mean", lambda old: None), "need a mean"),
 }
 
@@ -421,7 +511,7 @@ def places(value, where=()):
         yield from places(value[key], (*where, key))
 
 
-@pytest.mark.parametrize("case", [MOMENTS, THESIS, "categories"])
+@pytest.mark.parametrize("case", [MOMENTS, THESIS, "categories", TABLE])
 def test_any_value_anywhere_is_refused_or_makes_a_release(case):
     content, arrays = taken_apart(case)
     refused = 0
@@ -443,7 +533,7 @@ CHANGES = [lambda old: old[:0], lambda old: old[..., None], lambda old: old.resh
            lambda old: old.astype(float) * np.nan, lambda old: np.full_like(old, np.iinfo(np.int64).min)]
 
 
-@pytest.mark.parametrize("case", [MOMENTS, THESIS, "categories"])
+@pytest.mark.parametrize("case", [MOMENTS, THESIS, "categories", TABLE])
 def test_any_array_is_refused_or_makes_a_release(case):
     content, arrays = taken_apart(case)
     refused = 0

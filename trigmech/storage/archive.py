@@ -33,6 +33,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from trigmech._files import replacing
+from trigmech._validate import finite
 from trigmech.errors import InputError
 
 FORMAT = "trigmech release"
@@ -143,6 +144,27 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, NDArra
         raise InputError(f"cannot read {str(path)!r}: {problem.strerror}") from None
     except _BROKEN:
         raise InputError(f"cannot read {str(path)!r}: the archive is damaged") from None
+
+
+def take(arrays: dict[str, NDArray], name: str, *shape: int | str, kind: str = "float64") -> NDArray[Any]:
+    """Remove an array from the dictionary and return it, or raise an InputError.
+
+    Parameters
+    ----------
+    arrays : dict of str to ndarray
+        By :func:`read`; emptied by its readers, who refuse what is left.
+    name : str
+    shape : int or str
+        A letter stands for any length.
+    kind : {"float64", "int64", "uint8"}
+        Its type. All its numbers must be finite.
+    """
+    if name not in arrays:
+        raise InputError(f"the array {name!r} is missing")
+    array = finite(f"the array {name!r}", arrays.pop(name), *shape)
+    if array.dtype.name != kind:
+        raise InputError(f"the array {name!r} must hold numbers of type {kind}")
+    return array
 
 
 def _is_name(name: str) -> bool:

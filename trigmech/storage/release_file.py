@@ -14,17 +14,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trigmech._validate import Kind, fields, finite
+from trigmech._validate import Kind, fields
 from trigmech.distribution import Distribution
 from trigmech.errors import InputError, TrigmechError
 from trigmech.functions.chebyshev import ChebyshevBasis
 from trigmech.functions.features import Features
 from trigmech.functions.index import FunctionIndex
 from trigmech.measurement.released import Axes, Release
+from trigmech.measurement.table_release import TableRelease
 from trigmech.privacy.ledger import Ledger
 from trigmech.reconstruction.result import NOT_SOLVED, Reconstruction
 from trigmech.schema.schema import Schema
-from trigmech.storage import archive
+from trigmech.storage import archive, table_release_file
+from trigmech.storage.archive import take
 
 Array = NDArray[np.float64]
 
@@ -37,8 +39,9 @@ MAX_DEGREES = 2**22
 MAX_PROFILE, MAX_COEFFICIENTS = 2**10, 2**17
 
 
-def write(path: str | os.PathLike[str], *, release: Release, ledger: Ledger, schema: Schema, library: str | None,
-          versions: dict[str, str], categorical: tuple[str, ...] = (), fit: Reconstruction | None = None) -> None:
+def write(path: str | os.PathLike[str], *, release: Release | TableRelease, ledger: Ledger, schema: Schema,
+          library: str | None, versions: dict[str, str], categorical: tuple[str, ...] = (),
+          fit: Reconstruction | None = None) -> None:
     """Save the parts of a release in the format of :mod:`trigmech.storage.archive`, whole or not at all.
 
     Parameters
@@ -58,7 +61,12 @@ def write(path: str | os.PathLike[str], *, release: Release, ledger: Ledger, sch
     -----
     Privacy: public parts alone, as their classes say. A simulated release says in the manifest that it is not private.
     """
-    released, arrays = _release_out(release)
+    if isinstance(release, TableRelease):
+        if release.domain != schema.domain:
+            raise InputError("the release is of another domain than the schema's")
+        released, arrays = table_release_file.parts_of(release)
+    else:
+        released, arrays = _release_out(release)
     content: dict[str, Any] = {"privacy": PRIVACY[ledger.simulated], "versions": dict(versions),
                                "schema": schema.to_dict(), "ledger": ledger.to_dict(), "release": released, "fit": None,
                                "rows": None if fit is None else fit.rows, "library": library}
@@ -125,11 +133,15 @@ def _together(content: dict[str, Any], arrays: dict[str, NDArray]) -> dict[str, 
         raise InputError("categorical must be names of columns of categories, in the schema's order")
     if schema.private_bounds or schema.private_categories:
         raise InputError("the schema's bounds must be complete, and its categories, as they are when a release is made")
-    release = _release_in(values["release"], arrays, schema, ledger)
+    released = values["release"]
+    release = (table_release_file.release_of(released, arrays, schema.domain)
+               if isinstance(released, dict) and released.get("kind") == table_release_file.KIND
+               else _release_in(released, arrays, schema, ledger))
     parts: dict[str, Any] = {"release": release, "ledger": ledger, "schema": schema, "library": values["library"],
                              "categorical": tuple(categorical), "versions": versions}
     if values["fit"] is not None:
-        parts["fit"] = replace(_fit_in(values["fit"], arrays, release), rows=values["rows"])
+        parts["fit"] = replace(_fit_in(values["fit"], arrays, release, schema.domain.d),
+                               rows=values["rows"])
     if arrays:
         raise InputError(f"the array {min(arrays)!r} is no part of such a release")
     return parts
@@ -166,24 +178,24 @@ def _release_in(value: Any, arrays: dict[str, NDArray], schema: Schema, ledger: 
     older = kind == "thesis"
     more: dict[str, Kind] = {"scale": float} if older else {}
     values = fields(value, "release", {"kind": object, "n": (int, 2), **more})
-    index = _take(arrays, "release.index", "K", d, kind="int64")
+    index = take(arrays, "release.index", "K", d, kind="int64")
     if (index > MAX_DEGREES).any() or index.max(axis=0, initial=0).sum() > MAX_DEGREES:
         raise InputError(f"the degrees of all columns must be at most {MAX_DEGREES} together")
     basis = ChebyshevBasis(index)
     if kind not in ("moments", "thesis"):
-        raise InputError('the kind of a release must be "moments" or "thesis"')
+        raise InputError('the kind of a release must be "moments", "tables" or "thesis"')
     moving = index.any(axis=1)
     if older:
         if not values["scale"] > 0.0:
             raise InputError("scale must be a number above 0")
         features, deviations = Features(basis), np.where(moving, _deviation(values["scale"], ledger), 0.0)
     else:
-        features = _features(basis, _take(arrays, "release.profiles", "G", "q + 1"))
-        deviations = _take(arrays, "release.scales", features.K)
+        features = _features(basis, take(arrays, "release.profiles", "G", "q + 1"))
+        deviations = take(arrays, "release.scales", features.K)
         if not (np.delete(deviations, np.flatnonzero(~moving)) > 0).all() or deviations[: basis.K][~moving].any():
             raise InputError("the scales of the noise must be positive, and 0 for the constant")
-    means = _take(arrays, "release.means", features.K)
-    mean, axes = (_take(arrays, "release.mean", d) if "release.mean" in arrays else None), _axes_in(arrays, d)
+    means = take(arrays, "release.means", features.K)
+    mean, axes = (take(arrays, "release.mean", d) if "release.mean" in arrays else None), _axes_in(arrays, d)
     if axes is not None and mean is None:
         raise InputError("principal axes need a mean")
     return Release(values["n"], features, means, deviations,
@@ -194,7 +206,7 @@ def _axes_in(arrays: dict[str, NDArray], d: int) -> Axes | None:
     if "release.axes.directions" not in arrays:
         return None
     k = arrays["release.axes.directions"].shape[-1] if arrays["release.axes.directions"].ndim else 0
-    axes = Axes(*(_take(arrays, f"release.axes.{name}", d, k) for name in AXES))
+    axes = Axes(*(take(arrays, f"release.axes.{name}", d, k) for name in AXES))
     if not 1 <= k <= d or not _orthonormal(axes.directions) or not _orthonormal(axes.previous):
         raise InputError("principal axes must be 1 to d orthonormal columns")
     return axes
@@ -215,7 +227,7 @@ def _fit_out(fit: Reconstruction) -> tuple[dict[str, Any], dict[str, NDArray]]:
                      "dependent": bool(fit.dependent)}, arrays
 
 
-def _fit_in(value: Any, arrays: dict[str, NDArray], release: Release) -> Reconstruction:
+def _fit_in(value: Any, arrays: dict[str, NDArray], release: Release | TableRelease, d: int) -> Reconstruction:
     kind = value.get("kind") if isinstance(value, dict) else None
     own: dict[str, dict[str, Kind]] = {"reconstruction": {"misfit": float, "shrunk": bool, "dependent": bool},
                                        "linear program": {"objective": float, "gap": float}}
@@ -223,15 +235,14 @@ def _fit_in(value: Any, arrays: dict[str, NDArray], release: Release) -> Reconst
         raise InputError('the kind of a fit must be "reconstruction" or "linear program"')
     values = fields(value, "fit", {"kind": object, "status": TEXT, "seconds": float, "iterations": (int, 0),
                                    **own[kind]})
-    d = release.features.d
-    distribution = Distribution(_take(arrays, "distribution.points", "m", d),
-                                _take(arrays, "distribution.weights", "m"))
+    distribution = Distribution(take(arrays, "distribution.points", "m", d),
+                                take(arrays, "distribution.weights", "m"))
     # Older files repeat points and weights, and those of linear programs have the weights of all candidates.
     for name, shape in (("fit.points", ("m", d)), ("fit.weights", ("m",))):
         if name in arrays:
-            _take(arrays, name, *shape)
+            take(arrays, name, *shape)
     older = kind == "linear program" and "fit.target" not in arrays
-    target = release.means if older else _take(arrays, "fit.target", release.features.K)
+    target = release.means if older else take(arrays, "fit.target", release.K)
     if kind == "linear program" and values["status"] not in ("optimal", "time limit", NOT_SOLVED):
         raise InputError('the status of a linear program must be "optimal", "time limit" or "not solved"')
     del values["kind"]
@@ -256,12 +267,3 @@ def _features(basis: ChebyshevBasis, profiles: Array) -> Features:
 def _orthonormal(columns: Array) -> bool:
     return bool(np.abs(columns.T @ columns - np.eye(columns.shape[1])).max() < 1e-6)
 
-
-def _take(arrays: dict[str, NDArray], name: str, *shape: int | str, kind: str = "float64") -> NDArray[Any]:
-    """Remove an array from the dictionary and return it, if it is finite and has the type and the shape."""
-    if name not in arrays:
-        raise InputError(f"the array {name!r} is missing")
-    array = finite(f"the array {name!r}", arrays.pop(name), *shape)
-    if array.dtype.name != kind:
-        raise InputError(f"the array {name!r} must hold numbers of type {kind}")
-    return array
