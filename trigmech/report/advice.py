@@ -4,17 +4,14 @@ import math
 import re
 
 import numpy as np
-from numpy.typing import NDArray
 
 from trigmech.errors import BudgetError
-from trigmech.functions.index import FunctionIndex
 from trigmech.privacy.accounting import gaussian_mu
 from trigmech.privacy.budget import Budget, shown_up
+from trigmech.report.account import account_of
 from trigmech.results import Synthesis
 from trigmech.schema.column import Column, text_of
 from trigmech.schema.schema import Schema
-
-Array = NDArray[np.float64]
 
 # Beyond these a release protects little, or is hardly useful; a delta is recommended if it makes noise this much
 # smaller.
@@ -87,8 +84,8 @@ def clipping_of(made: Synthesis) -> list[str]:
     if made.fit.misfit is None:
         return found
     points, weights, schema = made.distribution.points, made.distribution.weights, made.schema
-    noise = noise_alone(made.release.index, made.release.deviations)
-    for column, place, scales in zip(schema.columns, np.unique(schema.domain.owner), noise, strict=True):
+    noises = account_of(made).noise()
+    for column, place, noise in zip(schema.columns, np.unique(schema.domain.owner), noises, strict=True):
         few = column.kind == "integer" and column.bounds[1] - column.bounds[0] < MANY_INTEGERS
         if column.kind not in ("continuous", "integer", "datetime") or few:
             continue
@@ -97,7 +94,7 @@ def clipping_of(made: Synthesis) -> list[str]:
             away = (1.0 - sign * points[:, place]) / 2.0
             edge = float(weights[away <= EDGE].sum())
             beside = float(weights[(away > EDGE) & (away <= 2.0 * EDGE)].sum())
-            if edge >= max(PILED, NOISES * scales[0]) and edge >= STEEP * beside:
+            if edge >= max(PILED, NOISES * noise) and edge >= STEEP * beside:
                 found.append(f"column {column.name!r}: {100.0 * edge:.0f} % of the synthetic values lie at the {side} "
                              f"bound {text_of(bound)}; if that is not how such values are, the bound clips them")
     return found
@@ -149,10 +146,3 @@ def _unusual_bounds(column: Column) -> list[str]:
     if upper - lower > WIDEST * (high - low):
         return [f"{said}, much wider than {usual}: the noise in its mean grows with their distance"]
     return []
-
-
-def noise_alone(index: FunctionIndex, scales: Array) -> list[Array]:
-    """Return, for each column, the noise in the means of its coordinates; not a number where one is not measured."""
-    places = index.alone(range(index.d))[0]
-    # A column is named by its first coordinate.
-    return np.split(np.where(places < 0, math.nan, scales[places]), np.unique(index.domain.owner)[1:])

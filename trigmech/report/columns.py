@@ -16,7 +16,8 @@ from trigmech.schema.schema import Schema
 
 Array = NDArray[np.float64]
 
-BINS = 30
+# A power of two, as the intervals of a release are.
+BINS = 32
 MOST_INTEGER_BINS = 40
 ROWS_AT_A_TIME = 8_192
 # Ten days: marks of an axis this long differ in their dates.
@@ -71,6 +72,24 @@ class Marginal:
     shares: Array
     mean: float
     deviation: float
+
+
+@dataclass(frozen=True, eq=False)
+class Noisy:
+    """What was released of one column, in the cells of its marginal; public.
+
+    Parameters
+    ----------
+    named, named_noise : ndarray (labels,)
+        Noisy shares of all rows, and the standard deviation of the noise in each.
+    shares, shares_noise : ndarray (bins,)
+        The same of its numbers.
+    """
+
+    named: Array
+    named_noise: Array
+    shares: Array
+    shares_noise: Array
 
 
 def is_numeric(column: Column) -> bool:

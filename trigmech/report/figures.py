@@ -16,6 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
+# Noisy shares, and the deviations of their noise.
+Noise = tuple[Array, Array]
 Format = Literal["svg", "png", "pdf"]
 
 LONGEST_LABEL = 22
@@ -85,8 +87,12 @@ def percent(share: float) -> str:
     return f"{number(100.0 * share)} %"
 
 
-def histogram(edges: Array, shares: Array, truth: Array | None, ticks: Sequence[tuple[float, str]]) -> Any:
-    """Return the distribution of a column's numbers, beside the true one: fractions (bins,) of all rows."""
+def histogram(edges: Array, shares: Array, truth: Array | None, ticks: Sequence[tuple[float, str]],
+              released: Noise | None = None) -> Any:
+    """Return the distribution of a column's numbers, beside the true one: fractions (bins,) of all rows.
+
+    What was ``released`` of the fractions, with the deviations of its noise, is drawn as bars of two deviations.
+    """
     figure, axes = _panel(3.3, 1.9)
     if truth is not None:
         axes.stairs(100.0 * truth, edges, fill=True, facecolor=LIGHT, edgecolor=HATCH, hatch="////", linewidth=0.0,
@@ -94,18 +100,21 @@ def histogram(edges: Array, shares: Array, truth: Array | None, ticks: Sequence[
     axes.stairs(100.0 * shares, edges, fill=truth is None, facecolor="#b9cbe0", edgecolor=DARK, linewidth=1.3,
                 label="synthetic")
     axes.set_xlim(edges[0], edges[-1])
-    axes.set_ylim(0.0, 105.0 * max(1e-4, *(float(part.max()) for part in (shares, truth) if part is not None)))
+    drawn = [part for part in (shares, truth, None if released is None else released[0]) if part is not None]
+    axes.set_ylim(0.0, 105.0 * max(1e-4, *(float(part.max()) for part in drawn)))
+    if released is not None:
+        _error_bars(axes, 0.5 * (edges[1:] + edges[:-1]), released)
     _percent(axes.yaxis)
     _make_room(axes)
-    _mark(axes, [(at, shortened(text)) for at, text in ticks])
+    mark(axes, [(at, shortened(text)) for at, text in ticks])
     if truth is not None:
-        _legend_above(axes)
+        _legend_above(axes, 3)
     return figure
 
 
-def bars(labels: Sequence[str], shares: Array, truth: Array | None) -> Any:
-    """Return the shares (k,) of named values, from the top down."""
-    names, longest = _fitting(labels, LONGEST_LABEL, WIDEST_LABEL)
+def bars(labels: Sequence[str], shares: Array, truth: Array | None, released: Noise | None = None) -> Any:
+    """Return the shares (k,) of named values, from the top down; see :func:`histogram`."""
+    names, longest = fitting(labels, LONGEST_LABEL, WIDEST_LABEL)
     figure, axes = _panel(3.3, 0.75 + 0.22 * max(len(names), 3), left=0.06 + longest / 3.3)
     at = np.arange(len(names))
     if truth is None:
@@ -114,13 +123,26 @@ def bars(labels: Sequence[str], shares: Array, truth: Array | None) -> Any:
         axes.barh(at - 0.2, 100.0 * shares, 0.38, color=DARK, label="synthetic")
         axes.barh(at + 0.2, 100.0 * truth, 0.38, color=LIGHT, edgecolor=HATCH, hatch="////", linewidth=0.4,
                   label="true")
-        _legend_above(axes)
+    if released is not None:
+        _error_bars(axes, at if truth is None else at - 0.2, released, across=True)
+    if truth is not None:
+        _legend_above(axes, 3)
     axes.set_yticks(at, names)
     axes.tick_params(axis="y", length=0)
     axes.set_ylim(len(names) - 0.4, -0.6)
     axes.set_xlim(left=0.0)
     _percent(axes.xaxis)
     return figure
+
+
+def _error_bars(axes: Any, at: NDArray[Any], released: Noise, across: bool = False) -> None:
+    """Draw released shares with two deviations of their noise to both sides."""
+    shares, noise = (100.0 * part for part in released)
+    style = {"fmt": "none", "ecolor": "black", "elinewidth": 0.7, "capsize": 1.3, "capthick": 0.7, "label": "released"}
+    if across:
+        axes.errorbar(shares, at, xerr=2.0 * noise, **style)
+    else:
+        axes.errorbar(at, shares, yerr=2.0 * noise, **style)
 
 
 def heat_map(matrix: Array, names: Sequence[str], places: Sequence[int], signed: bool, limit: float, label: str) -> Any:
@@ -131,9 +153,9 @@ def heat_map(matrix: Array, names: Sequence[str], places: Sequence[int], signed:
     """
     k = len(names)
     side = 4.4 if k <= LABELLED else min(9.0, 3.0 + 0.06 * k)
-    shown, longest = _fitting(names, 18, WIDEST_LABEL) if k <= LABELLED else ([], 0.2)
+    shown, longest = fitting(names, 18, WIDEST_LABEL) if k <= LABELLED else ([], 0.2)
     margin = 0.25 + longest
-    figure = _figure(side + margin + 1.25, side + margin + 0.1)
+    figure = blank(side + margin + 1.25, side + margin + 0.1)
     width, height = figure.get_size_inches()
     axes = figure.add_axes((margin / width, margin / height, side / width, side / height))
     colours = _colours("RdBu" if signed else "Blues")
@@ -192,7 +214,8 @@ def distributions(values: Sequence[Array], labels: Sequence[str], xlabel: str) -
     return figure
 
 
-def _figure(width: float, height: float) -> Any:
+def blank(width: float, height: float) -> Any:
+    """Return a figure of so many inches, without axes."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -204,16 +227,16 @@ def _figure(width: float, height: float) -> Any:
 def _panel(width: float, height: float, left: float = 0.14, bottom: float | None = None,
            top: float | None = None) -> tuple[Any, Any]:
     """Return a figure with one axes, in margins that do not depend on what is drawn."""
-    figure = _figure(width, height)
+    figure = blank(width, height)
     low = 0.3 / height if bottom is None else bottom
     high = 1.0 - 0.22 / height if top is None else top
     return figure, figure.add_axes((left, low, 0.95 - left, high - low))
 
 
-def _fitting(labels: Sequence[object], longest: int, widest: float) -> tuple[list[str], float]:
+def fitting(labels: Sequence[object], longest: int, widest: float) -> tuple[list[str], float]:
     """Return labels cut to so many letters and inches, and the inches of the widest, with some to spare for readers'
     own fonts."""
-    figure = _figure(1.0, 1.0)
+    figure = blank(1.0, 1.0)
 
     def inches(text: str) -> float:
         drawn = figure.text(0.0, 0.0, text)
@@ -239,7 +262,7 @@ def _make_room(axes: Any) -> None:
     axes.set_position((left, box.y0, box.x1 - left, box.height))
 
 
-def _mark(axes: Any, ticks: Sequence[tuple[float, str]]) -> None:
+def mark(axes: Any, ticks: Sequence[tuple[float, str]]) -> None:
     """Mark places of the horizontal axis: those whose texts would overlap are left out, and the ends kept inside."""
     renderer, kept, reached = axes.figure.canvas.get_renderer(), [], -math.inf
     axes.set_xticks([at for at, _ in ticks], [text for _, text in ticks])

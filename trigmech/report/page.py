@@ -10,10 +10,12 @@ from trigmech._optional import need
 from trigmech.errors import InputError, shown
 from trigmech.measurement.rows import Progress
 from trigmech.privacy.budget import ADJACENCY
+from trigmech.report.account import account_of
 from trigmech.report.against import rows_of
 from trigmech.report.figures import plain, styled
+from trigmech.report.pairs import pairs
 from trigmech.report.sections import PRIVATE_MARK, Pictures, Side, columns, errors, points, together
-from trigmech.report.statement import guarantee, ledger_table, measured
+from trigmech.report.statement import guarantee, ledger_table, versions_table
 from trigmech.results import Synthesis
 
 TITLE, PRIVATE_TITLE = "Report of a release", "NOT PRIVATE: a release against its table"
@@ -83,26 +85,27 @@ def is_page(path: Path) -> bool:
 
 def _page(synthesis: Synthesis, against: Any, pictures: Pictures, seed: int, say: Progress) -> str:
     say("reading the release", 0, 0)
-    ledger, schema = synthesis.ledger, synthesis.schema
+    ledger, schema, account = synthesis.ledger, synthesis.schema, account_of(synthesis)
     made = Side.of(schema, synthesis.distribution.points, synthesis.distribution.weights)
     true = None
     if against is not None:
         say("reading the table", 0, 0)
         rows = rows_of(schema, against)
         true = Side.of(schema, rows, np.full(len(rows), 1.0 / len(rows)))
-    drawn = columns(made, true, pictures, lambda done, total: say("drawing columns", done, total))
+    drawn = columns(account, made, true, pictures, lambda done, total: say("drawing columns", done, total))
     say("drawing columns together", 0, 0)
-    pairs = together(made, true, pictures)
+    strongest, matrices = pairs(account, made, true, pictures), together(made, true, pictures)
     say("asking queries", 0, 0)
-    wrong = errors(synthesis, made, true, pictures, seed)
+    wrong = errors(account, made, true, pictures, seed)
     say("comparing points", 0, 0)
     near, said = points(synthesis, made, true, pictures, seed), guarantee(ledger, synthesis.release.n)
     return _template().render(
         title=TITLE if true is None else PRIVATE_TITLE, against=true is not None, simulated=ledger.simulated,
         warnings=synthesis.warnings, key=_key(synthesis, said), g=said,
-        contents=_contents(pairs, wrong, near, true is not None),
+        contents=_contents(strongest, matrices, wrong, near, true is not None),
         adjacency=ADJACENCY[0].upper() + ADJACENCY[1:], ledger=ledger_table(ledger), columns=drawn,
-        measured=measured(synthesis), together=pairs, errors=wrong, points=near,
+        measured=account.measured(), versions=versions_table(synthesis.versions), pairs=strongest, together=matrices,
+        errors=wrong, points=near,
         footer="Written by trigmech; the same release gives the same page. Figures: dark lines and bars are synthetic"
                + ("." if true is None else ", light hatched areas are true."))
 
@@ -127,12 +130,13 @@ def _key(synthesis: Synthesis, said: dict[str, Any]) -> list[tuple[str, str]]:
             ("Points of the release", f"{len(synthesis.distribution.points):,}")]
 
 
-def _contents(pairs: dict[str, Any], wrong: dict[str, Any], near: dict[str, Any],
+def _contents(strongest: dict[str, Any], matrices: dict[str, Any], wrong: dict[str, Any], near: dict[str, Any],
               against: bool) -> list[tuple[str, str]]:
     """Return the page's sections: identifier and title."""
     return [("guarantee", "What is guaranteed"), ("not-covered", "What is not covered"), ("ledger", "The ledger"),
-            ("measured", "What was measured"), ("columns", "Each column"), ("together", "Columns together"),
-            *((matrix["id"], matrix["title"]) for matrix in pairs["matrices"]),
+            ("measured", "What was measured"), ("columns", "Each column"),
+            *([("pairs", "Pairs of columns")] if strongest["known"] else []), ("together", "Columns together"),
+            *((matrix["id"], matrix["title"]) for matrix in matrices["matrices"]),
             ("errors", "Errors, expected and true" if against else "Errors to expect"),
             *([("scatter", "Predicted against true errors")] if wrong["scatter"] else []), ("points", "The points"),
             *([("distances", "Distances to true records")] if near["picture"] else [])]

@@ -17,8 +17,9 @@ from trigmech.privacy.accounting import filtered_epsilon
 from trigmech.privacy.budget import Budget, Charge, shown_up
 from trigmech.privacy.ledger import Ledger
 from trigmech.privacy.ledger_file import LedgerFile
-from trigmech.report.advice import noise_alone, warnings_of
+from trigmech.report.advice import warnings_of
 from trigmech.report.figures import number
+from trigmech.report.moments import noise_alone
 from trigmech.schema.column import Column, text_of
 from trigmech.schema.schema import Schema
 from trigmech.synthesis import BOUNDS_SHARE, design

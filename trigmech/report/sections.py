@@ -12,18 +12,19 @@ from numpy.typing import NDArray
 from trigmech._files import write_whole
 from trigmech.distribution import Distribution
 from trigmech.evaluation.distances import Evaluation, distribution_difference, evaluate, total_variation
-from trigmech.evaluation.error_bars import PredictedError, missed_moments
+from trigmech.evaluation.error_bars import PredictedError
+from trigmech.report.account import Account
 from trigmech.report.against import Queries, distances, families, worst_queries
 from trigmech.report.columns import (
     MOST_COLUMNS,
     Marginal,
+    Noisy,
     Values,
     associations,
     bounds_text,
     distinct_rows,
     is_numeric,
     marginal,
-    owners,
     ticks,
     unit_text,
     values_of,
@@ -40,7 +41,7 @@ from trigmech.report.figures import (
     percent,
     scatter,
 )
-from trigmech.report.statement import NO_TABLE, Table
+from trigmech.report.statement import Table
 from trigmech.results import Synthesis
 from trigmech.schema.schema import Schema
 
@@ -92,9 +93,11 @@ class Side:
         return cls(points, weights, values, [marginal(column, weights) for column in values])
 
 
-def columns(made: Side, true: Side | None, pictures: Pictures, say: Callable[[int, int], Any]) -> dict[str, Any]:
+def columns(account: Account, made: Side, true: Side | None, pictures: Pictures,
+            say: Callable[[int, int], Any]) -> dict[str, Any]:
     """Return what the page shows of each column, with its picture."""
     shown, rows = [], []
+    released = account.columns(made.marginals)
     for j, own in enumerate(made.marginals):
         say(j, len(made.marginals))
         column, truth = own.column, None if true is None else true.marginals[j]
@@ -104,12 +107,13 @@ def columns(made: Side, true: Side | None, pictures: Pictures, say: Callable[[in
         if j < MOST_COLUMNS:
             shown.append({"id": f"column-{j + 1}", "name": column.name, "kind": column.kind,
                           "note": _named_text(own, truth) if is_numeric(column) else "",
-                          "picture": _column_picture(f"column-{j + 1:03d}", own, truth, pictures)})
+                          "picture": _column_picture(f"column-{j + 1:03d}", own, truth, released[j], pictures)})
     head = ["Column", "No.", "Kind", "Range", "Mean", "Deviation",
             *(() if true is None else ("True mean", "True deviation", "Difference"))]
     table = Table("Columns", head, rows, (1, *range(3, len(head))),
                   [f"column-{j + 1}" if j < MOST_COLUMNS else "" for j in range(len(rows))])
-    return {"drawn": len(shown), "all": len(rows), "table": table, "shown": shown[:SHOWN_AT_ONCE],
+    return {"drawn": len(shown), "all": len(rows), "table": table,
+            "released": any(noisy is not None for noisy in released), "shown": shown[:SHOWN_AT_ONCE],
             "more": shown[SHOWN_AT_ONCE:]}
 
 
@@ -141,23 +145,30 @@ def _named_text(own: Marginal, truth: Marginal | None) -> str:
     return "Not drawn: " + "; ".join(parts) if parts else ""
 
 
-def _column_picture(name: str, own: Marginal, truth: Marginal | None, pictures: Pictures) -> dict[str, Any]:
+def _column_picture(name: str, own: Marginal, truth: Marginal | None, noisy: Noisy | None,
+                    pictures: Pictures) -> dict[str, Any]:
     if is_numeric(own.column):
         alt = f"Histogram of {own.column.name}, " + "; ".join(
             "{}: mean {}, standard deviation {}".format(side, *_moments_text(each))
             for side, each in (("synthetic", own), ("true", truth)) if each is not None)
-        return pictures.add(name, alt, histogram(own.edges, own.shares, None if truth is None else truth.shares,
-                                                 ticks(own.column, own.edges)))
+        return pictures.add(name, alt, histogram(
+            own.edges, own.shares, None if truth is None else truth.shares, ticks(own.column, own.edges),
+            None if noisy is None else (noisy.shares, noisy.shares_noise)))
     labels, shares, other = own.labels, own.named, None if truth is None else truth.named
+    released = None if noisy is None else (noisy.named, noisy.named_noise)
     if len(labels) > MOST_BARS:
         # The most frequent of the synthetic ones, in the schema's order, and the rest together.
         order = np.sort(np.argsort(-own.named, kind="stable")[: MOST_BARS - 1])
         labels = (*(labels[i] for i in order), f"{len(labels) - len(order)} others")
         shares, other = _pooled(shares, order), None if other is None else _pooled(other, order)
+        if released is not None:
+            rest = len(own.labels) - len(order)
+            released = (np.append(released[0][order], released[0].sum() - released[0][order].sum()),
+                        np.append(released[1][order], np.sqrt(rest) * released[1].max()))
     most = np.argsort(-shares, kind="stable")[:6]
     listed = _shares_text([labels[i] for i in most], shares[most], None if other is None else other[most])
     alt = f"Shares of {own.column.name}, synthetic: " + ", ".join(listed)
-    return pictures.add(name, alt, bars(labels, shares, other))
+    return pictures.add(name, alt, bars(labels, shares, other, released))
 
 
 def _pooled(shares: Array, order: NDArray[np.int64]) -> Array:
@@ -215,8 +226,9 @@ class Asked:
     evaluation: Evaluation | None
 
 
-def errors(synthesis: Synthesis, made: Side, true: Side | None, pictures: Pictures, seed: int) -> dict[str, Any]:
+def errors(account: Account, made: Side, true: Side | None, pictures: Pictures, seed: int) -> dict[str, Any]:
     """Return what the page shows of the errors of queries, predicted and, if there is a table, true."""
+    synthesis = account.synthesis
     numbers = list(synthesis.schema.domain.numbers)
     rows, d = max(synthesis.release.n, len(made.points)), len(numbers)
     count = int(np.clip(QUERY_WORK / (rows * max(d, 1) * 10), FEWEST_QUERIES, MOST_QUERIES))
@@ -225,7 +237,7 @@ def errors(synthesis: Synthesis, made: Side, true: Side | None, pictures: Pictur
     asked = [Asked(family, synthesis.predicted_error(family, LEVEL) if predictable else None,
                    None if true is None else evaluate(family, true.points[:, numbers], points))
              for family in families(d, count, seed)]
-    return {"predictable": predictable, "frequencies": _frequencies(synthesis),
+    return {"predictable": predictable, "frequencies": account.errors(), "about": account.about_errors,
             "queries": _query_table(asked, true is not None), "scatter": _scatter(asked, pictures),
             "worst": _worst_table(asked, made)}
 
@@ -268,29 +280,6 @@ def _scatter(asked: Sequence[Asked], pictures: Pictures) -> dict[str, Any] | Non
     x, y, labels = zip(*drawn, strict=True)
     return pictures.add("errors", "True absolute errors of queries over their predicted bounds",
                         scatter(x, y, labels, "predicted bound, 95 %", "true absolute error"))
-
-
-def _frequencies(synthesis: Synthesis) -> Table:
-    """Return the predicted errors of the frequencies of the values of each column that has indicators."""
-    release, fit, domain = synthesis.release, synthesis.fit, synthesis.schema.domain
-    if not synthesis.has_error_bars or not domain.groups:
-        return NO_TABLE
-    missed = np.abs(missed_moments(release, fit)[0])
-    gaussian = not any(charge.law == "laplace" for charge in synthesis.ledger.charges)
-    # In standard deviations: of the normal distribution, or -log(1 - LEVEL) / sqrt(2) of the Laplace distribution.
-    reach = 1.959964 if gaussian else 2.118279
-    rows, names = [], owners(synthesis.schema)
-    for group in domain.groups:
-        own = release.index.alone(group.coordinates)[0]
-        own = own[own >= 0]
-        if len(own):
-            scales = release.deviations[own]
-            rows.append((names[group.coordinates[0]], str(len(own)), scales.max(), missed[own].max(),
-                         f"± {number((reach * scales + missed[own]).max())}",
-                         (np.sqrt(2.0 / np.pi) * scales.max() * len(own) + missed[own].sum()) / 2.0))
-    return Table("Predicted errors of the frequencies of each column's values",
-                 ("Column", "Frequencies", "Standard deviation of the noise", "Missed by the points", "95 % within",
-                  "Total variation, expected"), rows)
 
 
 def points(synthesis: Synthesis, made: Side, true: Side | None, pictures: Pictures, seed: int) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Privacy and what was measured, for a report, from the ledger, the release and the fit alone."""
+"""Tables of a report, and its statement of privacy, from the ledger alone."""
 
 import math
 import platform
@@ -8,27 +8,14 @@ from importlib.metadata import PackageNotFoundError, version
 from numbers import Integral
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from trigmech.functions.index import WHOLE_ROW
-from trigmech.measurement.released import Release
 from trigmech.privacy.budget import shown_up
 from trigmech.privacy.ledger import Ledger
-from trigmech.reconstruction.result import Reconstruction
 from trigmech.report.figures import number
-from trigmech.results import Synthesis
 
 Row = tuple[Any, ...]
 
 FALSE_ALARMS = 0.05
 LIBRARIES = ("trigmech", "numpy", "scipy", "opendp", "dp-accounting", "matplotlib")
-# What the page calls the kinds of functions, in its order.
-KINDS = {"column": "one number, degrees up to {}", "pair": "products of two numbers",
-         "triple": "products of three numbers", "frequency": "frequencies of categories, special and missing values",
-         "two-way table": "tables of two columns of categories",
-         "number by category": "products of a category and a number", "other": "other products",
-         WHOLE_ROW: "functions of whole rows"}
 LAWS = {"laplace": "Laplace", "gaussian": "Gaussian", "linf": "l∞ (linf)"}
 
 
@@ -108,47 +95,10 @@ def ledger_table(ledger: Ledger) -> Table:
                  (2, 3, 5))
 
 
-def measured(synthesis: Synthesis) -> dict[str, Any]:
-    """Return what was measured, how the points were made of it, and by what."""
-    release = synthesis.release
-    rows, total = [*_moments(release), *_axes(release, synthesis.ledger)], release.features.K
-    return {"n": f"{release.n:,}", "functions": f"{total:,}",
-            "table": Table("Moments and their noise", ("Kind", "Number", "Least noise", "Greatest noise"), rows),
-            "fit": Table("How the points were made", ("What", "Value"), _fitted(synthesis.fit), ()),
-            "versions": Table("Versions", ("Program", *(("Made the release",) if synthesis.versions else ()),
-                                           "Wrote this page"), _versions(synthesis.versions), ())}
-
-
-def _moments(release: Release) -> list[Row]:
-    index = release.index
-    kinds = np.where(np.isin(index.kinds, [*KINDS, "constant"]), index.kinds, "other")
-    degree = index.highest[index.of_kind("column")].max(initial=0)
-    return [row for kind, name in KINDS.items()
-            for row in _row(name.format(degree), release.deviations[kinds == kind])]
-
-
-def _axes(release: Release, ledger: Ledger) -> list[Row]:
-    if release.mean is None or release.axes is None:
-        return []
-    deviations = {c.purpose: c.scale * (math.sqrt(2.0) if c.law == "laplace" else 1.0) for c in ledger.charges}
-    return [row for name, count, purpose in (("mean of the rows", release.mean.size, "mean"),
-                                             ("principal axes, at each iteration", release.axes.images.size, "axes"))
-            for row in _row(name, np.full(count, deviations.get(purpose, math.nan)))]
-
-
-def _row(name: str, scales: NDArray[np.float64]) -> list[Row]:
-    return [(name, len(scales), scales.min(), scales.max())] if len(scales) else []
-
-
-def _fitted(fit: Reconstruction) -> list[Row]:
-    end: list[Row] = [("Status", f"{fit.status} after {fit.iterations:,} iterations"), ("Seconds", fit.seconds)]
-    if fit.misfit is None:
-        return [("Method", "weights on given points, by a linear program"), ("Objective", fit.objective),
-                ("Certified gap", fit.gap), *end]
-    return [("Method", "points that move until their means meet the released ones"),
-            ("Mean squared deviation from what was fitted, in units of the noise", fit.misfit),
-            ("Moments below the noise", "shrunk first" if fit.shrunk else "taken as released"),
-            ("Dependence between columns", f"{'some' if fit.dependent else 'no'} pair's is above the noise"), *end]
+def versions_table(made: dict[str, str]) -> Table:
+    """Return what made the release, as far as it is known, and what writes the page."""
+    return Table("Versions", ("Program", *(("Made the release",) if made else ()), "Wrote this page"),
+                 _versions(made), ())
 
 
 def _versions(made: dict[str, str]) -> list[Row]:

@@ -1,0 +1,159 @@
+"""What a report says of a release of columns and tables: what each round measured and chose, and with what noise."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trigmech.functions import prefix_sums
+from trigmech.functions.partition import Partition
+from trigmech.measurement.table_release import NoisyHistogram, TableRelease
+from trigmech.report.columns import Marginal, Noisy, is_numeric
+from trigmech.report.dependences import Dependence, dependences_of
+from trigmech.report.figures import number, percent
+from trigmech.report.statement import Row, Table
+from trigmech.results import Synthesis
+from trigmech.schema.encoding import transformed_bounds
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class TableAccount:
+    """What a report asks of a release of columns and tables; see :class:`MomentAccount`."""
+
+    about_errors: ClassVar[str] = (
+        "The noise in what was released of each column: for numbers in the share of the rows below a value, wherever "
+        "that lies, for categories in the share of each. The synthetic columns differ from what was released as far as "
+        "they take it for noise.")
+    synthesis: Synthesis
+    release: TableRelease
+
+    def measured(self) -> dict[str, Any]:
+        """Return what each round measured, what was chosen, and how the rows were made of it."""
+        rows = [(words, len(noise), noise.min(), noise.max()) for words, noise in self._rounds() if len(noise)]
+        return {"words": f"{self.release.K:,} frequencies and means were measured, each with noise: first of every "
+                         "column alone, then, by what that showed, of parts of columns and of pairs",
+                "scale": "frequencies are parts of all rows, between 0 and 1",
+                "table": Table("What was measured, round by round", ("What", "Number", "Least noise", "Greatest noise"),
+                               rows),
+                "chosen": self._chosen(), "fit": Table("How the rows were made", ("What", "Value"), self._fitted(), ())}
+
+    def noise(self) -> list[float]:
+        """Return, for each column, the noise in the share of rows below a threshold, or in that of a category."""
+        return [threshold_noise(look) for look in self.release.looks]
+
+    def columns(self, marginals: Sequence[Marginal]) -> list[Noisy | None]:
+        """Return the released frequencies of each column, in the cells of a marginal."""
+        return [_noisy(look, own) for look, own in zip(self.release.looks, marginals, strict=True)]
+
+    def dependences(self) -> list[Dependence]:
+        """Return the released dependences of pairs, the strongest first."""
+        return dependences_of(self.release, self.synthesis.fit)
+
+    def errors(self) -> Table:
+        """Return the noise in the frequencies of each column, and how far the synthetic ones are from the released."""
+        points, weights = self.synthesis.distribution.points, self.synthesis.distribution.weights
+        rows = []
+        for column, look in zip(self.synthesis.schema.columns, self.release.looks, strict=True):
+            partition = look.partition
+            made = np.bincount(partition.codes(points), weights, partition.size)
+            k = len(partition.indicators)
+            apart = np.abs(np.concatenate([made[:k] - look.frequencies[:k],
+                                           np.cumsum(made[k:] - look.frequencies[k:])]))
+            what = "shares below a value" if partition.intervals else "shares of categories"
+            noise = threshold_noise(look)
+            rows.append((column.name, what, percent(noise), percent(float(apart.max())),
+                         number(float(apart.max()) / noise, 2)))
+        return Table("Noise in the columns, and how far the synthetic ones are from what was released",
+                     ("Column", "Of", "Standard deviation of the noise", "Greatest difference", "In its units"),
+                     rows, (2, 3, 4))
+
+    def _rounds(self) -> list[tuple[str, Array]]:
+        release = self.release
+        named = [look.deviations[: len(look.partition.indicators)] for look in release.looks]
+        below = [look.deviations[len(look.partition.indicators) :] for look in release.looks]
+        closer = [np.full(len(look.frequencies), look.deviation) for look in release.closer]
+        tables = [np.full(table.size, noise)
+                  for table, noise in zip(release.tables, release.table_deviations, strict=True)]
+        seen = len({look.column for look in release.closer})
+
+        def of(parts: list[Array]) -> Array:
+            return np.concatenate([np.empty(0), *parts])
+
+        return [("first: frequencies of categories, special and missing values", of(named)),
+                (f"first: of intervals of {sum(len(own) > 0 for own in below)} columns of numbers", of(below)),
+                (f"second: within {len(closer)} intervals of {seen} columns that were found heavy", of(closer)),
+                (f"third: cells of tables of {len(tables)} pairs of columns", of(tables)),
+                (f"third: products of ranks of {len(release.products)} pairs of numbers",
+                 np.full(release.products.size, release.product_deviation))]
+
+    def _chosen(self) -> Table:
+        """Return how finely each column was measured; what came after its first look was chosen by that look."""
+        release, chosen = self.release, self.release.dependence
+        closer = [sum(look.column == j for look in release.closer) for j in range(len(release.looks))]
+        cells = ["—"] * len(closer) if chosen is None else [int(own.max()) + 1 for own in chosen.maps]
+        rows = zip(self.synthesis.schema.names, (look.partition.size for look in release.looks), closer,
+                   (len(column.mass) for column in release.columns), cells, strict=True)
+        return Table("What was chosen for each column",
+                     ("Column", "Values and intervals at first", "Looked at closer", "Taken for its distribution",
+                      "Cells in tables"), list(rows))
+
+    def _fitted(self) -> list[Row]:
+        fit = self.synthesis.fit
+        return [("Method", "rows whose entries move between categories and intervals until their tables meet the "
+                           "released ones"),
+                ("Mean squared deviation from what was fitted, in units of the noise",
+                 "—" if fit.misfit is None else fit.misfit),
+                ("Tables and products", "without what is noise"),
+                ("Dependence between columns", f"{'some' if fit.dependent else 'no'} pair's is above the noise"),
+                ("Status", f"{fit.status} after {fit.iterations:,} sweeps"), ("Seconds", fit.seconds)]
+
+
+def threshold_noise(look: NoisyHistogram) -> float:
+    """Return the noise in the share of a column's rows below a value, at its largest, or in the share of a category."""
+    c = look.partition.intervals
+    if not c:
+        return look.deviation
+    if not look.cumulative:
+        return look.deviation * float(np.sqrt(c))
+    return look.deviation * float(np.sqrt((prefix_sums.factor(c)[-1] ** 2).sum()))
+
+
+def _noisy(look: NoisyHistogram, own: Marginal) -> Noisy:
+    """Return what a look released, in the cells of a marginal."""
+    partition, k = look.partition, len(look.partition.indicators)
+    frequencies = look.frequencies
+    within = _within(partition, _thresholds(own, partition)) if partition.intervals else np.zeros((0, 0))
+    shares = within @ frequencies[k:]
+    spread = within @ prefix_sums.inverse(partition.intervals) if look.cumulative and partition.intervals else within
+    noise = look.deviation * np.sqrt((spread**2).sum(axis=1))
+    if is_numeric(own.column):
+        return Noisy(frequencies[:k], np.full(k, look.deviation), shares, noise)
+    # Of binary and ordinal columns each value is a level, and missing values come last.
+    return Noisy(np.concatenate([shares, frequencies[:k]]), np.concatenate([noise, np.full(k, look.deviation)]),
+                 np.empty(0), np.empty(0))
+
+
+def _thresholds(own: Marginal, partition: Partition) -> Array:
+    """Return the edges of a marginal's bins, or what lies between its named values, in the cube; the ends are open."""
+    if is_numeric(own.column):
+        low, high = transformed_bounds(own.column)
+        inner = (own.edges[1:-1] - low) / (high - low) * 2.0 - 1.0
+    else:
+        levels = partition.levels
+        assert levels is not None
+        inner = 0.5 * (levels[1:] + levels[:-1])
+    return np.concatenate([[-np.inf], inner, [np.inf]])
+
+
+def _within(partition: Partition, thresholds: Array) -> Array:
+    """Return what part (bins, c) of each interval lies in each bin, if its levels, or values, are as frequent."""
+    edges, levels = partition.edges, partition.levels
+    if levels is not None:
+        thresholds, edges = (np.searchsorted(levels, at).astype(np.float64) for at in (thresholds, edges))
+        edges[-1] = len(levels)
+    below = np.clip((thresholds[:, None] - edges[:-1]) / np.diff(edges), 0.0, 1.0)
+    return np.diff(below, axis=0)
