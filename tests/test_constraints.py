@@ -432,7 +432,7 @@ def test_orders_need_room_between_their_ends(columns, constraints, possible):
     if possible:
         schema = Schema(columns, constraints)
         # And the values that were looked at are values of the columns.
-        looked_at = representatives(schema.constraints, {column.name: column for column in columns})
+        looked_at, _ = representatives(schema.constraints, {column.name: column for column in columns})
         for column in columns:
             values = looked_at[column.name]
             present = np.ma.getdata(values)[~np.ma.getmaskarray(values)]
@@ -471,6 +471,15 @@ def test_numbers_with_private_bounds_can_only_be_missing():
             Schema(columns, [text])
     schema = Schema(columns, ["pay is missing if and only if age < 15"])
     assert schema.with_bounds({"pay": (5.0, 7.0), "n": (1, 3)}).constraints == schema.constraints
+
+
+def test_columns_with_private_categories_can_only_be_missing():
+    columns = [Column("town", kind="categorical", categories="private", missing="keep"), Column("age", 0, 120)]
+    for text in ("town = 3", "town = 'Rome'", "town != age"):
+        with pytest.raises(InputError, match="the categories of 'town' are private, so that it cannot be compared"):
+            Schema(columns, [text])
+    schema = Schema(columns, ["town is missing implies age < 15"])
+    assert schema.with_categories({"town": ["Rome"]}).constraints == schema.constraints
 
 
 # Schemas with constraints

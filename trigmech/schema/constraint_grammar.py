@@ -187,8 +187,9 @@ class _Parser:
     def check_compared(self, column: Column, asked: str, other: Column, token: _Token) -> None:
         ordered = asked not in ("=", "!=", "in")
         for each in (column, other):
-            if each.private_bounds:
-                self.fail(f"the bounds of {each.name!r} are private, so that it cannot be compared", token)
+            if each.private_bounds or each.private_categories:
+                what = "bounds" if each.private_bounds else "categories"
+                self.fail(f"the {what} of {each.name!r} are private, so that it cannot be compared", token)
             if ordered and each.kind == "categorical":
                 self.fail(f"the categories of {each.name!r} have no order", token)
         if held_by(column) != held_by(other):

@@ -81,7 +81,7 @@ def encode(column: Column, table: Columns, j: int, out: Matrix) -> tuple[bool, b
     if column.complete:
         out[np.arange(len(out)), np.where(absent, len(column.categories or ()), values).astype(np.int64)] = 1.0
         return faults
-    points = to_unit(transformed(column, np.clip(values, *column.bounds)), *transformed_bounds(column))
+    points = place_of(column, values)
     points[absent] = 0.0
     for k, special in enumerate(column.special):
         hit = values == column.number(special)
@@ -145,11 +145,8 @@ def decode(column: Column, points: Matrix) -> Values:
         # A missing value holds some category under its mask.
         values = categories_of(column)[np.where(index < size, index, 0)]
         return np.ma.MaskedArray(values, index == size) if column.missing == "keep" else values
-    lower, upper = column.bounds
     number = points[:, 0]
-    plain = untransformed(column, from_unit(number, *transformed_bounds(column)))
-    if column.transform is not None:
-        plain = np.where(number >= 1.0, upper, np.where(number <= -1.0, lower, np.clip(plain, lower, upper)))
+    plain = number_at(column, number)
     exact, plain = plain, rounded(column, number, plain)
     indicators = points[:, 1:]
     chosen = np.full(len(points), -1)
@@ -205,6 +202,20 @@ def untransformed(column: Column, values: Matrix) -> Matrix:
     # The logarithm of the largest float, rounded up, has no exponential.
     with np.errstate(over="ignore"):
         return np.exp(values) if column.transform == "log" else np.expm1(values) + column.lower
+
+
+def place_of(column: Column, values: Matrix) -> Matrix:
+    """Return numbers in a column's units, clipped to its bounds, as places in [-1, 1]."""
+    return to_unit(transformed(column, np.clip(values, *column.bounds)), *transformed_bounds(column))
+
+
+def number_at(column: Column, places: Matrix) -> Matrix:
+    """Return places in [-1, 1] as numbers in a column's units, not rounded."""
+    lower, upper = column.bounds
+    values = untransformed(column, from_unit(places, *transformed_bounds(column)))
+    if column.transform is None:
+        return values
+    return np.where(places >= 1.0, upper, np.where(places <= -1.0, lower, np.clip(values, lower, upper)))
 
 
 def transformed_bounds(column: Column) -> tuple[float, float]:

@@ -2,7 +2,7 @@
 
 import datetime
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -39,16 +39,16 @@ def check_satisfiable(constraints: Sequence[Constraint], columns: Mapping[str, C
         If there is no such row; the message names a few constraints that cannot hold together. Or if a constraint has
         too many combinations of values, or the search for a row takes too many steps: work is bounded.
     """
-    positions = representatives(constraints, columns)
-    for names in _connected([each.columns for each in constraints]):
+    positions, _ = representatives(constraints, columns)
+    for names in connected([each.columns for each in constraints]):
         tables = {each: (each.columns, allowed(each, positions))
                   for each in constraints if names.issuperset(each.columns)}
-        found = _satisfiable(list(tables.values()), STEPS)
+        found = combination(list(tables.values()))
         if found:
             continue
         for each in tuple(tables):
             fewer = [table for other, table in tables.items() if other != each]
-            if found is False and _satisfiable(fewer, STEPS // len(tables)) is False:
+            if found is False and combination(fewer, STEPS // len(tables)) is False:
                 del tables[each]
         listed = "; ".join(repr(each.text) for each in tables)
         if found is None:
@@ -58,7 +58,8 @@ def check_satisfiable(constraints: Sequence[Constraint], columns: Mapping[str, C
                          f"{listed}")
 
 
-def representatives(constraints: Sequence[Constraint], columns: Mapping[str, Column]) -> dict[str, Values]:
+def representatives(constraints: Sequence[Constraint], columns: Mapping[str, Column],
+                    grid: Matrix | None = None) -> tuple[dict[str, Values], dict[str, Matrix]]:
     """Return few values of each column, among which there is a row that keeps the constraints if there is any.
 
     Of categories and of binary columns these are all. Whether a comparison of numbers or times holds depends on their
@@ -68,16 +69,26 @@ def representatives(constraints: Sequence[Constraint], columns: Mapping[str, Col
     is kept. Of a column that is never compared one value and "missing" are enough, so that private bounds, which are
     found later, change nothing.
 
+    Parameters
+    ----------
+    constraints, columns
+        As for :func:`check_satisfiable`.
+    grid : ndarray (g,), optional
+        More numbers, taken like constants where columns of numbers are compared with each other.
+
     Returns
     -------
     dict of str to ndarray or masked array (k,)
         In the form of :meth:`trigmech.Schema.decode`, for each column of a constraint.
+    dict of str to ndarray
+        For each column that is compared: those constants, bounds, special values and numbers of the grid, ascending.
     """
+    breaks: dict[str, Matrix] = {}
     found: dict[str, Values] = {name: np.ma.MaskedArray([0.0, 0.0], [False, True])
                                 for each in constraints for name in each.columns}
     comparisons = [each for constraint in constraints for each in constraint.rule.conditions()
                    if each.operator not in MISSING]
-    for names in _connected([(each.column, each.other or each.column) for each in comparisons]):
+    for names in connected([(each.column, each.other or each.column) for each in comparisons]):
         group = [columns[name] for name in names]
         numeric = [column for column in group if column.categories is None]
         places: list[Any] = [bound for column in numeric for bound in (column.lower, column.upper, *column.special)]
@@ -85,10 +96,13 @@ def representatives(constraints: Sequence[Constraint], columns: Mapping[str, Col
             places += [value for each in comparisons if each.column in names for value in each.constants]
             places += [value for column in group for value in column.categories or ()]
         points = np.unique(np.array(list(map(_place, places)), dtype=np.float64))
+        if grid is not None and len(numeric) > 1:
+            points = np.union1d(points, grid)
+        breaks |= {column.name: points for column in group}
         for step in sorted({_step(column) for column in numeric if column.kind != "binary"}, reverse=True):
             points = _between(points, step, len(numeric))
         found |= {column.name: _positions(column, points) for column in group}
-    return found
+    return found, breaks
 
 
 def _place(value: Any) -> float:
@@ -130,7 +144,7 @@ def _positions(column: Column, points: Matrix) -> Values:
     return np.ma.MaskedArray(np.append(values, values[:1]), [False] * len(values) + [True])
 
 
-def _connected(sets: Iterable[Iterable[str]]) -> list[set[str]]:
+def connected(sets: Iterable[Iterable[str]]) -> list[set[str]]:
     """Return the unions of sets that are connected by shared members."""
     found: list[set[str]] = []
     for each in map(set, sets):
@@ -139,23 +153,26 @@ def _connected(sets: Iterable[Iterable[str]]) -> list[set[str]]:
     return found
 
 
-def _satisfiable(tables: Tables, steps: int) -> bool | None:
-    """Return whether values can be chosen that keep all constraints, depth first, or None if that takes more steps."""
-    stack = [iter([tables])]
+def combination(tables: Tables, steps: int = STEPS) -> dict[str, int] | Literal[False] | None:
+    """Return the place of a value of each column that keep all constraints together, depth first.
+
+    False if there are none, and None if finding out takes more steps.
+    """
+    stack: list[Iterator[tuple[dict[str, int], Tables]]] = [iter([({}, tables)])]
     while stack and steps > 0:
-        found = next(stack[-1], None)
-        if found is None:
+        taken, left = next(stack[-1], ({}, None))
+        if left is None:
             stack.pop()
-        elif not found:
-            return True
+        elif not left:
+            return taken
         else:
-            steps -= len(found)
-            stack.append(_extended(found))
+            steps -= len(left)
+            stack.append(_extended(taken, left))
     return None if stack else False
 
 
-def _extended(tables: Tables) -> Iterator[Tables]:
-    """Yield what is left of the tables for each value of one more column that no constraint forbids by itself.
+def _extended(taken: dict[str, int], tables: Tables) -> Iterator[tuple[dict[str, int], Tables]]:
+    """Yield, for each value of one more column that no constraint forbids by itself, what is taken then and what is left.
 
     The column is one of the constraint with the fewest combinations left.
     """
@@ -163,6 +180,6 @@ def _extended(tables: Tables) -> Iterator[Tables]:
     settled = [(names, np.moveaxis(table, names.index(column), 0)) for names, table in tables if column in names]
     others = [each for each in tables if column not in each[0]]
     fits = np.logical_and.reduce([table.any(axis=tuple(range(1, table.ndim))) for _, table in settled])
-    for value in np.flatnonzero(fits):
-        yield others + [(tuple(name for name in names if name != column), table[value])
-                        for names, table in settled if len(names) > 1]
+    for value in np.flatnonzero(fits).tolist():
+        yield taken | {column: value}, others + [(tuple(name for name in names if name != column), table[value])
+                                                 for names, table in settled if len(names) > 1]

@@ -200,7 +200,7 @@ class Schema:
                 column = replace(column, categories=categories if len(categories) > 1 else column.none_found,
                                  private_categories=False)
             columns.append(column)
-        return Schema(columns)
+        return Schema(columns, self.constraints)
 
     def to_cube(self, table: Any) -> Matrix:
         """Return the table as points of the cube.
