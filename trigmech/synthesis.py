@@ -21,6 +21,7 @@ from trigmech.privacy.budget import Budget, Charge
 from trigmech.privacy.ledger import Ledger
 from trigmech.privacy.ledger_file import LedgerFile
 from trigmech.privacy.noise import Noise, SimulatedNoise, SystemNoise
+from trigmech.reconstruction.constrained import witness, with_constraints_kept
 from trigmech.results import NoisyMoments, Synthesis
 from trigmech.schema.schema import Schema
 from trigmech.workload.family import Family
@@ -81,6 +82,8 @@ def design(n: int, schema: Schema, budget: Budget, mechanism: Mechanism | None =
     if workload is not None and mechanism is not None:
         raise InputError("give either a workload, for the default mechanism, or a mechanism")
     chosen = default_mechanism(workload) if mechanism is None else check_mechanism(mechanism)
+    if schema.constraints:
+        witness(schema)
     bounds, categories = len(schema.private_bounds), len(schema.private_categories)
     if not bounds + categories:
         return replace(chosen.plan(PublicFacts(int(n), schema.domain, budget, schema.names)), schema=schema)
@@ -177,7 +180,9 @@ def reconstruct(moments: NoisyMoments, rng: np.random.Generator | None = None, *
         raise InputError(f"moments must be NoisyMoments by trigmech.measure, not {shown(moments)}")
     if mechanism is None:
         mechanism = mechanism_of(moments.release) if moments.design is None else moments.design.mechanism
-    fit = check_mechanism(mechanism).reconstruct(moments.release, moments.design, rng or np.random.default_rng())
+    rng = rng or np.random.default_rng()
+    fit = check_mechanism(mechanism).reconstruct(moments.release, moments.design, rng)
+    fit = with_constraints_kept(moments.schema, fit, rng)
     logger.info("fitted %d points: %s after %d iterations, %s", len(fit.points), fit.status, fit.iterations,
                 fit.quality)
     made = Synthesis(moments.release, moments.ledger, moments.schema, moments.library, moments.categorical,
@@ -277,7 +282,7 @@ def _measured(private: PrivateTable, schema: Schema, planned: Design, rng: np.ra
     rows = private.rows(schema, found=schema is not incomplete)
     logger.info("releasing %d rows of %d columns by %s, %s noise", rows.n, schema.d, type(mechanism).__name__,
                 "simulated" if noise.simulated else "hardened")
-    released = mechanism.run(rows, planned, session, public_rng)
+    released = mechanism.run(rows, replace(planned, schema=schema), session, public_rng)
     return NoisyMoments(released, account, schema, private.library, private.categorical, design=planned), public_rng
 
 

@@ -13,6 +13,7 @@ from trigmech.functions import prefix_sums
 from trigmech.functions.partition import Partition
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.planning.dependence import DependenceDesign
+from trigmech.schema.schema import Schema
 
 Array = NDArray[np.float64]
 
@@ -85,6 +86,8 @@ class TableRelease:
         Noisy means.
     deviation : float
         Of the noise in an entry of weight 1 of the second round.
+    schema : Schema, optional
+        Whose constraints rows keep.
     """
 
     n: int
@@ -96,6 +99,7 @@ class TableRelease:
     tables: tuple[Array, ...] = ()
     products: Array = field(default_factory=lambda: np.zeros((0, 0, 0)))
     deviation: float = 0.0
+    schema: Schema | None = None
 
     @property
     def table_deviations(self) -> Array:

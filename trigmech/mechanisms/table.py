@@ -98,7 +98,7 @@ class TableMechanism(Mechanism):
         for look in closer:
             columns[look.column] = looked_closer(columns[look.column], look.interval, look.edges, look.frequencies,
                                                  look.deviation)
-        release = TableRelease(rows.n, measured.domain, looks, closer, tuple(columns))
+        release = TableRelease(rows.n, measured.domain, looks, closer, tuple(columns), schema=design.schema)
         logger.info("released %d columns, %d intervals closer", len(columns), len(closer))
         if measured.dependence is None:
             return release

@@ -16,7 +16,9 @@ def sweep(rows: NDArray[np.int32], order: Integers, columns: Integers, first: In
           table_strides: Integers, table_offset: Integers, table_weight: Floats, table: Floats,
           feature: Floats, features: Integers,
           product_start: Integers, product_of: Integers, product_columns: Integers, product_features: Integers,
-          product_weight: Floats, product: Floats) -> int:
+          product_weight: Floats, product: Floats,
+          rule_start: Integers, rule_of: Integers, rule_columns: Integers, rule_maps: Integers,
+          rule_strides: Integers, rule_offset: Integers, forbidden: NDArray[np.bool_]) -> int:
     """Move every entry of the rows in ``order`` to the position with the least objective; return the moves.
 
     Positions of all columns stand one after the other: column j has first[j] to first[j + 1]. All residuals are in
@@ -29,6 +31,7 @@ def sweep(rows: NDArray[np.int32], order: Integers, columns: Integers, first: In
     Tables: of column j those in table_of[table_start[j]:table_start[j + 1]]; table t is of the columns
     table_columns[t] (-1: none) by their maps table_maps[t], its cell at table_offset[t] + sum of strides.
     Products: the same, of one feature of each column. feature (positions, most), features (d,): values and how many.
+    Rules: as tables, of any number of columns; where ``forbidden`` no entry is moved to.
     """
     most = feature.shape[1]
     linear, curvature, here = np.zeros(most), np.zeros(most), np.zeros(most)
@@ -60,6 +63,18 @@ def sweep(rows: NDArray[np.int32], order: Integers, columns: Integers, first: In
                 for b in range(cells[k]):
                     gain[k, b] += w * (table[base + stride * b] + leaving)
                 gain[k, a] -= w
+            for s in range(rule_start[j], rule_start[j + 1]):
+                t = rule_of[s]
+                base, stride, k = rule_offset[t], 0, 0
+                for c in range(rule_columns.shape[1]):
+                    h = rule_columns[t, c]
+                    if h == j:
+                        stride, k = rule_strides[t, c], rule_maps[t, c]
+                    elif h >= 0:
+                        base += rule_strides[t, c] * cell[rule_maps[t, c], rows[i, h]]
+                for b in range(cells[k]):
+                    if forbidden[base + stride * b]:
+                        gain[k, b] = np.inf
             q = features[j]
             if q:
                 for a in range(q):
@@ -121,3 +136,114 @@ def sweep(rows: NDArray[np.int32], order: Integers, columns: Integers, first: In
                     product[r] += others * (feature[start + chosen, own] - here[own])
             rows[i, j] = chosen
     return moves
+
+
+@njit(cache=True, nogil=True)
+def sweep_together(rows: NDArray[np.int32], order: Integers, others: Integers, seeds: Integers,
+                   movable: NDArray[np.bool_], members: Integers, first: Integers,
+                   histogram: Floats, histogram_weight: Floats, cell: Integers,
+                   tables: Integers, table_columns: Integers, table_maps: Integers, table_strides: Integers,
+                   table_offset: Integers, table_weight: Floats, table: Floats,
+                   feature: Floats, products: Integers, product_columns: Integers, product_features: Integers,
+                   product_weight: Floats, product: Floats,
+                   rules: Integers, rule_columns: Integers, rule_maps: Integers, rule_strides: Integers,
+                   rule_offset: Integers, forbidden: NDArray[np.bool_]) -> int:
+    """Move several entries of each row at once to those of another row, if that lowers the objective; return the moves.
+
+    As :func:`sweep`, with the columns ``members`` and the tables, products and rules that have any of them. others,
+    seeds (len(order), c): for each row c other rows, and the column whose entry is taken from it first, with as many
+    more as the rules then need; -1: all members' entries. Of them the one with the least objective is taken.
+    movable (d,): columns whose entries may change.
+    """
+    d = rows.shape[1]
+    offered, chosen = np.empty(d, dtype=np.int32), np.empty(d, dtype=np.int32)
+    moves = 0
+    for place in range(len(order)):
+        row = rows[order[place]]
+        best = -1e-9
+        for candidate in range(others.shape[1]):
+            other = rows[others[place, candidate]]
+            if not _taken_over(row, other, seeds[place, candidate], offered, movable, members, rules, rule_columns,
+                               rule_maps, rule_strides, rule_offset, cell, forbidden):
+                continue
+            change = 0.0
+            for j in members:
+                if offered[j] != row[j]:
+                    change += 2.0 * histogram_weight[j] * (
+                        histogram[first[j] + offered[j]] - histogram[first[j] + row[j]] + 1.0)
+            for t in tables:
+                a = table_offset[t] + _cell(row, t, table_columns, table_maps, table_strides, cell)
+                b = table_offset[t] + _cell(offered, t, table_columns, table_maps, table_strides, cell)
+                if a != b:
+                    change += 2.0 * table_weight[t] * (table[b] - table[a] + 1.0)
+            for r in products:
+                u = (_product(offered, r, product_columns, product_features, first, feature)
+                     - _product(row, r, product_columns, product_features, first, feature))
+                change += product_weight[r] * u * (2.0 * product[r] + u)
+            if change < best:
+                best = change
+                chosen[:] = offered
+        if best == -1e-9:
+            continue
+        moves += 1
+        for j in members:
+            histogram[first[j] + row[j]] -= 1.0
+            histogram[first[j] + chosen[j]] += 1.0
+        for t in tables:
+            table[table_offset[t] + _cell(row, t, table_columns, table_maps, table_strides, cell)] -= 1.0
+            table[table_offset[t] + _cell(chosen, t, table_columns, table_maps, table_strides, cell)] += 1.0
+        for r in products:
+            product[r] += (_product(chosen, r, product_columns, product_features, first, feature)
+                           - _product(row, r, product_columns, product_features, first, feature))
+        row[:] = chosen
+    return moves
+
+
+@njit(cache=True, nogil=True)
+def _cell(row: NDArray[np.int32], t: int, columns: Integers, maps: Integers, strides: Integers, cell: Integers) -> int:
+    place = 0
+    for c in range(columns.shape[1]):
+        h = columns[t, c]
+        if h >= 0:
+            place += strides[t, c] * cell[maps[t, c], row[h]]
+    return place
+
+
+@njit(cache=True, nogil=True)
+def _product(row: NDArray[np.int32], r: int, columns: Integers, features: Integers, first: Integers,
+             feature: Floats) -> float:
+    value = 1.0
+    for c in range(columns.shape[1]):
+        h = columns[r, c]
+        if h >= 0:
+            value *= feature[first[h] + row[h], features[r, c]]
+    return value
+
+
+@njit(cache=True, nogil=True)
+def _taken_over(row: NDArray[np.int32], other: NDArray[np.int32], seed: int, offered: NDArray[np.int32],
+                movable: NDArray[np.bool_], members: Integers, rules: Integers, rule_columns: Integers,
+                rule_maps: Integers, rule_strides: Integers, rule_offset: Integers, cell: Integers,
+                forbidden: NDArray[np.bool_]) -> bool:
+    """Write to ``offered`` the row with entries of another; return whether it is another row that keeps the rules."""
+    offered[:] = row
+    for j in members:
+        if movable[j] and (seed < 0 or seed == j):
+            offered[j] = other[j]
+    again = True
+    while again:
+        again = False
+        for t in rules:
+            if forbidden[rule_offset[t] + _cell(offered, t, rule_columns, rule_maps, rule_strides, cell)]:
+                broken = True
+                for c in range(rule_columns.shape[1]):
+                    h = rule_columns[t, c]
+                    if h >= 0 and movable[h] and offered[h] != other[h]:
+                        offered[h] = other[h]
+                        broken, again = False, True
+                if broken:
+                    return False
+    for j in members:
+        if offered[j] != row[j]:
+            return True
+    return False

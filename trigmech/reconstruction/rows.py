@@ -7,6 +7,9 @@ three columns. One step takes one row and one column and moves the entry to the 
 functions are products of one-column functions, so a move changes few residuals, and these are kept up to date: a table
 changes in two cells, by one row each. Nothing is relaxed, so nothing is rounded.
 
+Rules forbid combinations: such a move is not offered. Columns that a rule ties together move together as well, to what
+another row has of them, which is allowed; the objective changes as exactly, for a table still changes in two cells.
+
 All is in units of rows: residuals are sums over the m rows less m times the target.
 """
 
@@ -18,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trigmech.distribution import systematic
-from trigmech.reconstruction.row_kernels import sweep
+from trigmech.reconstruction.row_kernels import sweep, sweep_together
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.int32]
@@ -30,6 +33,8 @@ MOST_SWEEPS = 40
 # A descent ends when a sweep lowers the objective by less than this part, or when the objective is below this part of
 # its expectation under the noise: more would fit noise.
 LEAST_GAIN, ENOUGH = 0.25, 0.05
+# How many other rows are looked at for the entries that columns take over together.
+OTHERS = 8
 
 
 class Residuals(NamedTuple):
@@ -82,6 +87,8 @@ class RowObjective:
         self._maps: list[tuple[int, Integers]] = []
         self._tables: list[tuple[tuple[int, ...], Array, float]] = []
         self._products: list[tuple[Integers, Integers, Array, Array]] = []
+        self._rules: list[tuple[tuple[int, ...], NDArray[np.bool_]]] = []
+        self._together: list[tuple[int, ...]] = []
 
     def frequencies(self, column: int, target: Array, weight: float) -> None:
         """Ask for a column's frequencies (size,)."""
@@ -100,6 +107,14 @@ class RowObjective:
     def products(self, columns: Integers, features: Integers, targets: Array, weights: Array) -> None:
         """Ask for means (K,) of products of features: ``columns`` (K, up to 3), -1 for none, and ``features`` alike."""
         self._products.append((columns, features, targets, weights))
+
+    def rule(self, maps: Sequence[int], allowed: NDArray[np.bool_]) -> None:
+        """Allow some combinations of cells of any columns, each column by its map, and forbid moves to the others."""
+        self._rules.append((tuple(maps), allowed))
+
+    def together(self, columns: Sequence[int]) -> None:
+        """Let columns move together too; all that rules of theirs read must be among them."""
+        self._together.append(tuple(columns))
 
     def compiled(self) -> "CompiledObjective":
         """Return it as the flat arrays that the kernel works on."""
@@ -121,6 +136,7 @@ class CompiledObjective:
         self._set_maps(asked._maps)
         self._set_tables(asked._tables)
         self._set_products(asked._products)
+        self._set_rules(asked._rules, asked._together)
 
     def _set_maps(self, maps: list[tuple[int, Integers]]) -> None:
         order = sorted(range(len(maps)), key=lambda k: maps[k][0])
@@ -162,6 +178,24 @@ class CompiledObjective:
         self._product_weight = np.concatenate([np.zeros(0), *parts[3]])
         self._product_start, self._product_of = _lists(self.d, self._product_columns)
 
+    def _set_rules(self, rules: list[tuple[tuple[int, ...], NDArray[np.bool_]]],
+                   together: list[tuple[int, ...]]) -> None:
+        count, width = len(rules), max((len(maps) for maps, _ in rules), default=1)
+        columns, self._rule_maps, self._rule_strides = (np.full((count, width), fill, dtype=np.int64)
+                                                        for fill in (-1, 0, 0))
+        for t, (maps, allowed) in enumerate(rules):
+            places = [self._place[k] for k in maps]
+            columns[t, : len(maps)], self._rule_maps[t, : len(maps)] = self._map_owners[places], places
+            self._rule_strides[t, : len(maps)] = [int(np.prod(allowed.shape[c + 1 :])) for c in range(len(maps))]
+        self._rule_columns = columns
+        self._rule_offset = np.concatenate([[0], np.cumsum([allowed.size for _, allowed in rules])]).astype(np.int64)
+        self._forbidden = np.concatenate([~allowed.ravel() for _, allowed in rules] or [np.zeros(0, dtype=np.bool_)])
+        self._rule_start, self._rule_of = _lists(self.d, columns)
+        self._together = [
+            (np.array(members, dtype=np.int64), *(np.flatnonzero(np.isin(held, members).any(axis=1)) for held in (
+                self._table_columns[: len(self._table_sizes)], self._product_columns, columns)))
+            for members in together]
+
     @property
     def size(self) -> int:
         """The number of functions with a weight."""
@@ -202,7 +236,26 @@ class CompiledObjective:
                      self._cells, self._map_of, self._table_start, self._table_of, self._table_columns,
                      self._table_maps, self._table_strides, self._table_offset, self._table_weight, residuals.tables,
                      self._feature, self._features, self._product_start, self._product_of, self._product_columns,
-                     self._product_features, self._product_weight, residuals.products)
+                     self._product_features, self._product_weight, residuals.products, self._rule_start,
+                     self._rule_of, self._rule_columns, self._rule_maps, self._rule_strides, self._rule_offset,
+                     self._forbidden)
+
+    def sweep_together(self, rows: Codes, residuals: Residuals, order: Integers, columns: Integers,
+                       rng: np.random.Generator) -> int:
+        """Move entries of columns that move together to those of other rows, in place; return the moves."""
+        moves, movable = 0, np.isin(np.arange(self.d), columns)
+        for members, tables, products, rules in self._together:
+            others = rng.integers(len(rows), size=(len(order), OTHERS))
+            # Every other candidate takes over all entries.
+            seeds = rng.choice(members, size=others.shape)
+            seeds[:, ::2] = -1
+            moves += sweep_together(
+                rows, order, others, seeds, movable, members, self._first, residuals.frequencies,
+                self._frequency_weights, self._cell, tables, self._table_columns, self._table_maps,
+                self._table_strides, self._table_offset, self._table_weight, residuals.tables, self._feature, products,
+                self._product_columns, self._product_features, self._product_weight, residuals.products, rules,
+                self._rule_columns, self._rule_maps, self._rule_strides, self._rule_offset, self._forbidden)
+        return moves
 
     def descend(self, rows: Codes, rng: np.random.Generator, *, columns: Sequence[int] | None = None,
                 most: int = MOST_SWEEPS, progress: Callable[[int, int], None] | None = None) -> FittedRows:
@@ -232,6 +285,8 @@ class CompiledObjective:
         while sweeps < most and value > ENOUGH * count and len(moving):
             before = value
             self.sweep(rows, residuals, rng.permutation(len(rows)), rng.permutation(moving))
+            if self._together:
+                self.sweep_together(rows, residuals, rng.permutation(len(rows)), moving, rng)
             value, sweeps = self.value(residuals, len(rows)), sweeps + 1
             if progress is not None:
                 progress(sweeps, most)

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from trigmech.distribution import Distribution
 from trigmech.measurement.table_release import TableRelease
+from trigmech.reconstruction.constrained import ConstrainedRows
 from trigmech.reconstruction.dependence import shrunk_products, shrunk_table
 from trigmech.reconstruction.result import Reconstruction
 from trigmech.reconstruction.rows import RowObjective, independent_rows
@@ -36,13 +37,19 @@ def reconstruct_table(release: TableRelease, count: int, rng: np.random.Generato
     -----
     Privacy: post-processing. The start are independent columns with the released distributions; the descent moves
     entries between positions, of which cells of tables and ranks are functions (:mod:`trigmech.reconstruction.rows`);
-    numbers then lie anywhere in the interval of their position, evenly.
+    numbers then lie anywhere in the interval of their position, evenly. All rows keep the constraints of the schema
+    (:mod:`trigmech.reconstruction.constrained`).
     """
     started = time.perf_counter()
+    constrained = ConstrainedRows(release.schema, release.columns)
+    release = constrained.of(release)
     targets = Targets(release)
     rows = independent_rows([column.mass for column in release.columns], count, rng)
-    fitted = targets.objective(count).compiled().descend(rows, rng)
-    points = placed(release, fitted.rows, rng)
+    constrained.repair(rows, rng)
+    objective = targets.objective(count)
+    constrained.ask(objective)
+    fitted = objective.compiled().descend(rows, rng)
+    points = constrained.placed(fitted.rows, release.domain.d, rng)
     return Reconstruction(Distribution(points, np.full(count, 1.0 / count)), targets.flat, "converged",
                           fitted.sweeps, time.perf_counter() - started, fitted.misfit, True, targets.dependent)
 
@@ -116,10 +123,3 @@ class Targets:
                            self.products.ravel(), np.full(size, 1.0 / deviation**2))
         return asked
 
-
-def placed(release: TableRelease, rows: NDArray[np.int32], rng: np.random.Generator) -> Array:
-    """Return rows of positions as points of the cube."""
-    points = np.zeros((len(rows), release.domain.d))
-    for j, column in enumerate(release.columns):
-        column.partition.place(rows[:, j], rng.random(len(rows)), points)
-    return points

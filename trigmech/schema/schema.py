@@ -1,7 +1,7 @@
 """What is public about a table: its columns, constraints, and the map of its rows to points of the cube and back."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -92,14 +92,14 @@ class Schema:
     def domain(self) -> Domain:
         """Which coordinates are numbers, and which are the indicators of a column."""
         groups, levels = [], []
-        for column, (start, stop) in zip(self.columns, self._spans, strict=True):
+        for column, (start, stop) in zip(self.columns, self.spans, strict=True):
             if not column.complete and (values := levels_of(column)) is not None:
                 levels.append((start, values))
             first = start if column.complete else start + 1
             if stop > first:
                 groups.append(OneHotGroup(tuple(range(first, stop)), column.complete,
                                           None if column.complete else start))
-        return Domain(self._spans[-1][1], groups, levels)
+        return Domain(self.spans[-1][1], groups, levels)
 
     @property
     def width(self) -> int:
@@ -236,7 +236,7 @@ class Schema:
         columns = Columns(table, self.names)
         out = np.zeros((columns.n, self.domain.d))
         missing, unknown = [], []
-        for j, (column, (start, stop)) in enumerate(zip(self.columns, self._spans, strict=True)):
+        for j, (column, (start, stop)) in enumerate(zip(self.columns, self.spans, strict=True)):
             absent, strange = encode(column, columns, j, out[:, start:stop])
             if absent:
                 missing.append(j)
@@ -280,13 +280,15 @@ class Schema:
             table[:, j] = np.ma.filled(values.astype(np.float64), np.nan)
         return table
 
-    def decode(self, points: Matrix) -> dict[str, Values]:
+    def decode(self, points: Matrix, names: Collection[str] | None = None) -> dict[str, Values]:
         """Return points of the cube as the values of each column.
 
         Parameters
         ----------
         points : array_like (m, D)
             Entries in [-1, 1], or anything else: numbers are clipped to the bounds, of categories the largest counts.
+        names : collection of str, optional
+            Of the columns to return. Default: all.
 
         Returns
         -------
@@ -303,7 +305,8 @@ class Schema:
         self._check_bounds()
         points = numbers("points", points, "m", self.domain.d).astype(np.float64, copy=False)
         return {column.name: decode(column, points[:, start:stop])
-                for column, (start, stop) in zip(self.columns, self._spans, strict=True)}
+                for column, (start, stop) in zip(self.columns, self.spans, strict=True)
+                if names is None or column.name in names}
 
     def _repr_html_(self) -> str:
         options = ("missing", "special", "transform", "other")
@@ -339,7 +342,7 @@ class Schema:
         return cls(map(Column.from_dict, plain["columns"]), plain.get("constraints", ()))
 
     @cached_property
-    def _spans(self) -> tuple[tuple[int, int], ...]:
+    def spans(self) -> tuple[tuple[int, int], ...]:
         """For each column its first coordinate, and the one after its last."""
         stops = np.cumsum([len(column.coordinates) for column in self.columns]).tolist()
         return tuple(zip([0, *stops[:-1]], stops, strict=True))

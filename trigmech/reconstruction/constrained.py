@@ -1,0 +1,301 @@
+"""Rows that keep a schema's constraints: which combinations of positions are allowed, a start, and values in the end.
+
+Numbers are cut where a constraint compares them, so that of most constraints the positions decide. Where two numbers
+of the same cell are compared with each other the values decide, which are looked at when they are placed.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trigmech.distribution import Distribution
+from trigmech.errors import InputError
+from trigmech.functions.partition import Partition, columns_of
+from trigmech.functions.released_column import ReleasedColumn
+from trigmech.measurement.table_release import TableRelease
+from trigmech.reconstruction.result import Reconstruction
+from trigmech.reconstruction.rows import RowObjective
+from trigmech.schema.cells import ConstraintCells
+from trigmech.schema.constraints import Constraint
+from trigmech.schema.encoding import decode, number_at
+from trigmech.schema.satisfiability import DAY, combination, connected, representatives
+from trigmech.schema.schema import Schema
+
+Array = NDArray[np.float64]
+Codes = NDArray[np.int32]
+Integers = NDArray[np.int64]
+
+# Where columns are compared with each other they are cut at up to so many released edges, as long as all constraints
+# together have at most so many combinations of values to look at.
+GRIDS, MOST_LOOKED_AT = (256, 64, 16, 0), 4 * 10**6
+# All combinations of a schema's constraints, without such a grid.
+MOST_COMBINATIONS = 10**8
+# Rounds of exchanges between rows for each column; values that are drawn for a row that does not keep its constraints;
+# rows whose values are looked at for one that still does not.
+EXCHANGES, DRAWS, NEIGHBOURS = 40, 24, 32
+
+
+class ConstrainedRows:
+    """The constraints of a schema for rows of positions of released columns.
+
+    Parameters
+    ----------
+    schema : Schema or None
+        With complete bounds and categories.
+    columns : sequence of ReleasedColumn
+        Of each column of the schema.
+
+    Attributes
+    ----------
+    columns : list of ReleasedColumn
+        The same, those of numbers cut further where their constraints compare them.
+    parents : list of ndarray (size,) of int
+        Of which of the given positions each is a part.
+    """
+
+    def __init__(self, schema: Schema | None, columns: Sequence[ReleasedColumn]) -> None:
+        self.schema, self.columns = schema, list(columns)
+        self.parents: list[Integers] = [np.arange(len(column.mass)) for column in columns]
+        self._codes: dict[int, Integers] = {}
+        self._rules: list[tuple[tuple[int, ...], NDArray[np.bool_]]] = []
+        # Columns that are connected by constraints, and which of these.
+        self._groups: list[tuple[list[int], list[int]]] = []
+        if schema is None or not schema.constraints:
+            return
+        named, place = {column.name: column for column in schema.columns}, {name: j for j, name in enumerate(
+            schema.names)}
+        cells = ConstraintCells(schema.constraints, named, _grid(schema, self.columns))
+        for name in {name: None for each in schema.constraints for name in each.columns}:
+            j = place[name]
+            self.columns[j], self.parents[j] = _cut(self.columns[j], cells.cuts(name))
+            self._codes[j] = cells.codes(name, decode(named[name], _examples(self.columns[j].partition)))
+        self._rules = [(tuple(place[name] for name in each.columns), table)
+                       for each, table in zip(schema.constraints, cells.tables, strict=True)]
+        for names in connected([each.columns for each in schema.constraints]):
+            members = sorted(place[name] for name in names)
+            self._groups.append((members, [r for r, (held, _) in enumerate(self._rules) if held[0] in members]))
+
+    def of(self, release: TableRelease) -> TableRelease:
+        """Return the release of the columns with these positions in their place."""
+        chosen = release.dependence
+        if chosen is not None:
+            maps, scores = (tuple(values[parent] for values, parent in zip(held, self.parents, strict=True))
+                            for held in (chosen.maps, chosen.scores))
+            chosen = replace(chosen, maps=maps, scores=scores)
+        return replace(release, columns=tuple(self.columns), dependence=chosen)
+
+    def ask(self, objective: RowObjective) -> None:
+        """Forbid moves to what a constraint forbids, and let columns that it ties together move together."""
+        maps = {j: objective.map(j, codes) for j, codes in self._codes.items()}
+        for held, allowed in self._rules:
+            # A map has only as many cells as its column's positions need.
+            inside = tuple(slice(int(self._codes[j].max()) + 1) for j in held)
+            objective.rule([maps[j] for j in held], allowed[inside])
+        for members, _ in self._groups:
+            if len(members) > 1:
+                objective.together(members)
+
+    def broken(self, rows: Codes, rules: Sequence[int] | None = None) -> Integers:
+        """Return how many of the constraints, or of those with these numbers, each row (m,) breaks."""
+        count = np.zeros(len(rows), dtype=np.int64)
+        for r in range(len(self._rules)) if rules is None else rules:
+            held, allowed = self._rules[r]
+            count += ~allowed[tuple(self._codes[j][rows[:, j]] for j in held)]
+        return count
+
+    def repair(self, rows: Codes, rng: np.random.Generator) -> None:
+        """Let rows keep the constraints, in place: by exchanges between rows, which leave each column as it is.
+
+        The few rows that are left, where the columns' frequencies do not fit together, take over the entries of others.
+        """
+        for members, rules in self._groups:
+            self._exchange(rows, members, rules, rng)
+            bad = np.flatnonzero(self.broken(rows, rules))
+            keeping = np.flatnonzero(self.broken(rows, rules) == 0)
+            if len(bad) and len(keeping):
+                rows[np.ix_(bad, members)] = rows[np.ix_(rng.choice(keeping, len(bad)), members)]
+            elif len(bad):
+                point = witness(self.schema)
+                for j in members:
+                    rows[bad, j] = self.columns[j].partition.codes(point)[0]
+
+    def _exchange(self, rows: Codes, members: list[int], rules: list[int], rng: np.random.Generator) -> None:
+        count = self.broken(rows, rules)
+        for attempt in range(EXCHANGES * len(members)):
+            one = rng.permutation(np.flatnonzero(count))
+            if not len(one):
+                return
+            if attempt % 2:
+                # Also with rows that keep the constraints, each once.
+                other = np.unique(rng.integers(len(rows), size=len(one)))
+                other = rng.permutation(other[count[other] == 0])
+            else:
+                other = one[len(one) // 2 :]
+            half = min(len(one) // 2 if attempt % 2 == 0 else len(one), len(other))
+            one, other, j = one[:half], other[:half], members[attempt // 2 % len(members)]
+            mine, theirs = rows[one], rows[other]
+            mine[:, j], theirs[:, j] = rows[other, j], rows[one, j]
+            after = self.broken(mine, rules), self.broken(theirs, rules)
+            better = after[0] + after[1] <= count[one] + count[other]
+            for held, made, found in ((one, mine, after[0]), (other, theirs, after[1])):
+                rows[held[better]], count[held[better]] = made[better], found[better]
+
+    def placed(self, rows: Codes, d: int, rng: np.random.Generator) -> Array:
+        """Return rows of positions as points (m, d) of the cube whose values keep the constraints.
+
+        Numbers lie anywhere in the interval of their position, evenly; those of a row that breaks a constraint are drawn
+        again, and if that does not help taken over from others.
+        """
+        points = placed(self.columns, rows, rng.random(rows.shape), d)
+        if self.schema is None or not self.schema.constraints:
+            return points
+        bad = np.flatnonzero(~keeps(self.schema, points))
+        for attempt in range(DRAWS):
+            if not len(bad):
+                return points
+            # At the same part of equal intervals numbers are equal.
+            fractions = rng.random((len(bad), rows.shape[1] if attempt % 4 else 1))
+            points[bad] = placed(self.columns, rows[bad], np.broadcast_to(fractions, (len(bad), rows.shape[1])), d)
+            bad = bad[~keeps(self.schema, points[bad])]
+        return kept(self.schema, points, rng)
+
+
+def placed(columns: Sequence[ReleasedColumn], rows: Codes, fractions: Array, d: int) -> Array:
+    """Return rows of positions as points (m, d) of the cube, each number at a part of its interval."""
+    points = np.zeros((len(rows), d))
+    for j, column in enumerate(columns):
+        column.partition.place(rows[:, j], fractions[:, j], points)
+    return points
+
+
+def keeps(schema: Schema, points: Array, constraints: Sequence[Constraint] | None = None) -> NDArray[np.bool_]:
+    """Return for each point of the cube whether its values keep all constraints of a schema, or some."""
+    chosen = schema.constraints if constraints is None else constraints
+    values = schema.decode(points, {name for each in chosen for name in each.columns})
+    kept = np.ones(len(points), dtype=np.bool_)
+    for each in chosen:
+        kept &= each.holds(values)
+    return kept
+
+
+def kept(schema: Schema, points: Array, rng: np.random.Generator) -> Array:
+    """Return points of the cube whose values keep the constraints: those that do, and others made so.
+
+    A point that does not takes over the coordinates of the columns that its constraints connect from the nearest of
+    some that do; if none does, from :func:`witness`.
+    """
+    for names in connected([each.columns for each in schema.constraints]):
+        own = [each for each in schema.constraints if names.issuperset(each.columns)]
+        good = keeps(schema, points, own)
+        bad, keeping = np.flatnonzero(~good), np.flatnonzero(good)
+        if not len(bad):
+            continue
+        coordinates = [c for column, span in zip(schema.columns, schema.spans, strict=True) if column.name in names
+                       for c in range(*span)]
+        points = points.copy()
+        if len(keeping):
+            others = points[np.ix_(keeping, coordinates)]
+            for some in np.array_split(bad, -(-len(bad) // 1024)):
+                drawn = rng.integers(len(keeping), size=(len(some), NEIGHBOURS))
+                distance = ((others[drawn] - points[np.ix_(some, coordinates)][:, None]) ** 2).sum(axis=2)
+                points[np.ix_(some, coordinates)] = others[drawn[np.arange(len(some)), distance.argmin(axis=1)]]
+        else:
+            points[np.ix_(bad, coordinates)] = witness(schema)[0, coordinates]
+    return points
+
+
+def with_constraints_kept(schema: Schema, fit: Reconstruction, rng: np.random.Generator) -> Reconstruction:
+    """Return a fit whose points keep the constraints; where all do, it is the same."""
+    points = kept(schema, fit.points, rng)
+    return fit if points is fit.points else replace(fit, distribution=Distribution(points, fit.weights))
+
+
+def witness(schema: Schema | None) -> Array:
+    """Return a point (1, D) of the cube whose values keep all constraints; private bounds may still be missing.
+
+    Raises
+    ------
+    InputError
+        If there is none, or there are too many combinations of values to look at. That is so before a budget is
+        charged, or not at all: it depends on neither bounds nor categories that are found later.
+    """
+    assert schema is not None
+    schema = schema.with_bounds(dict.fromkeys(schema.private_bounds, (1.0, 2.0))).with_categories(
+        dict.fromkeys(schema.private_categories, ()))
+    texts = "; ".join(repr(each.text) for each in schema.constraints)
+    named = {column.name: column for column in schema.columns}
+    if _looked_at(schema.constraints, representatives(schema.constraints, named)[0]) > MOST_COMBINATIONS:
+        raise InputError(f"these constraints have more than {MOST_COMBINATIONS} combinations of values to look at; "
+                         f"write fewer or simpler ones: {texts}")
+    coarse = [ReleasedColumn(column, np.full(column.size, 1.0 / column.size), 0.0)
+              for column in columns_of(schema.domain)]
+    rows = ConstrainedRows(schema, coarse)
+    names = [str(j) for j in range(schema.d)]
+    taken = combination([(tuple(names[j] for j in held), allowed[np.ix_(*(rows._codes[j] for j in held))])
+                         for held, allowed in rows._rules]) if rows._rules else {}
+    if taken is None or taken is not False:
+        chosen = np.array([(taken or {}).get(name, 0) for name in names], dtype=np.int32)
+        tries = np.arange(256.0)[:, None]
+        # Evenly spread in each column and unlike in any two; every other one the same in all.
+        fractions = np.where(tries % 2, tries * np.sqrt(np.arange(schema.d) + 2.5), tries * math.sqrt(0.5)) % 1.0
+        points = placed(rows.columns, np.tile(chosen, (len(tries), 1)), fractions, schema.domain.d)
+        good = np.flatnonzero(keeps(schema, points))
+        if taken is not None and len(good):
+            return points[good[:1]]
+    raise InputError(f"no synthetic row can keep these constraints: {texts}. A single value of a continuous column must "
+                     "be one of its special values, and continuous columns with different bounds are never equal")
+
+
+def _looked_at(constraints: Sequence[Constraint], values: dict[str, NDArray]) -> int:
+    return sum(math.prod(len(values[name]) for name in each.columns) for each in constraints)
+
+
+def _grid(schema: Schema, columns: Sequence[ReleasedColumn]) -> Array | None:
+    """Return numbers at which columns that are compared with each other are cut, from their released positions."""
+    compared = {name for each in schema.constraints for condition in each.rule.conditions() if condition.other
+                for name in (condition.column, condition.other)}
+    named = {column.name: column for column in schema.columns}
+    edges = [number_at(named[name], column.partition.edges[1:-1]) * (DAY if named[name].unit == "D" else 1.0)
+             for name, column in zip(schema.names, columns, strict=True)
+             if name in compared and named[name].categories is None and column.partition.value is not None]
+    if not edges:
+        return None
+    all_edges = np.unique(np.concatenate(edges))
+    for count in GRIDS:
+        # Each so many steps apart.
+        grid = all_edges[:: -(-len(all_edges) // count)] if count and len(all_edges) else np.empty(0)
+        if _looked_at(schema.constraints, representatives(schema.constraints, named, grid)[0]) <= MOST_LOOKED_AT:
+            return grid
+    return None
+
+
+def _examples(partition: Partition) -> Array:
+    """Return the column's own coordinates of a point in the middle of each position."""
+    held = [*partition.indicators, *([] if partition.value is None else [partition.value])]
+    points = np.zeros((partition.size, max(held) + 1))
+    partition.place(np.arange(partition.size), np.full(partition.size, 0.5), points)
+    return points[:, min(held) :]
+
+
+def _cut(column: ReleasedColumn, cuts: Array) -> tuple[ReleasedColumn, Integers]:
+    """Return a column whose intervals end at some places too, and of which position each of its own is a part."""
+    partition, k = column.partition, len(column.partition.indicators)
+    if partition.value is None or not len(cuts):
+        return column, np.arange(len(column.mass))
+    inner = np.concatenate([partition.edges[1:-1], cuts])
+    if partition.levels is None:
+        inner = np.unique(inner[(inner > -1.0) & (inner < 1.0)])
+        length = np.diff(np.concatenate([[-1.0], inner, [1.0]]))
+    else:
+        below = np.unique(np.searchsorted(partition.levels, inner))
+        below = below[(below > 0) & (below < len(partition.levels))]
+        inner = 0.5 * (partition.levels[below - 1] + partition.levels[below])
+        length = np.diff(np.concatenate([[0], below, [len(partition.levels)]])).astype(np.float64)
+    finer = partition.cut(np.concatenate([[-1.0], inner, [1.0]]))
+    parent = np.searchsorted(partition.edges[1:-1], finer.centres, side="right")
+    mass = column.mass[k:][parent] * length / np.bincount(parent, weights=length)[parent]
+    return (replace(column, partition=finer, mass=np.concatenate([column.mass[:k], mass])),
+            np.concatenate([np.arange(k), k + parent]))
