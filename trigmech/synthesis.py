@@ -21,7 +21,7 @@ from trigmech.privacy.budget import Budget, Charge
 from trigmech.privacy.ledger import Ledger
 from trigmech.privacy.ledger_file import LedgerFile
 from trigmech.privacy.noise import Noise, SimulatedNoise, SystemNoise
-from trigmech.reconstruction.constrained import witness, with_constraints_kept
+from trigmech.reconstruction.constrained import with_constraints_kept, witness
 from trigmech.results import NoisyMoments, Synthesis
 from trigmech.schema.schema import Schema
 from trigmech.workload.family import Family
@@ -181,7 +181,7 @@ def reconstruct(moments: NoisyMoments, rng: np.random.Generator | None = None, *
     if mechanism is None:
         mechanism = mechanism_of(moments.release) if moments.design is None else moments.design.mechanism
     rng = rng or np.random.default_rng()
-    fit = check_mechanism(mechanism).reconstruct(moments.release, moments.design, rng)
+    fit = check_mechanism(mechanism).reconstruct(moments.release.described(moments.schema), moments.design, rng)
     fit = with_constraints_kept(moments.schema, fit, rng)
     logger.info("fitted %d points: %s after %d iterations, %s", len(fit.points), fit.status, fit.iterations,
                 fit.quality)

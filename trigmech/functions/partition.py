@@ -138,8 +138,7 @@ def columns_of(domain: Domain) -> list[Partition]:
     whole = np.array([-1.0, 1.0])
     found = [Partition(group.coordinates, None, np.empty(0)) for group in domain.groups if group.value is None]
     found += [Partition(beside.get(j, ()), j, whole, domain.levels_of(j)) for j in domain.numbers]
-    # A column's number comes before its indicators.
-    return sorted(found, key=lambda column: column.indicators[0] if column.value is None else column.value)
+    return sorted(found, key=lambda each: min([*each.indicators, *([] if each.value is None else [each.value])]))
 
 
 def all_codes(partitions: Sequence[Partition], points: Array) -> Codes:

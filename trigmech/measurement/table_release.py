@@ -1,7 +1,7 @@
 """What comes out of a release of columns and tables: noisy frequencies and means, public."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 
@@ -100,6 +100,10 @@ class TableRelease:
     products: Array = field(default_factory=lambda: np.zeros((0, 0, 0)))
     deviation: float = 0.0
     schema: Schema | None = None
+
+    def described(self, schema: Schema) -> "TableRelease":
+        """Return the release with the schema, whose constraints rows are to keep."""
+        return replace(self, schema=schema)
 
     @property
     def table_deviations(self) -> Array:

@@ -72,8 +72,8 @@ class TableMechanism(Mechanism):
     def __post_init__(self) -> None:
         check_counts(self, (None,), "points")
         if self.workload is not None and not isinstance(self.workload, Marginals | Ranges):
-            raise InputError(f"workload must be Marginals or Ranges, not {shown(self.workload)}; of smooth queries it is "
-                             "for MomentMechanism")
+            raise InputError(f"workload must be Marginals or Ranges, not {shown(self.workload)}; workloads of smooth "
+                             "queries are for MomentMechanism")
         if self.shares is not None and not isinstance(self.shares, Shares):
             raise InputError(f"shares must be Shares, not {shown(self.shares)}")
 
@@ -98,7 +98,7 @@ class TableMechanism(Mechanism):
         for look in closer:
             columns[look.column] = looked_closer(columns[look.column], look.interval, look.edges, look.frequencies,
                                                  look.deviation)
-        release = TableRelease(rows.n, measured.domain, looks, closer, tuple(columns), schema=design.schema)
+        release = TableRelease(rows.n, measured.domain, looks, closer, tuple(columns))
         logger.info("released %d columns, %d intervals closer", len(columns), len(closer))
         if measured.dependence is None:
             return release

@@ -7,6 +7,8 @@ Array = NDArray[np.float64]
 
 # Squares and fourth powers of what is larger would overflow.
 LARGEST = 1e60
+# Dimensions of a table that are too few for the theory of large ones.
+FEW = 2
 
 
 def shrunk_table(deviation: Array, noise: float) -> Array:
@@ -26,10 +28,10 @@ def shrunk_table(deviation: Array, noise: float) -> Array:
 
     Notes
     -----
-    Sums of 0 leave one dimension less on each side. A singular value y, in units of noise times the root of the longer side, becomes sqrt((y^2 - r - 1)^2 - 4 r) / y
-    with r the ratio of the sides, and 0 below 1 + sqrt(r): the best there is for the squared error of a large matrix of
-    low rank. What lies below together is kept as far as its squares exceed those of noise alone (James and Stein),
-    which serves tables of full rank.
+    Sums of 0 leave one dimension less on each side. A singular value y, in units of noise times the root of the longer
+    side, becomes sqrt((y^2 - r - 1)^2 - 4 r) / y with r the ratio of the sides, and 0 below 1 + sqrt(r): the best there
+    is for the squared error of a large matrix of low rank. What lies below together is kept as far as its squares
+    exceed those of noise alone (James and Stein), which serves tables of full rank.
 
     References
     ----------
@@ -45,10 +47,11 @@ def shrunk_table(deviation: Array, noise: float) -> Array:
     above = y > 1.0 + np.sqrt(ratio)
     kept = np.zeros(short)
     kept[above] = np.sqrt(np.maximum((y[above] ** 2 - ratio - 1.0) ** 2 - 4.0 * ratio, 0.0)) / y[above]
-    below = float((y[~above] ** 2).sum())
-    expected = float(short - above.sum())
+    below, rest = float((y[~above] ** 2).sum()), float(short - above.sum())
     if below > 0.0:
-        kept[~above] = y[~above] * max(0.0, 1.0 - expected / below)
+        kept[~above] = y[~above] * max(0.0, 1.0 - rest / below)
+    # Of few dimensions the limit is far off: what is above is kept as far as its own square exceeds the noise.
+    kept[above] = np.maximum(kept[above], y[above] * (1.0 - (1.0 + ratio) / y[above] ** 2) * (short <= FEW))
     return (left[:, :short] * (kept * np.sqrt(long) * noise)) @ right[:short]
 
 
