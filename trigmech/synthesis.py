@@ -45,8 +45,8 @@ def design(n: int, schema: Schema, budget: Budget, mechanism: Mechanism | None =
     budget : Budget
         Of the whole release.
     mechanism : Mechanism, optional
-        Default: :class:`trigmech.TableMechanism`, or, for a workload of smooth queries,
-        :class:`trigmech.MomentMechanism`.
+        Default: :class:`trigmech.MomentMechanism`, or, for a workload of cells or ranges,
+        :class:`trigmech.TableMechanism`.
     workload : Family, Marginals or Ranges, optional
         The queries that the default mechanism should answer well.
     bounds_share : float
@@ -208,8 +208,8 @@ def synthesize(table: Any, schema: Schema, budget: Budget, mechanism: Mechanism 
     budget : Budget
         Of this release.
     mechanism : Mechanism, optional
-        Default: :class:`trigmech.TableMechanism`, or, for a workload of smooth queries,
-        :class:`trigmech.MomentMechanism`.
+        Default: :class:`trigmech.MomentMechanism`, or, for a workload of cells or ranges,
+        :class:`trigmech.TableMechanism`.
     rng : numpy.random.Generator, optional
         Makes the run a repeatable *simulation*, and the ledger says so. Leave it out for a real release: noise then
         comes from OpenDP's samplers and the operating system's entropy.

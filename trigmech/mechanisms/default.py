@@ -13,18 +13,16 @@ from trigmech.workload.tables import Marginals, Ranges
 
 
 def default_mechanism(workload: Family | Marginals | Ranges | None = None) -> Mechanism:
-    """Return the mechanism for a workload: of smooth queries of numbers moments, of all else columns and tables.
+    """Return the mechanism for a workload: of cells and ranges columns and tables, of smooth queries moments.
 
     Raises
     ------
     InputError
         If the workload is none.
     """
-    if workload is None:
-        return TableMechanism()
     if isinstance(workload, Marginals | Ranges):
         return TableMechanism(workload=workload)
-    if isinstance(workload, Family):
+    if workload is None or isinstance(workload, Family):
         return MomentMechanism(workload=workload)
     raise InputError("workload must be a query family such as GaussianKernels, or Marginals or Ranges, not "
                      f"{shown(workload)}")

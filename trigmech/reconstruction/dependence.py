@@ -7,8 +7,6 @@ Array = NDArray[np.float64]
 
 # Squares and fourth powers of what is larger would overflow.
 LARGEST = 1e60
-# Dimensions of a table that are too few for the theory of large ones.
-FEW = 2
 
 
 def shrunk_table(deviation: Array, noise: float) -> Array:
@@ -50,8 +48,6 @@ def shrunk_table(deviation: Array, noise: float) -> Array:
     below, rest = float((y[~above] ** 2).sum()), float(short - above.sum())
     if below > 0.0:
         kept[~above] = y[~above] * max(0.0, 1.0 - rest / below)
-    # Of few dimensions the limit is far off: what is above is kept as far as its own square exceeds the noise.
-    kept[above] = np.maximum(kept[above], y[above] * (1.0 - (1.0 + ratio) / y[above] ** 2) * (short <= FEW))
     return (left[:, :short] * (kept * np.sqrt(long) * noise)) @ right[:short]
 
 
