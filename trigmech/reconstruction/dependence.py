@@ -35,6 +35,8 @@ def shrunk_table(deviation: Array, noise: float) -> Array:
     ----------
     Gavish and Donoho 2017, Optimal shrinkage of singular values.
     """
+    if not (min(deviation.shape) > 0 and noise > 0.0):
+        return deviation
     values = np.clip(deviation / noise, -LARGEST, LARGEST)
     values = values - values.mean(axis=0) - values.mean(axis=1, keepdims=True) + values.mean()
     short, long = sorted(side - 1 for side in values.shape)
