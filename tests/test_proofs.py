@@ -11,8 +11,8 @@ import trigmech as tm
 PAGE = (Path(__file__).parent.parent / "docs" / "proofs.md").read_text(encoding="utf-8")
 ANCHORS = re.findall(r"^## .* \{#([a-z-]+)\}$", PAGE, re.MULTILINE)
 # What files have been written with.
-STABLE = {"planned-moments", "one-hot-moments", "look-and-tables", "minimax-moments", "chebyshev-means", "mean-and-axes",
-          "private-bounds", "private-categories", "its-mechanism"}
+STABLE = {"planned-moments", "one-hot-moments", "look-and-tables", "minimax-moments", "chebyshev-means",
+          "mean-and-axes", "private-bounds", "private-categories", "its-mechanism"}
 MIXED = tm.Schema([tm.Column("a", private_bounds=True), tm.Column("b", kind="categorical", categories=("x", "y"))])
 FOUND = tm.Schema([tm.Column("b", kind="categorical", categories="private")])
 
