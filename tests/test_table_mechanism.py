@@ -15,6 +15,7 @@ import trigmech as tm
 from trigmech import synthesis as synthesis_module
 from trigmech.domain import Domain, OneHotGroup
 from trigmech.errors import InputError
+from trigmech.functions.partition import Partition, even_edges
 from trigmech.functions.prefix_sums import ROUNDED_UP
 from trigmech.measurement.release import Session
 from trigmech.measurement.rows import PrivateRows
@@ -273,6 +274,13 @@ def test_rows_that_break_the_rules_are_refused_before_the_charge_and_not_shown()
             design.mechanism.run(private, design, Session(ledger, Tape(OUTCOMES["zero"](None))), None)
         assert len(ledger.charges) == 0
         assert oracles.SECRET_DIGITS not in oracles.whole_message(caught.value)
+
+
+def test_the_closer_look_tells_all_levels_of_an_interval_apart():
+    levels = np.linspace(-1.0, 1.0, 101)
+    partition = Partition((), 0, even_edges(levels, 16), levels)
+    edges = np.concatenate([[-1.0], *(partition.finer(i, 1)[1:] for i in range(16))])
+    assert np.bincount(np.searchsorted(edges[1:-1], levels, side="right")).tolist() == [1] * 101
 
 
 # Tables of any kind become tables of the same kind
