@@ -100,12 +100,15 @@ OUTCOMES = {
 }
 
 
-def random_columns(rng):
+KINDS, ALL_MOVE = ("category", "number", "levels"), ("category", "number", "number")
+
+
+def random_columns(rng, kinds=()):
     """Return a domain, and of each of its columns what a row may hold in its coordinates."""
     groups, levels, entries, start = [], [], [], 0
-    for kind in rng.choice(["category", "number", "levels"], rng.integers(1, 5)):
+    for kind in kinds or rng.choice(KINDS, rng.integers(1, 5)):
         # Beside a number: special values, and the missing one.
-        k, number = (int(rng.integers(2, 6)), 0) if kind == "category" else (int(rng.integers(0, 3)), 1)
+        k, number = (int(rng.integers(1, 6)), 0) if kind == "category" else (int(rng.integers(0, 3)), 1)
         if k:
             groups.append(OneHotGroup(tuple(range(start + number, start + number + k)), not number,
                                       start if number else None))
@@ -161,22 +164,22 @@ def climbed(domain, entries, design, rng, outcome="near"):
     return found
 
 
-# How near the worst of all climbs must come, so that a missing sqrt 2 would show; what is heavy depends on the outcome.
-ATTAINED = {"columns": 0.99, "columns, closer": 0.99, "dependence": 0.95}
+# How near a climb must come, so that a missing sqrt 2 would show, where little noise lets all be seen.
+ATTAINED = {"columns": 0.97, "columns, closer": 0.99, "dependence": 0.9}
 
 
 @each_law
 @pytest.mark.parametrize("outcome", OUTCOMES)
 @pytest.mark.usefixtures("remembered")
 def test_no_neighbours_move_a_draw_further_than_is_charged(law, outcome):
-    rng, attained = np.random.default_rng(3), {}
-    for epsilon, n in [(1.0, 2), (30.0, 3), (1e3, 5), (1e3, 40), (1e4, 2)]:
-        domain, entries = random_columns(rng)
-        for purpose, ratio in climbed(domain, entries, planned(domain, law, n, epsilon), rng, outcome).items():
-            assert ratio <= 1.0, purpose
-            attained[purpose] = max(ratio, attained.get(purpose, 0.0))
-    for purpose, least in ATTAINED.items():
-        assert attained[purpose] >= least or (purpose == "columns, closer" and outcome not in ("near", "exact"))
+    rng = np.random.default_rng(3)
+    for epsilon, n, kinds in [(1e4, 40, ALL_MOVE), (1.0, 2, ()), (30.0, 3, ()), (1e3, 5, ()), (1e3, 40, ()),
+                              (1e4, 2, ())]:
+        domain, entries = random_columns(rng, kinds)
+        ratios = climbed(domain, entries, planned(domain, law, n, epsilon), rng, outcome)
+        assert max(ratios.values()) <= 1.0, ratios
+        if kinds and outcome in ("near", "exact"):
+            assert all(ratios[purpose] >= least for purpose, least in ATTAINED.items()), ratios
 
 
 @pytest.mark.parametrize(("law", "least"), [("gaussian", 0.8), ("laplace", 0.5)])
