@@ -35,7 +35,9 @@ GRIDS, MOST_LOOKED_AT = (256, 64, 16, 0), 4 * 10**6
 MOST_COMBINATIONS = 10**8
 # Rounds of exchanges between rows for each column; values that are drawn for a row that does not keep its constraints;
 # rows whose values are looked at for one that still does not.
-EXCHANGES, DRAWS, NEIGHBOURS = 40, 24, 32
+EXCHANGES, DRAWS, NEIGHBOURS = 20, 24, 32
+# In an interval: not its middle, which could be a number that a constraint names.
+SOMEWHERE = math.sqrt(2.0) - 1.0
 
 
 class ConstrainedRows:
@@ -116,7 +118,7 @@ class ConstrainedRows:
             bad = np.flatnonzero(self.broken(rows, rules))
             keeping = np.flatnonzero(self.broken(rows, rules) == 0)
             if len(bad) and len(keeping):
-                rows[np.ix_(bad, members)] = rows[np.ix_(rng.choice(keeping, len(bad)), members)]
+                rows[bad[:, None], members] = rows[rng.choice(keeping, len(bad))[:, None], members]
             elif len(bad):
                 point = witness(self.schema)
                 for j in members:
@@ -146,8 +148,8 @@ class ConstrainedRows:
     def placed(self, rows: Codes, d: int, rng: np.random.Generator) -> Array:
         """Return rows of positions as points (m, d) of the cube whose values keep the constraints.
 
-        Numbers lie anywhere in the interval of their position, evenly; those of a row that breaks a constraint are drawn
-        again, and if that does not help taken over from others.
+        Numbers lie anywhere in the interval of their position, evenly; those of a row that breaks a constraint are
+        drawn again, and if that does not help taken over from others.
         """
         points = placed(self.columns, rows, rng.random(rows.shape), d)
         if self.schema is None or not self.schema.constraints:
@@ -197,13 +199,13 @@ def kept(schema: Schema, points: Array, rng: np.random.Generator) -> Array:
                        for c in range(*span)]
         points = points.copy()
         if len(keeping):
-            others = points[np.ix_(keeping, coordinates)]
+            others = points[keeping][:, coordinates]
             for some in np.array_split(bad, -(-len(bad) // 1024)):
                 drawn = rng.integers(len(keeping), size=(len(some), NEIGHBOURS))
-                distance = ((others[drawn] - points[np.ix_(some, coordinates)][:, None]) ** 2).sum(axis=2)
-                points[np.ix_(some, coordinates)] = others[drawn[np.arange(len(some)), distance.argmin(axis=1)]]
+                distance = ((others[drawn] - points[some][:, None, coordinates]) ** 2).sum(axis=2)
+                points[some[:, None], coordinates] = others[drawn[np.arange(len(some)), distance.argmin(axis=1)]]
         else:
-            points[np.ix_(bad, coordinates)] = witness(schema)[0, coordinates]
+            points[bad[:, None], coordinates] = witness(schema)[0, coordinates]
     return points
 
 
@@ -245,8 +247,8 @@ def witness(schema: Schema | None) -> Array:
         good = np.flatnonzero(keeps(schema, points))
         if taken is not None and len(good):
             return points[good[:1]]
-    raise InputError(f"no synthetic row can keep these constraints: {texts}. A single value of a continuous column must "
-                     "be one of its special values, and continuous columns with different bounds are never equal")
+    raise InputError(f"no synthetic row can keep these constraints: {texts}. A single value of a continuous column "
+                     "must be one of its special values")
 
 
 def _looked_at(constraints: Sequence[Constraint], values: dict[str, NDArray]) -> int:
@@ -273,10 +275,10 @@ def _grid(schema: Schema, columns: Sequence[ReleasedColumn]) -> Array | None:
 
 
 def _examples(partition: Partition) -> Array:
-    """Return the column's own coordinates of a point in the middle of each position."""
+    """Return the column's own coordinates of a point of each position, which is no number that a constraint names."""
     held = [*partition.indicators, *([] if partition.value is None else [partition.value])]
     points = np.zeros((partition.size, max(held) + 1))
-    partition.place(np.arange(partition.size), np.full(partition.size, 0.5), points)
+    partition.place(np.arange(partition.size), np.full(partition.size, SOMEWHERE), points)
     return points[:, min(held) :]
 
 

@@ -157,9 +157,14 @@ def sweep_together(rows: NDArray[np.int32], order: Integers, others: Integers, s
     """
     d = rows.shape[1]
     offered, chosen = np.empty(d, dtype=np.int32), np.empty(d, dtype=np.int32)
+    held, value = np.empty(len(tables), dtype=np.int64), np.empty(len(products))
     moves = 0
     for place in range(len(order)):
         row = rows[order[place]]
+        for s in range(len(tables)):
+            held[s] = table_offset[tables[s]] + _cell(row, tables[s], table_columns, table_maps, table_strides, cell)
+        for s in range(len(products)):
+            value[s] = _product(row, products[s], product_columns, product_features, first, feature)
         best = -1e-9
         for candidate in range(others.shape[1]):
             other = rows[others[place, candidate]]
@@ -171,14 +176,14 @@ def sweep_together(rows: NDArray[np.int32], order: Integers, others: Integers, s
                 if offered[j] != row[j]:
                     change += 2.0 * histogram_weight[j] * (
                         histogram[first[j] + offered[j]] - histogram[first[j] + row[j]] + 1.0)
-            for t in tables:
-                a = table_offset[t] + _cell(row, t, table_columns, table_maps, table_strides, cell)
+            for s in range(len(tables)):
+                a, t = held[s], tables[s]
                 b = table_offset[t] + _cell(offered, t, table_columns, table_maps, table_strides, cell)
                 if a != b:
                     change += 2.0 * table_weight[t] * (table[b] - table[a] + 1.0)
-            for r in products:
-                u = (_product(offered, r, product_columns, product_features, first, feature)
-                     - _product(row, r, product_columns, product_features, first, feature))
+            for s in range(len(products)):
+                r = products[s]
+                u = _product(offered, r, product_columns, product_features, first, feature) - value[s]
                 change += product_weight[r] * u * (2.0 * product[r] + u)
             if change < best:
                 best = change
@@ -189,12 +194,13 @@ def sweep_together(rows: NDArray[np.int32], order: Integers, others: Integers, s
         for j in members:
             histogram[first[j] + row[j]] -= 1.0
             histogram[first[j] + chosen[j]] += 1.0
-        for t in tables:
-            table[table_offset[t] + _cell(row, t, table_columns, table_maps, table_strides, cell)] -= 1.0
+        for s in range(len(tables)):
+            t = tables[s]
+            table[held[s]] -= 1.0
             table[table_offset[t] + _cell(chosen, t, table_columns, table_maps, table_strides, cell)] += 1.0
-        for r in products:
-            product[r] += (_product(chosen, r, product_columns, product_features, first, feature)
-                           - _product(row, r, product_columns, product_features, first, feature))
+        for s in range(len(products)):
+            r = products[s]
+            product[r] += _product(chosen, r, product_columns, product_features, first, feature) - value[s]
         row[:] = chosen
     return moves
 
@@ -243,7 +249,4 @@ def _taken_over(row: NDArray[np.int32], other: NDArray[np.int32], seed: int, off
                         broken, again = False, True
                 if broken:
                     return False
-    for j in members:
-        if offered[j] != row[j]:
-            return True
-    return False
+    return bool((offered != row).any())

@@ -34,7 +34,7 @@ MOST_SWEEPS = 40
 # its expectation under the noise: more would fit noise.
 LEAST_GAIN, ENOUGH = 0.25, 0.05
 # How many other rows are looked at for the entries that columns take over together.
-OTHERS = 8
+OTHERS = 4
 
 
 class Residuals(NamedTuple):

@@ -17,9 +17,9 @@ Codes = NDArray[np.int64]
 class ConstraintCells:
     """Cells of the columns of constraints, and which combinations of cells can keep each constraint.
 
-    Of categories each is a cell. Numbers and times are cut at what they are compared with: each such value is a cell,
-    and so is what lies between two. Two numbers in the same cell, which are compared with each other, can be in any
-    order: such a combination is allowed, and the values decide. "Missing" is the last cell.
+    Numbers and times are cut at what they are compared with: each such value is looked at, and what lies between two.
+    What makes no difference to any constraint is one cell; so are categories. Two numbers in the same cell, which are
+    compared with each other, can be in any order: such a combination is allowed, and the values decide.
 
     Parameters
     ----------
@@ -40,18 +40,31 @@ class ConstraintCells:
         self._columns = columns
         values, self._breaks = representatives(constraints, columns, grid)
         values = {name: self._restored(name, held) for name, held in values.items()}
+        self._cell = {name: np.arange(self._pieces(name)) for name in values}
         self.tables: list[Truth] = []
         for constraint in constraints:
             table = allowed(constraint, values)
             for axis, name in enumerate(constraint.columns):
-                parts = np.zeros((self.size(name), *np.delete(table.shape, axis)), dtype=np.bool_)
-                for cell, part in zip(self.codes(name, values[name]), np.moveaxis(table, axis, 0), strict=True):
-                    parts[cell] |= part
+                parts = np.zeros((self._pieces(name), *np.delete(table.shape, axis)), dtype=np.bool_)
+                for piece, part in zip(self.codes(name, values[name]), np.moveaxis(table, axis, 0), strict=True):
+                    parts[piece] |= part
                 table = np.moveaxis(parts, 0, axis)
-            self.tables.append(np.ascontiguousarray(table))
+            self.tables.append(table)
+        for name in values:
+            self._merge(name, [(t, each.columns.index(name)) for t, each in enumerate(constraints)
+                               if name in each.columns])
 
-    def size(self, name: str) -> int:
-        """Return the number of a column's cells."""
+    def _merge(self, name: str, axes: Sequence[tuple[int, int]]) -> None:
+        """Make one cell of all pieces of a column that are alike in all tables, of which its axes are given."""
+        alike = np.hstack([np.packbits(np.moveaxis(self.tables[t], axis, 0).reshape(self._pieces(name), -1), axis=1)
+                           for t, axis in axes])
+        _, first, cell = np.unique(alike, axis=0, return_index=True, return_inverse=True)
+        self._cell[name] = cell.ravel()
+        for t, axis in axes:
+            self.tables[t] = np.ascontiguousarray(np.take(self.tables[t], first, axis=axis))
+
+    def _pieces(self, name: str) -> int:
+        """Return the number of a column's categories, or of numbers and of what lies between, and one for "missing"."""
         if name not in self._breaks:
             return 2
         categories = self._columns[name].categories
@@ -70,7 +83,7 @@ class ConstraintCells:
             breaks = self._breaks[name]
             below = np.searchsorted(breaks, numbers)
             codes = 2 * below + (breaks[np.minimum(below, len(breaks) - 1)] == numbers)
-        return np.where(np.ma.getmaskarray(values), self.size(name) - 1, codes)
+        return self._cell[name][np.where(np.ma.getmaskarray(values), self._pieces(name) - 1, codes)]
 
     def cuts(self, name: str) -> Matrix:
         """Return the places in [-1, 1] at which the number of a column comes to another cell, ascending."""
@@ -79,14 +92,20 @@ class ConstraintCells:
             return np.empty(0)
         if column.kind == "binary":
             return np.zeros(1)
+        cell = self._cell[name][:-1]
         if column.categories is not None:
-            breaks = np.arange(len(column.categories), dtype=np.float64)
+            cuts: Matrix = 0.5 + np.flatnonzero(cell[:-1] != cell[1:]).astype(np.float64)
         else:
             breaks = self._breaks[name] / (DAY if column.unit == "D" else 1.0)
-        if column.kind != "continuous":
-            # Of a grid, which lies between whole numbers, one cut is enough.
-            breaks = np.concatenate([np.floor(breaks) + 0.5, np.ceil(breaks) - 0.5])
-        return np.unique(place_of(column, breaks))
+            below, here, above = cell[:-1:2], cell[1::2], cell[2::2]
+            # Of continuous columns no position is a single number, and between whole numbers there is no value.
+            skipped = (breaks % 1.0 != 0.0) | (column.kind == "continuous")
+            cuts = breaks[skipped & (below != above)]
+            if column.kind != "continuous":
+                cuts = np.concatenate([np.floor(cuts) + 0.5, breaks[~skipped & (below != here)] - 0.5,
+                                       breaks[~skipped & (here != above)] + 0.5])
+        lower, upper = column.bounds
+        return np.unique(place_of(column, cuts[(lower < cuts) & (cuts < upper)]))
 
     def _restored(self, name: str, values: Values) -> Values:
         """Return numbers as they come back from the cube, where rounding may lose a value that was written down."""

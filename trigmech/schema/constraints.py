@@ -204,8 +204,9 @@ def _codes(column: Column, values: Values) -> NDArray[np.int64]:
     """Return the number of each value's category, or -1."""
     places = {category_key(category): place for place, category in enumerate(column.categories or ())}
     held = np.ma.getdata(values)
-    codes = [places.get(category_key(value), -1) for value in held.ravel().tolist()]
-    return np.array(codes, dtype=np.int64).reshape(held.shape)
+    listed = held.ravel().tolist()
+    codes = {value: places.get(category_key(value), -1) for value in set(listed)}
+    return np.array([codes[value] for value in listed], dtype=np.int64).reshape(held.shape)
 
 
 def held_by(column: Column) -> str:

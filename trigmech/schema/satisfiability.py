@@ -172,7 +172,7 @@ def combination(tables: Tables, steps: int = STEPS) -> dict[str, int] | Literal[
 
 
 def _extended(taken: dict[str, int], tables: Tables) -> Iterator[tuple[dict[str, int], Tables]]:
-    """Yield, for each value of one more column that no constraint forbids by itself, what is taken and what is left.
+    """Yield what is taken and what is left for each value of one more column that no constraint forbids by itself.
 
     The column is one of the constraint with the fewest combinations left.
     """
