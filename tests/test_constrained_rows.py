@@ -55,7 +55,7 @@ def test_every_row_keeps_the_constraints_or_nothing_is_charged(rules, magnitude,
     try:
         design = tm.design(n, schema, budget, tm.TableMechanism(points=int(rng.integers(1, 60))))
     except InputError:
-        with pytest.raises(InputError, match="^no synthetic row can keep these constraints"):
+        with pytest.raises(InputError, match=r"^no synthetic row can keep these constraints"):
             witness(schema)
         return
     moments = tm.measure(table, schema, design, rng)

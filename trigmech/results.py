@@ -1,6 +1,6 @@
 """What a run returns: noisy moments, and a distribution that was made of them. All of it is public."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trigmech._html import html_table
+from trigmech._validate import check_integers
 from trigmech.distribution import Distribution
 from trigmech.errors import InputError, shown
 from trigmech.evaluation.error_bars import PredictedError, predicted_error
@@ -17,6 +18,7 @@ from trigmech.measurement.released import Release
 from trigmech.measurement.table_release import TableRelease
 from trigmech.mechanisms.base import Design
 from trigmech.privacy.ledger import Ledger
+from trigmech.reconstruction.conditional import conditional_points
 from trigmech.reconstruction.result import Reconstruction
 from trigmech.schema.encoding import categories_of
 from trigmech.schema.schema import Schema
@@ -302,13 +304,21 @@ class Synthesis(NoisyMoments):
             return self.distribution.expect(f)
         return self.distribution.expect(lambda points: f(self.schema.decode(points)))
 
-    def columns(self, size: int | None = None, rng: np.random.Generator | None = None) -> dict[str, Any]:
+    def columns(self, size: int | None = None, rng: np.random.Generator | None = None, *,
+                given: Mapping[str, Any] | None = None,
+                shares: Mapping[str, Mapping[Any, float]] | None = None) -> dict[str, Any]:
         """Return a synthetic table as one array for each column, by name; see :meth:`sample`."""
         if size is None and self.rows > MAX_ROWS:
             raise InputError(f"the formula for the number of rows gives {self.rows}; name a size")
-        return self.schema.decode(self.distribution.sample(self.rows if size is None else size, rng))
+        size = self.rows if size is None else size
+        if not (given or shares):
+            return self.schema.decode(self.distribution.sample(size, rng))
+        check_integers(0, size=size)
+        return self.schema.decode(conditional_points(self.schema, self.release, self.distribution, size,
+                                                     rng or np.random.default_rng(), given, shares))
 
-    def sample(self, size: int | None = None, rng: np.random.Generator | None = None) -> Any:
+    def sample(self, size: int | None = None, rng: np.random.Generator | None = None, *,
+               given: Mapping[str, Any] | None = None, shares: Mapping[str, Mapping[Any, float]] | None = None) -> Any:
         """Return a synthetic table of the type that came in: for a file, a pyarrow table; for an array, an array.
 
         Parameters
@@ -317,6 +327,13 @@ class Synthesis(NoisyMoments):
             Rows; by default ``rows``.
         rng : numpy.random.Generator, optional
             By default one seeded by the operating system.
+        given : mapping, optional
+            Of names of columns to what all rows have there: a value; a list of values; a tuple, the least and the
+            largest of a range; or None for a missing value. The other columns are as the release has them beside it.
+        shares : mapping, optional
+            Of names of columns to shares, of sum 1, for values or ranges of the column, such as
+            ``{"region": {"north": 0.5, "south": 0.5}}``: rows have these, and the other columns are as the release has
+            them beside each value.
 
         Returns
         -------
@@ -328,13 +345,21 @@ class Synthesis(NoisyMoments):
         Raises
         ------
         InputError
-            If no size is given and the thesis's formula asks for more than 10^8 rows.
+            If no size is given and the thesis's formula asks for more than 10^8 rows; if there is no column of a name,
+            a value is none of its column's, or shares do not sum to 1; or if the release has nothing of what is given.
+
+        Notes
+        -----
+        Privacy: post-processing. Rows are drawn from the points that match. Of releases by
+        :class:`trigmech.TableMechanism` that are not loaded from a file rows are fitted to the released numbers if the
+        points are too few; else these few are repeated.
         """
         categories = {column.name: Categories(categories_of(column), column.kind == "ordinal")
                       for column in self.schema.columns if column.name in self.categorical}
         # Integers beyond 64 bits come back as floats, of which two may be the same.
         categories = {name: held for name, held in categories.items() if len(set(held.values)) == len(held.values)}
-        return like(self.library, self.schema.names, list(self.columns(size, rng).values()), categories)
+        return like(self.library, self.schema.names, list(self.columns(
+            size, rng, given=given, shares=shares).values()), categories)
 
 
 def load(path: str | Path) -> Synthesis:

@@ -100,6 +100,14 @@ class ConstrainedRows:
             if len(members) > 1:
                 objective.together(members)
 
+    def allowed(self, column: int) -> NDArray[np.bool_]:
+        """Return which positions (size,) of a column the constraints allow that are of this column alone."""
+        held = np.ones(len(self.columns[column].mass), dtype=np.bool_)
+        for members, allowed in self._rules:
+            if members == (column,):
+                held &= allowed[self._codes[column]]
+        return held
+
     def broken(self, rows: Codes, rules: Sequence[int] | None = None) -> Integers:
         """Return how many of the constraints, or of those with these numbers, each row (m,) breaks."""
         count = np.zeros(len(rows), dtype=np.int64)

@@ -1,16 +1,20 @@
 """From released columns, tables and products to rows that have them."""
 
 import time
+from collections.abc import Sequence
+from copy import copy
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trigmech.distribution import Distribution
+from trigmech.functions.released_column import ReleasedColumn
 from trigmech.measurement.table_release import TableRelease
 from trigmech.reconstruction.constrained import ConstrainedRows
 from trigmech.reconstruction.dependence import shrunk_products, shrunk_table
 from trigmech.reconstruction.result import Reconstruction
-from trigmech.reconstruction.rows import RowObjective, independent_rows
+from trigmech.reconstruction.rows import FittedRows, RowObjective, independent_rows
 
 Array = NDArray[np.float64]
 
@@ -44,14 +48,19 @@ def reconstruct_table(release: TableRelease, count: int, rng: np.random.Generato
     constrained = ConstrainedRows(release.schema, release.columns)
     release = constrained.of(release)
     targets = Targets(release)
-    rows = independent_rows([column.mass for column in release.columns], count, rng)
-    constrained.repair(rows, rng)
-    objective = targets.objective(count)
-    constrained.ask(objective)
-    fitted = objective.compiled().descend(rows, rng)
+    fitted = descended(targets, constrained, count, rng)
     points = constrained.placed(fitted.rows, release.domain.d, rng)
     return Reconstruction(Distribution(points, np.full(count, 1.0 / count)), targets.flat, "converged",
                           fitted.sweeps, time.perf_counter() - started, fitted.misfit, True, targets.dependent)
+
+
+def descended(targets: "Targets", constrained: ConstrainedRows, count: int, rng: np.random.Generator) -> FittedRows:
+    """Return rows of positions that have the targets and keep the constraints; both are of the same positions."""
+    rows = independent_rows([column.mass for column in targets.release.columns], count, rng)
+    constrained.repair(rows, rng)
+    objective = targets.objective(count)
+    constrained.ask(objective)
+    return objective.compiled().descend(rows, rng)
 
 
 class Targets:
@@ -63,6 +72,7 @@ class Targets:
 
     Attributes
     ----------
+    release : TableRelease
     tables : list of ndarray (a, b)
     products : ndarray (p, q, q)
     dependent : bool
@@ -70,7 +80,7 @@ class Targets:
     """
 
     def __init__(self, release: TableRelease) -> None:
-        self._release, chosen = release, release.dependence
+        self.release, chosen = release, release.dependence
         self.tables: list[Array] = []
         self.products = np.zeros((0, 0, 0))
         self.dependent = False
@@ -91,16 +101,25 @@ class Targets:
             self.dependent |= bool(kept.any())
             self.products = expected + kept
 
+    def of(self, columns: Sequence[ReleasedColumn], tables: list[Array], part: float) -> "Targets":
+        """Return targets for a part of the rows: of the same positions, no products, and with so much more noise."""
+        chosen = self.release.dependence
+        made = copy(self)
+        made.tables, made.products = tables, np.zeros((0, 0, 0))
+        made.release = replace(self.release, columns=tuple(columns), deviation=self.release.deviation / part,
+                               dependence=None if chosen is None else replace(chosen, pairs=chosen.pairs[:0]))
+        return made
+
     @property
     def flat(self) -> Array:
         """In the order of the release's means, of which the columns' own are as released."""
-        release = self._release
+        release = self.release
         own = release.K - sum(table.size for table in release.tables) - release.products.size
         return np.concatenate([release.means[:own], *(table.ravel() for table in self.tables), self.products.ravel()])
 
     def objective(self, count: int) -> RowObjective:
         """Return what ``count`` rows should have; no deviation is taken to be finer than half a row."""
-        release, chosen = self._release, self._release.dependence
+        release, chosen = self.release, self.release.dependence
         least = 0.5 / count
         asked = RowObjective([len(column.mass) for column in release.columns],
                              None if chosen is None or not len(chosen.pairs) else chosen.features)

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trigmech.errors import InputError
-from trigmech.schema.column import Category, Column
+from trigmech.errors import InputError, shown
+from trigmech.schema.column import Category, Column, plain_category
 from trigmech.schema.encoding import Values
 
 Truth = NDArray[np.bool_]
@@ -236,3 +236,30 @@ def written(value: Constant) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return value.isoformat() if isinstance(value, datetime.date) else str(value)
+
+
+def stated(column: Column, value: Any) -> str:
+    """Return the constraint that a column has a value, or one of a list, or one from (lower, upper), or none (None).
+
+    Raises
+    ------
+    InputError
+        If the value is of no type that a constant has.
+    """
+    def constant(each: Any) -> str:
+        plain = column.date("a value", each) if column.unit else plain_category(each)
+        number = isinstance(plain, int | float) and not isinstance(plain, bool)
+        if not isinstance(plain, Constant) or (number and not math.isfinite(plain)):
+            raise InputError(f"a value of {column.name!r} must be one of its values, not {shown(each)}")
+        return written(plain)
+
+    name = _name(column.name)
+    if value is None:
+        return f"{name} is missing"
+    if isinstance(value, tuple):
+        if len(value) != 2:
+            raise InputError(f"a range of {column.name!r} must be a lower and an upper value, not {shown(value)}")
+        return f"{name} >= {constant(value[0])} and {name} <= {constant(value[1])}"
+    if isinstance(value, list) and not value:
+        raise InputError(f"a list of values of {column.name!r} must not be empty")
+    return f"{name} in ({', '.join(map(constant, value if isinstance(value, list) else [value]))})"

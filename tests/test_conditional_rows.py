@@ -1,0 +1,160 @@
+"""Rows with given columns, and with given shares: from the fitted table or from the released numbers."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given as drawn
+from hypothesis import settings
+from hypothesis import strategies as st
+
+import trigmech as tm
+from trigmech.errors import InputError
+
+SCHEMA = tm.Schema([
+    tm.Column("age", 0, 99, "integer"),
+    tm.Column("region", kind="categorical", categories=("north", "south", "moon", "mars", "venus")),
+    tm.Column("pay", 0, 1000, missing="keep"), tm.Column("smokes", kind="categorical", categories=(True, False)),
+    tm.Column("seen", "2020-01-01", "2024-12-31", "datetime"),
+    tm.Column("grade", kind="ordinal", categories=("low", "middle", "high")),
+], constraints=["age < 15 implies pay is missing", "age < 15 implies smokes = false"])
+
+
+def table(n=4_000):
+    rng = np.random.default_rng(0)
+    age, south = rng.integers(0, 100, n), rng.random(n) < 0.02
+    pay = np.where(age < 15, np.nan, np.where(south, 800.0, 200.0) + rng.normal(0, 20, n))
+    smokes = (age >= 15) & (rng.random(n) < np.where(south, 0.9, 0.1))
+    return pd.DataFrame({"age": age, "region": np.where(south, "south", "north"), "pay": pay, "smokes": smokes,
+                         "seen": np.datetime64("2020-01-01") + 7 * age, "grade": np.where(south, "high", "low")})
+
+
+@pytest.fixture(scope="module")
+def release():
+    return tm.synthesize(table(), SCHEMA, tm.Budget(100.0, 1e-6), tm.TableMechanism(points=2_000),
+                         np.random.default_rng(1))
+
+
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory):
+    """A release that never had tables: points alone."""
+    made = tm.synthesize(table(), SCHEMA, tm.Budget(1.0, 1e-6), tm.MomentMechanism(points=1_024, iterations=3),
+                         np.random.default_rng(1))
+    path = tmp_path_factory.mktemp("saved") / "r.tm"
+    made.save(path)
+    return tm.load(path)
+
+
+def test_given_columns_are_as_given_and_the_others_follow(release):
+    rng = np.random.default_rng(2)
+    south = release.sample(1_500, rng, given={"region": "south", "age": (30, 79)})
+    assert len(south) == 1_500
+    assert (south.region == "south").all()
+    assert south.age.between(30, 79).all()
+    # Some 20 of 2,000 fitted rows match, so these are fitted anew: they are not the same few.
+    fitted = release.sample(2_000, rng)
+    fitted = fitted[fitted.region == "south"]
+    assert len(fitted) < 80
+    assert len(south.drop_duplicates()) > 1_000
+    assert SCHEMA.holds(south).all()
+    assert south.pay.mean() == pytest.approx(fitted.pay.mean(), abs=60)
+    assert south.pay.mean() > 500
+    assert south.smokes.mean() == pytest.approx(0.8, abs=0.15)
+    assert (south.grade == "high").mean() > 0.8
+    north = release.sample(1_500, rng, given={"region": ["north"], "smokes": False})
+    assert north.pay.mean() == pytest.approx(200, abs=30)
+    assert not north.smokes.any()
+
+
+def test_constraints_hold_beside_what_is_given(release):
+    rng = np.random.default_rng(3)
+    for given in ({"age": 7}, {"pay": None, "region": "south"}, {"seen": ("2020-01-01", "2020-02-01")},
+                  {"grade": ("middle", "high"), "age": (0, 20)}):
+        made = release.sample(300, rng, given=given)
+        assert len(made) == 300
+        assert SCHEMA.holds(made).all()
+    assert release.sample(50, rng, given={"age": 7}).pay.isna().all()
+    assert len(release.sample(0, rng, given={"age": 7})) == 0
+    assert len(release.sample(3, rng, given={"age": 7, "region": "south"})) == 3
+
+
+@pytest.mark.parametrize("name", ["release", "loaded"])
+def test_rows_have_the_shares_that_are_asked_for(name, request):
+    made, rng = request.getfixturevalue(name), np.random.default_rng(4)
+    even = made.sample(1_001, rng, shares={"region": {"north": 0.5, "south": 0.5}})
+    assert sorted(even.region.value_counts()) == [500, 501]
+    before = made.sample(4_000, rng).groupby("region").pay.mean()
+    after = even.groupby("region").pay.mean()
+    assert after["south"] - after["north"] == pytest.approx(before["south"] - before["north"], rel=0.35)
+    two = made.sample(1_000, rng, given={"region": "north"},
+                      shares={"age": {(20, 39): 0.25, (40, 80): 0.75}, "smokes": {True: 0.4, False: 0.6}})
+    assert (two.region == "north").all()
+    assert two.age.between(20, 39).mean() == pytest.approx(0.25, abs=0.005)
+    assert two.smokes.mean() == pytest.approx(0.4, abs=0.005)
+    assert SCHEMA.holds(two).all()
+
+
+def test_points_alone_are_drawn_from_or_there_is_nothing(loaded):
+    rng = np.random.default_rng(5)
+    made = loaded.sample(400, rng, given={"age": (20, 40), "region": "north"})
+    assert made.age.between(20, 40).all()
+    # The values are those of points.
+    assert set(made.pay.dropna()) <= set(loaded.schema.decode(loaded.distribution.points)["pay"].compressed())
+    with pytest.raises(InputError, match=r"^the release has no row with pay in \(0.125\), nor anything to make"):
+        loaded.sample(5, rng, given={"pay": 0.125})
+
+
+@pytest.mark.parametrize(("asked", "message"), [
+    ({"given": {"place": "north"}}, "there is no column 'place'; the columns are 'age', 'region',"),
+    ({"given": {"region": "east"}}, "no category of 'region'"),
+    ({"given": {"region": 3}}, "'region' holds text"),
+    ({"given": {"region": ("moon", "south")}}, "have no order"),
+    ({"given": {"age": 200}}, "no row can keep"),
+    ({"given": {"age": float("nan")}}, "a value of 'age' must be one of its values"),
+    ({"given": {"age": (3, 4, 5)}}, "a lower and an upper value"),
+    ({"given": {"age": []}}, "must not be empty"),
+    ({"given": {"age": None}}, "'age' has no missing values"),
+    ({"given": {"age": 7, "smokes": True}}, "no row can keep these constraints together"),
+    ({"given": ["age"]}, "given must be a dictionary"),
+    ({"given": {"pay": 0.125}}, "A single value of a continuous column must be one of its special values"),
+    ({"shares": {"region": {"north": 0.5, "south": 0.6}}}, "with the sum 1"),
+    ({"shares": {"region": {"north": 1.5, "south": -0.5}}}, "with the sum 1"),
+    ({"shares": {"region": "north"}}, "with the sum 1"),
+    ({"shares": {"region": {"east": 1.0}}}, "no category of 'region'"),
+    ({"shares": {"place": {"east": 1.0}}}, "there is no column 'place'"),
+    ({"shares": {"age": {(0, 50): 0.5, (50, 99): 0.5}}}, "must not overlap"),
+    ({"shares": {"age": {7: 1.0}}, "given": {"age": 7}}, "it can have one of them"),
+    ({"shares": {"age": {7: 1.0}, "smokes": {True: 1.0}}}, "no rows with all values that have shares"),
+])
+def test_what_cannot_be_is_refused_by_name(release, asked, message):
+    with pytest.raises(InputError, match=message):
+        release.sample(10, np.random.default_rng(0), **asked)
+
+
+def test_a_value_without_released_mass_is_named(release):
+    empty = next(name for name, mass in zip(SCHEMA.columns[1].categories, release.release.columns[1].mass, strict=True)
+                 if mass == 0.0)
+    message = f"^the release has no row with region in \\('{empty}'\\), nor anything to make one of$"
+    with pytest.raises(InputError, match=message):
+        release.sample(10, given={"region": empty})
+    with pytest.raises(InputError, match=message):
+        release.sample(10, shares={"region": {"north": 0.5, empty: 0.5}})
+
+
+@settings(max_examples=25, derandomize=True, deadline=None, database=None)
+@drawn(st.fixed_dictionaries({}, optional={
+    "age": st.integers(0, 99) | st.tuples(st.integers(0, 49), st.integers(50, 99)),
+    "region": st.sampled_from(["north", "south"]), "pay": st.none() | st.tuples(st.just(0), st.floats(1, 1000)),
+    "smokes": st.booleans(), "grade": st.sampled_from(["low", "high", ["low", "middle"], ("middle", "high")]),
+}), st.integers(1, 40), st.integers(0, 2**32))
+def test_whatever_is_given_rows_have_it_or_an_error_says_what_is_missing(release, asked, size, seed):
+    try:
+        made = release.sample(size, np.random.default_rng(seed), given=asked)
+    except InputError as error:
+        assert str(error).startswith(("the release has no row with", "no row can keep"))  # noqa: PT017
+        return
+    assert len(made) == size
+    assert SCHEMA.holds(made).all()
+    columns = list(SCHEMA.columns)
+    for name, value in asked.items():
+        held = tm.Schema(columns, [tm.schema.constraints.stated(columns[SCHEMA.names.index(name)], value)])
+        assert held.holds(made).all()

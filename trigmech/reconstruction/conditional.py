@@ -1,0 +1,186 @@
+"""Rows of which some columns are given, or have given shares; the others as the release has them beside these."""
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trigmech.distribution import Distribution, systematic
+from trigmech.errors import InputError, shown
+from trigmech.measurement.released import Release
+from trigmech.measurement.table_release import TableRelease
+from trigmech.reconstruction.columns import nearest_probabilities
+from trigmech.reconstruction.constrained import ConstrainedRows, keeps, witness
+from trigmech.reconstruction.tables import Targets, descended
+from trigmech.schema.constraints import stated
+from trigmech.schema.schema import Schema
+
+Array = NDArray[np.float64]
+Given = Mapping[str, Any]
+Shares = Mapping[str, Mapping[Any, float]]
+
+# So many rows of the fitted table, or as many as are asked for, are enough to draw from; by their effective number.
+ENOUGH = 500
+# Rounds of proportional fitting, and the part of independence in a table, which lets it have any sums.
+ROUNDS, EVEN = 50, 1e-6
+TINY = 1e-300
+
+
+def conditional_points(schema: Schema, release: Release | TableRelease, fitted: Distribution, size: int,
+                       rng: np.random.Generator, given: Given | None = None,
+                       shares: Shares | None = None) -> Array:
+    """Return points of the cube whose rows have what is given, and the shares, as exactly as whole rows allow.
+
+    Parameters
+    ----------
+    schema : Schema
+    release : Release or TableRelease
+    fitted : Distribution
+        What was fitted to it.
+    size : int
+    rng : numpy.random.Generator
+    given, shares
+        See :meth:`trigmech.Synthesis.sample`.
+
+    Raises
+    ------
+    InputError
+        If a name, value or share breaks a rule, or the release has nothing of a combination.
+
+    Notes
+    -----
+    Privacy: post-processing. Rows are drawn from those of the fitted table that match. If they are too few, and columns
+    and tables were released, rows are fitted: each column to its distribution beside what is given, and each table to
+    that which has these sums and the released odds ratios.
+    """
+    given, shares = given or {}, shares or {}
+    for what, asked in (("given", given), ("shares", shares)):
+        if not isinstance(asked, Mapping):
+            raise InputError(f"{what} must be a dictionary with names of columns, not {shown(asked)}")
+    _matched(schema, given, fitted.points[:0])
+    parts = [_points_given(schema, release, fitted, count, rng, {**given, **chosen})
+             for chosen, count in _strata(schema, fitted, size, rng, given, shares)]
+    points = np.concatenate([fitted.points[:0], *parts])
+    return points[rng.permutation(len(points))]
+
+
+def _strata(schema: Schema, fitted: Distribution, size: int, rng: np.random.Generator, given: Given,
+            shares: Shares) -> list[tuple[dict[str, Any], int]]:
+    """Return each combination of the values that have shares, and how many rows it has."""
+    for name, wanted in shares.items():
+        numbers = list(wanted.values()) if isinstance(wanted, Mapping) else []
+        if not (numbers and all(isinstance(share, Real) and 0.0 <= share <= 1.0 for share in numbers)
+                and math.isclose(math.fsum(numbers), 1.0, abs_tol=1e-9)):
+            raise InputError(f"the shares of {name!r} must be numbers for each of its values, from 0 to 1 with the sum "
+                             f"1, not {shown(wanted)}")
+        if name in given:
+            raise InputError(f"column {name!r} is given and has shares; it can have one of them")
+    matched = [np.array([_matched(schema, {name: value}, fitted.points) for value in wanted])
+               for name, wanted in shares.items()]
+    for name, held in zip(shares, matched, strict=True):
+        if (held.sum(axis=0) > 1).any():
+            raise InputError(f"values of {name!r} that have shares must not overlap")
+    parts = [np.array(list(wanted.values()), dtype=np.float64) for wanted in shares.values()]
+    weights = np.ones(1) if not parts else parts[0]
+    if len(parts) > 1:
+        weights = _raked_weights(fitted.weights * _matched(schema, given, fitted.points), matched, parts)
+        if not weights.any():
+            raise InputError("the release has no rows with all values that have shares, in any proportion")
+    counts = np.bincount(systematic(weights, size, rng), minlength=len(weights)) if size else np.zeros(1, dtype=int)
+    combinations = (dict(zip(shares, values, strict=True)) for values in itertools.product(*shares.values()))
+    return [(chosen, count) for chosen, count in zip(combinations, counts.tolist(), strict=False) if count]
+
+
+def _raked_weights(weights: Array, matched: Sequence[NDArray[np.bool_]], parts: Sequence[Array]) -> Array:
+    """Return the weight of each combination of values, as the fitted rows have them together, raked to the shares.
+
+    All are 0 if that cannot be.
+    """
+    for _ in range(ROUNDS):
+        for held, wanted in zip(matched, parts, strict=True):
+            sums = held @ weights
+            if (wanted[sums <= 0.0] > 0.0).any():
+                return np.zeros(1)
+            weights = weights * ((wanted / np.where(sums > 0.0, sums, 1.0)) @ held)
+    return np.array([(weights * np.logical_and.reduce(chosen)).sum() for chosen in itertools.product(*matched)])
+
+
+def _points_given(schema: Schema, release: Release | TableRelease, fitted: Distribution, size: int,
+                  rng: np.random.Generator, given: Given) -> Array:
+    weights = fitted.weights * _matched(schema, given, fitted.points)
+    total = float(weights.sum())
+    effective = total**2 / float(weights @ weights) if total else 0.0
+    if effective < min(size, ENOUGH) and isinstance(release, TableRelease):
+        made = _rows_given(schema, release, max(size, ENOUGH), rng, given)
+        if made is not None:
+            return made[rng.permutation(len(made))[:size]]
+    if not total:
+        raise InputError(f"the release has no row with {' and '.join(_conditions(schema, given))}, nor anything to "
+                         "make one of")
+    return Distribution(fitted.points, weights / total).sample(size, rng)
+
+
+def _rows_given(schema: Schema, release: TableRelease, count: int, rng: np.random.Generator,
+                given: Given) -> Array | None:
+    """Return points that were fitted to what was released beside what is given, or None if that is nothing."""
+    wanted = Schema(schema.columns, [*schema.constraints, *_conditions(schema, given)])
+    witness(wanted)
+    constrained = ConstrainedRows(wanted, release.columns)
+    targets = _targets_given(Targets(constrained.of(release)), constrained, [schema.names.index(name)
+                                                                             for name in given])
+    if targets is None:
+        return None
+    return constrained.placed(descended(targets, constrained, count, rng).rows, schema.width, rng)
+
+
+def _targets_given(targets: Targets, constrained: ConstrainedRows, given: list[int]) -> Targets | None:
+    """Return the targets for rows in which columns have only positions that are allowed, or None if there are none."""
+    columns, chosen = targets.release.columns, targets.release.dependence
+    masses = [column.mass * constrained.allowed(j) for j, column in enumerate(columns)]
+    part = math.prod(float(masses[j].sum()) for j in given)
+    pairs = [] if chosen is None else list(zip(chosen.tables.tolist(), targets.tables, strict=True))
+    cells = [] if chosen is None else list(chosen.maps)
+    own = [np.bincount(held, weights=mass) for held, mass in zip(cells, masses, strict=bool(cells))]
+    for (j, h), table in pairs:
+        for one, other, joint in ((j, h, table), (h, j, table.T)):
+            if one in given:
+                # How much more frequent a cell of the other column is beside what is given.
+                whole, all_others = (np.bincount(cells[k], weights=columns[k].mass) for k in (one, other))
+                beside = nearest_probabilities((own[one] / np.maximum(whole, TINY)) @ joint, float(own[one].sum()))
+                masses[other] = masses[other] * (beside / np.maximum(all_others, TINY))[cells[other]]
+    totals = [float(mass.sum()) for mass in masses]
+    if not (part > 0.0 and min(totals) > 0.0):
+        return None
+    masses = [mass / total for mass, total in zip(masses, totals, strict=True)]
+    sums = [np.bincount(held, weights=mass) for held, mass in zip(cells, masses, strict=bool(cells))]
+    return targets.of([replace(column, mass=mass) for column, mass in zip(columns, masses, strict=True)],
+                      [_raked(table, sums[j], sums[h]) for (j, h), table in pairs], part)
+
+
+def _raked(table: Array, down: Array, across: Array) -> Array:
+    """Return the table (a, b) with these sums and, but for what is 0, with the odds ratios of another."""
+    made = nearest_probabilities(table.ravel()).reshape(table.shape) + EVEN * np.outer(down, across)
+    for _ in range(ROUNDS):
+        made = made * (down / np.maximum(made.sum(axis=1), TINY))[:, None]
+        made = made * (across / np.maximum(made.sum(axis=0), TINY))
+    return made
+
+
+def _conditions(schema: Schema, given: Given) -> list[str]:
+    """Return what is given as constraints."""
+    strange = [name for name in given if name not in schema.names]
+    if strange:
+        raise InputError(f"there is no column {strange[0]!r}; the columns are {', '.join(map(repr, schema.names))}")
+    return [stated(schema.columns[schema.names.index(name)], value) for name, value in given.items()]
+
+
+def _matched(schema: Schema, given: Given, points: Array) -> NDArray[np.bool_]:
+    # With its own constraints: what is given may be none of their combinations.
+    wanted = Schema(schema.columns, [*schema.constraints, *_conditions(schema, given)])
+    return keeps(schema, points, wanted.constraints[len(schema.constraints) :])
+
