@@ -218,6 +218,36 @@ def test_samples_repeat_with_a_seed_and_go_where_they_are_told(run, clinic):
     assert pq.read_table("synth.parquet").shape == (ROWS, 4)
 
 
+def test_samples_have_what_is_given_and_the_shares(run, clinic):
+    def rows(*asked):
+        status, said, told = run("sample", "clinic.tm", "--rows", "40", "--seed", "3", *asked)
+        assert (status, told) == (0, "")
+        return list(csv.DictReader(io.StringIO(said)))
+
+    made = rows("--given", "colour=red", "--given", "income=0..60000", "--shares", "joined:2010-01-01..2014-12-31=0.25,"
+                "2015-01-01..2020-12-31=0.75")
+    assert {row["colour"] for row in made} == {"red"}
+    assert all(0 <= float(row["income"]) <= 60_000 for row in made)
+    assert sum(row["joined"] < "2015" for row in made) == 10
+    assert {row["age"] for row in rows("--given", "age=")} == {""}
+
+
+@pytest.mark.parametrize(("asked", "message"), [
+    (["--given", "colour"], "--given must be name=value, once for each column, not 'colour'"),
+    (["--given", "colour=red", "--given", "colour=red"], "--given must be name=value, once for each column"),
+    (["--given", "place=red"], "there is no column 'place'; the columns are 'age', 'income', 'colour', 'joined'"),
+    (["--given", "age=old"], "a value of 'age' must be a number, not 'old'"),
+    (["--given", "colour=pink"], "no category of 'colour'"),
+    (["--shares", "colour=red"], "--shares must be name:value=share,value=share, once for each column"),
+    (["--shares", "colour:red=half"], "a share must be a number, not 'half'"),
+    (["--shares", "colour:red=0.5,red=0.5"], "--shares has a value twice"),
+    (["--shares", "colour:red=0.5,blue=0.6"], "from 0 to 1 with the sum 1")])
+def test_what_cannot_be_given_is_wrong_input(run, clinic, asked, message):
+    status, said, told = run("sample", "clinic.tm", "--rows", "4", *asked)
+    assert (status, said) == (3, "")
+    assert message in told
+
+
 def test_a_sample_is_whole_where_standard_output_takes_parts(run, clinic, monkeypatch):
     class Parts(io.RawIOBase):
         taken = b""

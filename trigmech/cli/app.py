@@ -213,6 +213,10 @@ def sample(
     saved: Saved,
     rows: Annotated[int | None, typer.Option(min=1, help="Default: as many as the table had.")] = None,
     out: Annotated[str, typer.Option(help=".csv, .tsv, .csv.gz or .parquet, or - for CSV on standard output.")] = "-",
+    given: Annotated[list[str] | None, typer.Option(help="What all rows have in a column: region=north, age=30..39, or "
+                                                         "pay= for a missing value; repeatable.")] = None,
+    shares: Annotated[list[str] | None, typer.Option(help="Shares of a column's values: region:north=0.5,south=0.5; "
+                                                          "repeatable.")] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="For the same rows again; harmless to privacy.")] = None,
     as_json: Json = False,
 ) -> None:
@@ -222,11 +226,14 @@ def sample(
     """
     import numpy as np
 
+    from trigmech.cli.given import given_of, shares_of
+
     if out == STANDARD and as_json:
         raise typer.BadParameter("--json and a table both write to standard output; give --out a file")
     check_outputs((), (saved,), table=out)
     made = tm.load(saved)
-    write_sample(made, out, rows, None if seed is None else np.random.default_rng(seed))
+    write_sample(made, out, rows, None if seed is None else np.random.default_rng(seed),
+                 given=given_of(made.schema, given or ()), shares=shares_of(made.schema, shares or ()))
     if out != STANDARD:
         tell({"release": str(saved), "table": out, "rows": made.rows if rows is None else rows,
               "columns": list(made.schema.names), "seed": seed, "simulated": made.ledger.simulated},

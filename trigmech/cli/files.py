@@ -108,8 +108,9 @@ def table_against(made: Synthesis, data: str, schema: Path | None, given: dict[s
     return pyarrow.concat_tables(TableFile(data, **options | given).chunks(made.schema))
 
 
-def write_sample(made: Synthesis, path: str | Path, rows: int | None, rng: np.random.Generator | None = None) -> None:
-    """Write synthetic rows to a file, or to standard output for "-"."""
+def write_sample(made: Synthesis, path: str | Path, rows: int | None, rng: np.random.Generator | None = None,
+                 **asked: Any) -> None:
+    """Write synthetic rows to a file, or to standard output for "-"; ``asked`` are given columns and shares."""
     from trigmech.tables.reader import write_table
 
-    write_table(path, made.columns(rows, rng))
+    write_table(path, made.columns(rows, rng, **asked))
