@@ -248,8 +248,7 @@ def stated(column: Column, value: Any) -> str:
     """
     def constant(each: Any) -> str:
         plain = column.date("a value", each) if column.unit else plain_category(each)
-        number = isinstance(plain, int | float) and not isinstance(plain, bool)
-        if not isinstance(plain, Constant) or (number and not math.isfinite(plain)):
+        if not isinstance(plain, Constant) or (isinstance(plain, float) and not math.isfinite(plain)):
             raise InputError(f"a value of {column.name!r} must be one of its values, not {shown(each)}")
         return written(plain)
 
