@@ -54,6 +54,11 @@ def check_writable(path: Path) -> None:
         raise InputError(f"cannot write {str(path)!r}: {problem.strerror}") from None
 
 
+def keep_name(path: Path) -> None:
+    """Wait until the folder on the disk has a file's name, or does not have it any more."""
+    _make_durable(Path(path).parent)
+
+
 def _make_durable(path: Path) -> None:
     """Wait until the file, or the folder's list of names, is on the disk."""
     try:

@@ -24,6 +24,7 @@ from trigmech.privacy.noise import Noise, SimulatedNoise, SystemNoise
 from trigmech.reconstruction.constrained import with_constraints_kept, witness
 from trigmech.results import NoisyMoments, Synthesis
 from trigmech.schema.schema import Schema
+from trigmech.storage import rounds_file
 from trigmech.workload.family import Family
 from trigmech.workload.tables import Marginals, Ranges
 
@@ -104,7 +105,8 @@ def design(n: int, schema: Schema, budget: Budget, mechanism: Mechanism | None =
 
 
 def measure(table: Any, schema: Schema, design: Design, rng: np.random.Generator | None = None, *,
-            ledger: str | Path | LedgerFile | None = None, progress: Progress | None = None) -> NoisyMoments:
+            ledger: str | Path | LedgerFile | None = None, progress: Progress | None = None,
+            rounds: str | Path | None = None) -> NoisyMoments:
     """Release what a design selects of a table: the second step, *measure*, the only one that sees the table.
 
     Parameters
@@ -114,7 +116,7 @@ def measure(table: Any, schema: Schema, design: Design, rng: np.random.Generator
     schema : Schema
     design : Design
         By :func:`design`, for this schema.
-    rng, ledger, progress
+    rng, ledger, progress, rounds
         As for :func:`synthesize`.
 
     Returns
@@ -134,7 +136,7 @@ def measure(table: Any, schema: Schema, design: Design, rng: np.random.Generator
     private = PrivateTable(table, schema, progress)
     if private.n != design.n:
         raise InputError(f"the design is for {design.n} rows; the table has {private.n}")
-    return _measured(private, schema, design, rng, ledger)[0]
+    return _measured(private, schema, design, rng, ledger, rounds)[0]
 
 
 def generate(moments: NoisyMoments, rows: int | None = None, rng: np.random.Generator | None = None, *,
@@ -194,7 +196,7 @@ def reconstruct(moments: NoisyMoments, rng: np.random.Generator | None = None, *
 def synthesize(table: Any, schema: Schema, budget: Budget, mechanism: Mechanism | None = None,
                rng: np.random.Generator | None = None, *, ledger: str | Path | LedgerFile | None = None,
                workload: Family | Marginals | Ranges | None = None, bounds_share: float = BOUNDS_SHARE,
-               progress: Progress | None = None) -> Synthesis:
+               progress: Progress | None = None, rounds: str | Path | None = None) -> Synthesis:
     """Release a table as a distribution that answers smooth queries accurately.
 
     Parameters
@@ -224,6 +226,10 @@ def synthesize(table: Any, schema: Schema, budget: Budget, mechanism: Mechanism 
         there are none.
     progress : callable, optional
         Called with the name of a step, what is done of it and its total (0: not known); all public.
+    rounds : path, optional
+        A file in which all that is drawn is kept, for a run that may be broken off: it is made if it is not there, else
+        the run that it is of goes on, with the same table, and is not charged again. Remove it when the release is
+        saved; as long as it is there, the same release is made again. See :mod:`trigmech.storage.rounds_file`.
 
     Returns
     -------
@@ -232,7 +238,8 @@ def synthesize(table: Any, schema: Schema, budget: Budget, mechanism: Mechanism 
     Raises
     ------
     InputError
-        If the table does not fit the schema or an option does not fit the table's size.
+        If the table does not fit the schema or an option does not fit the table's size; if ``rounds`` is a file of
+        another run, is used by another process, or is given for a simulation.
     BudgetError
         If the mechanism or private categories need delta > 0 and have none, or the ledger file's total would be
         exceeded.
@@ -256,18 +263,42 @@ def synthesize(table: Any, schema: Schema, budget: Budget, mechanism: Mechanism 
         check_mechanism(mechanism)
     private = PrivateTable(table, schema, progress)
     planned = design(private.n, schema, budget, mechanism, workload=workload, bounds_share=bounds_share)
-    moments, public_rng = _measured(private, schema, planned, rng, ledger)
+    moments, public_rng = _measured(private, schema, planned, rng, ledger, rounds)
     return reconstruct(moments, public_rng)
 
 
 def _measured(private: PrivateTable, schema: Schema, planned: Design, rng: np.random.Generator | None,
-              ledger: str | Path | LedgerFile | None) -> tuple[NoisyMoments, np.random.Generator]:
+              ledger: str | Path | LedgerFile | None, rounds: str | Path | None
+              ) -> tuple[NoisyMoments, np.random.Generator]:
     """Return the noisy moments, and the generator for what is made of them."""
-    mechanism = planned.mechanism
     noise, public_rng = _generators(rng)
-    account = Ledger(planned.budget, enforced=not mechanism.published, simulated=noise.simulated, file=_opened(ledger))
-    session = Session(account, noise)
-    incomplete = schema
+    account = Ledger(planned.budget, enforced=not planned.mechanism.published, simulated=noise.simulated,
+                     file=_opened(ledger))
+    if rounds is None:
+        return _run(private, schema, planned, public_rng, account, Session(account, noise)), public_rng
+    if noise.simulated:
+        raise InputError("a simulation (rng) can be made again, so it takes no file of rounds")
+    file = account.file
+    with rounds_file.opened(rounds, **_identity(schema, planned, file)) as kept:
+        account.run, public_rng = kept.run, np.random.default_rng(kept.seed)
+        if kept.resumed:
+            account.written = [entry.charge for entry in (file.entries if file else ()) if entry.run == kept.run]
+            logger.info("going on with a run that was broken off")
+        return _run(private, schema, planned, public_rng, account, Session(account, noise, kept)), public_rng
+
+
+def _identity(schema: Schema, planned: Design, file: LedgerFile | None) -> dict[str, Any]:
+    """Return what must be the same for a run to go on; public."""
+    mechanism = f"{type(planned.mechanism).__module__}.{type(planned.mechanism).__qualname__}"
+    return {"n": planned.n, "ledger": file.identity if file else None,
+            "schema": rounds_file.fingerprint(schema.to_dict()),
+            "design": rounds_file.fingerprint(mechanism, planned.measured, planned.all_charges, planned.budget)}
+
+
+def _run(private: PrivateTable, schema: Schema, planned: Design, public_rng: np.random.Generator, account: Ledger,
+         session: Session) -> NoisyMoments:
+    """Find what is private of the schema, then let the mechanism release the rest."""
+    mechanism, incomplete = planned.mechanism, schema
     if len(planned.rounds) > 1:
         _check_room(session, account, planned.all_charges)
     if planned.bounds:
@@ -281,9 +312,9 @@ def _measured(private: PrivateTable, schema: Schema, planned: Design, rng: np.ra
         logger.info("found private categories of %d columns", len(found))
     rows = private.rows(schema, found=schema is not incomplete)
     logger.info("releasing %d rows of %d columns by %s, %s noise", rows.n, schema.d, type(mechanism).__name__,
-                "simulated" if noise.simulated else "hardened")
+                "simulated" if account.simulated else "hardened")
     released = mechanism.run(rows, replace(planned, schema=schema), session, public_rng)
-    return NoisyMoments(released, account, schema, private.library, private.categorical, design=planned), public_rng
+    return NoisyMoments(released, account, schema, private.library, private.categorical, design=planned)
 
 
 def _with_categories(schema: Schema, planned: Design, found: dict[str, tuple[str, ...]], session: Session,
@@ -332,8 +363,7 @@ def _check_room(session: Session, account: Ledger, charges: Sequence[Charge]) ->
             raise
         raise BudgetError(f"{error}; beside private bounds a mechanism whose noise is pure must have the attribute "
                           "approximate = False") from None
-    if account.file is not None and account.enforced and not account.simulated:
-        account.file.check(charges)
+    account.check_file(*charges)
 
 
 def _generators(rng: np.random.Generator | None) -> tuple[Noise, np.random.Generator]:

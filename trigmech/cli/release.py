@@ -72,12 +72,17 @@ def release(
     """
     budget = budget_of(epsilon, delta or 0.0)
     _check_usage(csv, rows, bounds_share, as_json)
-    _check_files(data, schema, out, csv, ledger, force)
+    # What is drawn is kept here until the release is saved; a simulation can be made again.
+    rounds = None if ledger is None or simulate is not None else out.with_name(f"{out.name}.rounds")
+    _check_files(data, schema, out, csv, ledger, force, rounds)
     loaded = schema_file.load(schema)
     table = TableFile(data, **loaded.file | file_options(delimiter, decimal, encoding, date_format))
     if dry_run:
         return _tell_preview(table, loaded.schema, budget, bounds_share, ledger, delta is not None, as_json)
     # Counting finds what cannot be read before a ledger file is made.
+    if rounds is not None and rounds.exists():
+        typer.echo(f"trigmech: going on with the run of {rounds}, which was broken off; what it was charged for is not "
+                   "charged again", err=True)
     said = warn(warnings_of(table.n, loaded.schema, budget, delta is not None))
     reserve = threshold_delta(budget) if loaded.schema.private_categories else 0.0
     with ledger_of_run(ledger, budget, reserve) as book, progress_bar(quiet=as_json) as progress, \
@@ -85,14 +90,20 @@ def release(
         # Printed below, in the words of a command.
         warnings.simplefilter("ignore", FitWarning)
         try:
-            made = synthesize(table, loaded.schema, budget, ledger=book, bounds_share=bounds_share,
+            made = synthesize(table, loaded.schema, budget, ledger=book, bounds_share=bounds_share, rounds=rounds,
                               rng=None if simulate is None else np.random.default_rng(simulate), progress=progress)
         except BudgetError as error:
             if book is None:
                 raise
             raise BudgetError(f"{error}. Nothing was written") from None
+        except KeyboardInterrupt:
+            if rounds is not None and rounds.exists():
+                typer.echo(f"trigmech: the same command goes on by {rounds}, and nothing is charged twice", err=True)
+            raise
         progress("saving", 0, 0)
         _save(made, out)
+        if rounds is not None:
+            rounds.unlink(missing_ok=True)
         if csv is not None:
             _write_table(made, csv, rows, out)
     said += warn(clipping_of(made))
@@ -111,10 +122,11 @@ def _check_usage(csv: Path | None, rows: int | None, bounds_share: float, as_jso
         raise typer.BadParameter(f"--bounds-share must be above 0 and below 1, not {bounds_share}")
 
 
-def _check_files(data: str, schema: Path, out: Path, csv: Path | None, ledger: Path | None, force: bool) -> None:
+def _check_files(data: str, schema: Path, out: Path, csv: Path | None, ledger: Path | None, force: bool,
+                 rounds: Path | None) -> None:
     # Who takes the lock empties the file that it is.
     lock = None if ledger is None else Path(f"{os.path.realpath(ledger)}.lock")
-    check_outputs((ledger, lock, out), (data, schema), table=csv)
+    check_outputs((ledger, lock, out, rounds), (data, schema), table=csv)
     keep_what_counts(out, force)
     if out.exists() and not force:
         raise InputError(f"{str(out)!r} exists; name another file, or give --force to replace it")

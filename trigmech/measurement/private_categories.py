@@ -34,6 +34,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from trigmech.measurement.private_bounds import histogram_charge
@@ -87,13 +88,17 @@ def found_categories(tables: Callable[[], Iterable[Any]], schema: Schema, charge
     counted = [sorted(counts.items()) for counts in _counts(tables, schema, names)]
     noise, threshold = charges
     session.charge(noise, threshold)
-    noisy = session.draw(np.array([count for counts in counted for _, count in counts], dtype=np.float64), noise)
-    parts = np.split(noisy, np.cumsum([len(counts) for counts in counted])[:-1])
-    found, limit = {}, least_count(noise, threshold, len(names))
-    for name, counts, part in zip(names, counted, parts, strict=True):
-        order = np.argsort(-part, kind="stable")[:MOST_FOUND]
-        found[name] = tuple(counts[place][0] for place in order.tolist() if part[place] > limit)
-    return found
+    limit = least_count(noise, threshold, len(names))
+
+    def frequent(noisy: NDArray[np.float64]) -> dict[str, tuple[str, ...]]:
+        parts, found = np.split(noisy, np.cumsum([len(counts) for counts in counted])[:-1]), {}
+        for name, counts, part in zip(names, counted, parts, strict=True):
+            order = np.argsort(-part, kind="stable")[:MOST_FOUND]
+            found[name] = tuple(counts[place][0] for place in order.tolist() if part[place] > limit)
+        return found
+
+    exact = np.array([count for counts in counted for _, count in counts], dtype=np.float64)
+    return session.select(exact, noise, frequent)
 
 
 def selection_charges(budget: Budget, share: float, columns: int) -> tuple[Charge, Charge]:

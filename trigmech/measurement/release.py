@@ -2,13 +2,13 @@
 
 import logging
 import sys
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trigmech.errors import BudgetError, InputError
+from trigmech.errors import BudgetError, InputError, TrigmechError
 from trigmech.functions.chebyshev import ChebyshevBasis
 from trigmech.functions.features import Features, FunctionSet
 from trigmech.functions.index import FunctionIndex
@@ -30,6 +30,30 @@ CERTIFIED_WITHIN = 1e-9
 LARGEST_DEVIATION = 1e100
 
 
+# What a private selection releases: for each name some texts.
+Selected = dict[str, tuple[str, ...]]
+
+
+class Rounds(Protocol):
+    """Keeps what a run releases where the end of its process does not lose it: :mod:`trigmech.storage.rounds_file`."""
+
+    def begin(self) -> bool:
+        """Be there before the first charge; return whether nothing was there before."""
+        ...
+
+    def remove(self) -> None:
+        """Be gone."""
+        ...
+
+    def known(self, charge: Charge, shape: tuple[int, ...] | None) -> Array | Selected | None:
+        """Return what the next draw released before the run was broken off, or None."""
+        ...
+
+    def keep(self, charge: Charge, released: Array | Selected) -> None:
+        """Keep what a draw released; if this returns, no process will draw it again."""
+        ...
+
+
 class Session:
     """The release boundary of one run: nothing private becomes public but by its methods.
 
@@ -38,10 +62,12 @@ class Session:
     ledger : Ledger
         Every charge is recorded there before its noise is drawn.
     noise : Noise
+    rounds : Rounds, optional
+        What is drawn is kept there before it is used, and what is there already is not drawn again.
     """
 
-    def __init__(self, ledger: Ledger, noise: Noise) -> None:
-        self._ledger, self._noise = ledger, noise
+    def __init__(self, ledger: Ledger, noise: Noise, rounds: Rounds | None = None) -> None:
+        self._ledger, self._noise, self._rounds = ledger, noise, rounds
         # What is paid for and not drawn yet.
         self._paid: list[list[Any]] = []
 
@@ -67,9 +93,17 @@ class Session:
         ------
         BudgetError
             By :meth:`check`, or if the charges would exceed the budget; nothing is recorded then.
+        InputError
+            If the ledger file or the file of the rounds cannot be written; likewise.
         """
         self.check(*charges)
-        self._ledger.charge(*charges)
+        begun = self._rounds is not None and self._rounds.begin()
+        try:
+            self._ledger.charge(*charges)
+        except TrigmechError:
+            if begun and self._rounds is not None:
+                self._rounds.remove()
+            raise
         # Coordinates that are counted one by one are drawn together.
         self._paid += [[charge, 1 if charge.norm == "each" else charge.count] for charge in charges
                        if charge.law != "threshold"]
@@ -88,12 +122,37 @@ class Session:
         BudgetError
             If the charge was not recorded, or all of its draws are made.
         """
+        released = self._released(values, charge, lambda noisy: noisy, np.shape(values))
+        return np.asarray(released)
+
+    def select(self, values: Array, charge: Charge, chosen: Callable[[Array], Selected]) -> Selected:
+        """Return what is chosen by values with the noise of a charge, each draw once; the noisy values stay private.
+
+        Parameters
+        ----------
+        values : ndarray, private
+            Their number is private too.
+        charge : Charge
+        chosen : callable
+            Of the noisy values, to what is released.
+        """
+        released = self._released(values, charge, chosen, None)
+        return released if isinstance(released, dict) else {}
+
+    def _released(self, values: Array, charge: Charge, public: Callable[[Array], Array | Selected],
+                  shape: tuple[int, ...] | None) -> Array | Selected:
         paid = next((entry for entry in self._paid if entry[0] is charge and entry[1] > 0), None)
         if paid is None:
             raise BudgetError(f"{charge.purpose}: the draw was not charged before, or was made already")
         paid[1] -= 1
+        known = None if self._rounds is None else self._rounds.known(charge, shape)
+        if known is not None:
+            return known
         draws = {"laplace": self._noise.laplace, "gaussian": self._noise.gaussian, "linf": self._noise.linf}
-        return draws[charge.law](values, charge.scale)
+        released = public(draws[charge.law](values, charge.scale))
+        if self._rounds is not None:
+            self._rounds.keep(charge, released)
+        return released
 
     def release(self, rows: PrivateRows, design: MomentDesign) -> Release:
         """Measure the functions of a design on private rows and release their means; see :meth:`release_moments`.

@@ -46,6 +46,9 @@ class Ledger:
         exceeded, whether or not this ledger is enforced.
     run : str, optional
         The run's identifier in that file; default: random.
+    written : list of Charge
+        Charges that the file has of this run already, for it was begun by another process: its first charges are these,
+        and are not written again.
 
     Raises
     ------
@@ -64,6 +67,7 @@ class Ledger:
     charges: list[Charge] = field(default_factory=list)
     file: LedgerFile | None = field(default=None, repr=False, compare=False)
     run: str | None = field(default=None, repr=False, compare=False)
+    written: list[Charge] = field(default_factory=list, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         epsilon = self.budget.epsilon
@@ -88,19 +92,28 @@ class Ledger:
                 raise BudgetError(f"{charges[first - 1].purpose}: the charge would bring epsilon to {shown_up(total)} "
                                   f"at delta={shown_up(self.budget.delta)}, over the budget {self.budget}")
 
+    def check_file(self, *charges: Charge) -> None:
+        """Raise what the file would raise of charges that are next, but for those that it has already."""
+        more = charges[max(len(self.written) - len(self.charges), 0):]
+        if self.file is not None and self.enforced and not self.simulated and more:
+            self.file.check(more)
+
     def charge(self, *charges: Charge) -> None:
         """Record charges, all or none, before any of their noise is drawn.
 
         Raises
         ------
         BudgetError
-            If the ledger is enforced and the total would exceed the budget, or that of the data set its own. Nothing
-            is recorded then, neither here nor in the file.
+            If the ledger is enforced and the total would exceed the budget, or that of the data set its own; or the
+            file has other charges of this run. Nothing is recorded then, neither here nor in the file.
         InputError
             If the file cannot be read, locked or written.
         """
         self.check(*charges)
-        if self.file is not None:
+        before = self.written[len(self.charges) : len(self.charges) + len(charges)]
+        if before and before != list(charges):
+            raise BudgetError(f"{charges[0].purpose}: this run was charged for something else before it was broken off")
+        if self.file is not None and not before:
             self.file.charge(self.run or new_run(), charges, self.simulated)
         self.charges.extend(charges)
         self._log(charges)

@@ -117,6 +117,11 @@ class LedgerFile:
         return self._state().data_set
 
     @property
+    def identity(self) -> str:
+        """A hash of what never changes in the file: how it was made."""
+        return self._state().genesis
+
+    @property
     def entries(self) -> tuple[Entry, ...]:
         """All charges, in order."""
         return self._state().charges
