@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,6 +10,7 @@ from numpy.typing import NDArray
 from trigmech.functions.partition import all_codes
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.measurement.table_release import TableRelease
+from trigmech.planning.dependence import DependenceDesign
 from trigmech.reconstruction.result import Reconstruction
 
 Array = NDArray[np.float64]
@@ -77,8 +79,7 @@ def dependences_of(release: TableRelease, fit: Reconstruction) -> list[Dependenc
 
 def _targets(release: TableRelease, fit: Reconstruction) -> tuple[list[Array], list[Array]]:
     """Return the tables after shrinkage, and how far the products after shrinkage are from those of independence."""
-    assert release.dependence is not None
-    chosen, sizes = release.dependence, [table.size for table in release.tables]
+    chosen, sizes = cast(DependenceDesign, release.dependence), [table.size for table in release.tables]
     start = release.K - sum(sizes) - release.products.size
     parts = np.split(fit.target[start:], np.cumsum(sizes, dtype=np.int64))
     tables = [part.reshape(table.shape) for part, table in zip(parts, release.tables, strict=False)]

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -143,8 +143,7 @@ def _thresholds(own: Marginal, partition: Partition) -> Array:
         low, high = transformed_bounds(own.column)
         inner = (own.edges[1:-1] - low) / (high - low) * 2.0 - 1.0
     else:
-        levels = partition.levels
-        assert levels is not None
+        levels = cast(Array, partition.levels)
         inner = 0.5 * (levels[1:] + levels[:-1])
     return np.concatenate([[-np.inf], inner, [np.inf]])
 
