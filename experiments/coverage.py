@@ -5,7 +5,7 @@ import math
 from collections.abc import Hashable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from experiments.comparison import SIGMAS, shown
 from experiments.search import partial
 from experiments.tables import _write_csv, _write_markdown
 from trigmech.evaluation.error_bars import PredictedError
+from trigmech.measurement.released import Release
 from trigmech.workload import Workload
 
 Array = NDArray[np.float64]
@@ -64,7 +65,7 @@ class Bars:
         synthesis = tm.synthesize(X, tm.Schema.cube(X.shape[1]), tm.Budget(self.epsilon, self.delta),
                                   tm.MomentMechanism(), rng)
         truth = _truth(self.dataset, 100, self.n_queries, PAIR_QUERIES)
-        points, basis = synthesis.distribution.points, synthesis.release.basis
+        points, basis = synthesis.distribution.points, cast(Release, synthesis.release).basis
         # The points of the default mechanism have equal weights.
         missed = basis.means(points) - basis.means(X)
         found = {}

@@ -248,6 +248,8 @@ class Synthesis(NoisyMoments):
         InputError
             If the release was not by :class:`trigmech.MomentMechanism`, or the workload has another number of columns.
         """
+        if not isinstance(self.release, Release):
+            raise InputError("error bars are there for releases by MomentMechanism only")
         return predicted_error(workload, self.release, self.fit, level)
 
     def query(self, workload: Workload, level: float = 0.95) -> Answers:

@@ -183,7 +183,8 @@ def reconstruct(moments: NoisyMoments, rng: np.random.Generator | None = None, *
     if mechanism is None:
         mechanism = mechanism_of(moments.release) if moments.design is None else moments.design.mechanism
     rng = rng or np.random.default_rng()
-    fit = check_mechanism(mechanism).reconstruct(moments.release.described(moments.schema), moments.design, rng)
+    release: Any = moments.release.described(moments.schema)
+    fit = check_mechanism(mechanism).reconstruct(release, moments.design, rng)
     fit = with_constraints_kept(moments.schema, fit, rng)
     logger.info("fitted %d points: %s after %d iterations, %s", len(fit.points), fit.status, fit.iterations,
                 fit.quality)

@@ -61,10 +61,10 @@ def _run(X: NDArray[np.float64], budget: Budget, mechanism: Mechanism) -> Synthe
 
 
 def _describe(result: Synthesis) -> str:
-    functions, fit = result.release.features, result.fit
+    count, fit = result.release.K, result.fit
     if fit.objective is None or fit.gap is None:
-        return f"K={functions.K}, {len(fit.points)} points, misfit {fit.misfit:.2g}"
-    return f"K={functions.K}, relative gap {fit.gap / max(fit.objective, 1e-300):.0e}"
+        return f"K={count}, {len(fit.points)} points, misfit {fit.misfit:.2g}"
+    return f"K={count}, relative gap {fit.gap / max(fit.objective, 1e-300):.0e}"
 
 
 SUBJECT = Subject(
