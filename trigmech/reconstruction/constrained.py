@@ -223,7 +223,7 @@ def with_constraints_kept(schema: Schema, fit: Reconstruction, rng: np.random.Ge
     return fit if points is fit.points else replace(fit, distribution=Distribution(points, fit.weights))
 
 
-def witness(schema: Schema | None) -> Array:
+def witness(schema: Schema) -> Array:
     """Return a point (1, D) of the cube whose values keep all constraints; private bounds may still be missing.
 
     Raises
@@ -232,7 +232,6 @@ def witness(schema: Schema | None) -> Array:
         If there is none, or there are too many combinations of values to look at. That is so before a budget is
         charged, or not at all: it depends on neither bounds nor categories that are found later.
     """
-    assert schema is not None
     schema = schema.with_bounds(dict.fromkeys(schema.private_bounds, (1.0, 2.0))).with_categories(
         dict.fromkeys(schema.private_categories, ()))
     texts = "; ".join(repr(each.text) for each in schema.constraints)
