@@ -7,6 +7,7 @@ of the same cell are compared with each other the values decide, which are looke
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -128,7 +129,7 @@ class ConstrainedRows:
             if len(bad) and len(keeping):
                 rows[bad[:, None], members] = rows[rng.choice(keeping, len(bad))[:, None], members]
             elif len(bad):
-                point = witness(self.schema)
+                point = witness(cast(Schema, self.schema))
                 for j in members:
                     rows[bad, j] = self.columns[j].partition.codes(point)[0]
 
