@@ -27,6 +27,7 @@ from trigmech.functions.index import FunctionIndex
 from trigmech.measurement.moments import measure
 from trigmech.measurement.release import Session
 from trigmech.measurement.released import Release
+from trigmech.mechanisms import default
 from trigmech.planning.design import Block
 from trigmech.privacy.ledger import Ledger
 from trigmech.privacy.noise import SimulatedNoise
@@ -353,7 +354,7 @@ def test_the_command_line_says_that_the_points_miss_and_saves_them(missed, stric
     Path("schema.toml").write_text("[columns.a]\nkind = 'continuous'\nlower = 0\nupper = 1\n")
     # Real noise now and then is missed by so few points.
     monkeypatch.setattr(result_module, "MISSED", -1.0 if missed else np.inf)
-    monkeypatch.setattr(synthesis_module, "MomentMechanism", partial(tm.MomentMechanism, points=16, iterations=2))
+    monkeypatch.setattr(default, "MomentMechanism", partial(tm.MomentMechanism, points=16, iterations=2))
     monkeypatch.setattr(sys, "argv", ["trigmech", "release", "data.csv", "--schema", "schema.toml", "--epsilon", "1",
                                       "--out", "new.tm", "--json", *(["--strict"] if strict else [])])
     with pytest.raises(SystemExit) as ending:

@@ -26,6 +26,7 @@ from trigmech.cli import demo
 from trigmech.cli import release as cli_release
 from trigmech.cli.app import app, main
 from trigmech.errors import SolverError
+from trigmech.mechanisms import default
 from trigmech.privacy.budget import Budget
 from trigmech.report import page as report
 from trigmech.schema import toml as schema_file
@@ -83,7 +84,7 @@ def northern_text():
 @pytest.fixture(autouse=True)
 def few_points(monkeypatch):
     """A release with few points is as good an output as any other, and quicker."""
-    monkeypatch.setattr(synthesis, "MomentMechanism", functools.partial(tm.MomentMechanism, points=256, iterations=2))
+    monkeypatch.setattr(default, "MomentMechanism", functools.partial(tm.MomentMechanism, points=256, iterations=2))
 
 
 @pytest.fixture
@@ -742,7 +743,7 @@ def test_the_installed_command_ends_quietly_when_nobody_reads_on(made):
 HALTING = """
 import functools, sys, time
 from trigmech import _files as outputs
-from trigmech import synthesis
+from trigmech.mechanisms import default
 from trigmech.cli import main
 
 def halt(path, durable=outputs._make_durable):
@@ -752,7 +753,7 @@ def halt(path, durable=outputs._make_durable):
     durable(path)
 
 outputs._make_durable = halt
-synthesis.MomentMechanism = functools.partial(synthesis.MomentMechanism, points=64, iterations=1)
+default.MomentMechanism = functools.partial(default.MomentMechanism, points=64, iterations=1)
 main()
 """
 

@@ -16,12 +16,12 @@ import pandas as pd
 import pytest
 
 import trigmech as tm
-from trigmech import synthesis
 from trigmech.cli.app import main
 from trigmech.errors import BudgetError, InputError
 from trigmech.functions.chebyshev import ChebyshevBasis
 from trigmech.functions.features import Features
 from trigmech.functions.partition import columns_of
+from trigmech.mechanisms import default
 from trigmech.planning import tables as planning
 from trigmech.planning.design import strength_of
 from trigmech.privacy.ledger_file import LedgerFile
@@ -513,13 +513,13 @@ RELEASE = ["release", "data.csv", "--schema", "schema.toml", "--epsilon", "1", "
 ENDING = """
 import functools, os, sys
 import trigmech as tm
-from trigmech import synthesis
+from trigmech.mechanisms import default
 from trigmech.cli.app import main
 from trigmech.storage.rounds_file import RoundsFile
 
 keep = RoundsFile.keep
 RoundsFile.keep = lambda self, *drawn: (keep(self, *drawn), os._exit(7))
-synthesis.MomentMechanism = functools.partial(tm.MomentMechanism, points=64, iterations=2)
+default.MomentMechanism = functools.partial(tm.MomentMechanism, points=64, iterations=2)
 main()
 """
 
@@ -528,7 +528,7 @@ main()
 def call(folder, monkeypatch, capsys):
     """Run the command line in this process; return its status and what it told."""
     monkeypatch.chdir(folder)
-    monkeypatch.setattr(synthesis, "MomentMechanism", partial(tm.MomentMechanism, points=64, iterations=2))
+    monkeypatch.setattr(default, "MomentMechanism", partial(tm.MomentMechanism, points=64, iterations=2))
     table().to_csv("data.csv", index=False)
     Path("schema.toml").write_text(TOML)
 
