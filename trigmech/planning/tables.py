@@ -41,6 +41,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from trigmech._html import html_table
 from trigmech._validate import is_number
 from trigmech.domain import Domain
 from trigmech.errors import InputError, shown
@@ -161,6 +162,10 @@ class TableDesign:
         held = np.isin(tables, self.crossed).any(axis=1)
         # All queries need the tables with the crossed column, and each other table serves one of them.
         return np.where(held, float(max(len(self.partitions) - 1, 1)), 1.0)
+
+    def _repr_html_(self) -> str:
+        lines = [line.strip().partition(": ")[::2] for line in str(self).split("\n")]
+        return html_table("What will be measured", lines)
 
     def __str__(self) -> str:
         numbers = [partition for partition in self.partitions if partition.value is not None]

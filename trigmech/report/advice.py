@@ -6,9 +6,13 @@ import re
 import numpy as np
 
 from trigmech.errors import BudgetError
+from trigmech.planning.design import MomentDesign
+from trigmech.planning.tables import TableDesign
 from trigmech.privacy.accounting import gaussian_mu
 from trigmech.privacy.budget import Budget, shown_up
 from trigmech.report.account import account_of
+from trigmech.report.expected import evenly
+from trigmech.report.tables import threshold_noise
 from trigmech.results import Synthesis
 from trigmech.schema.column import Column, text_of
 from trigmech.schema.schema import Schema
@@ -21,6 +25,10 @@ MOST_EPSILON, FEWEST_ROWS, WORTH_A_DELTA = 10.0, 50, 1.5
 EDGE, PILED, NOISES, STEEP = 1.0 / 40.0, 0.1, 10.0, 3.0
 # Integers with fewer values have rows at each bound as a matter of course.
 MANY_INTEGERS = 80
+
+# Of columns and tables: the noise in the share of the rows below a value, and that in a cell of a table of two columns,
+# above which there is little to see.
+ROUGH, FAINT = 0.1, 0.05
 
 IDENTIFIERS = {"id", "ids", "uuid", "guid", "ssn", "email", "mail", "phone", "telephone", "mobile", "fax", "iban",
                "passport", "nhs", "mrn", "address", "surname", "username", "login", "ip", "imei", "barcode"}
@@ -65,6 +73,44 @@ def warnings_of(n: int, schema: Schema, budget: Budget, delta_chosen: bool = Fal
         found += _forgotten_delta(n, schema.d, budget)
     for column in schema.columns:
         found += _like_an_identifier(column, n) + _unusual_bounds(column)
+    return found
+
+
+def coarseness_of(design: MomentDesign | TableDesign, schema: Schema) -> list[str]:
+    """Return where the noise of a design leaves little to see: one sentence each, from public facts alone.
+
+    Parameters
+    ----------
+    design : MomentDesign or TableDesign
+        Of moments nothing is returned, whose noise a design weighs against what they should be.
+    schema : Schema
+
+    Returns
+    -------
+    list of str
+        Of columns of which a category holds less, on average, than the noise in it; of columns of numbers whose
+        distribution is mostly noise; and of pairs, if all but the strongest dependences are.
+    """
+    if not isinstance(design, TableDesign):
+        return []
+    found, rough = [], []
+    noises = design.deviation(design.look) / design.weights
+    for column, partition, noise in zip(schema.columns, design.partitions, noises.tolist(), strict=True):
+        k = len(partition.indicators)
+        if column.complete and noise > 1.0 / k:
+            found.append(f"column {column.name!r} has {k} categories: on average one holds {100.0 / k:.2g} % of the "
+                         f"rows, and the noise in it is {100.0 * noise:.2g} percentage points; put rare ones together")
+        if partition.intervals and threshold_noise(partition, noise, design.gaussian) > ROUGH:
+            rough.append(column.name)
+    if rough:
+        more = f" and {len(rough) - 3} more" if len(rough) > 3 else ""
+        found.append(f"{design.n} rows are few for {len(schema.columns)} columns at this budget: the distribution of "
+                     f"{', '.join(map(repr, rough[:3]))}{more} will be off by more than {100.0 * ROUGH:.0f} percentage "
+                     "points in places")
+    chosen = evenly(design)
+    if chosen is not None and design.deviation(design.dependence) / chosen.weights.max() > FAINT:
+        found.append(f"the noise in all tables of two columns is above {100.0 * FAINT:.0f} percentage points a cell: "
+                     "only strong dependences will be found, and more of them with fewer columns or a larger budget")
     return found
 
 

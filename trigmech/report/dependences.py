@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass
-from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,13 +53,14 @@ def dependences_of(release: TableRelease, fit: Reconstruction) -> list[Dependenc
 
     Notes
     -----
-    Privacy: post-processing. The strength is the greater one of what the table shows and of what the products of ranks
-    show in the same cells: a table of few rows is coarse, and products see an order in numbers alone.
+    Privacy: post-processing. The strength is the greater one of what the table shows and of what the first product of
+    the ranks shows in the same cells: of few rows the table is mostly noise, and that product less so. Those of higher
+    degrees are noisier, by both degrees.
     """
     chosen = release.dependence
     if chosen is None:
         return []
-    targets, products = _targets(release, fit)
+    targets, products = _targets(release, chosen, fit)
     ordered = {(int(j), int(h)): found for (j, h), found in zip(chosen.pairs, products, strict=True)}
     codes = all_codes([column.partition for column in release.columns], fit.points)
     cells = [own[codes[:, j]] for j, own in enumerate(chosen.maps)]
@@ -69,7 +69,7 @@ def dependences_of(release: TableRelease, fit: Reconstruction) -> list[Dependenc
         strength = _variation(table - np.outer(table.sum(axis=1), table.sum(axis=0)))
         if (j, h) in ordered:
             within = [_within(release.columns[c], chosen.maps[c], chosen.features[c]) for c in (j, h)]
-            strength = max(strength, _variation(4.0 * within[0] @ ordered[j, h] @ within[1].T))
+            strength = max(strength, _variation(4.0 * ordered[j, h] * np.outer(*within)))
         made: Array = np.zeros(table.shape)
         np.add.at(made, (cells[j], cells[h]), fit.weights)
         found.append(Dependence(j, h, strength, _variation(made - np.outer(made.sum(axis=1), made.sum(axis=0))),
@@ -77,29 +77,26 @@ def dependences_of(release: TableRelease, fit: Reconstruction) -> list[Dependenc
     return sorted(found, key=lambda pair: -pair.strength)
 
 
-def _targets(release: TableRelease, fit: Reconstruction) -> tuple[list[Array], list[Array]]:
-    """Return the tables after shrinkage, and how far the products after shrinkage are from those of independence."""
-    chosen, sizes = cast(DependenceDesign, release.dependence), [table.size for table in release.tables]
+def _targets(release: TableRelease, chosen: DependenceDesign, fit: Reconstruction) -> tuple[list[Array], list[float]]:
+    """Return the tables after shrinkage, and how far the first products are then from those of independence."""
+    sizes = [table.size for table in release.tables]
     start = release.K - sum(sizes) - release.products.size
     parts = np.split(fit.target[start:], np.cumsum(sizes, dtype=np.int64))
     tables = [part.reshape(table.shape) for part, table in zip(parts, release.tables, strict=False)]
     products = parts[-1].reshape(release.products.shape)
-    means = [feature.T @ column.mass for feature, column in zip(chosen.features, release.columns, strict=True)]
-    return tables, [found - np.outer(means[j], means[h])
+    means = [float(feature[:, 0] @ column.mass) if len(products) else 0.0
+             for feature, column in zip(chosen.features, release.columns, strict=True)]
+    return tables, [float(found[0, 0]) - means[j] * means[h]
                     for found, (j, h) in zip(products, chosen.pairs.tolist(), strict=True)]
 
 
 def _within(column: ReleasedColumn, cells: Integers, features: Array) -> Array:
-    """Return the integrals (cells, q) of a cos(a pi u), a = 1 to q, over the ranks u of the numbers in each cell.
+    """Return the integral (cells,) of cos(pi u) over the ranks u of the numbers in each cell.
 
-    A product's deviation times 4 times both columns' integrals is what it adds to the frequencies of their cells.
+    The product's deviation times 4 times both columns' integrals is what it adds to the frequencies of their cells.
     """
     numbers = float(column.mass[len(column.partition.indicators) :].sum())
-    degrees = np.arange(1.0, features.shape[1] + 1.0)
-    weighted = column.mass[:, None] * features * degrees**2 / max(numbers, np.finfo(float).tiny)
-    sums = np.zeros((int(cells.max()) + 1, len(degrees)))
-    np.add.at(sums, cells, weighted)
-    return sums
+    return np.bincount(cells, column.mass * features[:, 0]) / max(numbers, np.finfo(float).tiny)
 
 
 def _variation(deviation: Array) -> float:

@@ -108,7 +108,7 @@ def histogram(edges: Array, shares: Array, truth: Array | None, ticks: Sequence[
     _make_room(axes)
     mark(axes, [(at, shortened(text)) for at, text in ticks])
     if truth is not None:
-        _legend_above(axes, 3)
+        _legend_above(axes)
     return figure
 
 
@@ -126,7 +126,7 @@ def bars(labels: Sequence[str], shares: Array, truth: Array | None, released: No
     if released is not None:
         _error_bars(axes, at if truth is None else at - 0.2, released, across=True)
     if truth is not None:
-        _legend_above(axes, 3)
+        _legend_above(axes)
     axes.set_yticks(at, names)
     axes.tick_params(axis="y", length=0)
     axes.set_ylim(len(names) - 0.4, -0.6)
@@ -138,7 +138,7 @@ def bars(labels: Sequence[str], shares: Array, truth: Array | None, released: No
 def _error_bars(axes: Any, at: NDArray[Any], released: Noise, across: bool = False) -> None:
     """Draw released shares with two deviations of their noise to both sides."""
     shares, noise = (100.0 * part for part in released)
-    style = {"fmt": "none", "ecolor": "black", "elinewidth": 0.7, "capsize": 1.3, "capthick": 0.7, "label": "released"}
+    style = {"fmt": "none", "ecolor": "black", "elinewidth": 0.7, "capsize": 1.3, "capthick": 0.7}
     if across:
         axes.errorbar(shares, at, xerr=2.0 * noise, **style)
     else:

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import rankdata
 
 from trigmech.distribution import systematic
 from trigmech.report.account import Account
@@ -35,10 +34,10 @@ def pairs(account: Account, made: Side, true: Side | None, pictures: Pictures) -
     rows = [(f"{names[pair.first]} and {names[pair.second]}", pair.strength, pair.uncertainty, pair.synthetic,
              f"{pair.shape[0]} × {pair.shape[1]}", percent(pair.noise)) for pair in strongest]
     table = Table(f"The {len(rows)} pairs of which the strongest dependence was released",
-                  ("Columns", "Strength", "Of it perhaps noise", "In the synthetic rows", "Cells", "Noise in a cell"),
+                  ("Columns", "Strength", "Noise in it, about", "In the synthetic rows", "Cells", "Noise in a cell"),
                   rows, links=[f"pair-{place + 1}" if place < DRAWN else "" for place in range(len(rows))])
     sides = [side for side in (made, true) if side is not None]
-    return {"known": len(known), "above": sum(pair.strength > 0.0 for pair in known), "table": table,
+    return {"known": len(known), "above": sum(pair.strength > pair.uncertainty for pair in known), "table": table,
             "shown": [_shown(place + 1, pair, sides, pictures) for place, pair in enumerate(strongest[:DRAWN])]}
 
 
@@ -120,10 +119,13 @@ def _apart(own: Marginal, values: Array, rng: np.random.Generator) -> Array:
 
 
 def _rank_correlation(x: Array, y: Array) -> float:
-    a, b = rankdata(x), rankdata(y)
-    if len(x) < 2 or not (np.ptp(a) > 0 and np.ptp(b) > 0):
-        return float("nan")
-    return float(np.corrcoef(a, b)[0, 1])
+    ranks = []
+    for values in (x, y):
+        different, places, counts = np.unique(values, return_inverse=True, return_counts=True)
+        if len(different) < 2:
+            return float("nan")
+        ranks.append((np.cumsum(counts) - 0.5 * (counts - 1.0))[places])
+    return float(np.corrcoef(ranks)[0, 1])
 
 
 def _most_frequent(side: Side, column: int) -> NDArray[np.int64]:

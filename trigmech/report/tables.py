@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,7 +43,7 @@ class TableAccount:
 
     def noise(self) -> list[float]:
         """Return, for each column, the noise in the share of rows below a threshold, or in that of a category."""
-        return [threshold_noise(look) for look in self.release.looks]
+        return [threshold_noise(look.partition, look.deviation, look.cumulative) for look in self.release.looks]
 
     def columns(self, marginals: Sequence[Marginal]) -> list[Noisy | None]:
         """Return the released frequencies of each column, in the cells of a marginal."""
@@ -64,7 +64,7 @@ class TableAccount:
             apart = np.abs(np.concatenate([made[:k] - look.frequencies[:k],
                                            np.cumsum(made[k:] - look.frequencies[k:])]))
             what = "shares below a value" if partition.intervals else "shares of categories"
-            noise = threshold_noise(look)
+            noise = threshold_noise(partition, look.deviation, look.cumulative)
             rows.append((column.name, what, percent(noise), percent(float(apart.max())),
                          number(float(apart.max()) / noise, 2)))
         return Table("Noise in the columns, and how far the synthetic ones are from what was released",
@@ -84,10 +84,10 @@ class TableAccount:
             return np.concatenate([np.empty(0), *parts])
 
         return [("first: frequencies of categories, special and missing values", of(named)),
-                (f"first: of intervals of {sum(len(own) > 0 for own in below)} columns of numbers", of(below)),
+                (f"first: intervals of {sum(len(own) > 0 for own in below)} columns with an order", of(below)),
                 (f"second: within {len(closer)} intervals of {seen} columns that were found heavy", of(closer)),
                 (f"third: cells of tables of {len(tables)} pairs of columns", of(tables)),
-                (f"third: products of ranks of {len(release.products)} pairs of numbers",
+                (f"third: products of ranks of {len(release.products)} pairs of them",
                  np.full(release.products.size, release.product_deviation))]
 
     def _chosen(self) -> Table:
@@ -112,14 +112,12 @@ class TableAccount:
                 ("Status", f"{fit.status} after {fit.iterations:,} sweeps"), ("Seconds", fit.seconds)]
 
 
-def threshold_noise(look: NoisyHistogram) -> float:
+def threshold_noise(partition: Partition, deviation: float, cumulative: bool) -> float:
     """Return the noise in the share of a column's rows below a value, at its largest, or in the share of a category."""
-    c = look.partition.intervals
+    c = partition.intervals
     if not c:
-        return look.deviation
-    if not look.cumulative:
-        return look.deviation * float(np.sqrt(c))
-    return look.deviation * float(np.sqrt((prefix_sums.factor(c)[-1] ** 2).sum()))
+        return deviation
+    return deviation * (float(np.linalg.norm(prefix_sums.factor(c)[-1])) if cumulative else c**0.5)
 
 
 def _noisy(look: NoisyHistogram, own: Marginal) -> Noisy:
@@ -143,7 +141,7 @@ def _thresholds(own: Marginal, partition: Partition) -> Array:
         low, high = transformed_bounds(own.column)
         inner = (own.edges[1:-1] - low) / (high - low) * 2.0 - 1.0
     else:
-        levels = cast(Array, partition.levels)
+        levels = np.empty(0) if partition.levels is None else partition.levels
         inner = 0.5 * (levels[1:] + levels[:-1])
     return np.concatenate([[-np.inf], inner, [np.inf]])
 

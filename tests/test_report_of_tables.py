@@ -1,0 +1,189 @@
+"""The report, the preview and the notebook's tables of a release of columns and tables: what was measured and chosen,
+columns beside what was released of them, and the pairs whose dependence is strongest."""
+
+import json
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from test_report import check, mixed_schema, mixed_table, outside_or_overlapping, pictures_of
+
+import trigmech as tm
+from trigmech.functions.partition import all_codes
+from trigmech.report import page as report
+from trigmech.report import sections as report_sections
+from trigmech.report.account import account_of
+from trigmech.report.advice import clipping_of, coarseness_of
+from trigmech.report.columns import marginal, values_of
+from trigmech.report.figures import bars, histogram, styled
+from trigmech.report.pair_figures import Axis, boxes, cloud, shades
+from trigmech.report.preview import preview
+
+N = 4_000
+SCHEMA = tm.Schema([tm.Column("age", 0, 99, "integer"), tm.Column("height", 0.0, 2.5),
+                    tm.Column("noise", -1.0, 1.0, missing="keep"), tm.Column("smokes", 0, 1, "binary"),
+                    tm.Column("school", kind="ordinal", categories=["none", "some", "all"]),
+                    tm.Column("group", kind="categorical", categories=["child", "adult", "old"])])
+
+
+@pytest.fixture(autouse=True)
+def few_queries(monkeypatch):
+    monkeypatch.setattr(report_sections, "MOST_QUERIES", 60)
+
+
+def table():
+    """Group follows age, height does until 20; noise and smokes are alone."""
+    rng = np.random.default_rng(2)
+    age = rng.integers(0, 100, N)
+    noise = rng.uniform(-1.0, 1.0, N)
+    noise[::5] = np.nan
+    return {"age": age, "height": 0.5 + 1.2 * np.minimum(age, 20) / 20 + rng.normal(0.0, 0.05, N), "noise": noise,
+            "smokes": rng.integers(0, 2, N), "school": np.array(["none", "some", "all"])[(age > 10) * 1 + (age > 20)],
+            "group": np.array(["child", "adult", "old"])[(age > 17) * 1 + (age > 66)]}
+
+
+def made_of(schema, columns, epsilon):
+    rows = np.array([*columns.values()], dtype=object).T
+    return tm.synthesize(rows, schema, tm.Budget(epsilon, 1e-6), tm.TableMechanism(), np.random.default_rng(0))
+
+
+@pytest.fixture(scope="module")
+def made():
+    return made_of(SCHEMA, table(), 2.0)
+
+
+@pytest.fixture(scope="module")
+def hostile():
+    return made_of(mixed_schema(), mixed_table(), 5.0)
+
+
+def test_the_page_tells_each_round_what_was_chosen_and_the_strongest_pairs(made, tmp_path):
+    page = check(report.write(made, tmp_path / "r.html").read_text(encoding="utf-8"))
+    for words in ("What was measured, round by round", "first: intervals of 5 columns with an order",
+                  "second: within", "third: cells of tables of 15 pairs of columns",
+                  "third: products of ranks of 10 pairs of them", "What was chosen for each column",
+                  "Thin black bars", "Pairs of columns", "Tables of 15 pairs", "pairs of which the strongest",
+                  "Noise in the columns, and how far", "columns, closer", "dependence",
+                  "Errors of queries are predicted"):
+        assert words in page.text, words
+    told = {attributes["alt"].partition(", synthetic: ")[0]: attributes["alt"] for attributes in page.all("img")}
+    assert "rank correlation" in told["age and height"]
+    assert "box plot, medians child" in told["age and group"]
+    assert "table of shares, greatest" in told["school and group"]
+
+
+@pytest.mark.parametrize("against", [False, True])
+def test_hostile_names_and_a_true_table_keep_the_page_in_order(hostile, tmp_path, against):
+    text = report.write(hostile, tmp_path / "r.html", mixed_table() if against else None).read_text(encoding="utf-8")
+    page = check(text)
+    assert "<script" not in text + pictures_of(page)
+    assert ("true ones" in page.text) == against
+    assert ("synthetic rows beside true ones" in page.text) == against
+
+
+def test_the_strongest_pairs_are_those_that_depend_most(made):
+    found = account_of(made).dependences()
+    names = SCHEMA.names
+    strength = {frozenset((names[pair.first], names[pair.second])): pair for pair in found}
+    assert len(found) == 15
+    assert [pair.strength for pair in found] == sorted((pair.strength for pair in found), reverse=True)
+    assert frozenset((names[found[0].first], names[found[0].second])) <= {"age", "group", "school", "height"}
+    # Against the true total variation from independence, in the released cells.
+    release, rows = made.release, SCHEMA.to_cube(np.array([*table().values()], dtype=object).T)
+    codes = all_codes([column.partition for column in release.columns], rows)
+    for pair in found:
+        true = np.zeros(pair.shape)
+        cells = [release.dependence.maps[j][codes[:, j]] for j in (pair.first, pair.second)]
+        np.add.at(true, tuple(cells), 1.0 / N)
+        variation = np.abs(true - np.outer(true.sum(axis=1), true.sum(axis=0))).sum() / 2.0
+        assert pair.strength == pytest.approx(variation, abs=3.0 * pair.uncertainty + 0.02)
+    assert strength[frozenset(("age", "group"))].strength > 0.35
+    assert strength[frozenset(("noise", "smokes"))].strength < 0.01
+
+
+def test_what_was_released_of_a_column_is_that_of_the_table_with_its_noise(made):
+    rows = SCHEMA.to_cube(np.array([*table().values()], dtype=object).T)
+    true = [marginal(values, np.full(N, 1.0 / N)) for values in values_of(SCHEMA, rows)]
+    synthetic = [marginal(values, made.distribution.weights) for values in values_of(SCHEMA, made.distribution.points)]
+    errors = []
+    for own, noisy in zip(true, account_of(made).columns(synthetic), strict=True):
+        for shares, released, noise in ((own.named, noisy.named, noisy.named_noise),
+                                        (own.shares, noisy.shares, noisy.shares_noise)):
+            assert len(shares) == len(released) == len(noise)
+            errors.append((released - shares) / noise)
+    errors = np.concatenate(errors)
+    assert 0.8 < np.sqrt(np.mean(errors**2)) < 1.2
+    assert np.abs(errors).max() < 4.0
+    assert clipping_of(made) == []
+
+
+def test_a_single_column_has_no_pairs(tmp_path):
+    single = made_of(tm.Schema([tm.Column("x", 0, 1)]), {"x": np.linspace(0.0, 1.0, 500)}, 1.0)
+    page = check(report.write(single, tmp_path / "r.html").read_text(encoding="utf-8"))
+    assert "Pairs of columns" not in page.text
+    assert "There are no two columns" in page.text
+
+
+@pytest.mark.parametrize("delta", [1e-6, 0.0])
+def test_the_preview_is_of_what_will_be_released(delta):
+    budget = tm.Budget(2.0, delta)
+    expected = preview(N, SCHEMA, budget, mechanism=tm.TableMechanism())
+    said = {(each.column, each.what): each.error for each in expected.columns}
+    own = table()
+    errors = []
+    for seed in range(6):
+        rows = np.array([*own.values()], dtype=object).T
+        again = tm.synthesize(rows, SCHEMA, budget, tm.TableMechanism(points=1_024), np.random.default_rng(seed))
+        columns = again.columns(N, np.random.default_rng(seed))
+        errors.append([np.mean(columns["age"]) - own["age"].mean(),
+                       100.0 * (np.mean(columns["smokes"]) - own["smokes"].mean()),
+                       100.0 * (np.mean(columns["age"] < 50) - np.mean(own["age"] < 50))])
+        assert tuple(again.ledger.charges) == expected.charges
+    measured = np.sqrt(np.square(errors).mean(axis=0))
+    predicted = [said["age", "mean"], said["smokes", "share of 1"], said["age", "share of the rows below any value"]]
+    # Ends of intervals are known to lie within the bounds, and shares to be at least 0, which takes some noise away.
+    assert (measured < 2.0 * np.array(predicted)).all()
+    assert (measured > 0.1 * np.array(predicted)).all()
+    facts = json.loads(json.dumps(expected.to_dict()))
+    assert facts["moments"] > 100
+    assert facts["predicted"] == {}
+    assert "then: tables of 15 pairs" in str(expected)
+    for thing in (expected, expected.design, tm.design(N, SCHEMA, budget, tm.TableMechanism())):
+        text = "".join(ElementTree.fromstring(f"<div>{thing._repr_html_()}</div>").itertext())
+        assert "noise" in text.lower()
+
+
+def test_a_preview_of_a_mechanism_of_the_thesis_is_refused():
+    with pytest.raises(tm.InputError, match="for MomentMechanism or TableMechanism, not TrigI"):
+        preview(N, tm.Schema.cube(2), tm.Budget(1.0), mechanism=tm.TrigI(degree=2, grid=4))
+
+
+def test_noise_that_leaves_little_to_see_is_warned_of_and_other_noise_is_not():
+    many = tm.Schema([tm.Column("town", kind="categorical", categories=[str(i) for i in range(200)]),
+                      tm.Column("height", 0.0, 2.5)])
+    for n, expected in ((300, ["'town' has 200 categories", "'height' will be off", "tables of two columns is above"]),
+                        (200_000, [])):
+        design = tm.design(n, many, tm.Budget(0.5, 1e-7), tm.TableMechanism())
+        found = coarseness_of(design.measured, many)
+        assert len(found) == len(expected)
+        assert all(words in sentence for words, sentence in zip(expected, found, strict=True))
+        assert preview(n, many, tm.Budget(0.5, 1e-7), mechanism=tm.TableMechanism()).warnings[-len(found) or 99:] == (
+            *found,)
+    assert coarseness_of(tm.design(300, many, tm.Budget(0.5, 1e-7)).measured, many) == []
+
+
+def test_every_mark_and_name_of_a_pair_lies_in_its_figure():
+    names = ["W" * 30, "漢字" * 12, "short", "x" * 300]
+    ticks = [(0.1, "-123,456,789"), (0.5, "5"), (0.9, "123,456,789")]
+    x, y = Axis("W" * 60, (0.0, 1.0), ticks), Axis("y", (0.0, 1.0), ticks)
+    points, steps = np.linspace(0.0, 1.0, 50), np.linspace(0.1, 0.9, 5) * np.ones((4, 1))
+    with styled():
+        for titles in (("synthetic",), ("synthetic", "true")):
+            k = len(titles)
+            for figure in (cloud([(points, points)] * k, x, y, titles), boxes([steps] * k, x, names, "W" * 60, titles),
+                           shades([np.eye(4)] * k, (names, names), ("x", "W" * 60), titles)):
+                assert outside_or_overlapping(figure) == []
+        noise = np.full(3, 0.5), np.full(3, 0.2)
+        for figure in (histogram(np.arange(4.0), np.full(3, 0.1), None, [(1.0, "1")], noise),
+                       bars(names[:3], np.full(3, 0.1), np.full(3, 0.2), noise)):
+            assert outside_or_overlapping(figure) == []

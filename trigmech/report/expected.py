@@ -1,0 +1,194 @@
+"""The noise in single statistics of a release, in the columns' own units, from its design alone."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trigmech.functions import prefix_sums
+from trigmech.functions.index import FunctionIndex
+from trigmech.functions.released_column import ReleasedColumn
+from trigmech.planning.dependence import DependenceDesign, design_dependence
+from trigmech.planning.design import MomentDesign
+from trigmech.planning.tables import TableDesign
+from trigmech.report.figures import number
+from trigmech.report.moments import noise_alone
+from trigmech.report.tables import threshold_noise
+from trigmech.schema.column import Column, text_of
+from trigmech.schema.schema import Schema
+
+Array = NDArray[np.float64]
+
+TIMES = ((86_400.0, "days"), (3_600.0, "hours"), (60.0, "minutes"), (1.0, "seconds"))
+# The fraction of rows of the category whose means the preview describes.
+TYPICAL_SHARE = 0.1
+
+
+@dataclass(frozen=True)
+class Expected:
+    """The noise in one statistic of a release.
+
+    Parameters
+    ----------
+    column : str
+        Its name; empty for what is about two columns.
+    what : str
+        The statistic.
+    error : float or None
+        Standard deviation of the noise in it; None if it is not measured.
+    unit : str
+        Of the error: "" is the column's own.
+    note : str
+        What the figure supposes.
+    """
+
+    column: str
+    what: str
+    error: float | None
+    unit: str = ""
+    note: str = ""
+
+    @property
+    def amount(self) -> str:
+        """The error in words."""
+        if self.error is None:
+            return "not measured"
+        error = f"± {number(self.error, 2)} {self.unit}".rstrip()
+        return error + (f"   ({self.note})" if self.note else "")
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.amount}"
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """What a design would measure.
+
+    Parameters
+    ----------
+    columns, together : tuple of Expected
+        Of single columns, and of two at once.
+    measured : int
+        How many numbers would be released; of columns and tables, if the columns spread evenly.
+    words : str
+        What they are.
+    predicted : dict of str to float
+        Root mean square errors of queries, as far as the design predicts them.
+    """
+
+    columns: tuple[Expected, ...]
+    together: tuple[Expected, ...]
+    measured: int
+    words: str
+    predicted: dict[str, float]
+
+
+def outlook_of(design: MomentDesign | TableDesign, schema: Schema) -> Outlook:
+    """Return what a design would measure."""
+    return _of_tables(design, schema) if isinstance(design, TableDesign) else _of_moments(design, schema)
+
+
+def _of_moments(design: MomentDesign, schema: Schema) -> Outlook:
+    noises = noise_alone(design.index, design.scales)
+    columns = [each for column, noise in zip(schema.columns, noises, strict=True)
+               for each in _of_column_moments(column, noise)]
+    return Outlook(tuple(columns), tuple(_together_moments(design.index, design.scales)), design.features.K,
+                   str(design).partition("\n")[0], design.predicted)
+
+
+def _of_tables(design: TableDesign, schema: Schema) -> Outlook:
+    columns = tuple(each for j, column in enumerate(schema.columns) for each in _of_histogram(design, j, column))
+    chosen = evenly(design)
+    size = sum(partition.size for partition in design.partitions) + (0 if chosen is None else chosen.size)
+    return Outlook(columns, () if chosen is None else tuple(_of_pairs(design, chosen)), size, str(design), {})
+
+
+def evenly(design: TableDesign) -> DependenceDesign | None:
+    """Return what the last round would measure, if there is one, if all columns spread evenly over their values."""
+    return None if design.dependence is None else design_dependence(design, [
+        ReleasedColumn(partition, np.full(partition.size, 1.0 / partition.size), float(noise))
+        for partition, noise in zip(design.partitions, design.deviation(design.look) / design.weights, strict=True)])
+
+
+def _of_histogram(design: TableDesign, j: int, column: Column) -> Iterable[Expected]:
+    """Return the noise in a column's mean, in the share of its rows below a value, and in that of a category."""
+    partition, noise = design.partitions[j], design.deviation(design.look) / float(design.weights[j])
+    points = "percentage points"
+    if partition.intervals:
+        centres = partition.centres
+        spread = centres @ prefix_sums.inverse(len(centres)) if design.gaussian else centres
+        yield _of_number(column, noise * float(np.linalg.norm(spread)))
+        if column.kind != "binary":
+            yield Expected(column.name, "share of the rows below any value",
+                           100.0 * threshold_noise(partition, noise, design.gaussian), points)
+    if partition.indicators:
+        what = "frequency of a category" if column.complete else "share of a special or missing value"
+        yield Expected(column.name, what, 100.0 * noise, points)
+
+
+def _of_pairs(design: TableDesign, chosen: DependenceDesign) -> Iterable[Expected]:
+    noise = design.deviation(design.dependence)
+    most = max(chosen.shapes, key=lambda shape: shape[0] * shape[1])
+    yield Expected("", "cell of a table of two columns, at worst", 100.0 * noise / float(chosen.weights.min()),
+                   "percentage points", f"{len(chosen.tables)} tables of up to {most[0]} by {most[1]} cells if columns "
+                                        "spread evenly")
+    if len(chosen.pairs):
+        # A product of first scores has the mean 1/2 where two columns have the same ranks.
+        yield Expected("", "correlation of the ranks of two columns of numbers", 2.0 * noise / chosen.product_weight)
+
+
+def _of_column_moments(column: Column, noise: Array) -> list[Expected]:
+    numbers = [] if column.complete else [_of_number(column, float(noise[0]))]
+    what = "frequency of a category" if column.complete else "share of a special or missing value"
+    return numbers + [Expected(column.name, what, 100.0 * float(indicators.max()), "percentage points")
+                      for indicators in [noise[len(numbers):]] if len(indicators)]
+
+
+def _of_number(column: Column, noise: float) -> Expected:
+    """Return what noise in the mean of a coordinate in [-1, 1] is in the column's units."""
+    note = "if all rows hold an ordinary number; more if few do" if len(column.coordinates) > 1 else ""
+    if column.private_bounds:
+        scale = "logarithmic range" if column.transform else "range"
+        return Expected(column.name, "mean", 50.0 * noise, f"% of the {scale} that is found", note)
+    lower, upper = column.bounds
+    half = (upper - lower) / 2.0 * noise
+    if column.kind == "binary":
+        return Expected(column.name, f"share of {text_of(column.upper)}", 50.0 * noise, "percentage points", note)
+    if column.kind == "ordinal":
+        return Expected(column.name, f"mean place among {int(upper) + 1} categories", half, "places", note)
+    if column.kind == "datetime":
+        seconds = half * (86_400.0 if column.unit == "D" else 1.0)
+        size, unit = next((each for each in TIMES if seconds >= each[0]), TIMES[-1])
+        return Expected(column.name, "mean", seconds / size, unit, note)
+    if column.transform is not None:
+        width = math.log(upper / lower) if column.transform == "log" else math.log1p(upper - lower)
+        of = "" if column.transform == "log" else f" of 1 + value - {text_of(lower)}"
+        return Expected(column.name, f"geometric mean{of}", 100.0 * math.expm1(width / 2.0 * noise), "%", note)
+    return Expected(column.name, "mean", half, "", note)
+
+
+def _together_moments(index: FunctionIndex, scales: Array) -> Iterable[Expected]:
+    """Return the noise in correlations, in contingency tables, and in means within a category."""
+    domain = index.domain
+
+    def worst(chosen: NDArray[np.int64]) -> float | None:
+        return float(scales[chosen].max()) if len(chosen) else None
+
+    if len(domain.numbers) > 1:
+        noise = worst(index.bilinear(domain.numbers)[0])
+        # Evenly over the bounds, a coordinate has the variance 1/3.
+        yield Expected("", "correlation of two columns of numbers", None if noise is None else 3.0 * noise, "",
+                       "if both spread evenly over their bounds; more if they fill less of them")
+    if sum(group.value is None for group in domain.groups) > 1:
+        tables = index.of_kind("two-way table")
+        noise, pairs = worst(tables), len(np.unique(index.column_sets[tables]))
+        yield Expected("", "cell of a table of two columns of categories, at worst",
+                       None if noise is None else 100.0 * noise, "percentage points",
+                       f"{pairs} of {math.comb(len(domain.groups), 2)} are measured, with those of missing values")
+    if domain.groups and domain.numbers:
+        products = index.of_kind("number by category")
+        noise = worst(products[index.total[products] == 2])
+        yield Expected("", "mean of a number over the rows of a category that holds a tenth of all",
+                       None if noise is None else 50.0 * noise / TYPICAL_SHARE, "% of the distance of its bounds")
