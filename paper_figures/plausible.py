@@ -98,7 +98,9 @@ def draw_pair(axes: Any, columns: tuple[tm.Column, tm.Column], table: pd.DataFra
             places.append(own.to_numpy(dtype=float) + rng.uniform(-spread, spread, len(rows)))
     axes.scatter(*places, s=2.0, color=SYNTHETIC, alpha=0.4, linewidths=0.0)
     for column, limit in zip(columns, (axes.set_xlim, axes.set_ylim), strict=True):
-        limit((-0.5, len(values) - 0.5) if column.categories is not None else tuple(map(float, column.bounds)))
+        low, high = (0, len(values) - 1) if column.categories is not None else map(float, column.bounds)
+        spread = 0.5 if column.kind != "continuous" else 0.0
+        limit(low - spread, high + spread)
     if columns[1].categories is not None:
         axes.set_yticks(range(len(values)), [str(value)[:9] for value in values])
 

@@ -9,6 +9,7 @@ import pytest
 from test_report import check, mixed_schema, mixed_table, outside_or_overlapping, pictures_of
 
 import trigmech as tm
+from paper_figures import plausible
 from trigmech.functions.partition import all_codes
 from trigmech.report import page as report
 from trigmech.report import sections as report_sections
@@ -187,3 +188,8 @@ def test_every_mark_and_name_of_a_pair_lies_in_its_figure():
         for figure in (histogram(np.arange(4.0), np.full(3, 0.1), None, [(1.0, "1")], noise),
                        bars(names[:3], np.full(3, 0.1), np.full(3, 0.2), noise)):
             assert outside_or_overlapping(figure) == []
+
+
+def test_real_and_synthetic_rows_are_drawn_beside_each_other(tmp_path):
+    wdbc = [shown for shown in plausible.SHOWN if shown.name == "WDBC"]
+    assert plausible.draw((*wdbc,), tmp_path / "p.png").read_bytes().startswith(b"\x89PNG")

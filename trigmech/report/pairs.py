@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from trigmech.distribution import systematic
 from trigmech.report.account import Account
-from trigmech.report.columns import MOST_INTEGER_BINS, Marginal, Values, is_numeric, ticks, unit_text
+from trigmech.report.columns import MOST_INTEGER_BINS, Marginal, is_numeric, ticks, unit_text
 from trigmech.report.dependences import Dependence
 from trigmech.report.figures import number, percent
 from trigmech.report.pair_figures import Axis, boxes, cloud, shades
@@ -79,7 +79,7 @@ def _boxes(sides: Sequence[Side], first: int, second: int) -> Drawn:
     column = sides[0].values[first].column
     medians = ", ".join(f"{name} {unit_text(column, float(middle))}"
                         for name, middle in zip(names, untransformed(column, found[0][:, 2]), strict=True))
-    return ("boxes hold the middle half, lines 90 %", _left_out(sides[0].values[second], kept),
+    return ("boxes hold the middle half, lines 90 %", _left_out(sides[0], (second,), (kept,)),
             f"box plot, medians {medians}",
             boxes(found, _axis(sides[0].marginals[first]), names, sides[0].values[second].column.name, _titles(sides)))
 
@@ -98,9 +98,7 @@ def _shades(sides: Sequence[Side], first: int, second: int) -> Drawn:
     most = np.argsort(-found[0].ravel(), kind="stable")[:4]
     alt = "table of shares, greatest " + ", ".join(
         f"{percent(found[0].flat[at])} {names[1][at % len(kept[1])]} of {names[0][at // len(kept[1])]}" for at in most)
-    notes = [note for j, own in zip((first, second), kept, strict=True)
-             if (note := _left_out(sides[0].values[j], own))]
-    return ("percent of each row of the table", "; ".join(notes), alt,
+    return ("percent of each row of the table", _left_out(sides[0], (first, second), kept), alt,
             shades(found, (names[0], names[1]), columns, _titles(sides)))
 
 
@@ -135,9 +133,12 @@ def _most_frequent(side: Side, column: int) -> NDArray[np.int64]:
     return np.sort(order[named[order] >= min(RARE, float(named.max()))])
 
 
-def _left_out(values: Values, kept: NDArray[np.int64]) -> str:
-    rest = len(values.labels) - len(kept)
-    return f"Not drawn: the {rest} least frequent values of {values.column.name}" if rest else ""
+def _left_out(side: Side, columns: Sequence[int], kept: Sequence[NDArray[np.int64]]) -> str:
+    """Return how many values of columns are not drawn, in words."""
+    values = [side.values[j] for j in columns]
+    rare = [f"{len(each.labels) - len(own)} of {each.column.name}"
+            for each, own in zip(values, kept, strict=True) if len(own) < len(each.labels)]
+    return f"Not drawn, the rarest values: {', '.join(rare)}" if rare else ""
 
 
 def _quantiles(side: Side, column: int, rows: NDArray[np.bool_]) -> Array:
