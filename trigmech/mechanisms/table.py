@@ -89,25 +89,32 @@ class TableMechanism(Mechanism):
 
     def run(self, rows: PrivateRows, design: Design, session: Session, rng: np.random.Generator) -> TableRelease:  # type: ignore[override]
         """Release the columns, then tables and products by their released distributions."""
-        measured: TableDesign = design.measured
-        counts = histograms(rows, measured.partitions)
-        session.charge(*measured.charges)
-        looks = _looked(counts, measured, session)
-        columns = [distribution_of(look.partition, look.values, look.deviation, look.cumulative) for look in looks]
-        closer = _looked_closer(rows, measured, columns, session)
-        for look in closer:
-            columns[look.column] = looked_closer(columns[look.column], look.interval, look.edges, look.frequencies,
-                                                 look.deviation)
-        release = TableRelease(rows.n, measured.domain, looks, closer, tuple(columns))
-        logger.info("released %d columns, %d intervals closer", len(columns), len(closer))
-        if measured.dependence is None:
-            return release
-        return _with_dependence(release, rows, measured, measured.dependence, session)
+        release = released(rows, design.measured, session)
+        logger.info("released %d columns, %d intervals closer", len(release.columns), len(release.closer))
+        if release.dependence is not None:
+            logger.info("drawn: %d tables, %d products", len(release.tables), release.products.size)
+        return release
 
     def reconstruct(self, release: TableRelease, design: Design | None,  # type: ignore[override]
                     rng: np.random.Generator) -> Reconstruction:
         """Return rows that have what was released."""
         return reconstruct_table(release, self.points or points_of(release.n), rng)
+
+
+def released(rows: PrivateRows, design: TableDesign, session: Session) -> TableRelease:
+    """Charge and release what a design measures of the rows, round by round."""
+    counts = histograms(rows, design.partitions)
+    session.charge(*design.charges)
+    looks = _looked(counts, design, session)
+    columns = [distribution_of(look.partition, look.values, look.deviation, look.cumulative) for look in looks]
+    closer = _looked_closer(rows, design, columns, session)
+    for look in closer:
+        columns[look.column] = looked_closer(columns[look.column], look.interval, look.edges, look.frequencies,
+                                             look.deviation)
+    release = TableRelease(rows.n, design.domain, looks, closer, tuple(columns))
+    if design.dependence is None:
+        return release
+    return _with_dependence(release, rows, design, design.dependence, session)
 
 
 def _looked(counts: list[NDArray[np.int64]], design: TableDesign, session: Session) -> tuple[NoisyHistogram, ...]:
@@ -156,6 +163,5 @@ def _with_dependence(release: TableRelease, rows: PrivateRows, design: TableDesi
                                 chosen.pairs)
     vector = chosen.weighted([count / rows.n for count in counts], sums / (rows.n * 4.0**SCORE_BITS))
     tables, products = chosen.parted(session.draw(vector, charge))
-    logger.info("drawn: %d tables, %d products", len(tables), products.size)
     return replace(release, dependence=chosen, tables=tables, products=products,
                    deviation=design.deviation(charge))

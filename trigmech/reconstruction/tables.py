@@ -22,7 +22,8 @@ Array = NDArray[np.float64]
 FIRMNESS = 3.0
 
 
-def reconstruct_table(release: TableRelease, count: int, rng: np.random.Generator) -> Reconstruction:
+def reconstruct_table(release: TableRelease, count: int, rng: np.random.Generator, *,
+                      shrunk: bool = True) -> Reconstruction:
     """Return equally weighted rows that have the released numbers as far as these are not noise.
 
     Parameters
@@ -32,6 +33,8 @@ def reconstruct_table(release: TableRelease, count: int, rng: np.random.Generato
     count : int
         Rows.
     rng : numpy.random.Generator
+    shrunk : bool
+        False if tables and products are no noisy ones, but what rows should have.
 
     Returns
     -------
@@ -47,7 +50,7 @@ def reconstruct_table(release: TableRelease, count: int, rng: np.random.Generato
     started = time.perf_counter()
     constrained = ConstrainedRows(release.schema, release.columns)
     release = constrained.of(release)
-    targets = Targets(release)
+    targets = Targets(release, shrunk)
     fitted = descended(targets, constrained, count, rng)
     points = constrained.placed(fitted.rows, release.domain.d, rng)
     return Reconstruction(Distribution(points, np.full(count, 1.0 / count)), targets.flat, "converged",
@@ -63,12 +66,26 @@ def descended(targets: "Targets", constrained: ConstrainedRows, count: int, rng:
     return objective.compiled().descend(rows, rng)
 
 
+def independent(release: TableRelease) -> tuple[list[Array], Array]:
+    """Return what tables and products (p, q, q) would be if the columns were independent."""
+    chosen = release.dependence
+    if chosen is None:
+        return [], release.products
+    cells = [np.bincount(held, weights=column.mass) for held, column in zip(chosen.maps, release.columns, strict=True)]
+    tables = [np.outer(cells[j], cells[h]) for j, h in chosen.tables.tolist()]
+    means = np.array([feature.T @ column.mass
+                      for feature, column in zip(chosen.features, release.columns, strict=True)])
+    return tables, means[chosen.pairs[:, 0], :, None] * means[chosen.pairs[:, 1], None, :]
+
+
 class Targets:
     """What the released numbers are taken to be, without what is noise.
 
     Parameters
     ----------
     release : TableRelease
+    shrunk : bool
+        False to take tables and products as they are.
 
     Attributes
     ----------
@@ -79,27 +96,21 @@ class Targets:
         Whether any table or product is above the noise.
     """
 
-    def __init__(self, release: TableRelease) -> None:
+    def __init__(self, release: TableRelease, shrunk: bool = True) -> None:
         self.release, chosen = release, release.dependence
-        self.tables: list[Array] = []
-        self.products = np.zeros((0, 0, 0))
+        self.tables, self.products = list(release.tables), release.products
         self.dependent = False
-        if chosen is None:
+        if chosen is None or not shrunk:
             return
-        self._cells = [np.bincount(cells, weights=column.mass)
-                       for cells, column in zip(chosen.maps, release.columns, strict=True)]
-        for (j, h), table, noise in zip(chosen.tables.tolist(), release.tables, release.table_deviations, strict=True):
-            independent = np.outer(self._cells[j], self._cells[h])
-            kept = shrunk_table(table - independent, float(noise))
+        tables, products = independent(release)
+        for t, (expected, noise) in enumerate(zip(tables, release.table_deviations.tolist(), strict=True)):
+            kept = shrunk_table(self.tables[t] - expected, noise)
             self.dependent |= bool(kept.any())
-            self.tables.append(independent + kept)
-        if len(chosen.pairs):
-            means = np.array([feature.T @ column.mass
-                              for feature, column in zip(chosen.features, release.columns, strict=True)])
-            expected = means[chosen.pairs[:, 0], :, None] * means[chosen.pairs[:, 1], None, :]
-            kept = shrunk_products(release.products - expected, release.product_deviation, chosen.pairs)
+            self.tables[t] = expected + kept
+        if len(products):
+            kept = shrunk_products(self.products - products, release.product_deviation, chosen.pairs)
             self.dependent |= bool(kept.any())
-            self.products = expected + kept
+            self.products = products + kept
 
     def of(self, columns: Sequence[ReleasedColumn], tables: list[Array], part: float) -> "Targets":
         """Return targets for a part of the rows: of the same positions, no products, and with so much more noise."""
