@@ -1,5 +1,7 @@
 """How wrong a release's answers may be, from public things alone: the noise distribution, the fit, and stated priors.
 
+This is of releases of moments; :mod:`trigmech.evaluation.resampling` of those of columns and tables.
+
 The error of a query f = sum_r c_r phi_r is sum_r c_r (E_table phi_r - E_fit phi_r). Of a measured moment, the table's
 mean is taken as normal about the fitted target, with the variance s^2 t^2 / (s^2 + t^2) of a normal mean with prior
 deviation t measured with noise s; what the fit did not reach of the target is known and added. A target that its
@@ -54,7 +56,7 @@ class PredictedError:
     level : float
         The stated probability.
     deviation : ndarray (queries, parts)
-        Standard deviation of each query's error.
+        Standard deviation of each query's error; of a statistic's values, in their shape.
     bound : ndarray (queries, parts)
         Each query's absolute error is at most this, with probability ``level``.
     worst : ndarray (parts,)
@@ -72,8 +74,10 @@ class PredictedError:
         return f"PredictedError(level={self.level:g}, worst=[{worst}], bound.shape={self.bound.shape})"
 
     def _repr_html_(self) -> str:
+        # Those of a statistic have any shape, and are one part.
+        bound = self.bound.reshape(-1, 1) if len(self.worst) == 1 else self.bound
         columns = [(f"{median:.3g}", f"{largest:.3g}") for median, largest in zip(
-            np.median(self.bound, axis=0), self.bound.max(axis=0), strict=True)]
+            np.median(bound, axis=0), bound.max(axis=0), strict=True)]
         if len(columns) != len(self.worst):
             # Those of a mixture are one column.
             columns = [("", "")] * len(self.worst)
@@ -120,16 +124,25 @@ def predicted_error(workload: Workload, release: Release, fit: Reconstruction,
     release, fit = _of_numbers(release, fit)
     if workload.d != release.features.d:
         raise InputError(f"the workload is of {workload.d} columns, the release of {release.features.d}")
-    workload = answerable(workload)
-    if isinstance(workload, Mixture):
-        bars = [predicted_error(member, release, fit, level) for member in workload.workloads]
-        return PredictedError(level, np.concatenate([bar.deviation.reshape(-1, 1) for bar in bars]),
-                              np.concatenate([bar.bound.reshape(-1, 1) for bar in bars]),
-                              np.concatenate([bar.worst for bar in bars]))
-    deviation, offset = _deviations(workload, release, fit)
-    single = float(ndtri((1.0 + level) / 2.0))
-    all_queries = float(ndtri(1.0 - (1.0 - level) / (2.0 * len(deviation))))
-    return PredictedError(level, deviation, offset + single * deviation, (offset + all_queries * deviation).max(axis=0))
+
+    def bars(member: Workload) -> PredictedError:
+        deviation, offset = _deviations(member, release, fit)
+        single = float(ndtri((1.0 + level) / 2.0))
+        all_queries = float(ndtri(1.0 - (1.0 - level) / (2.0 * len(deviation))))
+        return PredictedError(level, deviation, offset + single * deviation,
+                              (offset + all_queries * deviation).max(axis=0))
+
+    return of_members(answerable(workload), bars)
+
+
+def of_members(workload: Workload, bars: Callable[[Workload], PredictedError]) -> PredictedError:
+    """Return the error bars of a workload, those of a mixture's members one after the other."""
+    if not isinstance(workload, Mixture):
+        return bars(workload)
+    each = [of_members(answerable(member), bars) for member in workload.workloads]
+    return PredictedError(each[0].level, np.concatenate([bar.deviation.reshape(-1, 1) for bar in each]),
+                          np.concatenate([bar.bound.reshape(-1, 1) for bar in each]),
+                          np.concatenate([bar.worst for bar in each]))
 
 
 def _of_numbers(release: Release, fit: Reconstruction) -> tuple[Release, Reconstruction]:

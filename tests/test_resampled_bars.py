@@ -1,0 +1,279 @@
+"""Error bars of any statistic, by resampling: against the errors that they are about, on simulated tables."""
+
+import dataclasses
+import datetime
+from functools import cache
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+import trigmech as tm
+from trigmech.distribution import Distribution
+from trigmech.errors import InputError
+from trigmech.evaluation import plausible, resampling, statistics
+from trigmech.evaluation.plausible import PlausibleTables
+from trigmech.functions.partition import all_codes
+from trigmech.mechanisms import rehearsal
+from trigmech.mechanisms.rehearsal import rehearsed
+from trigmech.planning.dependence import design_dependence
+from trigmech.workload import GaussianKernels, Mixture, PairKernels, SecondMoments
+
+RUNS = 6
+SCHEMA = tm.Schema([tm.Column("age", 0, 90, "integer"), tm.Column("income", 0.0, 60.0),
+                    tm.Column("region", kind="categorical", categories=("north", "east", "south", "west")),
+                    tm.Column("hours", 0, 60, "integer", missing="keep", special=(0,))])
+
+
+def table(n, seed):
+    rng = np.random.default_rng(seed)
+    z = rng.standard_normal((n, 4))
+    z[:, 1:] = 0.7 * z[:, :1] + 0.7 * z[:, 1:]
+    hours = pd.Series(np.clip(np.round(30.0 + 12.0 * z[:, 3]), 1, 60))
+    hours[rng.random(n) < 0.3] = 0.0
+    hours[rng.random(n) < 0.1] = np.nan
+    return pd.DataFrame({"age": np.clip(np.round(40.0 + 13.0 * z[:, 0]), 0, 90), "income": np.clip(np.exp(
+        2.5 + 0.5 * z[:, 1]), 0.0, 60.0), "region": np.array(SCHEMA.columns[2].categories)[np.digitize(
+            z[:, 2], (-1.0, 0.0, 1.0))], "hours": hours})
+
+
+@cache
+def released(seed=0, n=700, delta=1e-6, epsilon=2.0, schema=SCHEMA):
+    frame = table(n, seed)[list(schema.names)]
+    return frame, tm.synthesize(frame, schema, tm.Budget(epsilon, delta), tm.TableMechanism(),
+                                np.random.default_rng([seed, 7]))
+
+
+def every(schema=SCHEMA):
+    return {"frequencies": statistics.frequencies(schema, "hours", 8),
+            "pair": statistics.marginal(schema, ("age", "region"), 6),
+            "triple": statistics.marginal(schema, ("age", "income", "region"), 3),
+            "range": statistics.ranges(schema, "income", np.linspace(4.0, 40.0, 12)),
+            "means": statistics.means(schema), "correlations": statistics.correlations(schema, "spearman")}
+
+
+def errors_and_bounds(frame, made, statistic):
+    found = made.error_bars(statistic)
+    truth = statistic(made.schema.decode(made.schema.to_cube(frame)))
+    counted = found.error.bound > 0.0
+    return np.abs(found.values - truth)[counted], found.error.bound[counted]
+
+
+@cache
+def simulated():
+    """True errors and bounds of each kind of statistic, over releases with and without a delta."""
+    found = {name: [] for name in every()}
+    for seed in range(RUNS):
+        frame, made = released(seed, delta=(1e-6, 0.0)[seed % 2])
+        for name, statistic in every().items():
+            found[name].append(errors_and_bounds(frame, made, statistic))
+    return {name: [np.concatenate(each) for each in zip(*pairs, strict=True)] for name, pairs in found.items()}
+
+
+@pytest.mark.parametrize("name", every())
+def test_bounds_hold_about_as_often_as_they_state_and_are_not_much_wider_than_that_needs(name):
+    errors, bounds = simulated()[name]
+    # Few releases: correlations of one err together.
+    assert (errors <= bounds).mean() >= 0.8
+    # For normal errors 1, times the factor of the bounds.
+    assert 0.6 < bounds.mean() / errors.mean() / 2.46 < 2.5
+
+
+def test_the_worst_bound_is_for_all_values_together():
+    _, made = released()
+    found = made.error_bars(every()["pair"])
+    assert found.error.worst.shape == (1,)
+    assert found.error.worst[0] > found.error.bound.max()
+    assert np.allclose(found.error.bound, found.error.deviation * stats.norm.ppf(0.975))
+
+
+def test_a_fit_that_missed_has_wider_bounds_that_hold():
+    frame, made = released()
+    rng = np.random.default_rng(5)
+    elsewhere = made.distribution.points[:200].copy()
+    elsewhere[:, 0] = rng.uniform(0.5, 1.0, 200)
+    away = dataclasses.replace(made, fit=dataclasses.replace(made.fit, distribution=Distribution(
+        elsewhere, np.full(200, 1.0 / 200))))
+    errors, bounds = errors_and_bounds(frame, away, statistics.ranges(SCHEMA, "age", [20.0, 30.0, 40.0, 50.0]))
+    assert (errors > 0.2).any()
+    assert (errors <= bounds).all()
+    assert bounds.max() > 3.0 * made.error_bars(statistics.ranges(SCHEMA, "age", [20.0, 30.0, 40.0])).error.bound.max()
+
+
+def test_loaded_releases_have_the_same_bars(tmp_path):
+    _, made = released()
+    made.save(tmp_path / "release.tm")
+    again = tm.load(tmp_path / "release.tm")
+    for statistic in every().values():
+        first, second = made.error_bars(statistic), again.error_bars(statistic)
+        assert np.array_equal(first.values, second.values)
+        assert np.array_equal(first.error.bound, second.error.bound)
+
+
+def test_nothing_is_charged_or_logged_as_if_it_were_a_release(caplog):
+    _, made = released(1)
+    before = list(made.ledger.charges)
+    with caplog.at_level("DEBUG", "trigmech"):
+        dataclasses.replace(made).error_bars(every()["means"])
+    assert made.ledger.charges == before
+    assert [record for record in caplog.records if record.name.startswith("trigmech")] == []
+
+
+def test_tables_are_made_once_and_progress_is_shown():
+    _, made = released(2)
+    made, seen = dataclasses.replace(made), []
+    made.error_bars(every()["means"], progress=lambda *step: seen.append(step))
+    assert seen == [("error bars", k + 1, resampling.TABLES) for k in range(resampling.TABLES)]
+    made.error_bars(every()["range"], progress=lambda *step: seen.append(step))
+    assert len(seen) == resampling.TABLES
+
+
+def test_smooth_queries_have_bars_in_the_shape_of_their_answers():
+    frame, made = released()
+    points = SCHEMA.to_cube(frame)[:, list(SCHEMA.domain.numbers)]
+    kernels = GaussianKernels(3, seed=1, n_queries=30, widths=(1.0, 2.0))
+    mixture = Mixture((kernels, PairKernels(3, seed=1, n_queries=30), SecondMoments(3)))
+    for family in (kernels, mixture):
+        answers = made.query(family)
+        errors = np.abs(answers.values - family.answers(points))
+        assert answers.error.bound.shape == errors.shape
+        assert (errors <= answers.error.bound).mean() > 0.8
+    assert made.predicted_error(kernels).worst.shape == (2,)
+    assert made.predicted_error(mixture).worst.shape == (len(mixture.labels),)
+    with pytest.raises(InputError, match="of 2 columns, the release of 3"):
+        made.predicted_error(SecondMoments(2))
+
+
+@pytest.mark.parametrize(("delta", "crossed"), [(1e-6, None), (0.0, None), (1e-6, "age")])
+def test_a_rehearsal_has_the_noise_and_the_plan_of_the_release(delta, crossed):
+    frame = table(30_000, 3)
+    schema = tm.Schema([*SCHEMA.columns[:3], tm.Column("other", 0.0, 60.0)])
+    frame["other"] = np.where(np.arange(30_000) % 3, 7.0, frame["income"])
+    workload = None if crossed is None else tm.workload.Marginals(2, crossed=crossed)
+    made = tm.synthesize(frame[list(schema.names)], schema, tm.Budget(2.0, delta), tm.TableMechanism(workload=workload),
+                         np.random.default_rng(3))
+    release, rows = made.release, 2_000
+    design = rehearsal._design_of(release, rows)
+    looks = [design.deviation(design.look) / weight for weight in design.weights]
+    assert np.allclose(looks, [look.deviation for look in release.looks])
+    assert release.closer
+    assert design.closer_deviation == pytest.approx(release.closer[0].deviation)
+    assert design.crossed == (() if crossed is None else (0,))
+    again = design_dependence(design, release.columns)
+    assert again.sensitivity(design.gaussian) <= 1.0 + 1e-9
+    assert np.allclose(again.weights, release.dependence.weights)
+    assert again.product_weight == pytest.approx(release.dependence.product_weight)
+    assert all(map(np.array_equal, again.maps, release.dependence.maps))
+
+
+def test_a_rehearsal_errs_as_the_noise_says(monkeypatch):
+    _, made = released(0, 3_000)
+    seen = []
+    monkeypatch.setattr(rehearsal, "reconstruct_table", lambda release, count, rng: seen.append(release) or made.fit)
+    points = np.repeat(made.distribution.points[:1], 2_000, axis=0)
+    rehearsed(made.release, points, np.random.default_rng(0))
+    # All rows are the same, so the exact frequencies of the first column's look are those of one cell.
+    again, look = seen[0].looks[2], made.release.looks[2]
+    exact = np.bincount(look.partition.codes(points[:1]), minlength=look.partition.size)
+    assert again.deviation == pytest.approx(look.deviation)
+    assert 0.2 < np.std(again.values - exact) / look.deviation < 3.0
+    assert not np.array_equal(again.values, exact)
+
+
+def test_dependence_goes_on_within_cells_and_leaves_columns_and_tables_as_they_are():
+    schema = tm.Schema([tm.Column("a", -4.0, 4.0), tm.Column("b", -4.0, 4.0)])
+    rng = np.random.default_rng(0)
+    z = rng.multivariate_normal((0.0, 0.0), ((1.0, 0.95), (0.95, 1.0)), 4_000)
+    made = tm.synthesize(z, schema, tm.Budget(3.0, 1e-6), tm.TableMechanism(), rng)
+    points = made.distribution.points.copy()
+    partitions, maps = [column.partition for column in made.release.columns], made.release.dependence.maps
+    codes = all_codes(partitions, points)
+    plausible._go_on_within_cells(points, codes, made.release, rng)
+    assert not np.array_equal(points, made.distribution.points)
+    assert np.array_equal(np.sort(points, axis=0), np.sort(made.distribution.points, axis=0))
+    now = all_codes(partitions, points)
+    assert all(np.array_equal(cells[now[:, j]], cells[codes[:, j]]) for j, cells in enumerate(maps))
+    assert np.corrcoef(points.T)[0, 1] > np.corrcoef(made.distribution.points.T)[0, 1]
+
+
+def test_plausible_tables_keep_to_the_domain_and_to_the_constraints():
+    schema = tm.Schema(SCHEMA.columns[:2], ["income <= age"])
+    frame = table(800, 4)[["age", "income"]]
+    frame = frame[frame["income"] <= frame["age"]]
+    made = tm.synthesize(frame, schema, tm.Budget(2.0, 1e-6), tm.TableMechanism(), np.random.default_rng(4))
+    rng = np.random.default_rng(1)
+    points = PlausibleTables(made.release.described(schema), rng).draw(1_000, rng)
+    schema.domain.check(points)
+    values = schema.decode(points)
+    assert (values["income"] <= values["age"]).all()
+
+
+@pytest.mark.parametrize("delta", [1e-6, 0.0])
+def test_whatever_the_noise_bars_are_finite(delta):
+    _, made = released(0, 50, delta, 1e-4)
+    for statistic in every().values():
+        assert np.isfinite(made.error_bars(statistic).error.bound).all()
+
+
+def test_single_columns_have_bars():
+    frame, made = released(0, schema=tm.Schema(SCHEMA.columns[:1]))
+    errors, bounds = errors_and_bounds(frame, made, statistics.ranges(made.schema, "age", [20.0, 30.0, 40.0, 50.0]))
+    assert (errors <= bounds).all()
+    assert bounds.max() < 0.2
+
+
+def test_what_is_no_statistic_is_refused():
+    _, made = released()
+    for level in (0.0, 1.0, float("nan")):
+        with pytest.raises(InputError, match="level"):
+            made.error_bars(every()["means"], level)
+    with pytest.raises(InputError, match="as many numbers"):
+        made.error_bars(lambda table: np.unique(table["age"]))
+    with pytest.raises(InputError, match="finite"):
+        made.error_bars(lambda table: np.nan)
+    moments = tm.synthesize(np.zeros((50, 2)), tm.Schema.cube(2), tm.Budget(1.0), tm.MomentMechanism(
+        points=128, degree=2, pair_degree=1, triples=False, whole_row=False), np.random.default_rng(0))
+    with pytest.raises(InputError, match="TableMechanism"):
+        moments.error_bars(lambda table: table["x1"].mean())
+
+
+def test_frequencies_are_those_of_a_plain_count():
+    frame = table(400, 1)
+    columns = SCHEMA.decode(SCHEMA.to_cube(frame))
+    found = statistics.marginal(SCHEMA, ("region", "hours"), 6)(columns)
+    assert found.shape == (4, 7)
+    assert found.sum() == pytest.approx(1.0)
+    cell = np.where(frame["hours"].isna(), 6, np.minimum(frame["hours"].fillna(0) // 10, 5))
+    for i, region in enumerate(SCHEMA.columns[2].categories):
+        for k in range(7):
+            assert found[i, k] == pytest.approx(((frame["region"] == region) & (cell == k)).mean())
+    below = statistics.ranges(SCHEMA, "hours", [0.0, 30.0, 60.0])(columns)
+    assert np.allclose(below, [(frame["hours"] <= t).mean() for t in (0.0, 30.0, 60.0)])
+
+
+def test_means_and_correlations_leave_missing_values_out():
+    frame = table(400, 1)
+    columns = SCHEMA.decode(SCHEMA.to_cube(frame))
+    numbers = frame[["age", "income", "hours"]]
+    assert np.allclose(statistics.means(SCHEMA)(columns), numbers.mean())
+    for kind in ("pearson", "spearman"):
+        assert np.allclose(statistics.correlations(SCHEMA, kind)(columns), numbers.corr(kind))
+
+
+def test_constants_are_not_correlated_and_categories_in_an_order_have_places():
+    schema = tm.Schema([tm.Column("grade", kind="ordinal", categories=("low", "middle", "high")),
+                        tm.Column("day", datetime.date(2020, 1, 1), datetime.date(2020, 12, 31), "datetime"),
+                        tm.Column("flat", 0, 10)])
+    frame = pd.DataFrame({"grade": ["low", "high", "middle", "high"], "flat": [3.0] * 4,
+                          "day": pd.to_datetime(["2020-01-01", "2020-03-01", "2020-02-01", "2020-03-01"])})
+    columns = schema.decode(schema.to_cube(frame))
+    assert statistics.means(schema)(columns)[[0, 2]] == pytest.approx([1.25, 3.0])
+    found = statistics.correlations(schema, "spearman")(columns)
+    assert found[0] == pytest.approx([1.0, 1.0, 0.0])
+    with pytest.raises(InputError, match="kind"):
+        statistics.correlations(schema, "kendall")
+    with pytest.raises(InputError, match="no column"):
+        statistics.frequencies(schema, "grades")
+    with pytest.raises(InputError, match="without an order"):
+        statistics.ranges(SCHEMA, "region", [0.0])

@@ -1,0 +1,166 @@
+"""Tables as the private one may be, by what was released of it: that many plausible truths for error bars.
+
+Each is drawn anew. Its columns have the released frequencies without bias, with noise of the released scale. Its tables
+and products are the fitted targets and a normal deviation of what shrinkage leaves open: by Tweedie's formula the
+posterior variance is that of the noise times the derivative of the shrunken value. Within cells, of which nothing was
+measured, dependence goes on as it is between them.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import isotonic_regression
+from scipy.special import ndtri
+from scipy.stats import rankdata
+
+from trigmech.functions.partition import all_codes
+from trigmech.functions.released_column import ReleasedColumn
+from trigmech.measurement.table_release import CloserLook, NoisyHistogram, TableRelease
+from trigmech.reconstruction.columns import nearest_probabilities
+from trigmech.reconstruction.constrained import kept
+from trigmech.reconstruction.dependence import shrunk_products, shrunk_table
+from trigmech.reconstruction.tables import Targets, independent, reconstruct_table
+
+Array = NDArray[np.float64]
+Codes = NDArray[np.int32]
+
+# Of the derivative: random directions, and the step in units of the noise.
+DIRECTIONS, STEP = 4, 0.05
+# Dependence may hide below the noise: in standard deviations of what noise alone contributes to a mean square.
+HIDDEN = 0.5
+# Where in an interval the rows are is not known: at u^g of it for even u, the logarithm of g of this deviation.
+UNEVEN = 0.7
+# What is larger than any frequency, but not so large that squares of it overflow.
+LARGEST = 1e60
+# Of a regression of scores on one another: to each mean square.
+RIDGE = 1e-3
+
+
+class PlausibleTables:
+    """Draws tables as the private one may be.
+
+    Parameters
+    ----------
+    release : TableRelease
+    rng : numpy.random.Generator
+
+    Notes
+    -----
+    Privacy: post-processing. Cost: five shrunken versions of each table and product once; a fit for each draw.
+    """
+
+    def __init__(self, release: TableRelease, rng: np.random.Generator) -> None:
+        self._release, chosen = release, release.dependence
+        targets, (tables, products) = Targets(release), independent(release)
+        self._kept = [target - own for target, own in zip(targets.tables, tables, strict=True)]
+        self._deviations = [
+            _left_open(partial(shrunk_table, noise=noise), table - own, noise, _centred, rng)
+            for table, own, noise in zip(release.tables, tables, release.table_deviations.tolist(), strict=True)]
+        self._kept_products, self._product_deviation = targets.products - products, 0.0
+        if chosen is not None and len(chosen.pairs):
+            noise = release.product_deviation
+            shrink = partial(shrunk_products, noise=noise, pairs=chosen.pairs)
+            self._product_deviation = _left_open(shrink, release.products - products, noise, np.asarray, rng)
+
+    def draw(self, count: int, rng: np.random.Generator) -> Array:
+        """Return the points (count, D) of one plausible table."""
+        release = self._release
+        columns = tuple(_plausible(column, look, [each for each in release.closer if each.column == j], rng)
+                        for j, (column, look) in enumerate(zip(release.columns, release.looks, strict=True)))
+        release = replace(release, columns=columns)
+        tables, products = independent(release)
+        drawn = [np.clip(own + shift + _centred(rng.normal(0.0, deviation, own.shape)), 0.0, 1.0)
+                 for own, shift, deviation in zip(tables, self._kept, self._deviations, strict=True)]
+        products = np.clip(products + self._kept_products + rng.normal(0.0, self._product_deviation, products.shape),
+                           -1.0, 1.0)
+        release = replace(release, tables=tuple(drawn), products=products)
+        points = reconstruct_table(release, count, rng, shrunk=False).points
+        codes = all_codes([column.partition for column in columns], points)
+        for column, own in zip(columns, codes.T, strict=True):
+            bend = np.exp(rng.normal(0.0, UNEVEN, column.partition.size))
+            column.partition.place(own, rng.random(count) ** bend[own], points)
+        _go_on_within_cells(points, codes, release, rng)
+        return points if release.schema is None else kept(release.schema, points, rng)
+
+
+def _left_open(shrink: Callable[[Array], Array], deviation: Array, noise: float, project: Callable[[Array], Array],
+               rng: np.random.Generator) -> float:
+    """Return the standard deviation that is left of the noise in an entry when deviations are known as shrunken."""
+    base, directions = shrink(deviation), [project(rng.normal(size=deviation.shape)) for _ in range(DIRECTIONS)]
+    size = sum(float((each**2).sum()) for each in directions)
+    if not size > 0.0:
+        return 0.0
+    step = STEP * noise
+    slope = sum(float(((shrink(deviation + step * each) - base) * each).sum()) for each in directions) / (step * size)
+    hidden = HIDDEN * np.sqrt(2.0 * DIRECTIONS / size)
+    return min(noise, LARGEST) * float(np.sqrt(np.clip(slope + hidden, 0.0, 1.0)))
+
+
+def _centred(values: Array) -> Array:
+    return values - values.mean(axis=0) - values.mean(axis=1, keepdims=True) + values.mean()
+
+
+def _plausible(column: ReleasedColumn, look: NoisyHistogram, closer: list[CloserLook],
+               rng: np.random.Generator) -> ReleasedColumn:
+    """Return a column whose distribution is the released one without bias, with as much noise once more."""
+    partition, k = look.partition, len(look.partition.indicators)
+    again = replace(look, values=np.clip(look.values, -LARGEST, LARGEST)
+                    + rng.normal(0.0, min(look.deviation, LARGEST), len(look.values)))
+    mass = nearest_probabilities(again.frequencies)
+    if partition.value is None:
+        return replace(column, mass=mass)
+    held, rest = mass[:k], float(mass[k:].sum())
+    below = np.cumsum(mass[k:])
+    if look.cumulative:
+        # Each prefix sum is known as well as the noise allows, the single frequencies are not.
+        held = np.clip(again.frequencies[:k], 0.0, 1.0)
+        held /= max(1.0, float(held.sum()))
+        rest = 1.0 - float(held.sum())
+        below = np.clip(isotonic_regression(np.cumsum(again.frequencies[k:])).x, 0.0, rest)
+    edges, under = partition.edges, np.concatenate([[0.0], below[:-1], [rest]])
+    for each in closer:
+        low, high = np.interp(each.edges[[0, -1]], edges, under)
+        noisy = (np.clip(each.frequencies, -LARGEST, LARGEST)
+                 + rng.normal(0.0, min(each.deviation, LARGEST), len(each.frequencies)))
+        inside = np.minimum(low + np.cumsum(nearest_probabilities(noisy, high - low))[:-1], high)
+        before, after = edges <= each.edges[0], edges >= each.edges[-1]
+        edges = np.concatenate([edges[before], each.edges[1:-1], edges[after]])
+        under = np.concatenate([under[before], inside, under[after]])
+    made = np.maximum(np.diff(np.interp(column.partition.edges, edges, under)), 0.0)
+    return replace(column, mass=np.concatenate([held, made]))
+
+
+def _go_on_within_cells(points: Array, codes: Codes, release: TableRelease, rng: np.random.Generator) -> None:
+    """Exchange the numbers of rows of the same cell, in place, so that they depend on each other as the cells do.
+
+    Column by column each row has a key, its regression on the normal scores of the other columns and a normal residual,
+    and a cell's numbers are put in the order of the keys: columns and tables stay as they are.
+    """
+    chosen, partitions = release.dependence, [column.partition for column in release.columns]
+    numbers = [j for j, partition in enumerate(partitions) if partition.value is not None and partition.intervals > 1]
+    if chosen is None or len(numbers) < 2:
+        return
+    free = [np.flatnonzero(codes[:, j] >= len(partitions[j].indicators)) for j in numbers]
+    values = [points[held, partitions[j].value] for j, held in zip(numbers, free, strict=True)]
+    scores = np.zeros((len(points), len(numbers)))
+    for i, (held, own) in enumerate(zip(free, values, strict=True)):
+        scores[held, i] = _normal_scores(own)
+    for i in rng.permutation(len(numbers)):
+        held, own = free[i], values[i]
+        if len(held) < 2:
+            continue
+        others, cell = np.delete(scores[held], i, axis=1), chosen.maps[numbers[i]][codes[held, numbers[i]]]
+        gram = others.T @ others + RIDGE * len(held) * np.eye(len(numbers) - 1)
+        predicted = others @ np.linalg.solve(gram, others.T @ scores[held, i])
+        keys = predicted + rng.normal(0.0, np.std(scores[held, i] - predicted), len(held))
+        exchanged = np.empty(len(held))
+        exchanged[np.lexsort((keys, cell))] = own[np.lexsort((own, cell))]
+        points[held, partitions[numbers[i]].value] = exchanged
+        scores[held, i] = _normal_scores(exchanged)
+
+
+def _normal_scores(values: Array) -> Array:
+    return ndtri((rankdata(values) - 0.5) / max(len(values), 1))

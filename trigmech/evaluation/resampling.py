@@ -1,0 +1,116 @@
+"""Error bars of any statistic by resampling: the same release of tables that are as the private one may be.
+
+Two errors are looked at. How far is each plausible table (:mod:`trigmech.evaluation.plausible`) from the fit: that
+includes what the fit missed. And how far is each from the fit of a release of its own, with simulated noise of the same
+scales: that includes what noise, shrinkage and the finite number of rows do to a table. The larger root mean square
+counts. A normal distribution gives bounds, times a factor that was set by simulation on made tables.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtri
+
+from trigmech._parallel import in_order
+from trigmech._validate import finite
+from trigmech.errors import InputError, shown
+from trigmech.evaluation.error_bars import PredictedError
+from trigmech.evaluation.plausible import PlausibleTables
+from trigmech.measurement.table_release import TableRelease
+from trigmech.mechanisms.rehearsal import rehearsed
+
+Array = NDArray[np.float64]
+# Called with the name of a step, what is done of it and its total.
+Progress = Callable[[str, int, int], None]
+
+# Nothing private is behind these random numbers: the same for all releases, so bars can be repeated.
+SEED = 2014
+TABLES, RELEASES = 8, 3
+# Rows of each table: no more than the fit has, as many as make rounding to rows small beside the noise.
+FEWEST_ROWS, MOST_NUMBERS = 3_000, 2**20
+# Set by `python -m experiments run coverage`, on made tables.
+FACTOR = 1.15
+
+
+class Resamples:
+    """Plausible tables and the fits of their own releases, made at the first call and kept.
+
+    Parameters
+    ----------
+    release : TableRelease
+        With its schema.
+    points : ndarray (m, D)
+        The fit's.
+
+    Notes
+    -----
+    Privacy: post-processing of public numbers. Cost: 32 fits of some thousand rows, on all threads.
+    """
+
+    def __init__(self, release: TableRelease, points: Array) -> None:
+        self._release, self._points = release, points
+        self._made: list[tuple[Array, list[Array]]] = []
+
+    def bars(self, answer: Callable[[Array], ArrayLike], level: float, parts: bool = False,
+             progress: Progress | None = None) -> tuple[Array, PredictedError]:
+        """Return a function's values of the fit, and their error bars.
+
+        Parameters
+        ----------
+        answer : callable
+            Of points (m, D) of the cube, to numbers in an array of any shape.
+        level : float
+        parts : bool
+            Whether the last of two axes are parts, whose worst errors are bounded one by one.
+        progress : callable, optional
+
+        Raises
+        ------
+        InputError
+            If the level is no probability, or the values are no finite numbers in an array of one shape.
+        """
+        if not 0.0 < level < 1.0:
+            raise InputError(f"level must be between 0 and 1, not {shown(level)}")
+        values = _answers(answer, self._points)
+        off, errors = np.zeros(values.shape), []
+        for table, fits in self._tables(progress):
+            truth = _answers(answer, table, values.shape)
+            off += (truth - values) ** 2 / TABLES
+            errors += [_answers(answer, fit, values.shape) - truth for fit in fits]
+        deviation = FACTOR * np.sqrt(np.maximum(off, np.mean(np.square(errors), axis=0)))
+        largest = deviation.max(axis=0, initial=0.0) if parts else np.full(1, deviation.max(initial=0.0))
+        count = max(values.size // max(len(largest), 1), 1)
+        return values, PredictedError(level, deviation, deviation * float(ndtri((1.0 + level) / 2.0)),
+                                      largest * float(ndtri(1.0 - (1.0 - level) / (2.0 * count))))
+
+    def _tables(self, progress: Progress | None) -> list[tuple[Array, list[Array]]]:
+        if not self._made:
+            rng = np.random.default_rng(SEED)
+            plausible, rngs = PlausibleTables(self._release, rng), rng.spawn(TABLES)
+
+            def one(start: int, stop: int) -> tuple[Array, list[Array]]:
+                table = plausible.draw(self._rows, rngs[start])
+                return table, [rehearsed(self._release, table, rngs[start]) for _ in range(RELEASES)]
+
+            made = []
+            for each in in_order(one, TABLES, 1):
+                made.append(each)
+                if progress is not None:
+                    progress("error bars", len(made), TABLES)
+            self._made = made
+        return self._made
+
+    @property
+    def _rows(self) -> int:
+        noise = self._release.table_deviations.min(initial=np.inf)
+        wanted = max(FEWEST_ROWS, int(min(2.0 / noise, MOST_NUMBERS)))
+        return min(wanted, len(self._points), max(MOST_NUMBERS // self._release.domain.d, 1_000))
+
+
+def _answers(answer: Callable[[Array], ArrayLike], points: Array, shape: tuple[int, ...] | None = None) -> Array:
+    values = np.asarray(answer(points))
+    values = finite("what the statistic returns", values, *values.shape).astype(np.float64)
+    if shape is not None and values.shape != shape:
+        raise InputError("the statistic must return as many numbers for one table as for another")
+    return values

@@ -1,0 +1,94 @@
+"""The same release once more, of a public table and with simulated noise: to see how far its fits are off."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trigmech.functions.released_column import ReleasedColumn
+from trigmech.measurement.release import Session
+from trigmech.measurement.rows import PrivateRows
+from trigmech.measurement.table_release import TableRelease
+from trigmech.mechanisms.table import released
+from trigmech.planning.dependence import DependenceDesign
+from trigmech.planning.tables import PROOF, TableDesign
+from trigmech.privacy.budget import Charge
+from trigmech.privacy.noise import SimulatedNoise
+from trigmech.reconstruction.tables import reconstruct_table
+
+Array = NDArray[np.float64]
+
+
+class _Rehearsal(Session):
+    """A session that charges nobody, for rows that are public."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self._noise = SimulatedNoise(rng)
+
+    def charge(self, *charges: Charge) -> None:
+        """Do nothing."""
+
+    def draw(self, values: Array, charge: Charge) -> Array:
+        """Return the values with simulated noise of the charge's distribution and scale."""
+        return (self._noise.gaussian if charge.law == "gaussian" else self._noise.laplace)(values, charge.scale)
+
+
+def rehearsed(release: TableRelease, points: Array, rng: np.random.Generator) -> Array:
+    """Return the points that would have been made if the table had been another, public one.
+
+    Parameters
+    ----------
+    release : TableRelease
+        What was released of the private table.
+    points : ndarray (m, D), public
+        Of the release's domain.
+    rng : numpy.random.Generator
+        Of the noise, which has the scales of the release's, whatever m is, and of the fit.
+
+    Returns
+    -------
+    ndarray (m, D)
+
+    Notes
+    -----
+    Privacy: post-processing; nothing private is touched, so nothing is charged. Cost: that of a release of m rows.
+    """
+    session = _Rehearsal(rng)
+    again = released(PrivateRows.of(points, release.domain), _design_of(release, len(points)), session)
+    schema = release.schema
+    return reconstruct_table(again if schema is None else again.described(schema), len(points), rng).points
+
+
+def _design_of(release: TableRelease, rows: int) -> TableDesign:
+    """Return the design of a release for another number of rows, as far as it can be read off what was released."""
+    looks, chosen = release.looks, release.dependence
+    gaussian = looks[0].cumulative
+
+    def charge(deviation: float) -> Charge:
+        return Charge("rehearsal", "gaussian" if gaussian else "laplace", deviation * (1.0 if gaussian else
+                      math.sqrt(0.5)), 1.0 / rows, "L2" if gaussian else "L1", 1, PROOF)
+
+    # A look of deviation 1 has the released deviations by its weights.
+    weights = np.array([1.0 / look.deviation for look in looks])
+    design = TableDesign(rows, release.domain, gaussian, tuple(look.partition for look in looks), weights, charge(1.0),
+                         None, None, 0.0, 1)
+    if release.closer:
+        design = replace(design, closer=charge(release.closer[0].deviation * design.closer_weight))
+    if chosen is None:
+        return design
+    of_tables = 2.0 * float((chosen.weights**2 if gaussian else chosen.weights).sum())
+    return replace(design, dependence=charge(release.deviation), scores=chosen.q,
+                   crossed=_crossed(release.columns, chosen),
+                   products=max(0.0, 1.0 - of_tables) if len(chosen.pairs) else 0.0)
+
+
+def _crossed(columns: Sequence[ReleasedColumn], chosen: DependenceDesign) -> tuple[int, ...]:
+    """Return the columns whose tables with all others have more weight than their shapes alone explain."""
+    a, b = np.array(chosen.shapes, dtype=np.float64).reshape(-1, 2).T
+    importance = chosen.weights**3 / np.sqrt(a * b * (a + b))
+    more = importance > 1.5 * importance.min()
+    if more.all() or not more.any():
+        return ()
+    return tuple(j for j in range(len(columns)) if more[(chosen.tables == j).any(axis=1)].all())
