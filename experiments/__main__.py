@@ -7,7 +7,18 @@ import typer
 from rich.console import Console
 from rich.markdown import Markdown
 
-from experiments import ablations, adult, audit, comparison, coverage, curves, figures, rates, tables
+from experiments import (
+    ablations,
+    adult,
+    audit,
+    comparison,
+    coverage,
+    curves,
+    figures,
+    rates,
+    table_coverage,
+    tables,
+)
 from experiments.cells import RESULTS, available
 from experiments.datasets import DATASETS
 from experiments.protocols import NAMES, experiment
@@ -28,6 +39,7 @@ EXPERIMENTS = {
     "curves": "errors against epsilon, for three sizes of each table (an hour)",
     "ablations": "what each part of the package's mechanism is worth (an hour)",
     "coverage": "error bars against the truth (half an hour)",
+    "coverage_tables": "error bars of columns and tables against the truth (half an hour; a part needs no data)",
     "rates": "errors against the number of rows, for few columns and smooth queries (half an hour; needs no data)",
     "audit": "lower bounds of epsilon, and planted faults that must exceed it (ten minutes; needs no data)",
     "adult": "a table with categories: distances of columns and of pairs of columns (minutes)",
@@ -41,7 +53,8 @@ EXPERIMENTS = {
 OF_DATA_SETS = {"curves": curves, "ablations": ablations, "coverage": coverage}
 OF_THEIR_OWN = {"rates": rates, "audit": audit, "adult": adult}
 # Those that take the data sets of the protocols.
-OF_PROTOCOLS = {"tables": experiment.tables, "consistent": experiment.consistent}
+OF_PROTOCOLS = {"tables": experiment.tables, "consistent": experiment.consistent,
+                "coverage_tables": table_coverage.coverage_tables}
 
 
 @app.command("list")
@@ -60,8 +73,9 @@ def run(
         str, typer.Option(help="Names, separated by commas, also of sets that are not in the thesis; results of some "
                                "only get the suffix _partial.")
     ] = ",".join(tables.THESIS_SETS),
-    seeds: Annotated[int, typer.Option(help="Of tables and consistent: releases at each budget.", min=1)] = 5,
-    eps: Annotated[str, typer.Option(help="Of tables and consistent: budgets, separated by commas, not those of the "
+    seeds: Annotated[int, typer.Option(help="Of tables, consistent and coverage_tables: releases at each budget.",
+                                       min=1)] = 5,
+    eps: Annotated[str, typer.Option(help="Of the same: budgets, separated by commas, not those of the "
                                           "protocols.")] = "",
 ) -> None:
     """Run experiments; finished cells are cached, so an interrupted run goes on where it was."""
@@ -119,7 +133,7 @@ def run(
 def check() -> None:
     """Check committed results against what the project promises of them; exit status 1 if one fails."""
     failures = [*tables.check(RESULTS), *comparison.check(RESULTS), *coverage.check(RESULTS),
-                *audit.check(RESULTS), *adult.check(RESULTS)]
+                *table_coverage.check(RESULTS), *audit.check(RESULTS), *adult.check(RESULTS)]
     for failure in failures:
         console.print(f"FAILED {failure}")
     if failures:

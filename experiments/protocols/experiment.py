@@ -9,7 +9,7 @@ import io
 import itertools
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -126,7 +126,7 @@ def _run(title: str, names: Sequence[str], jobs: int, quick: bool, seeds: int, e
     return [RESULTS / f"{stem}.md"]
 
 
-def _available(names: Sequence[str]) -> list[str]:
+def _available(names: Iterable[str]) -> list[str]:
     found = []
     for name in names:
         try:
