@@ -65,7 +65,7 @@ def test_the_page_tells_each_round_what_was_chosen_and_the_strongest_pairs(made,
                   "third: products of ranks of 10 pairs of them", "What was chosen for each column",
                   "Thin black bars", "Pairs of columns", "Tables of 15 pairs", "pairs of which the strongest",
                   "Noise in the columns, and how far", "columns, closer", "dependence",
-                  "Errors of queries are predicted"):
+                  "tables as the private one may be"):
         assert words in page.text, words
     told = {attributes["alt"].partition(", synthetic: ")[0]: attributes["alt"] for attributes in page.all("img")}
     assert "rank correlation" in told["age and height"]

@@ -34,6 +34,9 @@ class MomentAccount:
     about_errors: ClassVar[str] = (
         "The errors of frequencies of categories, special and missing values: the noise in them, and what the points "
         "miss of what was released. The total variation is half of the sum of a column's errors.")
+    about_bounds: ClassVar[str] = (
+        "It is computed from the law of the noise, from what the points miss of their targets, and from suppositions "
+        "about what was not measured.")
     synthesis: Synthesis
     release: Release
 

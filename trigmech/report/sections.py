@@ -238,8 +238,8 @@ def errors(account: Account, made: Side, true: Side | None, pictures: Pictures, 
                    None if true is None else evaluate(family, true.points[:, numbers], points))
              for family in families(d, count, seed)]
     return {"predictable": predictable, "frequencies": account.errors(), "about": account.about_errors,
-            "queries": _query_table(asked, true is not None), "scatter": _scatter(asked, pictures),
-            "worst": _worst_table(asked, made)}
+            "bounds": account.about_bounds, "queries": _query_table(asked, true is not None),
+            "scatter": _scatter(asked, pictures), "worst": _worst_table(asked, made)}
 
 
 def _query_table(asked: Sequence[Asked], true: bool) -> Table:

@@ -28,6 +28,9 @@ class TableAccount:
         "The noise in what was released of each column: for numbers in the share of the rows below a value, wherever "
         "that lies, for categories in the share of each. The synthetic columns differ from what was released as far as "
         "they take it for noise.")
+    about_bounds: ClassVar[str] = (
+        "It is found by trial: tables as the private one may be are released once more, with simulated noise, and the "
+        "rows made of that compared with them.")
     synthesis: Synthesis
     release: TableRelease
 
