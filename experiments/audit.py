@@ -94,7 +94,7 @@ class Same(_Calls):
         self.offset = offset
 
     def call(self, law: str, values: Array, scale: float) -> Array:
-        return values + self.offset * np.cos(np.arange(values.size)).reshape(values.shape)
+        return values + self.offset * np.cos(2.0 * np.arange(values.size)).reshape(values.shape)
 
 
 class Replay(_Calls):
@@ -407,9 +407,13 @@ def rounds(name: str, domain: Domain, n: int, rows: Array, delta: float) -> Subj
 
 
 def _tables(delta: float, fault: str = "", spoil: Callable[[Noise], Noise] | None = None) -> Subject:
-    """Two columns of two categories, both of which a row changes: in both rounds it moves by all that is charged."""
+    """Two columns of two categories: in both rounds a changed row moves them by all that is charged.
+
+    It changes both columns, but where delta is 0 and contrasts are multiplied only one: the product of both stays.
+    """
     domain = Domain(4, [OneHotGroup((0, 1), True), OneHotGroup((2, 3), True)])
-    subject = rounds("categories", domain, 40, np.array([[1.0, 0.0, 1.0, 0.0], [0.0, 1.0, 0.0, 1.0]]), delta)
+    other = [0.0, 1.0, 0.0, 1.0] if delta else [0.0, 1.0, 1.0, 0.0]
+    subject = rounds("categories", domain, 40, np.array([[1.0, 0.0, 1.0, 0.0], other]), delta)
     return replace(subject, d=2, fault=fault, spoil=spoil)
 
 
@@ -517,7 +521,7 @@ SUBJECTS: dict[str, Callable[[], Subject]] = {
     "categories, gaussian": lambda: categories(2_000, DELTA),
     "categories, laplace": lambda: categories(2_000, 0.0),
     "tables, both rounds, gaussian": lambda: _tables(DELTA),
-    "tables, both rounds, laplace": lambda: _tables(0.0),
+    "tables, both rounds, linf": lambda: _tables(0.0),
     "tables, closer look, gaussian": lambda: _closer(DELTA),
     "tables, closer look, laplace": lambda: _closer(0.0),
     "bounds, gaussian": lambda: histogram(2, DELTA),
@@ -534,7 +538,7 @@ FAULTS: dict[str, Callable[[], Subject]] = {
     "sqrt 2, laplace": lambda: _simple(SQRT2, lambda noise: Scaled(noise, 0.5**0.5)),
     "sqrt 2, linf": lambda: _blocks(SQRT2, lambda noise: Scaled(noise, 0.5**0.5)),
     "tables, gaussian": lambda: _tables(DELTA, "noise quartered", lambda noise: Scaled(noise, 0.25)),
-    "tables, laplace": lambda: _tables(0.0, "noise quartered", lambda noise: Scaled(noise, 0.25)),
+    "tables, linf": lambda: _tables(0.0, "noise quartered", lambda noise: Scaled(noise, 0.25)),
     "noisy mean, n = 5": lambda: _local(5, 0.2),
     "noisy mean, n = 20": lambda: _local(20, 0.1),
 }

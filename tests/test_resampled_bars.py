@@ -155,13 +155,13 @@ def test_a_rehearsal_has_the_noise_and_the_plan_of_the_release(delta, crossed):
                          np.random.default_rng(3))
     release, rows = made.release, 2_000
     design = rehearsal._design_of(release, rows)
-    looks = [design.deviation(design.look) / weight for weight in design.weights]
+    looks = design.look_deviations
     assert np.allclose(looks, [look.deviation for look in release.looks])
     assert release.closer
     assert design.closer_deviation == pytest.approx(release.closer[0].deviation)
     assert design.crossed == (() if crossed is None else (0,))
     again = design_dependence(design, release.columns)
-    assert again.sensitivity(design.gaussian) <= 1.0 + 1e-9
+    assert again.sensitivity(design.dependence.law) <= 1.0 + 1e-9
     assert np.allclose(again.weights, release.dependence.weights)
     assert again.product_weight == pytest.approx(release.dependence.product_weight)
     assert all(map(np.array_equal, again.maps, release.dependence.maps))

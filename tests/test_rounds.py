@@ -316,7 +316,7 @@ def test_a_refused_charge_leaves_no_file(folder):
 
 # Other weights in the second round, at the same charges.
 OTHER = tm.TableMechanism(points=64, shares=dataclasses.replace(planning._shares(
-    300, columns_of(SCHEMA.domain), strength_of(BUDGET)), products=0.5))
+    300, columns_of(SCHEMA.domain), strength_of(BUDGET), True), products=0.5))
 
 
 def test_the_run_of_another_design_schema_table_or_ledger_is_refused_by_name(folder, drawn, monkeypatch):

@@ -46,6 +46,7 @@ MIXED = Schema([
     Column("income", 1.0, 1e6, transform="log"),
     Column("seen", datetime.date(2020, 1, 1), datetime.date(2024, 12, 31), "datetime"),
 ])
+FEW = Schema(MIXED.columns[2:5])
 
 
 def cube_table(n=300, d=3):
@@ -98,6 +99,7 @@ CASES = {
     "categories, algorithm 9": lambda: simulated(ImprovedTrigI(n_candidates=200, rank=2), PURE, mixed_table(), MIXED),
     "tables": lambda: simulated(TABLES, APPROXIMATE, mixed_table(), MIXED),
     "tables, pure": lambda: simulated(TABLES, PURE, mixed_table(), MIXED),
+    "tables, contrasts": lambda: simulated(TABLES, PURE, mixed_table()[list(FEW.names)], FEW),
     "tables, looked at closer": lambda: simulated(TABLES, Budget(1e3, 1e-6), mixed_table(), MIXED),
     "tables, one column": lambda: simulated(TABLES, APPROXIMATE, cube_table(d=1)),
     "not simulated": lambda: synthesize(cube_table(), Schema.cube(3), APPROXIMATE, FAST),
@@ -404,6 +406,7 @@ def scaled(name, factor):
 
 
 MOMENTS, THESIS, TABLE = "moments of whole rows", "algorithm 10", "tables, looked at closer"
+CONTRASTS = "tables, contrasts"
 UNFIT = {
     "no schema": (MOMENTS, drop("schema"), "keys"),
     "no versions": (MOMENTS, put("versions", value=None), "versions must be"),
@@ -479,7 +482,12 @@ UNFIT = {
     "a score above 1": (TABLE, array("release.dependence.scores", entry(2**15 + 1)), "scores"),
     "a score that overflows": (TABLE, array("release.dependence.scores", entry(-(2**63))), "scores"),
     "tables of other cells": (TABLE, array("release.tables", lambda old: old[1:]), "'release.tables'"),
-    "products of other scores": (TABLE, array("release.products", lambda old: old[:, 1:]), "'release.products'"),
+    "products of other scores": (TABLE, array("release.products", lambda old: old[1:]), "'release.products'"),
+    "scores of no number": (TABLE, array("release.dependence.degrees", entry(-1)), "0 to 256 scores"),
+    "contrasts of intervals": (TABLE, array("release.looks.contrasted", entry(1)), "0 where intervals are cumulative"),
+    "contrasts of no kind": (CONTRASTS, array("release.looks.contrasted", entry(2)), "must be 0 or 1"),
+    "contrasts of all positions": (CONTRASTS, array("release.looks.contrasted", lambda old: old * 0), "looks.values"),
+    "products of no pair": (CONTRASTS, array("release.dependence.pairs", lambda old: old[1:]), "release.products"),
     "tables of nothing": (TABLE, both(put("release", "dependence", value=None), put("fit", value=None), put(
         "rows", value=None)), "no part"),
     "a target of other tables": (TABLE, array("fit.target", lambda old: old[1:]), "fit.target"),

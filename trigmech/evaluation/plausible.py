@@ -55,14 +55,15 @@ class PlausibleTables:
     def __init__(self, release: TableRelease, rng: np.random.Generator) -> None:
         self._release, chosen = release, release.dependence
         targets, (tables, products) = Targets(release), independent(release)
-        self._kept = [target - own for target, own in zip(targets.tables, tables, strict=True)]
+        # Tables that contrasts tell are not measured.
+        self._kept = [target - own for target, own in zip(targets.tables, tables, strict=False)]
         self._deviations = [
             _left_open(partial(shrunk_table, noise=noise), table - own, noise, _centred, rng)
             for table, own, noise in zip(release.tables, tables, release.table_deviations.tolist(), strict=True)]
         self._kept_products, self._product_deviation = targets.products - products, 0.0
         if chosen is not None and len(chosen.pairs):
             noise = release.product_deviation
-            shrink = partial(shrunk_products, noise=noise, pairs=chosen.pairs)
+            shrink = partial(shrunk_products, noise=noise, places=chosen.places)
             self._product_deviation = _left_open(shrink, release.products - products, noise, np.asarray, rng)
 
     def draw(self, count: int, rng: np.random.Generator) -> Array:

@@ -103,7 +103,7 @@ class Resamples:
 
     @property
     def _rows(self) -> int:
-        noise = self._release.table_deviations.min(initial=np.inf)
+        noise = self._release.table_deviations.min(initial=self._release.product_deviation or np.inf)
         wanted = max(FEWEST_ROWS, int(min(2.0 / noise, MOST_NUMBERS)))
         return min(wanted, len(self._points), max(MOST_NUMBERS // self._release.domain.d, 1_000))
 

@@ -47,7 +47,7 @@ def histograms(rows: PrivateRows, partitions: Sequence[Partition]) -> list[Integ
 
 
 def joint_counts(rows: PrivateRows, partitions: Sequence[Partition], tables: Sequence[tuple[Sequence[int], Sequence[
-        Integers]]], scores: Sequence[Integers], pairs: Integers) -> tuple[list[Integers], Integers]:
+        Integers]]], scores: Sequence[Integers], places: Integers) -> tuple[list[Integers], Integers]:
     """Return contingency tables, and sums of products of two columns' scores; private.
 
     Parameters
@@ -57,19 +57,18 @@ def joint_counts(rows: PrivateRows, partitions: Sequence[Partition], tables: Seq
         Of each column.
     tables : sequence of (columns, maps)
         The columns of each table, and for each a map (size,) from its positions to cells.
-    scores : sequence of ndarray (size, q) of int
+    scores : sequence of ndarray (size, q_j) of int
         Of each column, at its positions: at most 2^15 in size.
-    pairs : ndarray (p, 2) of int
-        Columns.
+    places : ndarray (K, 2) of int
+        Of both factors of each product among the scores of all columns.
 
     Returns
     -------
-    list of ndarray of int, with an axis for each column; ndarray (p, q, q) of int
+    list of ndarray of int, with an axis for each column; ndarray (K,) of int
     """
     shapes = [tuple(int(cells.max()) + 1 for cells in maps) for _, maps in tables]
     counts = [np.zeros(shape, dtype=np.int64) for shape in shapes]
-    q = scores[0].shape[1] if len(scores) else 0
-    sums = np.zeros((len(pairs), q, q), dtype=np.int64)
+    sums = np.zeros(len(places), dtype=np.int64)
     for chunk in rows.chunks():
         for start in range(0, len(chunk), ROWS_AT_A_TIME):
             codes = all_codes(partitions, chunk[start : start + ROWS_AT_A_TIME])
@@ -78,19 +77,15 @@ def joint_counts(rows: PrivateRows, partitions: Sequence[Partition], tables: Seq
                 for j, cells, size in zip(columns, maps, count.shape, strict=True):
                     place = place * size + cells[codes[:, j]]
                 count += np.bincount(place, minlength=count.size).reshape(count.shape)
-            if len(pairs):
-                values = np.stack([score[codes[:, j]] for j, score in enumerate(scores)])
-                _add_products(values, pairs, sums)
+            if len(places):
+                _add_products(np.concatenate([score.T[:, codes[:, j]] for j, score in enumerate(scores)]), places, sums)
     return counts, sums
 
 
 @njit(cache=True, nogil=True)
-def _add_products(values: Integers, pairs: Integers, sums: Integers) -> None:
-    """Add, for each pair of columns, the products of their scores (columns, rows, q) over the rows."""
-    n, q = values.shape[1], values.shape[2]
-    for p in range(len(pairs)):
-        first, second = values[pairs[p, 0]], values[pairs[p, 1]]
-        for i in range(n):
-            for a in range(q):
-                for b in range(q):
-                    sums[p, a, b] += first[i, a] * second[i, b]
+def _add_products(values: Integers, places: Integers, sums: Integers) -> None:
+    """Add, for each two places, the products of the scores there (places, rows) over the rows."""
+    for r in range(len(places)):
+        first, second = values[places[r, 0]], values[places[r, 1]]
+        for i in range(values.shape[1]):
+            sums[r] += first[i] * second[i]

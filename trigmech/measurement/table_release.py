@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trigmech.domain import Domain
-from trigmech.functions import prefix_sums
+from trigmech.functions import contrasts, prefix_sums
 from trigmech.functions.partition import Partition
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.planning.dependence import DependenceDesign
@@ -25,32 +25,59 @@ class NoisyHistogram:
     Parameters
     ----------
     partition : Partition
-    values : ndarray (size,)
-        As they were measured; see :mod:`trigmech.functions.prefix_sums`.
+    values : ndarray (size,) or (size - 1,)
+        As they were measured; see :mod:`trigmech.functions.prefix_sums` and :mod:`trigmech.functions.contrasts`.
     deviation : float
         Of the noise in each.
     cumulative : bool
         Whether intervals were measured by the factor of prefix sums, or by their frequencies.
+    contrasted : bool
+        Whether contrasts of the positions were measured, one less than there are positions.
     """
 
     partition: Partition
     values: Array
     deviation: float
     cumulative: bool
+    contrasted: bool = False
 
     @property
     def frequencies(self) -> Array:
         """The frequencies (size,), without bias."""
+        if self.contrasted:
+            return contrasts.decoded(self.values)
         return prefix_sums.decoded(self.partition, self.values) if self.cumulative else self.values
 
     @property
     def deviations(self) -> Array:
         """Of the noise in them."""
         k, c = len(self.partition.indicators), self.partition.intervals
+        if self.contrasted:
+            return self.deviation * np.linalg.norm(contrasts.decoding(k + c), axis=1)
         if not (self.cumulative and c):
-            return np.full(self.partition.size, self.deviation)
+            return np.full(k + c, self.deviation)
         rows = np.sqrt(np.cumsum(prefix_sums.inverse(c)[:, 0] ** 2))
         return self.deviation * np.concatenate([np.ones(k), rows])
+
+    def deviations_of(self, values: Array) -> Array:
+        """Return the standard deviation of the noise in the means (...) of functions (..., size) of the positions."""
+        k, c = len(self.partition.indicators), self.partition.intervals
+        if self.contrasted:
+            values = values @ contrasts.decoding(k + c)
+        elif self.cumulative and c:
+            values = np.concatenate([values[..., :k], values[..., k:] @ prefix_sums.inverse(c)], axis=-1)
+        return np.asarray(self.deviation * np.linalg.norm(values, axis=-1))
+
+    @property
+    def greatest_deviation(self) -> float:
+        """Of the noise in the share of the rows below a value of a number, wherever that lies, or in a category's."""
+        k, c = len(self.partition.indicators), self.partition.intervals
+        if not c:
+            return float(self.deviations.max())
+        if self.contrasted:
+            below = np.cumsum(contrasts.decoding(k + c)[k:], axis=0)
+            return self.deviation * float(np.linalg.norm(below, axis=1).max())
+        return self.deviation * (float(np.linalg.norm(prefix_sums.factor(c)[-1])) if self.cumulative else c**0.5)
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +109,7 @@ class TableRelease:
         What the second round measured.
     tables : tuple of ndarray (a, b)
         Noisy frequencies.
-    products : ndarray (p, q, q)
+    products : ndarray (K,)
         Noisy means.
     deviation : float
         Of the noise in an entry of weight 1 of the second round.
@@ -97,7 +124,7 @@ class TableRelease:
     columns: tuple[ReleasedColumn, ...]
     dependence: DependenceDesign | None = None
     tables: tuple[Array, ...] = ()
-    products: Array = field(default_factory=lambda: np.zeros((0, 0, 0)))
+    products: Array = field(default_factory=lambda: np.zeros(0))
     deviation: float = 0.0
     schema: Schema | None = None
 
@@ -125,7 +152,7 @@ class TableRelease:
     def means(self) -> Array:
         """All released frequencies and means (K,), without bias."""
         return np.concatenate([*(look.frequencies for look in self.looks), *(look.frequencies for look in self.closer),
-                               *(table.ravel() for table in self.tables), self.products.ravel()])
+                               *(table.ravel() for table in self.tables), self.products])
 
     @cached_property
     def deviations(self) -> Array:
@@ -142,7 +169,8 @@ class TableRelease:
         """The kind of each (K,)."""
         counts = {"column": sum(look.partition.size for look in self.looks),
                   "column, closer": sum(len(look.frequencies) for look in self.closer),
-                  "two-way table": sum(table.size for table in self.tables), "product of ranks": self.products.size}
+                  "two-way table": sum(table.size for table in self.tables),
+                  f"product of {'contrasts' if self._contrasted else 'ranks'}": self.products.size}
         return np.repeat(list(counts), list(counts.values()))
 
     def names(self, coordinates: Sequence[str]) -> list[str]:
@@ -161,11 +189,24 @@ class TableRelease:
             own = [cell_names(column, cells, coordinates)
                    for column, cells in zip(self.columns, self.dependence.maps, strict=True)]
             names += [f"{a} * {b}" for j, h in self.dependence.tables.tolist() for a in own[j] for b in own[h]]
-            degrees = range(1, self.dependence.q + 1)
-            ranks = [f"rank of {coordinates[column.partition.value or 0]}" for column in self.columns]
-            names += [f"cos({a} pi {ranks[j]}) * cos({b} pi {ranks[h]}) / {a * b}"
-                      for j, h in self.dependence.pairs.tolist() for a in degrees for b in degrees]
+            names += self._product_names(self.dependence, coordinates)
         return names
+
+    @property
+    def _contrasted(self) -> bool:
+        return self.dependence is not None and self.dependence.contrasted
+
+    def _product_names(self, dependence: DependenceDesign, coordinates: Sequence[str]) -> list[str]:
+        """Return the names of products: signs of cosines of the cells' places, or cosines of ranks over degrees."""
+        of = [_column_name(column, coordinates) for column in self.columns]
+        terms = (dependence.factors + np.array([0, 0, 1, 1])).tolist()
+        return [f"sign cos({a} pi cell of {of[j]}) * sign cos({b} pi cell of {of[h]})" if self._contrasted else
+                f"cos({a} pi rank of {of[j]}) * cos({b} pi rank of {of[h]}) / {a * b}" for j, h, a, b in terms]
+
+
+def _column_name(column: ReleasedColumn, coordinates: Sequence[str]) -> str:
+    value = column.partition.value
+    return coordinates[column.partition.indicators[0]].split("=")[0] if value is None else coordinates[value]
 
 
 def position_names(partition: Partition, coordinates: Sequence[str]) -> list[str]:

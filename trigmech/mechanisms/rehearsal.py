@@ -1,6 +1,5 @@
 """The same release once more, of a public table and with simulated noise: to see how far its fits are off."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -13,8 +12,8 @@ from trigmech.measurement.rows import PrivateRows
 from trigmech.measurement.table_release import TableRelease
 from trigmech.mechanisms.table import released
 from trigmech.planning.dependence import DependenceDesign
-from trigmech.planning.tables import PROOF, TableDesign
-from trigmech.privacy.budget import Charge
+from trigmech.planning.tables import PROOF, TableDesign, deviation_of
+from trigmech.privacy.budget import NORMS, Charge, Law
 from trigmech.privacy.noise import SimulatedNoise
 from trigmech.reconstruction.tables import reconstruct_table
 
@@ -32,7 +31,8 @@ class _Rehearsal(Session):
 
     def draw(self, values: Array, charge: Charge) -> Array:
         """Return the values with simulated noise of the charge's distribution and scale."""
-        return (self._noise.gaussian if charge.law == "gaussian" else self._noise.laplace)(values, charge.scale)
+        draws = {"laplace": self._noise.laplace, "gaussian": self._noise.gaussian, "linf": self._noise.linf}
+        return draws[charge.law](values, charge.scale)
 
 
 def rehearsed(release: TableRelease, points: Array, rng: np.random.Generator) -> Array:
@@ -66,20 +66,25 @@ def _design_of(release: TableRelease, rows: int) -> TableDesign:
     looks, chosen = release.looks, release.dependence
     gaussian = looks[0].cumulative
 
-    def charge(deviation: float) -> Charge:
-        return Charge("rehearsal", "gaussian" if gaussian else "laplace", deviation * (1.0 if gaussian else
-                      math.sqrt(0.5)), 1.0 / rows, "L2" if gaussian else "L1", 1, PROOF)
+    law: Law = "gaussian" if gaussian else "laplace"
 
-    # A look of deviation 1 has the released deviations by its weights.
-    weights = np.array([1.0 / look.deviation for look in looks])
-    design = TableDesign(rows, release.domain, gaussian, tuple(look.partition for look in looks), weights, charge(1.0),
-                         None, None, 0.0, 1)
+    def charge(deviation: float, law: Law = law, entries: int = 1) -> Charge:
+        return Charge("rehearsal", law, deviation / deviation_of(law, entries), 1.0 / rows, NORMS[law][0], 1, PROOF)
+
+    # Looks of deviation 1 have the released deviations by their weights.
+    contrasted = np.array([look.contrasted for look in looks])
+    entries = sum(len(look.values) for look in looks if look.contrasted)
+    design = TableDesign(rows, release.domain, gaussian, tuple(look.partition for look in looks), contrasted,
+                         np.array([1.0 / look.deviation for look in looks]), None if contrasted.all() else charge(1.0),
+                         charge(1.0, "linf", entries) if entries else None, None, None, 0.0, 1)
     if release.closer:
         design = replace(design, closer=charge(release.closer[0].deviation * design.closer_weight))
     if chosen is None:
         return design
+    if chosen.contrasted:
+        return replace(design, dependence=charge(release.deviation, "linf", chosen.size))
     of_tables = 2.0 * float((chosen.weights**2 if gaussian else chosen.weights).sum())
-    return replace(design, dependence=charge(release.deviation), scores=chosen.q,
+    return replace(design, dependence=charge(release.deviation), scores=chosen.scores[0].shape[1],
                    crossed=_crossed(release.columns, chosen),
                    products=max(0.0, 1.0 - of_tables) if len(chosen.pairs) else 0.0)
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from trigmech._validate import check_counts
 from trigmech.errors import BudgetError, InputError, shown
 from trigmech.functions import prefix_sums
+from trigmech.functions.contrasts import contrasts
 from trigmech.functions.prefix_sums import ROUNDED_UP
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.measurement.counts import histograms, joint_counts
@@ -19,7 +20,7 @@ from trigmech.mechanisms.base import Design, Mechanism, PublicFacts, points_of
 from trigmech.planning.dependence import design_dependence
 from trigmech.planning.tables import SCORE_BITS, Shares, TableDesign, heavy_intervals, plan_tables
 from trigmech.privacy.budget import Charge
-from trigmech.reconstruction.columns import distribution_of, looked_closer
+from trigmech.reconstruction.columns import distribution_of, looked_closer, nearest_probabilities
 from trigmech.reconstruction.result import Reconstruction
 from trigmech.reconstruction.tables import reconstruct_table
 from trigmech.workload.tables import Marginals, Ranges
@@ -106,7 +107,9 @@ def released(rows: PrivateRows, design: TableDesign, session: Session) -> TableR
     counts = histograms(rows, design.partitions)
     session.charge(*design.charges)
     looks = _looked(counts, design, session)
-    columns = [distribution_of(look.partition, look.values, look.deviation, look.cumulative) for look in looks]
+    columns = [ReleasedColumn(look.partition, nearest_probabilities(look.frequencies), look.deviation)
+               if look.contrasted else
+               distribution_of(look.partition, look.values, look.deviation, look.cumulative) for look in looks]
     closer = _looked_closer(rows, design, columns, session)
     for look in closer:
         columns[look.column] = looked_closer(columns[look.column], look.interval, look.edges, look.frequencies,
@@ -118,15 +121,22 @@ def released(rows: PrivateRows, design: TableDesign, session: Session) -> TableR
 
 
 def _looked(counts: list[NDArray[np.int64]], design: TableDesign, session: Session) -> tuple[NoisyHistogram, ...]:
-    """Return the noisy histograms of all columns, drawn at once."""
-    parts = []
-    for partition, weight, count in zip(design.partitions, design.weights, counts, strict=True):
-        frequencies = count / design.n
-        parts.append(weight * (prefix_sums.encoded(partition, frequencies) if design.gaussian else frequencies))
-    noisy = session.draw(np.concatenate(parts), design.look)
-    values = np.split(noisy, np.cumsum([len(part) for part in parts])[:-1])
-    return tuple(NoisyHistogram(partition, own / weight, design.deviation(design.look) / float(weight), design.gaussian)
-                 for partition, own, weight in zip(design.partitions, values, design.weights, strict=True))
+    """Return the noisy histograms of all columns, drawn at once, or at twice if some are measured by contrasts."""
+    looks: dict[int, NoisyHistogram] = {}
+    for charge, contrasted in ((design.look, False), (design.contrasts, True)):
+        if charge is None:
+            continue
+        held, parts = np.flatnonzero(design.contrasted == contrasted).tolist(), []
+        for j in held:
+            partition, count = design.partitions[j], counts[j]
+            parts.append(design.weights[j] * (
+                count @ contrasts(partition.size) / design.n if contrasted else
+                prefix_sums.encoded(partition, count / design.n) if design.gaussian else count / design.n))
+        noisy = session.draw(np.concatenate(parts), charge)
+        for j, own in zip(held, np.split(noisy, np.cumsum([len(part) for part in parts])[:-1]), strict=True):
+            looks[j] = NoisyHistogram(design.partitions[j], own / design.weights[j], float(design.look_deviations[j]),
+                                      design.gaussian, contrasted)
+    return tuple(looks[j] for j in range(len(counts)))
 
 
 def _looked_closer(rows: PrivateRows, design: TableDesign, columns: list[ReleasedColumn],
@@ -156,12 +166,12 @@ def _with_dependence(release: TableRelease, rows: PrivateRows, design: TableDesi
     """Return the release with the second round's tables and products."""
     chosen = design_dependence(design, release.columns)
     # What the weights promise, whatever the look released; by the proof it is never missed.
-    if not chosen.sensitivity(design.gaussian) <= ROUNDED_UP:
+    if not chosen.sensitivity(charge.law) <= ROUNDED_UP:
         raise BudgetError(f"{charge.purpose}: what was planned would move further than was charged for")
     asked = [((j, h), (chosen.maps[j], chosen.maps[h])) for j, h in chosen.tables.tolist()]
     counts, sums = joint_counts(rows, [column.partition for column in release.columns], asked, chosen.scores,
-                                chosen.pairs)
+                                chosen.places)
     vector = chosen.weighted([count / rows.n for count in counts], sums / (rows.n * 4.0**SCORE_BITS))
     tables, products = chosen.parted(session.draw(vector, charge))
     return replace(release, dependence=chosen, tables=tables, products=products,
-                   deviation=design.deviation(charge))
+                   deviation=design.deviation(charge, chosen.size))

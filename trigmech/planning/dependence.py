@@ -9,8 +9,9 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
+from trigmech.functions.contrasts import contrasts
 from trigmech.functions.released_column import ReleasedColumn
-from trigmech.planning.tables import SCORE_BITS, TableDesign
+from trigmech.planning.tables import SCORE_BITS, TableDesign, most_cells
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -34,12 +35,12 @@ class DependenceDesign:
         Columns.
     weights : ndarray (t,)
         Of the tables' frequencies.
-    scores : tuple of ndarray (size, q) of int
-        s_a 2^15 of each column at its positions; see :mod:`trigmech.planning.tables`.
+    scores : tuple of ndarray (size, q_j) of int
+        s_a 2^15 of each column at its positions, or its contrasts; see :mod:`trigmech.planning.tables`.
     pairs : ndarray (p, 2) of int
-        Columns of numbers, whose products of scores are measured.
+        Columns; of each pair the means of all products of a score of each are measured.
     product_weight : float
-        Of each of their means.
+        Of each of these means.
     """
 
     maps: tuple[Integers, ...]
@@ -60,38 +61,55 @@ class DependenceDesign:
         """The scores (size, q) of each column as numbers."""
         return [score / 2.0**SCORE_BITS for score in self.scores]
 
+    @cached_property
+    def factors(self) -> Integers:
+        """Of each product (K, 4): the two columns, and which score of each."""
+        counts = [score.shape[1] for score in self.scores]
+        found = [(j, h, a, b) for j, h in self.pairs.tolist() for a in range(counts[j]) for b in range(counts[h])]
+        return np.array(found, dtype=np.int64).reshape(-1, 4)
+
     @property
-    def q(self) -> int:
-        """Scores of each column."""
-        return int(self.scores[0].shape[1])
+    def places(self) -> Integers:
+        """Where both factors of each product (K, 2) are among the scores of all columns."""
+        starts = np.cumsum([0, *(score.shape[1] for score in self.scores)])
+        return starts[self.factors[:, :2]] + self.factors[:, 2:]
+
+    @property
+    def contrasted(self) -> bool:
+        """Whether the scores are contrasts of the cells, and their products all that is measured."""
+        return len(self.tables) == 0
 
     @property
     def size(self) -> int:
         """How many numbers are measured."""
-        return sum(a * b for a, b in self.shapes) + len(self.pairs) * self.q**2
+        return sum(a * b for a, b in self.shapes) + len(self.factors)
 
     def weighted(self, tables: Sequence[Array], products: Array) -> Array:
         """Return frequencies and means as the vector that is released."""
         parts = [weight * table.ravel() for weight, table in zip(self.weights, tables, strict=True)]
-        return np.concatenate([*parts, self.product_weight * products.ravel()])
+        return np.concatenate([*parts, self.product_weight * products])
 
     def parted(self, vector: Array) -> tuple[tuple[Array, ...], Array]:
-        """Return tables and products (p, q, q) from such a vector."""
+        """Return tables and products (K,) from such a vector."""
         stops = np.cumsum([a * b for a, b in self.shapes], dtype=np.int64)
         parts = np.split(vector, stops)
         tables = tuple(part.reshape(shape) / weight for part, shape, weight in zip(parts, self.shapes, self.weights,
                                                                                   strict=False))
         # Without pairs there is nothing to divide, nor a weight.
-        products = parts[-1].reshape(len(self.pairs), self.q, self.q) / (self.product_weight or 1.0)
-        return tables, products
+        return tables, parts[-1] / (self.product_weight or 1.0)
 
-    def sensitivity(self, gaussian: bool) -> float:
-        """Return n times how far, in L2 or in L1, the released vector moves at most; see `trigmech.planning.tables`."""
-        numbers = len(np.unique(self.pairs))
-        length = self.product_weight * _largest(self.scores) * numbers
-        if gaussian:
+    def sensitivity(self, law: str) -> float:
+        """Return n times how far the released vector moves at most; see :mod:`trigmech.planning.tables`.
+
+        In L2 for Gaussian noise, in L1 for Laplace noise, in max norm for that of law "linf".
+        """
+        length = self.product_weight * _largest(self.scores) * len(np.unique(self.pairs))
+        if law == "gaussian":
             return math.sqrt(2.0 * float(self.weights @ self.weights) + length**2)
-        return 2.0 * float(self.weights.sum()) + length * math.sqrt(len(self.pairs)) * self.q
+        if law == "linf":
+            most = max(int(np.abs(each).max(initial=0)) for each in self.scores)
+            return max(float(self.weights.max(initial=0.0)), 2.0 * self.product_weight * most**2 / 4.0**SCORE_BITS)
+        return 2.0 * float(self.weights.sum()) + length * math.sqrt(len(self.factors))
 
 
 def design_dependence(design: TableDesign, columns: Sequence[ReleasedColumn]) -> DependenceDesign:
@@ -109,6 +127,8 @@ def design_dependence(design: TableDesign, columns: Sequence[ReleasedColumn]) ->
     singular values are shrunk, is about s sqrt(a b (a + b)). The sum over the tables, each times its importance, is
     least if weights are proportional to the cube roots of these factors.
     """
+    if design.dependence is not None and design.dependence.law == "linf":
+        return _by_contrasts(columns, design.dependence.scale)
     d = len(columns)
     numbers = [j for j, column in enumerate(columns) if column.partition.value is not None]
     tables = np.array(list(combinations(range(d), 2)), dtype=np.int64).reshape(-1, 2)
@@ -134,6 +154,21 @@ def design_dependence(design: TableDesign, columns: Sequence[ReleasedColumn]) ->
     return DependenceDesign(maps, tables, weights, scores, pairs, product_weight)
 
 
+def _by_contrasts(columns: Sequence[ReleasedColumn], scale: float) -> DependenceDesign:
+    """Return products of contrasts of all pairs, of as many cells as noise of this scale leaves to see."""
+
+    def maps(count: int) -> tuple[Integers, ...]:
+        return tuple(_cells(column, count, 0.5 / count, count) for column in columns)
+
+    def cells_of(count: int) -> Integers:
+        return np.array([int(each.max()) + 1 for each in maps(count)])
+
+    chosen = maps(most_cells(cells_of, 2.0 * scale))
+    scores = tuple(contrasts(int(cells.max()) + 1)[cells] << SCORE_BITS for cells in chosen)
+    pairs = np.array(list(combinations(range(len(columns)), 2)), dtype=np.int64).reshape(-1, 2)
+    return DependenceDesign(chosen, pairs[:0], np.zeros(0), scores, pairs, 0.5)
+
+
 def _maps(columns: Sequence[ReleasedColumn], wanted: float, noise: float) -> tuple[Integers, ...]:
     """Return the cells of all columns, fewer of them if all tables would have too many."""
     while True:
@@ -151,11 +186,16 @@ def _largest(scores: Sequence[Integers]) -> float:
     return squares / 4.0**SCORE_BITS
 
 
-def _cells(column: ReleasedColumn, wanted: int, noise: float) -> Integers:
-    """Return the cell of each position: of numbers about equal mass; what is below the noise together."""
+def _cells(column: ReleasedColumn, wanted: int, noise: float, most: int | None = None) -> Integers:
+    """Return the cell of each position: of numbers about equal mass; what is below the noise together.
+
+    Of categories there are at most so many cells, if that is given.
+    """
     k, mass = len(column.partition.indicators), column.mass
     cells = np.zeros(len(mass), dtype=np.int64)
     rare = mass[:k] < noise
+    if most is not None and k > most:
+        rare[np.argsort(-mass[:k], kind="stable")[most - 1 :]] = True
     cells[:k][~rare] = np.arange(k - int(rare.sum()))
     cells[:k][rare] = k - int(rare.sum())
     following = int(cells[:k].max(initial=-1)) + 1

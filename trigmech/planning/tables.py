@@ -6,6 +6,11 @@ delta = 0 the counts themselves). Column j has the weight w_j. Replacing a row m
 D_j / n, so the weighted vector moves by at most sqrt(sum w_j^2 D_j^2) / n in L2; the weights make that 1/n. In L1, of
 counts alone, D_j is 2 and sums replace squares. A column of a single position never moves.
 
+*Contrasts.* At delta = 0 columns of few positions are known better by contrasts (:mod:`trigmech.functions.contrasts`),
+under noise of density proportional to exp(-max |z| / scale) in all of them at once. A contrast is in [-1, 1] for every
+row, so half its mean moves by at most 1/n, and so does the largest of any number of such moves. The vector of these
+columns has a charge of its own beside that of the other columns; each has a part of epsilon.
+
 *The closer look.* Of every interval that the look found to be heavy, its counts in finer intervals. The intervals of a
 column are disjoint, so all its finer ones, of however many heavy intervals, together with "elsewhere" are a partition
 of its rows: a replaced row moves at most two counts of a column by 1, sqrt(2) in L2, 2 in L1, and for d columns of
@@ -24,19 +29,25 @@ L1 Cauchy and Schwarz give S m sqrt(entries) / n. Tables and products are parts 
 move by at most add up in L2, and these numbers themselves in L1. Any function of a row with values in the cells, and
 any scores, would do: the bounds need no more of the released distributions than that they are the same for both tables.
 
+At delta = 0, where cells are few, products of contrasts of the cells take the place of all of these: for each pair of
+columns of a and b cells (a - 1)(b - 1) products, which with the columns' own frequencies determine the table. Each is
+in [-1, 1], so half its mean moves by at most 1/n, however many there are, and the noise is as above, in all at once.
+
 What a later round measures depends on what the earlier ones released and on nothing else that is private; its weights
 are such that its sensitivity is 1/n whatever that was, so its charge is fixed beforehand, and rounds compose
 adaptively: the squares of their mu, or their epsilons, add up.
 
 Rounding, with u = 2^-53. Weights are computed too, so the bounds that should be 1/n may exceed it by rounding errors of
 sums over tables: relatively by less than `ROUNDED_UP` allows, for up to 10^6 of them. Counts are exact, so a weighted
-frequency errs by at most 4u of itself, and the vector, of length at most 1, by 4u. A product with the factor R sums c
-exact products of total at most 1: an error of at most (c + 3) u in each of K entries. Both tables err; this is added.
+frequency errs by at most 4u of itself, and the vector, of length at most 1, by 4u. Contrasts and their products are -1,
+0 or 1, so half their means are exact sums, which are at most n, over 2n, and err by u. A product with the factor R sums
+c exact products of total at most 1: an error of at most (c + 3) u in each of K entries. Both tables err; this is added.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,12 +55,13 @@ from numpy.typing import NDArray
 from trigmech._html import html_table
 from trigmech._validate import is_number
 from trigmech.domain import Domain
-from trigmech.errors import InputError, shown
+from trigmech.errors import BudgetError, InputError, shown
 from trigmech.functions.partition import Partition, columns_of, even_edges
 from trigmech.functions.prefix_sums import ROUNDED_UP, diameter
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.planning.design import UPWARD, strength_of
-from trigmech.privacy.budget import Budget, Charge
+from trigmech.privacy.budget import Budget, Charge, Law
+from trigmech.privacy.noise import lattice_step
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -64,6 +76,13 @@ ENOUGH_FOR_PRODUCTS = 0.006
 # Of the budget: less would buy noise beyond what floating point holds.
 LEAST_SHARE = 1e-6
 UNIT = 2.0**-53
+# At delta = 0: shares of epsilon; and cells of a column for contrasts, as many as leave this noise in a product.
+PURE_LOOK, PURE_CLOSER = 0.32, 0.1
+FEWEST_CONTRASTED, MOST_CONTRASTED, NOISE_OF_PRODUCTS, MOST_PRODUCTS = 4, 16, 0.03, 2**18
+# A column's positions, to be looked at by contrasts: more would take long to decode.
+MOST_IN_LOOK = 256
+# Contrasts are of fewer cells than tables, so they must leave less noise than this part of theirs.
+CLEARLY = 0.7
 
 
 @dataclass(frozen=True)
@@ -108,12 +127,15 @@ class TableDesign:
     n : int
     domain : Domain
     gaussian : bool
-        Whether the noise is Gaussian; else it is Laplace noise.
+        Whether the noise is Gaussian; else it is Laplace or l-infinity noise.
     partitions : tuple of Partition
         Of the look.
+    contrasted : ndarray (d,) of bool
+        Columns of which it measures contrasts of the positions.
     weights : ndarray (d,)
         Of the columns in it.
-    look : Charge
+    look, contrasts : Charge or None
+        Of the look at the other columns, and at these; None if there are none.
     closer, dependence : Charge or None
         None if there is nothing to look at closer, or one column alone.
     products : float
@@ -127,8 +149,10 @@ class TableDesign:
     domain: Domain
     gaussian: bool
     partitions: tuple[Partition, ...]
+    contrasted: NDArray[np.bool_]
     weights: Array
-    look: Charge
+    look: Charge | None
+    contrasts: Charge | None
     closer: Charge | None
     dependence: Charge | None
     products: float
@@ -146,14 +170,22 @@ class TableDesign:
         """Of the noise in a frequency of the closer look; infinite if there is none."""
         return math.inf if self.closer is None else self.deviation(self.closer) / self.closer_weight
 
-    def deviation(self, charge: Charge | None) -> float:
-        """Return the standard deviation of a charge's noise."""
-        return math.inf if charge is None else charge.scale * (1.0 if self.gaussian else math.sqrt(2.0))
+    @property
+    def look_deviations(self) -> Array:
+        """Of the noise in what is measured of each column (d,)."""
+        entries = sum(self.partitions[j].size - 1 for j in np.flatnonzero(self.contrasted))
+        noise = self.deviation(self.look), self.deviation(self.contrasts, entries)
+        return np.where(self.contrasted, noise[1], noise[0]) / self.weights
+
+    def deviation(self, charge: Charge | None, entries: int = 1) -> float:
+        """Return the standard deviation of a charge's noise in each of so many entries; infinite without a charge."""
+        return math.inf if charge is None else charge.scale * deviation_of(charge.law, entries)
 
     @property
     def charges(self) -> tuple[Charge, ...]:
         """All charges, of both rounds."""
-        return tuple(charge for charge in (self.look, self.closer, self.dependence) if charge is not None)
+        return tuple(charge for charge in (self.look, self.contrasts, self.closer, self.dependence)
+                     if charge is not None)
 
     def importance(self, tables: Integers) -> Array:
         """Return how much each table (t, 2) of columns matters, relatively."""
@@ -171,16 +203,19 @@ class TableDesign:
         numbers = [partition for partition in self.partitions if partition.value is not None]
         lines = [f"first: every column's frequencies, of {len(numbers)} numbers by up to "
                  f"{max((partition.intervals for partition in numbers), default=0)} intervals"]
-        lines += [f"  noise in a frequency {self.deviation(self.look) / self.weights.max():.2g} to "
-                  f"{self.deviation(self.look) / self.weights.min():.2g}"]
+        lines += [f"  noise in a frequency {self.look_deviations[~self.contrasted].min():.2g} to "
+                  f"{self.look_deviations[~self.contrasted].max():.2g}"] if self.look is not None else []
+        lines += [f"  of {self.contrasted.sum()} columns by contrasts; noise in each "
+                  f"{self.look_deviations[self.contrasted].max():.2g}"] if self.contrasts is not None else []
         if self.closer is not None:
             lines.append(f"then: intervals that are found heavy, in up to {FINER} parts; noise "
                          f"{self.closer_deviation:.2g}")
         if self.dependence is not None:
             d = len(self.partitions)
-            lines.append(f"then: tables of {math.comb(d, 2)} pairs by cells of the released distributions"
+            what = "products of contrasts" if self.dependence.law == "linf" else "tables"
+            lines.append(f"then: {what} of {math.comb(d, 2)} pairs by cells of the released distributions"
                          + (f", and products of ranks of {math.comb(len(numbers), 2)} pairs of numbers"
-                            if self.products and len(numbers) > 1 else ""))
+                            if what == "tables" and self.products and len(numbers) > 1 else ""))
         return "\n".join(lines)
 
 
@@ -205,32 +240,55 @@ def plan_tables(n: int, domain: Domain, budget: Budget, shares: Shares | None = 
     """
     columns = columns_of(domain)
     d, gaussian, strength = len(columns), budget.delta > 0, strength_of(budget)
-    shares = _shares(n, columns, strength) if shares is None else shares
-    wide = any(column.value is not None and (column.levels is None or len(column.levels) > LEAST_INTERVALS)
-               for column in columns)
-    closer = shares.closer if wide else 0.0
+    shares = _shares(n, columns, strength, gaussian) if shares is None else shares
+    closer = 0.0 if all(map(_has_few, columns)) else shares.closer
     look = shares.look if d > 1 else 1.0 - closer
+    contrasted, of_contrasts = (np.zeros(d, dtype=bool), 0.0) if gaussian else _contrasted(columns)
+    others = d - int(contrasted.sum())
 
     def part(share: float) -> float:
         return strength * (math.sqrt(share) if gaussian else share)
 
-    partitions = tuple(_partition(column, n * part(look / d), gaussian) for column in columns)
+    each = n * part(look * (1.0 - of_contrasts) / max(others, 1))
+    partitions = tuple(_few(column) if own else _partition(column, each, gaussian)
+                       for column, own in zip(columns, contrasted.tolist(), strict=True))
     # A single category holds all rows and cannot move; its weight is as for two.
     diameters = np.array([(diameter(len(p.indicators), p.intervals) if gaussian else 0.0) or 2.0 for p in partitions])
-    weights = 1.0 / (diameters * (math.sqrt(d) if gaussian else d))
+    weights = 1.0 / (diameters * np.where(contrasted, 1.0, math.sqrt(d) if gaussian else others))
     entries = sum(partition.size for partition in partitions)
     longest = max(partition.size for partition in partitions)
 
-    def charge(purpose: str, share: float, rounding: float) -> Charge:
-        sensitivity = ROUNDED_UP / n + rounding
-        return Charge(purpose, "gaussian" if gaussian else "laplace", sensitivity / part(share) * UPWARD, sensitivity,
-                      "L2" if gaussian else "L1", count=1, proof=PROOF)
+    def charge(purpose: str, share: float, law: Law, rounding: float = 16.0 * UNIT) -> Charge | None:
+        return _charge(purpose, part(share), law, ROUNDED_UP / n + rounding) if share > 0.0 else None
 
-    first = charge("columns", look, 2.0 * UNIT * (longest + 8.0) * (math.sqrt(entries) if gaussian else entries))
-    return TableDesign(n, domain, gaussian, partitions, weights, first,
-                       charge("columns, closer", closer, 16.0 * UNIT) if closer else None,
-                       charge("dependence", 1.0 - look - closer, 16.0 * UNIT) if d > 1 else None, shares.products,
-                       shares.scores, tuple(crossed))
+    law: Law = "gaussian" if gaussian else "laplace"
+    rest = 1.0 - look - closer if d > 1 else 0.0
+    sharp = not gaussian and rest > 0.0 and _contrasts_are_sharper(columns, n * rest * strength)
+    first = charge("columns", look * (1.0 - of_contrasts), law,
+                   2.0 * UNIT * (longest + 8.0) * (math.sqrt(entries) if gaussian else entries))
+    return TableDesign(n, domain, gaussian, partitions, contrasted, weights, first,
+                       charge("columns, contrasts", look * of_contrasts, "linf"),
+                       charge("columns, closer", closer, law),
+                       charge("dependence", rest, "linf" if sharp else law), shares.products, shares.scores,
+                       tuple(crossed))
+
+
+def _charge(purpose: str, strength: float, law: Law, sensitivity: float) -> Charge:
+    if law != "linf":
+        return Charge(purpose, law, sensitivity / strength * UPWARD, sensitivity, "L2" if law == "gaussian" else "L1",
+                      1, PROOF)
+    # The lattice on which the noise is drawn moves the values too, by less than scale / 2^39.
+    epsilon = strength / UPWARD - 2.0**-39
+    if not epsilon > 0.0:
+        raise BudgetError(f"{purpose}: epsilon = {strength:.3g} is too small for l-infinity noise")
+    scale = sensitivity / epsilon
+    return Charge(purpose, law, scale, sensitivity + lattice_step(scale), "Linf", 1, PROOF)
+
+
+def deviation_of(law: Law, entries: int = 1) -> float:
+    """Return the standard deviation, in scales, of noise in each of so many entries."""
+    # l-infinity noise is r U with r ~ Gamma(entries + 1) and U uniform on [-1, 1]: for one entry Laplace noise.
+    return math.sqrt({"gaussian": 1.0, "laplace": 2.0, "linf": (entries + 1.0) * (entries + 2.0) / 3.0}[law])
 
 
 def heavy_intervals(design: TableDesign, columns: Sequence[ReleasedColumn]) -> list[tuple[int, int, Array]]:
@@ -250,8 +308,12 @@ def heavy_intervals(design: TableDesign, columns: Sequence[ReleasedColumn]) -> l
     return found
 
 
-def _shares(n: int, columns: Sequence[Partition], strength: float) -> Shares:
+def _shares(n: int, columns: Sequence[Partition], strength: float, gaussian: bool) -> Shares:
     numbers = [column for column in columns if column.value is not None]
+    if not gaussian:
+        # Epsilons add up as squares of mu do, so of noise a share is worth less.
+        wide = sum(not _has_few(column) for column in columns) / len(columns)
+        return Shares(PURE_LOOK, PURE_CLOSER * min(1.0, 3.0 * wide), 0.15 if len(numbers) > 1 else 0.0)
     # The fewer rows, the more of the budget the columns themselves need.
     look, m = min(max(0.2 * (10_000.0 / (n * strength)) ** 0.25, 0.15), 0.35), len(numbers)
     if m < 2:
@@ -264,6 +326,76 @@ def _shares(n: int, columns: Sequence[Partition], strength: float) -> Shares:
     noise /= math.sqrt(products)
     return Shares(look, 0.03, products, 3 if noise <= 0.5 * ENOUGH_FOR_PRODUCTS else 2 if noise <= ENOUGH_FOR_PRODUCTS
                   else 1)
+
+
+def _contrasted(columns: Sequence[Partition]) -> tuple[NDArray[np.bool_], float]:
+    """Return of which columns the look measures contrasts at delta = 0, and their share of it.
+
+    The smaller ones: as many as leave the least error in all frequencies, in total variation and up to a factor, where
+    the noise in k frequencies together is about that in one contrast, or sqrt(k) times that in one frequency.
+    """
+    few = np.array([_has_few(column) for column in columns])
+    sizes = np.array([_few(column).size if _has_few(column) else float(LEAST_INTERVALS) for column in columns])
+    few &= sizes <= MOST_IN_LOOK
+    found: tuple[float, NDArray[np.bool_], float] = (math.inf, few, 0.0)
+    for most in [0.0, *np.unique(sizes[few])]:
+        own = few & (sizes <= most)
+        entries, others = int((sizes[own] - 1.0).sum()), int((~own).sum())
+        if most and not entries:
+            continue
+        errors = np.sqrt([deviation_of("linf", entries) * np.sqrt(sizes[own]).sum(),
+                          deviation_of("laplace") * others * sizes[~own].sum()])
+        if errors.sum() < found[0]:
+            found = (float(errors.sum()), own, float(errors[0] / errors.sum()))
+    return found[1], found[2]
+
+
+def _contrasts_are_sharper(columns: Sequence[Partition], strength: float) -> bool:
+    """Return whether products of contrasts leave clearly less noise in the cells of all pairs' tables than tables do.
+
+    The noise in all cells of a table together is about that in one product. Cells are as many as the noise leaves to
+    see, but fewer than there can be: some are so rare that they are taken together.
+    """
+    sizes = np.array([_few(column).size if _has_few(column) else column.size + MOST_INTERVALS for column in columns])
+    cells = np.minimum(sizes, most_cells(lambda count: np.minimum(sizes, count), 2.0 / strength, FEWEST_CONTRASTED - 1))
+    pairs = np.array(list(combinations(cells.tolist(), 2)))
+    noise = deviation_of("linf", products_of(cells)) / np.sqrt(pairs.prod(axis=1))
+    return bool(noise.mean() < CLEARLY * len(pairs) * deviation_of("laplace"))
+
+
+def most_cells(cells_of: Callable[[int], Integers], scale: float, fewest: int = FEWEST_CONTRASTED) -> int:
+    """Return as many cells of a column as leave little noise in a product of contrasts, but a few.
+
+    Parameters
+    ----------
+    cells_of : callable
+        Returns each column's cells if so many are wanted.
+    scale : float
+        Of the noise.
+    fewest : int
+        Unless all products were too many.
+    """
+    for count in range(MOST_CONTRASTED, 2, -1):
+        entries = products_of(cells_of(count))
+        if entries <= MOST_PRODUCTS and (count <= fewest
+                                         or scale * deviation_of("linf", entries) <= NOISE_OF_PRODUCTS):
+            return count
+    return 2
+
+
+def products_of(cells: Integers) -> int:
+    """Return how many products of contrasts all pairs of columns of so many cells have."""
+    own = cells - 1
+    return int(own.sum() ** 2 - (own**2).sum()) // 2
+
+
+def _has_few(column: Partition) -> bool:
+    return column.value is None or (column.levels is not None and len(column.levels) <= LEAST_INTERVALS)
+
+
+def _few(column: Partition) -> Partition:
+    """Return the partition by single levels."""
+    return column if column.levels is None else column.cut(even_edges(column.levels, len(column.levels)))
 
 
 def _partition(column: Partition, strength: float, gaussian: bool) -> Partition:

@@ -143,7 +143,7 @@ def _targets_given(targets: Targets, constrained: ConstrainedRows, given: list[i
     columns, chosen = targets.release.columns, targets.release.dependence
     masses = [column.mass * constrained.allowed(j) for j, column in enumerate(columns)]
     part = math.prod(float(masses[j].sum()) for j in given)
-    pairs = [] if chosen is None else list(zip(chosen.tables.tolist(), targets.tables, strict=True))
+    pairs = list(zip(targets.pairs.tolist(), targets.tables, strict=True))
     cells = [] if chosen is None else list(chosen.maps)
     own = [np.bincount(held, weights=mass) for held, mass in zip(cells, masses, strict=bool(cells))]
     for (j, h), table in pairs:
@@ -157,7 +157,7 @@ def _targets_given(targets: Targets, constrained: ConstrainedRows, given: list[i
     if not (part > 0.0 and min(totals) > 0.0):
         return None
     masses = [mass / total for mass, total in zip(masses, totals, strict=True)]
-    sums = [np.bincount(held, weights=mass) for held, mass in zip(cells, masses, strict=bool(cells))]
+    sums = [np.bincount(held, weights=mass).astype(np.float64) for held, mass in zip(cells, masses, strict=bool(cells))]
     return targets.of([replace(column, mass=mass) for column, mass in zip(columns, masses, strict=True)],
                       [_raked(table, sums[j], sums[h]) for (j, h), table in pairs], part)
 

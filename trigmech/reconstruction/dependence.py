@@ -5,6 +5,8 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
+# So often what lies on the diagonal is filled in from what was found.
+ROUNDS = 20
 # Squares and fourth powers of what is larger would overflow.
 LARGEST = 1e60
 
@@ -53,34 +55,40 @@ def shrunk_table(deviation: Array, noise: float) -> Array:
     return (left[:, :short] * (kept * np.sqrt(long) * noise)) @ right[:short]
 
 
-def shrunk_products(deviation: Array, noise: float, pairs: NDArray[np.int64]) -> Array:
+def shrunk_products(deviation: Array, noise: float, places: NDArray[np.int64]) -> Array:
     """Return products' deviations from independence without the noise.
 
     Parameters
     ----------
-    deviation : ndarray (p, q, q)
+    deviation : ndarray (K,)
         Noisy.
     noise : float
-        Standard deviation in each entry, above 0.
-    pairs : ndarray (p, 2) of int
-        The columns of each.
+        Standard deviation in each, above 0.
+    places : ndarray (K, 2) of int
+        Of both factors among the scores of all columns; no two of one column.
 
     Notes
     -----
-    All columns' scores are one symmetric matrix, with zeros where no pair is. What they have in common is of low rank:
-    an eigenvalue w becomes sqrt(w^2 - e^2), 0 below e, the edge of the eigenvalues of noise alone. What is left of each
-    product is shrunk by itself (James and Stein).
+    Together they are a symmetric matrix but for the blocks on its diagonal, which are filled in from what is found. An
+    eigenvalue y, in units of noise times the root of the size, becomes sqrt(y^2 - 4), and 0 below 2: the best there is
+    for the squared error of a large matrix of low rank. What each product has beside these is shrunk by itself (James
+    and Stein).
+
+    References
+    ----------
+    Donoho and Gavish 2014 and 2017, for the shrinkage; factor analysis, for the diagonal.
     """
-    columns, places = np.unique(pairs, return_inverse=True)
-    q = deviation.shape[1]
-    first, second = (places.reshape(-1, 2)[:, side, None, None] * q for side in (0, 1))
-    rows, others = np.broadcast_arrays(first + np.arange(q)[:, None], second + np.arange(q))
+    held, own = np.unique(places, return_inverse=True)
+    size, (first, second) = len(held), own.reshape(-1, 2).T
     values = np.clip(deviation / noise, -LARGEST, LARGEST)
-    matrix = np.zeros((len(columns) * q, len(columns) * q))
-    matrix[rows, others] = matrix[others, rows] = values
-    eigenvalues, vectors = np.linalg.eigh(matrix)
-    edge = 2.0 * np.sqrt(2.0 * values.size / len(matrix))
-    kept = np.sign(eigenvalues) * np.sqrt(np.maximum(eigenvalues**2 - edge**2, 0.0))
-    common = ((vectors * kept) @ vectors.T)[rows, others]
+    known, measured, found = np.zeros((size, size)), np.zeros((size, size), dtype=bool), np.zeros((size, size))
+    known[first, second] = known[second, first] = values
+    measured[first, second] = measured[second, first] = True
+    for _ in range(ROUNDS):
+        eigenvalues, vectors = np.linalg.eigh(np.where(measured, known, found))
+        y = eigenvalues / np.sqrt(size)
+        kept = np.sign(y) * np.sqrt(np.maximum(y**2 - 4.0, 0.0)) * np.sqrt(size)
+        found = (vectors * kept) @ vectors.T
+    common = found[first, second]
     rest = values - common
     return (common + rest * np.maximum(0.0, 1.0 - 1.0 / np.maximum(rest**2, np.finfo(float).tiny))) * noise

@@ -9,8 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trigmech.distribution import Distribution
+from trigmech.functions.contrasts import decoding
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.measurement.table_release import TableRelease
+from trigmech.planning.dependence import DependenceDesign
 from trigmech.reconstruction.constrained import ConstrainedRows
 from trigmech.reconstruction.dependence import shrunk_products, shrunk_table
 from trigmech.reconstruction.result import Reconstruction
@@ -67,15 +69,21 @@ def descended(targets: "Targets", constrained: ConstrainedRows, count: int, rng:
 
 
 def independent(release: TableRelease) -> tuple[list[Array], Array]:
-    """Return what tables and products (p, q, q) would be if the columns were independent."""
+    """Return what tables and products (K,) would be if the columns were independent."""
     chosen = release.dependence
     if chosen is None:
         return [], release.products
-    cells = [np.bincount(held, weights=column.mass) for held, column in zip(chosen.maps, release.columns, strict=True)]
+    cells = _cells(release, chosen)
     tables = [np.outer(cells[j], cells[h]) for j, h in chosen.tables.tolist()]
-    means = np.array([feature.T @ column.mass
-                      for feature, column in zip(chosen.features, release.columns, strict=True)])
-    return tables, means[chosen.pairs[:, 0], :, None] * means[chosen.pairs[:, 1], None, :]
+    means = np.concatenate([feature.T @ column.mass
+                            for feature, column in zip(chosen.features, release.columns, strict=True)])
+    return tables, means[chosen.places].prod(axis=1)
+
+
+def _cells(release: TableRelease, chosen: DependenceDesign) -> list[Array]:
+    """Return the released frequencies of each column's cells."""
+    return [np.bincount(cells, weights=column.mass).astype(np.float64)
+            for cells, column in zip(chosen.maps, release.columns, strict=True)]
 
 
 class Targets:
@@ -91,33 +99,54 @@ class Targets:
     ----------
     release : TableRelease
     tables : list of ndarray (a, b)
-    products : ndarray (p, q, q)
+        Of pairs of columns, as measured or as products of contrasts tell.
+    pairs : ndarray (t, 2) of int
+        The columns of each.
+    deviations : ndarray (t,)
+        Of the noise in an entry of each.
+    products : ndarray (K,)
     dependent : bool
         Whether any table or product is above the noise.
     """
 
     def __init__(self, release: TableRelease, shrunk: bool = True) -> None:
-        self.release, chosen = release, release.dependence
-        self.tables, self.products = list(release.tables), release.products
-        self.dependent = False
-        if chosen is None or not shrunk:
+        self.release, self.dependent, chosen = release, False, release.dependence
+        self.tables, self.products, self.deviations = list(release.tables), release.products, release.table_deviations
+        if chosen is None:
+            self.pairs = np.empty((0, 2), dtype=np.int64)
             return
-        tables, products = independent(release)
-        for t, (expected, noise) in enumerate(zip(tables, release.table_deviations.tolist(), strict=True)):
-            kept = shrunk_table(self.tables[t] - expected, noise)
-            self.dependent |= bool(kept.any())
-            self.tables[t] = expected + kept
-        if len(products):
-            kept = shrunk_products(self.products - products, release.product_deviation, chosen.pairs)
-            self.dependent |= bool(kept.any())
-            self.products = products + kept
+        self.pairs, (tables, products) = chosen.tables, independent(release)
+        if shrunk:
+            for t, (expected, noise) in enumerate(zip(tables, release.table_deviations.tolist(), strict=True)):
+                kept = shrunk_table(self.tables[t] - expected, noise)
+                self.dependent |= bool(kept.any())
+                self.tables[t] = expected + kept
+            if len(products):
+                kept = shrunk_products(self.products - products, release.product_deviation, chosen.places)
+                self.dependent |= bool(kept.any())
+                self.products = products + kept
+        if chosen.contrasted:
+            self._decode(chosen, self.products - products)
+
+    def _decode(self, chosen: DependenceDesign, deviation: Array) -> None:
+        """Set the tables that products of contrasts are, and the deviations of the noise in their entries."""
+        self.pairs, deviations, start = chosen.pairs, [], 0
+        cells = _cells(self.release, chosen)
+        for j, h in self.pairs.tolist():
+            left, right = decoding(len(cells[j])), decoding(len(cells[h]))
+            shape = left.shape[1], right.shape[1]
+            found = left @ deviation[start : start + shape[0] * shape[1]].reshape(shape) @ right.T
+            self.tables.append(np.outer(cells[j], cells[h]) + found)
+            deviations.append(np.sqrt((left**2).sum() * (right**2).sum() / found.size))
+            start += shape[0] * shape[1]
+        self.deviations = self.release.product_deviation * np.array(deviations)
 
     def of(self, columns: Sequence[ReleasedColumn], tables: list[Array], part: float) -> "Targets":
         """Return targets for a part of the rows: of the same positions, no products, and with so much more noise."""
         chosen = self.release.dependence
         made = copy(self)
-        made.tables, made.products = tables, np.zeros((0, 0, 0))
-        made.release = replace(self.release, columns=tuple(columns), deviation=self.release.deviation / part,
+        made.tables, made.products, made.deviations = tables, np.zeros(0), self.deviations / part
+        made.release = replace(self.release, columns=tuple(columns),
                                dependence=None if chosen is None else replace(chosen, pairs=chosen.pairs[:0]))
         return made
 
@@ -126,30 +155,29 @@ class Targets:
         """In the order of the release's means, of which the columns' own are as released."""
         release = self.release
         own = release.K - sum(table.size for table in release.tables) - release.products.size
-        return np.concatenate([release.means[:own], *(table.ravel() for table in self.tables), self.products.ravel()])
+        tables = self.tables[: len(release.tables)]
+        return np.concatenate([release.means[:own], *(table.ravel() for table in tables), self.products])
 
     def objective(self, count: int) -> RowObjective:
         """Return what ``count`` rows should have; no deviation is taken to be finer than half a row."""
         release, chosen = self.release, self.release.dependence
         least = 0.5 / count
+        by_products = chosen is not None and len(chosen.pairs) > 0 and not chosen.contrasted
         asked = RowObjective([len(column.mass) for column in release.columns],
-                             None if chosen is None or not len(chosen.pairs) else chosen.features)
+                             chosen.features if chosen is not None and by_products else None)
         if chosen is None:
             return asked
         maps = [asked.map(j, cells) for j, cells in enumerate(chosen.maps)]
-        noise = np.maximum(release.table_deviations, least)
-        for (j, h), table, deviation in zip(chosen.tables.tolist(), self.tables, noise, strict=True):
+        noise = np.maximum(self.deviations, least)
+        for (j, h), table, deviation in zip(self.pairs.tolist(), self.tables, noise, strict=True):
             asked.table((maps[j], maps[h]), table, 1.0 / float(deviation) ** 2)
         # As much as all of a column's tables together: what these gain must not cost the column itself.
         for j, column in enumerate(release.columns):
-            own = np.minimum(noise[(chosen.tables == j).any(axis=1)], max(column.deviation, least))
+            own = np.minimum(noise[(self.pairs == j).any(axis=1)], max(column.deviation, least))
             asked.frequencies(j, column.mass, FIRMNESS * float((1.0 / own**2).sum()))
-        if len(chosen.pairs):
-            q = chosen.q
-            degrees = np.stack(np.meshgrid(np.arange(q), np.arange(q), indexing="ij"), axis=-1).reshape(-1, 2)
-            size = self.products.size
-            deviation = max(release.product_deviation, least)
-            asked.products(np.repeat(chosen.pairs, q * q, axis=0), np.tile(degrees, (len(chosen.pairs), 1)),
-                           self.products.ravel(), np.full(size, 1.0 / deviation**2))
+        if by_products:
+            weight = 1.0 / max(release.product_deviation, least) ** 2
+            asked.products(chosen.factors[:, :2], chosen.factors[:, 2:], self.products,
+                           np.full(len(self.products), weight))
         return asked
 

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from trigmech.functions.partition import all_codes
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.measurement.table_release import TableRelease
-from trigmech.planning.dependence import DependenceDesign
 from trigmech.reconstruction.result import Reconstruction
+from trigmech.reconstruction.tables import Targets, independent
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -60,12 +60,14 @@ def dependences_of(release: TableRelease, fit: Reconstruction) -> list[Dependenc
     chosen = release.dependence
     if chosen is None:
         return []
-    targets, products = _targets(release, chosen, fit)
-    ordered = {(int(j), int(h)): found for (j, h), found in zip(chosen.pairs, products, strict=True)}
+    targets = Targets(release)
+    apart = targets.products - independent(release)[1]
+    ordered = {} if chosen.contrasted else {
+        (j, h): product for (j, h, a, b), product in zip(chosen.factors.tolist(), apart, strict=True) if a == b == 0}
     codes = all_codes([column.partition for column in release.columns], fit.points)
     cells = [own[codes[:, j]] for j, own in enumerate(chosen.maps)]
     found = []
-    for (j, h), table, noise in zip(chosen.tables.tolist(), targets, release.table_deviations.tolist(), strict=True):
+    for (j, h), table, noise in zip(targets.pairs.tolist(), targets.tables, targets.deviations.tolist(), strict=True):
         strength = _variation(table - np.outer(table.sum(axis=1), table.sum(axis=0)))
         if (j, h) in ordered:
             within = [_within(release.columns[c], chosen.maps[c], chosen.features[c]) for c in (j, h)]
@@ -75,19 +77,6 @@ def dependences_of(release: TableRelease, fit: Reconstruction) -> list[Dependenc
         found.append(Dependence(j, h, strength, _variation(made - np.outer(made.sum(axis=1), made.sum(axis=0))),
                                 (table.shape[0], table.shape[1]), noise))
     return sorted(found, key=lambda pair: -pair.strength)
-
-
-def _targets(release: TableRelease, chosen: DependenceDesign, fit: Reconstruction) -> tuple[list[Array], list[float]]:
-    """Return the tables after shrinkage, and how far the first products are then from those of independence."""
-    sizes = [table.size for table in release.tables]
-    start = release.K - sum(sizes) - release.products.size
-    parts = np.split(fit.target[start:], np.cumsum(sizes, dtype=np.int64))
-    tables = [part.reshape(table.shape) for part, table in zip(parts, release.tables, strict=False)]
-    products = parts[-1].reshape(release.products.shape)
-    means = [float(feature[:, 0] @ column.mass) if len(products) else 0.0
-             for feature, column in zip(chosen.features, release.columns, strict=True)]
-    return tables, [float(found[0, 0]) - means[j] * means[h]
-                    for found, (j, h) in zip(products, chosen.pairs.tolist(), strict=True)]
 
 
 def _within(column: ReleasedColumn, cells: Integers, features: Array) -> Array:

@@ -7,15 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from trigmech.functions import prefix_sums
 from trigmech.functions.index import FunctionIndex
 from trigmech.functions.released_column import ReleasedColumn
+from trigmech.measurement.table_release import NoisyHistogram
 from trigmech.planning.dependence import DependenceDesign, design_dependence
 from trigmech.planning.design import MomentDesign
 from trigmech.planning.tables import TableDesign
 from trigmech.report.figures import number
 from trigmech.report.moments import noise_alone
-from trigmech.report.tables import threshold_noise
 from trigmech.schema.column import Column, text_of
 from trigmech.schema.schema import Schema
 
@@ -109,27 +108,36 @@ def evenly(design: TableDesign) -> DependenceDesign | None:
     """Return what the last round would measure, if there is one, if all columns spread evenly over their values."""
     return None if design.dependence is None else design_dependence(design, [
         ReleasedColumn(partition, np.full(partition.size, 1.0 / partition.size), float(noise))
-        for partition, noise in zip(design.partitions, design.deviation(design.look) / design.weights, strict=True)])
+        for partition, noise in zip(design.partitions, design.look_deviations, strict=True)])
+
+
+def looked(design: TableDesign, j: int) -> NoisyHistogram:
+    """Return the look at a column, before there is any, for its noise."""
+    return NoisyHistogram(design.partitions[j], np.zeros(0), float(design.look_deviations[j]), design.gaussian,
+                          bool(design.contrasted[j]))
 
 
 def _of_histogram(design: TableDesign, j: int, column: Column) -> Iterable[Expected]:
     """Return the noise in a column's mean, in the share of its rows below a value, and in that of a category."""
-    partition, noise = design.partitions[j], design.deviation(design.look) / float(design.weights[j])
-    points = "percentage points"
+    look = looked(design, j)
+    partition, points = look.partition, "percentage points"
     if partition.intervals:
-        centres = partition.centres
-        spread = centres @ prefix_sums.inverse(len(centres)) if design.gaussian else centres
-        yield _of_number(column, noise * float(np.linalg.norm(spread)))
+        spread = look.deviations_of(np.pad(partition.centres, (len(partition.indicators), 0)))
+        yield _of_number(column, float(spread))
         if column.kind != "binary":
-            yield Expected(column.name, "share of the rows below any value",
-                           100.0 * threshold_noise(partition, noise, design.gaussian), points)
+            yield Expected(column.name, "share of the rows below any value", 100.0 * look.greatest_deviation, points)
     if partition.indicators:
         what = "frequency of a category" if column.complete else "share of a special or missing value"
-        yield Expected(column.name, what, 100.0 * noise, points)
+        yield Expected(column.name, what, 100.0 * float(look.deviations[: len(partition.indicators)].max()), points)
 
 
 def _of_pairs(design: TableDesign, chosen: DependenceDesign) -> Iterable[Expected]:
-    noise = design.deviation(design.dependence)
+    noise = design.deviation(design.dependence, chosen.size)
+    if chosen.contrasted:
+        yield Expected("", "product of contrasts of the cells of two columns, which together tell their table",
+                       100.0 * noise / chosen.product_weight, "percentage points",
+                       f"{len(chosen.factors)} of them if columns spread evenly")
+        return
     most = max(chosen.shapes, key=lambda shape: shape[0] * shape[1])
     yield Expected("", "cell of a table of two columns, at worst", 100.0 * noise / float(chosen.weights.min()),
                    "percentage points", f"{len(chosen.tables)} tables of up to {most[0]} by {most[1]} cells if columns "

@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from trigmech.functions import prefix_sums
 from trigmech.functions.partition import Partition
 from trigmech.measurement.table_release import NoisyHistogram, TableRelease
 from trigmech.report.columns import Marginal, Noisy, is_numeric
@@ -46,7 +45,7 @@ class TableAccount:
 
     def noise(self) -> list[float]:
         """Return, for each column, the noise in the share of rows below a threshold, or in that of a category."""
-        return [threshold_noise(look.partition, look.deviation, look.cumulative) for look in self.release.looks]
+        return [look.greatest_deviation for look in self.release.looks]
 
     def columns(self, marginals: Sequence[Marginal]) -> list[Noisy | None]:
         """Return the released frequencies of each column, in the cells of a marginal."""
@@ -67,7 +66,7 @@ class TableAccount:
             apart = np.abs(np.concatenate([made[:k] - look.frequencies[:k],
                                            np.cumsum(made[k:] - look.frequencies[k:])]))
             what = "shares below a value" if partition.intervals else "shares of categories"
-            noise = threshold_noise(partition, look.deviation, look.cumulative)
+            noise = look.greatest_deviation
             rows.append((column.name, what, percent(noise), percent(float(apart.max())),
                          number(float(apart.max()) / noise, 2)))
         return Table("Noise in the columns, and how far the synthetic ones are from what was released",
@@ -90,8 +89,14 @@ class TableAccount:
                 (f"first: intervals of {sum(len(own) > 0 for own in below)} columns with an order", of(below)),
                 (f"second: within {len(closer)} intervals of {seen} columns that were found heavy", of(closer)),
                 (f"third: cells of tables of {len(tables)} pairs of columns", of(tables)),
-                (f"third: products of ranks of {len(release.products)} pairs of them",
-                 np.full(release.products.size, release.product_deviation))]
+                (self._products_named, np.full(release.products.size, release.product_deviation))]
+
+    @property
+    def _products_named(self) -> str:
+        chosen = self.release.dependence
+        if chosen is None or chosen.contrasted:
+            return f"third: products of contrasts of the cells of {0 if chosen is None else len(chosen.pairs)} pairs"
+        return f"third: products of ranks of {len(chosen.pairs)} pairs of them"
 
     def _chosen(self) -> Table:
         """Return how finely each column was measured; what came after its first look was chosen by that look."""
@@ -115,26 +120,17 @@ class TableAccount:
                 ("Status", f"{fit.status} after {fit.iterations:,} sweeps"), ("Seconds", fit.seconds)]
 
 
-def threshold_noise(partition: Partition, deviation: float, cumulative: bool) -> float:
-    """Return the noise in the share of a column's rows below a value, at its largest, or in the share of a category."""
-    c = partition.intervals
-    if not c:
-        return deviation
-    return deviation * (float(np.linalg.norm(prefix_sums.factor(c)[-1])) if cumulative else c**0.5)
-
-
 def _noisy(look: NoisyHistogram, own: Marginal) -> Noisy:
     """Return what a look released, in the cells of a marginal."""
     partition, k = look.partition, len(look.partition.indicators)
     frequencies = look.frequencies
     within = _within(partition, _thresholds(own, partition)) if partition.intervals else np.zeros((0, 0))
     shares = within @ frequencies[k:]
-    spread = within @ prefix_sums.inverse(partition.intervals) if look.cumulative and partition.intervals else within
-    noise = look.deviation * np.sqrt((spread**2).sum(axis=1))
+    noise, of_named = look.deviations_of(np.pad(within, ((0, 0), (k, 0)))), look.deviations[:k]
     if is_numeric(own.column):
-        return Noisy(frequencies[:k], np.full(k, look.deviation), shares, noise)
+        return Noisy(frequencies[:k], of_named, shares, noise)
     # Of binary and ordinal columns each value is a level, and missing values come last.
-    return Noisy(np.concatenate([shares, frequencies[:k]]), np.concatenate([noise, np.full(k, look.deviation)]),
+    return Noisy(np.concatenate([shares, frequencies[:k]]), np.concatenate([noise, of_named]),
                  np.empty(0), np.empty(0))
 
 

@@ -19,7 +19,7 @@ from trigmech.functions.partition import Partition, columns_of
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.measurement.table_release import CloserLook, NoisyHistogram, TableRelease
 from trigmech.planning.dependence import DependenceDesign
-from trigmech.planning.tables import MOST_INTERVALS, SCORE_BITS
+from trigmech.planning.tables import MOST_IN_LOOK, MOST_INTERVALS, SCORE_BITS
 from trigmech.storage.archive import take
 
 Array = NDArray[np.float64]
@@ -43,6 +43,7 @@ def parts_of(release: TableRelease) -> tuple[dict[str, Any], Arrays]:
         **_partitions_out("release.looks", [look.partition for look in looks]),
         "release.looks.values": _joined([look.values for look in looks]),
         "release.looks.deviations": np.array([look.deviation for look in looks]),
+        "release.looks.contrasted": np.array([look.contrasted for look in looks], dtype=np.int64),
         **_partitions_out("release.columns", [column.partition for column in columns]),
         "release.columns.mass": _joined([column.mass for column in columns]),
         "release.columns.deviations": np.array([column.deviation for column in columns]),
@@ -56,7 +57,9 @@ def parts_of(release: TableRelease) -> tuple[dict[str, Any], Arrays]:
     if chosen is not None:
         manifest["dependence"] = {"deviation": float(release.deviation), "product_weight": float(chosen.product_weight)}
         arrays |= {"release.dependence.maps": np.concatenate(chosen.maps), "release.dependence.tables": chosen.tables,
-                   "release.dependence.weights": chosen.weights, "release.dependence.scores": np.vstack(chosen.scores),
+                   "release.dependence.weights": chosen.weights,
+                   "release.dependence.degrees": np.array([each.shape[1] for each in chosen.scores], dtype=np.int64),
+                   "release.dependence.scores": np.concatenate([each.ravel() for each in chosen.scores]),
                    "release.dependence.pairs": chosen.pairs,
                    "release.tables": _joined([table.ravel() for table in release.tables]),
                    "release.products": release.products}
@@ -81,10 +84,16 @@ def release_of(value: Any, arrays: Arrays, domain: Domain) -> TableRelease:
     values = fields(value, "release", {"kind": object, "n": (int, 2), "cumulative": bool, "dependence": object})
     whole = columns_of(domain)
     looked = _partitions_in("release.looks", arrays, whole, MOST_INTERVALS)
-    noisy = _parts(arrays, "release.looks.values", [partition.size for partition in looked])
+    contrasted = take(arrays, "release.looks.contrasted", len(looked), kind="int64")
+    if not np.isin(contrasted, (0, 1)).all() or (contrasted.any() and values["cumulative"]):
+        raise InputError("release.looks.contrasted must be 0 or 1, and 0 where intervals are cumulative")
+    if any(own and not 2 <= partition.size <= MOST_IN_LOOK for own, partition in zip(contrasted, looked, strict=True)):
+        raise InputError(f"columns that are looked at by contrasts must have 2 to {MOST_IN_LOOK} positions")
+    noisy = _parts(arrays, "release.looks.values", [partition.size - int(own) for partition, own
+                                                    in zip(looked, contrasted, strict=True)])
     deviations = _deviations(arrays, "release.looks.deviations", len(looked)).tolist()
-    looks = tuple(NoisyHistogram(partition, own, deviation, values["cumulative"])
-                  for partition, own, deviation in zip(looked, noisy, deviations, strict=True))
+    looks = tuple(NoisyHistogram(partition, own, deviation, values["cumulative"], bool(each)) for partition, own,
+                  deviation, each in zip(looked, noisy, deviations, contrasted.tolist(), strict=True))
     columns = _columns_in(arrays, whole)
     release = TableRelease(values["n"], domain, looks, _closer_in(arrays, looked), columns)
     return release if values["dependence"] is None else _with_dependence(release, values["dependence"], arrays)
@@ -125,19 +134,23 @@ def _with_dependence(release: TableRelease, value: Any, arrays: Arrays) -> Table
         raise InputError("the cells of each column must be numbered from 0, without gaps")
     tables = _pairs(arrays, "release.dependence.tables", range(len(columns)))
     weights = _deviations(arrays, "release.dependence.weights", len(tables))
-    scores = take(arrays, "release.dependence.scores", sum(sizes), "q", kind="int64")
-    if (scores > 2**SCORE_BITS).any() or (scores < -(2**SCORE_BITS)).any():
+    degrees = take(arrays, "release.dependence.degrees", len(columns), kind="int64")
+    if ((degrees < 0) | (degrees > MOST_IN_LOOK)).any():
+        raise InputError(f"columns must have 0 to {MOST_IN_LOOK} scores")
+    scores = _parts(arrays, "release.dependence.scores",
+                    [size * own for size, own in zip(sizes, degrees.tolist(), strict=True)], kind="int64")
+    if any((each > 2**SCORE_BITS).any() or (each < -(2**SCORE_BITS)).any() for each in scores):
         raise InputError(f"scores must lie between -2^{SCORE_BITS} and 2^{SCORE_BITS}")
     pairs = _pairs(arrays, "release.dependence.pairs",
-                   [j for j, partition in enumerate(columns) if partition.value is not None])
+                   [j for j, partition in enumerate(columns) if partition.value is not None or not len(tables)])
     weight = single["product_weight"]
     if not (1.0 / LARGEST <= weight <= LARGEST if len(pairs) else weight == 0.0):
         raise InputError("the weight of products must be positive, and 0 if there are none")
-    starts = np.cumsum(sizes)[:-1]
-    each = tuple(part.copy() for part in np.split(scores, starts))
-    chosen = DependenceDesign(tuple(maps), tables, weights, each, pairs, weight)
+    chosen = DependenceDesign(tuple(maps), tables, weights, tuple(
+        each.reshape(size, -1) if own else each.reshape(size, 0)
+        for each, size, own in zip(scores, sizes, degrees.tolist(), strict=True)), pairs, weight)
     noisy = _parts(arrays, "release.tables", [a * b for a, b in chosen.shapes])
-    products = _bounded("release.products", take(arrays, "release.products", len(pairs), chosen.q, chosen.q))
+    products = _bounded("release.products", take(arrays, "release.products", len(chosen.factors)))
     made = replace(release, dependence=chosen, products=products, deviation=single["deviation"],
                    tables=tuple(table.reshape(shape) for table, shape in zip(noisy, chosen.shapes, strict=True)))
     own = [made.product_deviation] if len(pairs) else []

@@ -1,0 +1,317 @@
+"""Tables at delta = 0: contrasts under l-infinity noise, their sensitivities, and what is made of them."""
+
+import dataclasses
+import itertools
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import trigmech as tm
+from trigmech.domain import Domain, OneHotGroup
+from trigmech.errors import BudgetError
+from trigmech.evaluation import statistics
+from trigmech.functions.contrasts import contrasts, decoded, decoding
+from trigmech.functions.released_column import ReleasedColumn
+from trigmech.measurement.release import Session
+from trigmech.measurement.rows import PrivateRows
+from trigmech.mechanisms import rehearsal
+from trigmech.mechanisms.base import PublicFacts
+from trigmech.mechanisms.table import TableMechanism
+from trigmech.planning.dependence import design_dependence
+from trigmech.planning.tables import Shares, deviation_of, plan_tables
+from trigmech.privacy.ledger import Ledger
+from trigmech.privacy.noise import SimulatedNoise, lattice_step
+from trigmech.reconstruction.dependence import shrunk_products
+from trigmech.report import page as report
+from trigmech.report.dependences import dependences_of
+from trigmech.report.preview import preview
+
+# Two binary columns, three and five categories, a number of three levels beside an indicator, a continuous number.
+LEVELS = ((0, (-1.0, 1.0)), (1, (-1.0, 1.0)), (11, (-1.0, 0.0, 1.0)))
+MIXED = Domain(13, (OneHotGroup((2, 3, 4), True), OneHotGroup((5, 6, 7, 8, 9), True), OneHotGroup((10,), False, 11)),
+               LEVELS)
+
+
+def random_rows(n, rng, domain=MIXED):
+    rows = rng.uniform(-1.0, 1.0, (n, domain.d))
+    for coordinate, levels in domain.levels:
+        rows[:, coordinate] = rng.choice(levels, n)
+    for group in domain.groups:
+        k = len(group.coordinates)
+        chosen = rng.integers(0, k + (not group.complete), n)
+        rows[:, list(group.coordinates)] = np.eye(k + 1)[chosen][:, :k]
+        if group.value is not None:
+            rows[chosen < k, group.value] = 0.0
+    return rows
+
+
+@dataclasses.dataclass
+class Noted:
+    """A session that notes what is to be drawn, and answers as it did the first time: the rounds after see the same."""
+
+    answers: list = dataclasses.field(default_factory=list)
+    drawn: list = dataclasses.field(default_factory=list)
+
+    def charge(self, *charges):
+        self.drawn = []
+
+    def draw(self, values, charge):
+        self.drawn.append((charge, values))
+        if len(self.answers) < len(self.drawn):
+            self.answers.append(values)
+        return self.answers[len(self.drawn) - 1]
+
+
+def distances(mechanism, design, session, rows, other):
+    """How far each vector moves between two tables, in the norm of its charge, in units of what is charged for."""
+    found = []
+    for table in (rows, other):
+        mechanism.run(PrivateRows.of(table, MIXED), design, session, np.random.default_rng(0))
+        found.append(session.drawn)
+    norms = {"L1": lambda moves: np.abs(moves).sum(), "Linf": lambda moves: np.abs(moves).max(initial=0.0)}
+    return {charge.purpose: norms[charge.norm](first - second) * design.n
+            for (charge, first), (_, second) in zip(*found, strict=True)}
+
+
+@pytest.mark.parametrize("cells", [1, 2, 3, 4, 5, 7, 12, 16, 33, 64])
+def test_contrasts_are_bounded_and_determine_frequencies(cells):
+    values, rng = contrasts(cells), np.random.default_rng(cells)
+    assert values.shape == (cells, cells - 1)
+    assert set(values.ravel().tolist()) <= {-1, 0, 1}
+    frequencies = rng.dirichlet(np.ones(cells))
+    np.testing.assert_allclose(decoded(frequencies @ values), frequencies, atol=1e-12)
+    # Hadamard's (cells - 1) / cells is the least there is.
+    assert (decoding(cells) ** 2).sum() <= 1.6
+    if cells in (2, 4):
+        assert (decoding(cells) ** 2).sum() == pytest.approx((cells - 1) / cells)
+
+
+@pytest.mark.parametrize(("epsilon", "law"), [(0.5, "linf"), (500.0, "laplace")])
+def test_no_neighbour_moves_what_is_drawn_further_than_is_charged_for(epsilon, law):
+    rng, n = np.random.default_rng(5), 30
+    mechanism = TableMechanism()
+    design = mechanism.plan(PublicFacts(n, MIXED, tm.Budget(epsilon, 0.0)))
+    assert design.measured.dependence.law == law
+    session, rows = Noted(), random_rows(n, rng)
+    furthest = dict.fromkeys((charge.purpose for charge in design.charges), 0.0)
+    for attempt in range(60):
+        other = rows.copy()
+        other[0] = random_rows(1, rng)[0]
+        if attempt % 3 == 0:
+            # All columns of one row at their opposite ends.
+            other[0, [0, 1, 12]] = -rows[0, [0, 1, 12]]
+        for purpose, distance in distances(mechanism, design, session, rows, other).items():
+            furthest[purpose] = max(furthest[purpose], distance)
+    assert max(furthest.values()) <= 1.0 + 1e-9
+    # The search has power: no more noise is drawn than there must be, where contrasts are measured.
+    assert furthest["columns, contrasts"] == pytest.approx(1.0)
+    assert furthest["columns"] == pytest.approx(1.0)
+    if law == "linf":
+        assert furthest["dependence"] == pytest.approx(1.0)
+
+
+def test_charges_are_for_these_distances_and_keep_to_epsilon():
+    for n, epsilon in itertools.product((2, 50, 10**6), (1e-3, 0.2, 1.0, 30.0)):
+        for domain in (MIXED, Domain(3, (), ((0, (-1.0, 1.0)), (1, (-1.0, 1.0)), (2, (-1.0, 1.0))))):
+            design = plan_tables(n, domain, tm.Budget(epsilon, 0.0))
+            for charge in design.charges:
+                step = lattice_step(charge.scale) if charge.law == "linf" else 0.0
+                assert charge.sensitivity >= 1.0 / n + step
+                assert charge.norm == {"linf": "Linf", "laplace": "L1"}[charge.law]
+            spent = sum(charge.pure_epsilon for charge in design.charges)
+            assert epsilon * (1.0 - 1e-6) <= spent <= epsilon
+
+
+def test_what_noise_is_too_small_for_is_refused_before_the_charge():
+    with pytest.raises(BudgetError, match="too small"):
+        plan_tables(100, MIXED, tm.Budget(1e-9, 0.0), Shares(1e-6, 0.0, 0.0))
+
+
+@pytest.mark.parametrize(("law", "entries"), [("linf", 1), ("linf", 17), ("laplace", 17), ("gaussian", 17)])
+def test_deviations_are_those_of_the_noise(law, entries):
+    noise = SimulatedNoise(np.random.default_rng(3))
+    drawn = np.array([getattr(noise, law)(np.zeros(entries), 2.0) for _ in range(20_000)])
+    assert drawn.std() == pytest.approx(2.0 * deviation_of(law, entries), rel=0.03)
+
+
+@pytest.mark.parametrize(("columns", "n", "epsilon", "contrasted", "law"), [
+    ([2] * 16, 20_000, 0.2, 16, "linf"), ([2] * 16, 20_000, 50.0, 16, "linf"), ([40] * 8, 20_000, 20.0, 0, "laplace"),
+    ([2, 2, 2, 40, 40], 20_000, 20.0, 3, "laplace"), ([2, 9, 16, 40] * 4, 20_000, 0.5, 8, "linf"),
+])
+def test_few_categories_are_measured_by_contrasts_and_many_by_counts(columns, n, epsilon, contrasted, law):
+    ends = np.cumsum([0, *columns])
+    groups = [OneHotGroup(tuple(range(a, b)), True) for a, b in itertools.pairwise(ends.tolist())]
+    domain = Domain(int(ends[-1]), groups)
+    design = plan_tables(n, domain, tm.Budget(epsilon, 0.0))
+    assert (int(design.contrasted.sum()), design.dependence.law) == (contrasted, law)
+    assert not plan_tables(n, domain, tm.Budget(epsilon, 1e-6)).contrasted.any()
+
+
+class Thrown:
+    """Noise of any size: what comes after the charge must live with it."""
+
+    simulated = True
+
+    def __init__(self, size, rng):
+        self.size, self.rng = size, rng
+
+    def linf(self, values, scale):
+        return values * 0.0 + self.size * self.rng.choice([-1.0, 0.0, 1.0], np.shape(values))
+
+    laplace = gaussian = linf
+
+
+@pytest.mark.parametrize("size", [0.0, 1e-300, 1.0, 1e9, 1e300])
+@pytest.mark.parametrize("epsilon", [0.5, 1e3])
+def test_whatever_is_drawn_a_table_comes_out(size, epsilon):
+    rng, mechanism, budget = np.random.default_rng(2), TableMechanism(points=64), tm.Budget(epsilon, 0.0)
+    # With a column of a single category.
+    domain = Domain(14, (*MIXED.groups, OneHotGroup((13,), True)), LEVELS)
+    design = mechanism.plan(PublicFacts(40, domain, budget))
+    session = Session(Ledger(budget), Thrown(size, rng))
+    release = mechanism.run(PrivateRows.of(random_rows(40, rng, domain), domain), design, session, rng)
+    made = mechanism.reconstruct(release, design, rng)
+    domain.check(made.distribution.points)
+    assert (np.abs(made.distribution.points) <= 1.0).all()
+    assert len(release.means) == len(release.deviations) == len(made.target)
+
+
+def binary_table(n, d, rng):
+    """Columns that depend on one hidden number."""
+    hidden = rng.normal(size=(n, 1))
+    return (hidden + rng.normal(size=(n, d)) > np.linspace(-0.5, 1.0, d)).astype(int)
+
+
+def test_tables_of_binary_columns_are_close_in_pairs_and_names_say_what_was_measured():
+    rng = np.random.default_rng(8)
+    table = binary_table(6_000, 8, rng)
+    schema = tm.Schema([tm.Column(f"c{j}", 0, 1, "binary") for j in range(8)])
+    made = tm.synthesize(table, schema, tm.Budget(0.5, 0.0), tm.TableMechanism(), rng)
+    sampled = np.asarray(made.sample(6_000)).astype(int)
+
+    def variation(rows):
+        pairs = itertools.combinations(range(8), 2)
+        return np.mean([0.5 * np.abs(np.subtract(*(np.bincount(2 * t[:, j] + t[:, h], minlength=4) / len(t)
+                                                   for t in (table, rows)))).sum() for j, h in pairs])
+
+    shuffled = np.column_stack([rng.permutation(column) for column in table.T])
+    assert variation(sampled) < 0.02 < 0.08 < variation(shuffled)
+    assert len(made.names) == len(made.means) == len(made.deviations) == made.release.K == 16 + 28
+    assert "sign cos(1 pi cell of c0) * sign cos(1 pi cell of c7)" in made.names
+    assert set(made.release.kinds) == {"column", "product of contrasts"}
+    # The noisy values themselves are kept, beside the frequencies that they imply.
+    look = made.release.looks[0]
+    np.testing.assert_allclose(look.frequencies @ contrasts(2), look.values, atol=1e-12)
+    np.testing.assert_allclose(look.deviations, 0.5 * look.deviation)
+
+
+def test_a_real_release_is_certified_and_kept_to_its_epsilon():
+    schema = tm.Schema([*(tm.Column(f"c{j}", 0, 1, "binary") for j in range(3)), tm.Column("x", 0, 1)])
+    rng = np.random.default_rng(1)
+    table = np.column_stack([binary_table(60, 3, rng), rng.random(60)])
+    made = tm.synthesize(table, schema, tm.Budget(1.0, 0.0), tm.TableMechanism(points=64))
+    assert 0.99 < made.ledger.proved_epsilon <= 1.0
+    assert {charge.law for charge in made.ledger.charges} >= {"linf", "laplace"}
+
+
+def test_cells_of_contrasts_are_few_where_the_noise_is_large_whatever_the_look_released():
+    many = Domain(180, [OneHotGroup(tuple(range(45 * j, 45 * j + 45)), True) for j in range(4)])
+    design = plan_tables(100, many, tm.Budget(0.1, 0.0))
+    assert design.dependence.law == "linf"
+    for mass in (np.full(45, 1.0 / 45.0), np.eye(45)[3]):
+        columns = [ReleasedColumn(p, mass, 0.1) for p in design.partitions]
+        chosen = design_dependence(design, columns)
+        assert chosen.size <= 24
+        assert chosen.sensitivity("linf") <= 1.0
+
+
+def test_shrinkage_uses_that_few_factors_explain_many_products():
+    rng, size = np.random.default_rng(4), 20
+    loading = rng.uniform(0.2, 0.7, size)
+    places = np.array(list(itertools.combinations(range(size), 2)))
+    true = loading[places[:, 0]] * loading[places[:, 1]]
+    noisy = true + 0.1 * rng.uniform(-np.sqrt(3.0), np.sqrt(3.0), len(true))
+
+    def error(found):
+        return np.sqrt(np.mean((found - true) ** 2))
+
+    assert error(shrunk_products(noisy, 0.1, places)) < 0.65 * error(noisy)
+    # Of nothing but noise little is left, and exact products stay.
+    assert np.sqrt(np.mean(shrunk_products(noisy - true, 0.1, places) ** 2)) < 0.08
+    np.testing.assert_allclose(shrunk_products(true, 1e-9, places), true, atol=1e-8)
+
+
+# Behind the release: whatever is made of tables is made of contrasts too
+
+
+@pytest.fixture(scope="module")
+def contrasted():
+    """Four columns of few values at delta = 0: region follows band, smokes is alone."""
+    rng, n = np.random.default_rng(6), 3_000
+    band = rng.integers(0, 3, n)
+    frame = pd.DataFrame({"band": np.array(["low", "middle", "high"])[band], "smokes": rng.integers(0, 2, n),
+                          "region": np.where(band == 2, "south", rng.choice(["north", "east"], n)),
+                          "rooms": rng.integers(1, 5, n)})
+    schema = tm.Schema([tm.Column("band", kind="ordinal", categories=("low", "middle", "high")),
+                        tm.Column("smokes", 0, 1, "binary"),
+                        tm.Column("region", kind="categorical", categories=("north", "east", "south")),
+                        tm.Column("rooms", 1, 4, "integer")])
+    made = tm.synthesize(frame, schema, tm.Budget(2.0), TableMechanism(), np.random.default_rng(0))
+    assert made.release.dependence.contrasted
+    assert any(look.contrasted for look in made.release.looks)
+    return frame, made
+
+
+def test_reports_and_previews_tell_contrasts(contrasted, tmp_path):
+    _, made = contrasted
+    page = report.write(made, tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "products of contrasts of the cells of 6 pairs" in page
+    strongest = dependences_of(made.release, made.fit)[0]
+    assert {made.schema.names[strongest.first], made.schema.names[strongest.second]} == {"band", "region"}
+    told = preview(3_000, made.schema, tm.Budget(2.0), mechanism=TableMechanism())
+    assert "product of contrasts of the cells of two columns" in str(told)
+    # What is expected of the noise is what it is.
+    expected = {look.partition.size: look.greatest_deviation for look in made.release.looks}
+    found = [each.error / 100.0 for each in told.outlook.columns if each.what.startswith(("frequency", "share"))]
+    assert any(np.isclose(one, other) for one in found for other in expected.values())
+
+
+def test_rehearsals_of_contrasts_have_their_plan_and_noise(contrasted):
+    _, made = contrasted
+    design = rehearsal._design_of(made.release, 500)
+    np.testing.assert_allclose(design.look_deviations, [look.deviation for look in made.release.looks])
+    again = design_dependence(design, made.release.columns)
+    assert again.contrasted
+    assert all(map(np.array_equal, again.maps, made.release.dependence.maps))
+    assert design.deviation(design.dependence, again.size) == pytest.approx(made.release.deviation)
+
+
+def test_error_bars_of_contrasts_hold_and_are_not_much_wider(contrasted):
+    frame, made = contrasted
+    statistic = statistics.marginal(made.schema, ("band", "region"), 3)
+    answers = made.error_bars(statistic)
+    truth = statistic(made.schema.decode(made.schema.to_cube(frame)))
+    assert (np.abs(answers.values - truth) <= answers.error.bound).mean() >= 0.75
+    assert answers.error.bound.max() < 0.15
+
+
+def test_rows_of_contrasts_follow_what_is_given(contrasted):
+    frame, made = contrasted
+    rows = made.sample(500, np.random.default_rng(1), given={"region": "south"})
+    assert (rows.region == "south").all()
+    assert (rows.band == "high").mean() > (frame.band == "high").mean() + 0.3
+
+
+def test_deviations_are_those_of_the_noise_of_contrasts(contrasted):
+    _, made = contrasted
+    rng = np.random.default_rng(2)
+    look = next(look for look in made.release.looks if look.contrasted and look.partition.intervals > 2)
+    drawn = [dataclasses.replace(look, values=look.deviation * rng.normal(size=len(look.values))).frequencies
+             for _ in range(4_000)]
+    k = len(look.partition.indicators)
+    np.testing.assert_allclose(np.std(drawn, axis=0), look.deviations, rtol=0.06)
+    below = np.cumsum(np.array(drawn)[:, k:], axis=1)[:, :-1]
+    assert np.std(below, axis=0).max() == pytest.approx(look.greatest_deviation, rel=0.06)
+    spread = np.array(drawn) @ np.arange(look.partition.size)
+    assert np.std(spread) == pytest.approx(float(look.deviations_of(np.arange(look.partition.size))), rel=0.06)
