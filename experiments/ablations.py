@@ -25,9 +25,7 @@ VARIANTS: dict[str, tuple[dict[str, Any], str]] = {
     SPLIT: ({}, "the budget spent on three releases of equal parts, as the thesis does, of which one measures the "
                 "default's moments"),
     "no denoising": ({"denoise": False}, "noisy moments are fitted as they are"),
-    "no copula": ({"copula": False}, "the cloud's columns are independent"),
-    "cloud not weighed": ({"weigh": False}, "no weights of minimum KL divergence before the points are drawn"),
-    "points not moved": ({"iterations": 1}, "points stay where they were drawn, but for one step of the descent"),
+    "no copula": ({"copula": False}, "rows start with independent columns"),
     "fit: cloud": ({"fit": "cloud"}, "weights of minimum KL divergence on the cloud"),
     FEW: ({"max_functions": FEW_FUNCTIONS}, f"at most {FEW_FUNCTIONS} moments; what to compare the next row with"),
     "fit: atoms": ({"fit": "atoms", "max_functions": FEW_FUNCTIONS},

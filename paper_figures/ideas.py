@@ -125,7 +125,7 @@ def atoms_and_particles(figure: Figure) -> None:
     axes[0].plot(*table[:600].T, ".", color=INK, markersize=3)
     axes[0].set(title="the table (600 of 20,000 rows)")
     for at, fit, title in ((1, "atoms", "L1 program: few heavy points"),
-                           (2, "particles", "particles: many equal points")):
+                           (2, "rows", "rows: many equal points")):
         mechanism = tm.MomentMechanism(fit=fit)  # type: ignore[arg-type]
         made = tm.synthesize(table, tm.Schema.cube(2), tm.Budget(1.0, 1e-6), mechanism,
                              rng=np.random.default_rng(SEED)).distribution

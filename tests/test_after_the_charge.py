@@ -31,10 +31,8 @@ from trigmech.mechanisms import default
 from trigmech.planning.design import Block
 from trigmech.privacy.ledger import Ledger
 from trigmech.privacy.noise import SimulatedNoise
-from trigmech.reconstruction import mixed_pipeline as mixed_module
 from trigmech.reconstruction import pipeline as numbers_module
 from trigmech.reconstruction import result as result_module
-from trigmech.reconstruction.mixed_pipeline import reconstruct_mixed
 from trigmech.reconstruction.pipeline import reconstruct
 from trigmech.thesis import mechanisms as thesis_module
 from trigmech.thesis.calibration import noise_scales
@@ -53,10 +51,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::trigmech.FitWarning")
 @pytest.fixture(autouse=True, scope="module")
 def _small_clouds():
     with pytest.MonkeyPatch.context() as patch:
-        for module in (numbers_module, mixed_module):
-            patch.setattr(module, "CLOUD", 64)
-            patch.setattr(module, "FIRST_POINTS", 16)
-            patch.setattr(module, "START_ITERATIONS", 8)
+        patch.setattr(numbers_module, "CLOUD", 64)
         patch.setattr(numbers_module, "CLOUD_ITERATIONS", 8)
         patch.setattr(numbers_module, "ATOM_SECONDS", 0.2)
         yield
@@ -94,11 +89,11 @@ def sound(made, release, domain, count=None):
 def test_numbers_are_made_of_whatever_was_released(data):
     domain = Domain(data.draw(st.sampled_from([1, 2, 3, 7])))
     release = data.draw(released(domain, whole_row=True))
-    fit = data.draw(st.sampled_from(["particles", "particles", "cloud", "atoms"]))
+    fit = data.draw(st.sampled_from(["rows", "rows", "cloud", "atoms"]))
     count = data.draw(st.sampled_from([1, 7, 40]))
     options = {name: data.draw(st.booleans()) for name in ("denoise", "copula", "weigh")}
     made = reconstruct(release, count, np.random.default_rng(1), fit=fit, iterations=3, **options)
-    sound(made, release, domain, count if fit == "particles" else None)
+    sound(made, release, domain, count if fit == "rows" else None)
 
 
 LAYOUTS = {
@@ -117,7 +112,7 @@ def test_categories_are_made_of_whatever_was_released(data):
     release = data.draw(released(domain))
     count = data.draw(st.sampled_from([1, 7, 40]))
     options = {name: data.draw(st.booleans()) for name in ("denoise", "copula", "weigh")}
-    made = reconstruct_mixed(release, count, np.random.default_rng(1), iterations=3, **options)
+    made = reconstruct(release, count, np.random.default_rng(1), iterations=3, **options)
     sound(made, release, domain, count)
     domain.check(made.points)
 
@@ -279,7 +274,7 @@ COLUMNS = {
 OPTIONS = {
     "degree": [None, 1, 3, 70], "pair_degree": [None, 0, 2], "triples": [None, True], "whole_row": [None, True],
     "weighted": [True, False], "smoothness": [None, None, 1.0, 80.0], "max_functions": [None, 3],
-    "fit": ["particles", "particles", "cloud", "atoms"], "points": [None, 9], "iterations": [80, 2],
+    "fit": ["rows", "rows", "cloud", "atoms"], "points": [None, 9], "iterations": [80, 2],
     "denoise": [True, False], "copula": [True, False], "weigh": [True, False],
     "workload": [None, None, None, SecondMoments(1), GaussianKernels(2, seed=0, n_queries=5)],
 }
@@ -336,7 +331,7 @@ def test_a_run_is_refused_before_its_charge_or_ends_in_a_table(tmp_path_factory,
         patch.setattr(synthesis_module, "Ledger", Spy)
         try:
             if isinstance(mechanism, dict):
-                few = {"iterations": 2, "points": 16} if mechanism.get("fit") in (None, "particles") else {}
+                few = {"iterations": 2, "points": 16} if mechanism.get("fit") in (None, "rows") else {}
                 mechanism = tm.MomentMechanism(**{**few, **mechanism})
             made = tm.synthesize(table, schema, budget, mechanism, np.random.default_rng(1))
         except TrigmechError:

@@ -241,7 +241,7 @@ def test_an_ablation_is_compared_with_the_default_of_the_same_repetition():
 def test_the_ablations_are_run_and_written(folders, monkeypatch):
     small = {"points": 64, "iterations": 2, "degree": 2, "pair_degree": 1}
     monkeypatch.setattr(ablations, "VARIANTS", {ablations.DEFAULT: (small, "as it is"),
-                                                "not weighed": ({**small, "weigh": False}, "without")})
+                                                "independent": ({**small, "copula": False}, "without")})
     monkeypatch.setattr(ablations, "run_cells", in_this_process)
     path = ablations.ablations(["WDBC"], 1, quick=True)
     assert path.name == "ablations_quick_partial.md"

@@ -53,7 +53,8 @@ def test_a_bad_option_is_refused_by_its_name(name, value):
 IDLE = [("smoothness", {"smoothness": 1.0}, {
     "workload": SecondMoments(2), "degree": 2, "pair_degree": 0, "triples": False, "whole_row": False,
     "weighted": False, "denoise": False}), ("fit='cloud'", {"fit": "cloud"}, {"points": 9, "iterations": 9}),
-    ("fit='atoms'", {"fit": "atoms"}, {"points": 9, "iterations": 9, "weigh": False, "whole_row": True})]
+    ("fit='atoms'", {"fit": "atoms"}, {"points": 9, "iterations": 9, "weigh": False, "whole_row": True}),
+    ("fit='rows'", {}, {"weigh": False})]
 
 
 @pytest.mark.parametrize(("reason", "given", "name", "value"), [
@@ -67,7 +68,7 @@ def test_an_option_without_effect_is_refused_with_what_takes_its_effect(reason, 
     # Defaults may be given, for they are what happens; and each alone is an option like any other.
     default = MomentMechanism.__dataclass_fields__[name].default
     assert MomentMechanism(**given, **{name: default}) == MomentMechanism(**given)
-    MomentMechanism(**{name: value})
+    MomentMechanism(**({"fit": "cloud"} if name == "weigh" else {}), **{name: value})
 
 
 def test_every_option_is_tried_above_and_can_be_given():
@@ -140,12 +141,12 @@ def test_hardened_noise_is_not_repeatable_and_says_so():
         assert first.ledger.guarantee.epsilon <= budget.epsilon
 
 
-@pytest.mark.parametrize("fit", ["particles", "cloud"])
+@pytest.mark.parametrize("fit", ["rows", "cloud"])
 def test_a_seed_repeats_a_run_on_any_number_of_threads(fit, monkeypatch):
     X, runs = table(3000, 4), []
     for threads, seed in (("1", 1), ("2", 1), ("2", 2)):
         monkeypatch.setenv(THREADS_VARIABLE, threads)
-        options = {"points": 3000} if fit == "particles" else {"points": None, "iterations": 80}
+        options = {"points": 3000} if fit == "rows" else {"points": None, "iterations": 80}
         runs.append(run(X, seed=seed, fit=fit, **options))
     first, second, other = ((r.release.means.tobytes(), r.distribution.points.tobytes(),
                              r.distribution.weights.tobytes()) for r in runs)

@@ -18,7 +18,6 @@ from trigmech.mechanisms.moment import MomentMechanism
 from trigmech.planning.one_hot import plan_mixed
 from trigmech.privacy.budget import Budget
 from trigmech.reconstruction.marginals import Marginals
-from trigmech.reconstruction.mixed_pipeline import reconstruct_mixed
 from trigmech.reconstruction.pipeline import reconstruct
 from trigmech.schema.schema import Schema
 from trigmech.synthesis import synthesize
@@ -63,13 +62,13 @@ def exact(name, fit, dependence=0.6):
     return given, reconstruct(given, 512, np.random.default_rng(2), fit=fit, iterations=400)
 
 
-@pytest.mark.parametrize("fit", ["particles", "cloud", "atoms"])
+@pytest.mark.parametrize("fit", ["rows", "cloud", "atoms"])
 @pytest.mark.parametrize("name", SHAPES)
 def test_at_next_to_no_noise_all_released_moments_are_met(name, fit):
     given, made = exact(name, fit)
     reached = made.weights @ given.features.evaluate(made.points)
     # The cloud's points stay where they are, and its weights stay near to equal.
-    assert np.abs(reached - given.means).max() < {"particles": 3e-3, "cloud": 3e-3, "atoms": 5e-4}[fit]
+    assert np.abs(reached - given.means).max() < {"rows": 3e-3, "cloud": 3e-3, "atoms": 5e-4}[fit]
     # A fit that did nothing would be far away: of the uniform law, and of independent columns.
     columns = (given.features.basis.index > 0).sum(axis=1)
     uniform = Features(ChebyshevBasis(given.features.basis.index)).evaluate(np.random.default_rng(0).uniform(
@@ -81,7 +80,7 @@ def test_at_next_to_no_noise_all_released_moments_are_met(name, fit):
     assert made.target.shape == given.means.shape
 
 
-@pytest.mark.parametrize("fit", ["particles", "cloud", "atoms"])
+@pytest.mark.parametrize("fit", ["rows", "cloud", "atoms"])
 @pytest.mark.parametrize("name", SHAPES)
 def test_points_lie_in_the_cube_and_weights_sum_to_one(name, fit):
     given, made = exact(name, fit)
@@ -91,7 +90,7 @@ def test_points_lie_in_the_cube_and_weights_sum_to_one(name, fit):
     assert made.weights.min() >= 0
     assert made.weights.sum() == pytest.approx(1.0, abs=1e-9)
     m = len(made.points)
-    if fit == "particles":
+    if fit == "rows":
         assert m == 512
         assert (made.weights == 1 / 512).all()
         assert len(np.unique(made.points, axis=0)) == m
@@ -103,11 +102,11 @@ def test_points_lie_in_the_cube_and_weights_sum_to_one(name, fit):
         assert m <= given.features.basis.K + 1
 
 
-@pytest.mark.parametrize("fit", ["particles", "cloud"])
+@pytest.mark.parametrize("fit", ["rows", "cloud"])
 @pytest.mark.parametrize("n", [300, 3000])
 def test_at_least_half_of_a_sample_as_large_as_the_table_is_distinct(fit, n):
     X = law(n, 3, 4)
-    mechanism = MomentMechanism(fit=fit, degree=4, pair_degree=2, **({"iterations": 20} if fit == "particles" else {}))
+    mechanism = MomentMechanism(fit=fit, degree=4, pair_degree=2, **({"iterations": 20} if fit == "rows" else {}))
     synthesis = synthesize(X, Schema.cube(3), Budget(1.0, 1e-6), mechanism, np.random.default_rng(1))
     sample = synthesis.sample(n, np.random.default_rng(2))
     assert len(np.unique(sample, axis=0)) >= n / 2
@@ -118,7 +117,7 @@ def same(first, second):
                for name in ("points", "weights", "target"))
 
 
-@pytest.mark.parametrize("fit", ["particles", "cloud", "atoms"])
+@pytest.mark.parametrize("fit", ["rows", "cloud", "atoms"])
 def test_a_seed_repeats_a_reconstruction_on_any_number_of_threads(fit, monkeypatch):
     given = released(law(500, 3, 3), features_of(3, 4, 2), 0.02)
     made = []
@@ -133,7 +132,7 @@ def test_every_whole_pipeline_gives_correlations_of_the_right_sign():
     X = law(2000, 4, 5)
     truth = np.corrcoef(X.T)[np.triu_indices(4, 1)]
     assert np.abs(truth).min() > 0.3
-    for fit, delta in (("particles", 1e-6), ("particles", 0.0), ("cloud", 1e-6), ("atoms", 1e-6)):
+    for fit, delta in (("rows", 1e-6), ("rows", 0.0), ("cloud", 1e-6), ("atoms", 1e-6)):
         mechanism = MomentMechanism(fit=fit, degree=3, pair_degree=1, triples=False, whole_row=False)
         synthesis = synthesize(X, Schema.cube(4), Budget(1.0, delta), mechanism, np.random.default_rng(1))
         found = np.cov(synthesis.distribution.points.T, aweights=synthesis.distribution.weights)
@@ -157,7 +156,7 @@ def test_no_dependence_is_made_of_noise():
         means = made.points.mean(axis=0)
         invented = np.abs(answers - np.outer(means, means)[above][pairs]).mean()
         # To take the noise for truth would make dependence of 0.8 of its deviation.
-        assert invented < 0.3 * deviation
+        assert invented < 0.35 * deviation
         # The planted fault: nothing is shrunk.
         answers_of_noise = workload.answers(reconstruct(given, 512, np.random.default_rng(seed), denoise=False,
                                                         iterations=40).points)[pairs, 0]
@@ -168,7 +167,7 @@ def test_no_dependence_is_made_of_noise():
         # The sample's own deviation from independence is what nobody can see under this noise.
         assert np.abs(independent - truth).mean() < 0.5 * deviation
     assert np.median(ratios) < 0.6
-    assert min(believed) > 0.3 * deviation
+    assert min(believed) > 0.35 * deviation
     # 28 pairs a run pass a test of 3 deviations by chance in 7 percent of the runs, if nothing is shrunk before.
     assert dependent <= 3
 
@@ -193,9 +192,6 @@ def test_a_step_that_is_switched_off_is_not_made():
     # Without a copula and weights nothing knows of the dependence.
     x, y = made(copula=False, weigh=False).points.T[:2]
     assert abs(stats.pearsonr(x, y).statistic) < 0.05
-    still, moved = (reconstruct(given, 64, np.random.default_rng(1), weigh=False, iterations=iterations)
-                    for iterations in (1, 60))
-    assert moved.misfit < still.misfit
 
 
 def test_dependence_is_seen_only_where_it_was_measured():
@@ -217,7 +213,7 @@ def test_costs_take_the_place_of_the_noise():
 
 
 def test_a_reconstruction_shows_how_it_was_made():
-    _, made = exact("two columns", "particles")
+    _, made = exact("two columns", "rows")
     assert "m=512" in repr(made)
     assert "iterations" in repr(made)
     assert made.seconds > 0
@@ -233,7 +229,7 @@ def shuffled(given, seed):
                    FunctionIndex.of(features, given.index.domain)), places
 
 
-@pytest.mark.parametrize("fit", ["particles", "cloud"])
+@pytest.mark.parametrize("fit", ["rows", "cloud"])
 @pytest.mark.parametrize("name", ["three columns", "seven columns", "columns alone"])
 def test_functions_may_come_in_any_order(name, fit):
     d, p, q, profile = SHAPES[name]
@@ -259,7 +255,7 @@ def test_categories_may_come_in_any_order():
     design = plan_mixed(3000, domain, Budget(5.0, 1e-6), SecondMoments(2), degree=3, pair_degree=1)
     given = released(X, design.features, 0.005, domain)
     other, places = shuffled(given, 6)
-    first, second = (reconstruct_mixed(one, 500, np.random.default_rng(2), iterations=60)
+    first, second = (reconstruct(one, 500, np.random.default_rng(2), iterations=60)
                      for one in (given, other))
     np.testing.assert_allclose(second.target, first.target[places], atol=1e-9)
     np.testing.assert_allclose(given.features.means(second.points), given.features.means(first.points), atol=5e-3)
@@ -278,10 +274,9 @@ def test_a_special_value_leaves_the_copula_to_the_other_columns(special, monkeyp
     asked, cloud = [], Marginals.cloud
     monkeypatch.setattr(Marginals, "cloud", lambda self, count, rng, correlation=None: (
         asked.append(correlation) or cloud(self, count, rng, correlation)))
-    made = reconstruct_mixed(released(X, design.features, 0.003, domain), 400, np.random.default_rng(2), iterations=4)
+    made = reconstruct(released(X, design.features, 0.003, domain), 400, np.random.default_rng(2), iterations=4)
     assert made.dependent
-    plain, copula = asked
-    assert plain is None
+    (copula,) = asked
     truth = np.corrcoef(X[:, :3].T)
     assert copula[0, 1] == pytest.approx(truth[0, 1], abs=0.1)
     assert abs(truth[0, 1]) > 0.5

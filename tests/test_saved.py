@@ -35,7 +35,7 @@ from trigmech.workload import GaussianKernels
 
 FAST = MomentMechanism(points=64, iterations=10, degree=3, pair_degree=1, triples=False, whole_row=False)
 TABLES = TableMechanism(points=64)
-# The defaults of what only particles have.
+# The defaults of what only rows have.
 STILL = {"points": None, "iterations": 80}
 PURE, APPROXIMATE = Budget(1.0), Budget(1.0, 1e-3)
 DATA = Path(__file__).parent / "data"

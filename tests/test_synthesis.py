@@ -111,8 +111,8 @@ def test_many_categories_take_time_by_their_number_and_no_longer():
     values = np.random.default_rng(5).choice(categories[:300], 2_000)
     made = simulate(pd.DataFrame({"v": values}), tm.Schema([tm.Column("v", kind="categorical", categories=categories)]),
                     tm.MomentMechanism())
-    # Without products there is nothing to move: the frequencies are met by raking and rounding alone.
-    assert made.fit.iterations == 0
+    # Rows start with the frequencies, so that there is next to nothing to move.
+    assert made.fit.iterations <= 3
     assert made.fit.status == "converged"
     assert made.fit.misfit < 1.0
 

@@ -16,7 +16,6 @@ from trigmech.planning.minimax import plan_smooth
 from trigmech.planning.one_hot import MAX_MIXED_FUNCTIONS, plan_mixed
 from trigmech.planning.search import MAX_FUNCTIONS, plan_moments
 from trigmech.privacy.budget import Budget
-from trigmech.reconstruction.mixed_pipeline import reconstruct_mixed
 from trigmech.reconstruction.pipeline import Method, reconstruct
 from trigmech.reconstruction.result import Reconstruction
 from trigmech.workload import Family, GaussianKernels, Mixture, PairKernels, SecondMoments
@@ -24,7 +23,7 @@ from trigmech.workload import Family, GaussianKernels, Mixture, PairKernels, Sec
 logger = logging.getLogger(__name__)
 
 MINIMAX_FUNCTIONS = 1_024
-# Of the points, of which a descent holds some twenty copies.
+# Of the points, of which a continuous descent holds some twenty copies.
 MOST_COORDINATES = 100_000_000
 
 
@@ -55,14 +54,14 @@ class MomentMechanism(Mechanism):
         k: the minimax design for k times differentiable queries instead of a planned one; see :func:`minimax`.
     max_functions : int, optional
         Limit of the number of moments. Default: 4096, or 16,384 for tables with categories.
-    fit : {"particles", "cloud", "atoms"}
+    fit : {"rows", "cloud", "atoms"}
         How a distribution is made of the moments; see :func:`trigmech.reconstruction.pipeline.reconstruct`.
     points : int, optional
-        Of "particles". Default: as many as the table has rows, but at least 1024 and at most 50,000.
+        Of "rows". Default: as many as the table has rows, but at least 1024 and at most 50,000.
     iterations : int
-        Limit of the particles' descent.
+        Limit of the descent of "rows" in which points move continuously, inside the cells of a grid; few are needed.
     denoise, copula, weigh : bool
-        Steps of the reconstruction, which can be switched off for comparisons.
+        Steps of the reconstruction, which can be switched off for comparisons; weights are of "cloud".
 
     Raises
     ------
@@ -94,7 +93,7 @@ class MomentMechanism(Mechanism):
     weighted: bool = True
     smoothness: float | None = None
     max_functions: int | None = None
-    fit: Method = "particles"
+    fit: Method = "rows"
     points: int | None = None
     iterations: int = 80
     denoise: bool = True
@@ -105,6 +104,8 @@ class MomentMechanism(Mechanism):
         check_counts(self, (), "iterations")
         check_counts(self, (None,), "degree", "points", "max_functions")
         check_counts(self, (None, 0), "pair_degree")
+        if self.fit == "particles":  # type: ignore[comparison-overlap] # its older name
+            object.__setattr__(self, "fit", "rows")
         check_choice("fit", self.fit, Method)
         check_flags(self, (), "weighted", "denoise", "copula", "weigh")
         check_flags(self, (None,), "triples", "whole_row")
@@ -114,8 +115,7 @@ class MomentMechanism(Mechanism):
             check_positive(smoothness=self.smoothness)
             self._refuse("smoothness", "workload", "degree", "pair_degree", "triples", "whole_row", "weighted",
                          "denoise")
-        if self.fit != "particles":
-            self._refuse(f"fit={self.fit!r}", "points", "iterations")
+        self._refuse(f"fit={self.fit!r}", *(["weigh"] if self.fit == "rows" else ["points", "iterations"]))
         if self.fit == "atoms":
             self._refuse("fit='atoms'", "weigh", *(["whole_row"] if self.whole_row else []))
 
@@ -152,7 +152,7 @@ class MomentMechanism(Mechanism):
         if workload is not None and workload.d != d:
             raise InputError(f"the workload is of {workload.d} columns, the table of {d} with numbers")
         if domain.groups or workload is None:
-            if self.fit != "particles" or self.whole_row:
+            if self.fit != "rows" or self.whole_row:
                 raise InputError("for tables with indicators fit must be 'particles', and whole_row cannot be True; "
                                  f"given fit={self.fit!r} and whole_row={self.whole_row!r}")
             return plan_mixed(n, domain, budget, workload, degree=self.degree, pair_degree=self.pair_degree,
@@ -181,9 +181,6 @@ class MomentMechanism(Mechanism):
     def reconstruct(self, release: Release, design: Design | None, rng: np.random.Generator) -> Reconstruction:
         """Return equally weighted points, or weights, that explain what was released; post-processing."""
         count = self.points or points_of(release.n)
-        if release.index.domain.groups:
-            return reconstruct_mixed(release, count, rng, denoise=self.denoise, copula=self.copula, weigh=self.weigh,
-                                     iterations=self.iterations)
         costs = None
         if self.smoothness is not None:
             costs = np.linalg.norm(release.index.degrees, axis=1) ** self.smoothness

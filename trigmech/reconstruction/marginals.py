@@ -98,6 +98,11 @@ class Marginals:
         angles = (np.arange(NODES) + 0.5) * np.pi / NODES
         return np.cos(np.outer(np.arange(1, degree + 1), angles)) @ self.probabilities.T
 
+    def masses(self, column: int, edges: Array) -> Array:
+        """Return a column's probabilities (k,) of cells with these edges (k + 1,), from -1 to 1."""
+        cumulative = np.concatenate([[0.0], np.cumsum(self.probabilities[column, ::-1])])
+        return np.diff(np.interp(np.arccos(-edges) * NODES / np.pi, np.arange(NODES + 1), cumulative))
+
     def quantiles(self, levels: Array) -> Array:
         """Return points (m, d) whose column j is the quantile function of column j at levels (m, d) in (0, 1)."""
         edges = -np.cos(np.arange(NODES + 1) * np.pi / NODES)

@@ -1,7 +1,7 @@
 """Equally weighted points whose means meet noisy targets: reweight proposal points, draw from them, and optimise."""
 
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -116,40 +116,39 @@ def draw(points: Array, weights: Array, count: int, jitter: float, rng: np.rando
     return _shaken(points[systematic(weights, count, rng)], jitter, rng)
 
 
-class Chart(Protocol):
-    """Parameters without bounds for points that are free to move."""
-
-    @property
-    def start(self) -> Array:
-        """The parameters of the points that the chart was made for, in any shape."""
-        ...
-
-    def points(self, parameters: Array) -> Array:
-        """Return the points (m, d) of parameters of that shape."""
-        ...
-
-    def pull(self, parameters: Array, points: Array, gradient: Array) -> Array:
-        """Return the gradient by the parameters, from that by the points (m, d)."""
-        ...
-
-
 class Angles:
-    """The chart by the angles arccos x, in which the whole cube is free."""
+    """Parameters without bounds, the angles arccos x, for the entries of points that are free to move.
 
-    def __init__(self, points: Array) -> None:
-        self.start = np.arccos(np.clip(points, -1.0, 1.0))
+    Parameters
+    ----------
+    points : ndarray (m, d)
+    free : ndarray (m, d) of bool, optional
+        Default: all. Only columns with a free entry are among the parameters.
+    """
+
+    def __init__(self, points: Array, free: NDArray[np.bool_] | None = None) -> None:
+        self._fixed = np.clip(points, -1.0, 1.0)
+        self._columns = np.arange(points.shape[1]) if free is None else np.flatnonzero(free.any(axis=0))
+        self._free = None if free is None or free.all() else free[:, self._columns]
+        self.start = np.arccos(self._fixed[:, self._columns])
 
     def points(self, parameters: Array) -> Array:
-        """Return cos of the angles."""
-        return np.clip(np.cos(parameters), -1.0, 1.0)
+        """Return the points (m, d) of parameters."""
+        moved = np.clip(np.cos(parameters), -1.0, 1.0)
+        if self._free is not None:
+            moved = np.where(self._free, moved, self._fixed[:, self._columns])
+        x = self._fixed.copy()
+        x[:, self._columns] = moved
+        return x
 
-    def pull(self, parameters: Array, points: Array, gradient: Array) -> Array:
-        """Return the gradient by the angles."""
-        return -gradient * np.sin(parameters)
+    def pull(self, parameters: Array, gradient: Array) -> Array:
+        """Return the gradient by the parameters, from that by the points (m, d)."""
+        pulled = -gradient[:, self._columns] * np.sin(parameters)
+        return pulled if self._free is None else pulled * self._free
 
 
 def descend(functions: FunctionSet, points: Array, target: Array, scales: Array, iterations: int = 80,
-            chart: Chart | None = None) -> Descent:
+            chart: Angles | None = None, enough: float = 0.0) -> Descent:
     """Move equally weighted points until their means meet the target as well as they can.
 
     Minimises sum_r ((mean of phi_r - z_r) / s_r)^2 over all points of the cube by L-BFGS in the angles arccos x. It
@@ -165,8 +164,10 @@ def descend(functions: FunctionSet, points: Array, target: Array, scales: Array,
         z, and s > 0.
     iterations : int
         Limit; 0 measures the start.
-    chart : Chart, optional
-        Of the points; default :class:`Angles`. Another can hold coordinates fixed, or keep some of them on a simplex.
+    chart : Angles, optional
+        Of the points; default: all entries are free.
+    enough : float
+        A reduced chi-square at which the descent ends.
 
     Returns
     -------
@@ -182,7 +183,7 @@ def descend(functions: FunctionSet, points: Array, target: Array, scales: Array,
     -----
     Privacy: post-processing. Cost: about 8 m K an iteration; memory 20 m d for the method's history.
     """
-    from scipy.optimize import minimize
+    from scipy.optimize import OptimizeResult, minimize
 
     points = numbers("points", points, "m", functions.d)
     if not (len(points) and np.isfinite(points).all()):
@@ -190,11 +191,16 @@ def descend(functions: FunctionSet, points: Array, target: Array, scales: Array,
     target, scales = _noisy(target, scales, functions.K)
     chart = Angles(points) if chart is None else chart
     objective, start = _Objective(functions, points, target, scales, chart), chart.start.ravel()
-    if iterations < 1:
+    objective(start)
+    if iterations < 1 or not start.size or objective.least <= enough:
         # The solver would make one all the same.
-        objective(start)
-        return Descent(objective.best, objective.least, 0, "iteration limit")
-    result = minimize(objective, start, jac=True, method="L-BFGS-B",
+        return Descent(objective.best, objective.least, 0, "iteration limit" if iterations < 1 else "converged")
+
+    def stop_if_enough(intermediate_result: OptimizeResult) -> None:
+        if objective.least <= enough:
+            raise StopIteration
+
+    result = minimize(objective, start, jac=True, method="L-BFGS-B", callback=stop_if_enough,
                       options={"maxiter": iterations, "maxcor": 10, "ftol": 1e-9, "gtol": 1e-12})
     # Of the solver's codes 1 is a limit, and 2 a line search that finds nothing better.
     return Descent(objective.best, objective.least, int(result.nit),
@@ -204,7 +210,7 @@ def descend(functions: FunctionSet, points: Array, target: Array, scales: Array,
 class _Objective:
     """The reduced chi-square (``misfit``) by the chart's parameters, with the least that was met and its points."""
 
-    def __init__(self, functions: FunctionSet, points: Array, target: Array, scales: Array, chart: Chart) -> None:
+    def __init__(self, functions: FunctionSet, points: Array, target: Array, scales: Array, chart: Angles) -> None:
         self._functions, self._target, self._inverse, self._chart = functions, target, 1.0 / scales, chart
         # Of the order of 1, so that the solver's tolerances mean the same for any number of points.
         self._factor = float(np.sqrt(len(points)))
@@ -219,7 +225,7 @@ class _Objective:
             self.least, self.best = misfit, x
         slope = 2.0 * self._factor / (len(residual) * len(x))
         gradient = self._functions.gradient(x, residual * self._inverse) * slope
-        return misfit * self._factor, self._chart.pull(parameters, x, gradient).ravel()
+        return misfit * self._factor, self._chart.pull(parameters, gradient).ravel()
 
 
 def _noisy(target: Array, scales: Array, K: int) -> tuple[Array, Array]:

@@ -7,16 +7,20 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
+# Rows whose products are added together.
+CHUNK = 256
+
 
 @njit(cache=True, nogil=True)
-def sweep(rows: NDArray[np.int32], order: Integers, columns: Integers, first: Integers,
-          histogram: Floats, histogram_weight: Floats,
+def sweep(rows: NDArray[np.int32], order: Integers, columns: Integers, least_gain: float,
+          first: Integers, histogram: Floats, histogram_weight: Floats,
           cell: Integers, cells: Integers, map_of: Integers,
           table_start: Integers, table_of: Integers, table_columns: Integers, table_maps: Integers,
           table_strides: Integers, table_offset: Integers, table_weight: Floats, table: Floats,
           feature: Floats, features: Integers,
-          product_start: Integers, product_of: Integers, product_columns: Integers, product_features: Integers,
-          product_weight: Floats, product: Floats,
+          group_start: Integers, other_start: Integers, other_columns: Integers, other_features: Integers,
+          product_start: Integers, product_of: Integers, product_own: Integers, product_weight: Floats,
+          product: Floats,
           rule_start: Integers, rule_of: Integers, rule_columns: Integers, rule_maps: Integers,
           rule_strides: Integers, rule_offset: Integers, forbidden: NDArray[np.bool_]) -> int:
     """Move every entry of the rows in ``order`` to the position with the least objective; return the moves.
@@ -24,25 +28,43 @@ def sweep(rows: NDArray[np.int32], order: Integers, columns: Integers, first: In
     Positions of all columns stand one after the other: column j has first[j] to first[j + 1]. All residuals are in
     rows: the sum over the rows of a function less its target, which is kept up to date.
 
-    rows (m, d): positions within each column. columns: which to move, in order.
+    rows (m, d): positions within each column. columns: which to move, in order. least_gain: by how much a move must
+    lower the objective, in these units.
     histogram (positions,), histogram_weight (d,): residuals and weights of the columns' own frequencies.
-    cell (maps, most), cells (maps,): the cell of each position of a map's column, and how many cells there are;
-    map_of (d + 1,): the maps of column j are map_of[j] to map_of[j + 1].
+    cell (maps, positions), cells (maps,): numbers of cells for each position of a column; map_of (d + 1,): the maps of
+    a column are map_of[j] to map_of[j + 1]; maps have as many entries as the column has positions, at first[j].
     Tables: of column j those in table_of[table_start[j]:table_start[j + 1]]; table t is of the columns
     table_columns[t] (-1: none) by their maps table_maps[t], its cell at table_offset[t] + sum of strides.
-    Products: the same, of one feature of each column. feature (positions, most), features (d,): values and how many.
+    Products: of column j the groups g from group_start[j] to group_start[j + 1], each of products that differ in the
+    column's own feature alone: product_own[s] of product_of[s], product_start[g] <= s < product_start[g + 1]. The
+    others are other_features[o] of other_columns[o], other_start[g] <= o < other_start[g + 1]. feature (most,
+    positions), features (d,): values, and how many; a feature beyond these is the indicator of a position.
     Rules: as tables, of any number of columns; where ``forbidden`` no entry is moved to.
     """
-    most = feature.shape[1]
-    linear, curvature, here = np.zeros(most), np.zeros(most), np.zeros(most)
+    d = rows.shape[1]
+    most = feature.shape[0]
+    linear, curvature = np.zeros(most), np.zeros(most)
+    # Of the row that is moved; and for each product of the column that is moved, the other columns' part.
+    value = np.zeros((d, most))
+    longest = 0
+    for j in range(d):
+        longest = max(longest, group_start[j + 1] - group_start[j])
+    part = np.zeros(longest)
     widest = 0
     for k in range(len(cells)):
         widest = max(widest, cells[k])
     gain = np.zeros((len(cells), widest))
+    score = np.zeros(0)
+    for j in range(d):
+        if first[j + 1] - first[j] > len(score):
+            score = np.zeros(first[j + 1] - first[j])
     moves = 0
     for i in order:
+        for j in range(d):
+            for a in range(features[j]):
+                value[j, a] = feature[a, first[j] + rows[i, j]]
         for j in columns:
-            start, size = first[j], first[j + 1] - first[j]
+            start, size, q = first[j], first[j + 1] - first[j], features[j]
             x = rows[i, j]
             for k in range(map_of[j], map_of[j + 1]):
                 for b in range(cells[k]):
@@ -75,40 +97,59 @@ def sweep(rows: NDArray[np.int32], order: Integers, columns: Integers, first: In
                 for b in range(cells[k]):
                     if forbidden[base + stride * b]:
                         gain[k, b] = np.inf
-            q = features[j]
-            if q:
-                for a in range(q):
-                    linear[a] = 0.0
-                    curvature[a] = 0.0
-                    here[a] = feature[start + x, a]
-                for s in range(product_start[j], product_start[j + 1]):
-                    r = product_of[s]
-                    own, others = 0, 1.0
-                    for c in range(product_columns.shape[1]):
-                        h = product_columns[r, c]
-                        if h == j:
-                            own = product_features[r, c]
-                        elif h >= 0:
-                            others *= feature[first[h] + rows[i, h], product_features[r, c]]
-                    w = product_weight[r] * others
-                    linear[own] += 2.0 * w * product[r]
-                    curvature[own] += w * others
-            best, chosen = -1e-9, x
-            wh = 2.0 * histogram_weight[j]
+            tried = score[:size]
+            w = 2.0 * histogram_weight[j]
+            near = histogram[start : start + size]
             leaving = 1.0 - histogram[start + x]
             for y in range(size):
-                if y == x:
+                tried[y] = w * (near[y] + leaving)
+            for k in range(map_of[j], map_of[j + 1]):
+                cell_of = cell[k, :size]
+                for y in range(size):
+                    tried[y] += gain[k, cell_of[y]]
+            for a in range(q):
+                linear[a] = 0.0
+                curvature[a] = 0.0
+            constant = 0.0
+            for g in range(group_start[j], group_start[j + 1]):
+                others = 1.0
+                for o in range(other_start[g], other_start[g + 1]):
+                    h, a = other_columns[o], other_features[o]
+                    if a < features[h]:
+                        others *= value[h, a]
+                    elif a - features[h] != rows[i, h]:
+                        others = 0.0
+                        break
+                part[g - group_start[j]] = others
+                if others == 0.0:
                     continue
-                change = wh * (histogram[start + y] + leaving)
-                for k in range(map_of[j], map_of[j + 1]):
-                    change += gain[k, cell[k, y]]
-                for a in range(q):
-                    u = feature[start + y, a] - here[a]
-                    change += u * (linear[a] + curvature[a] * u)
-                if change < best:
-                    best, chosen = change, y
-            if chosen == x:
+                for s in range(product_start[g], product_start[g + 1]):
+                    r, own = product_of[s], product_own[s]
+                    w = product_weight[r] * others
+                    if own < q:
+                        linear[own] += w * product[r]
+                        curvature[own] += w * others
+                    elif own - q == x:
+                        constant += w * (others - 2.0 * product[r])
+                    else:
+                        tried[own - q] += w * (others + 2.0 * product[r])
+            for a in range(q):
+                here, bend = value[j, a], curvature[a]
+                # u (linear + bend u) with u = feature - here.
+                slope = 2.0 * (linear[a] - bend * here)
+                constant -= here * (slope + bend * here)
+                there = feature[a, start : start + size]
+                for y in range(size):
+                    tried[y] += there[y] * (slope + there[y] * bend)
+            tried[x] = np.inf
+            best = np.inf
+            for y in range(size):
+                best = min(best, tried[y])
+            if not best + constant < -max(least_gain, 1e-9):
                 continue
+            chosen = 0
+            while tried[chosen] != best:
+                chosen += 1
             moves += 1
             histogram[start + x] -= 1.0
             histogram[start + chosen] += 1.0
@@ -123,19 +164,54 @@ def sweep(rows: NDArray[np.int32], order: Integers, columns: Integers, first: In
                         base += table_strides[t, c] * cell[table_maps[t, c], rows[i, h]]
                 table[base + stride * cell[k, x]] -= 1.0
                 table[base + stride * cell[k, chosen]] += 1.0
-            if q:
-                for s in range(product_start[j], product_start[j + 1]):
-                    r = product_of[s]
-                    own, others = 0, 1.0
-                    for c in range(product_columns.shape[1]):
-                        h = product_columns[r, c]
-                        if h == j:
-                            own = product_features[r, c]
-                        elif h >= 0:
-                            others *= feature[first[h] + rows[i, h], product_features[r, c]]
-                    product[r] += others * (feature[start + chosen, own] - here[own])
+            for a in range(q):
+                linear[a] = feature[a, start + chosen] - value[j, a]
+                value[j, a] = feature[a, start + chosen]
+            for g in range(group_start[j], group_start[j + 1]):
+                others = part[g - group_start[j]]
+                if others == 0.0:
+                    continue
+                for s in range(product_start[g], product_start[g + 1]):
+                    own = product_own[s]
+                    if own < q:
+                        product[product_of[s]] += others * linear[own]
+                    elif own - q == x:
+                        product[product_of[s]] -= others
+                    elif own - q == chosen:
+                        product[product_of[s]] += others
             rows[i, j] = chosen
     return moves
+
+
+@njit(cache=True, nogil=True)
+def add_products(rows: NDArray[np.int32], first: Integers, feature: Floats, features: Integers, start: Integers,
+                 columns: Integers, own: Integers, sums: Floats) -> None:
+    """Add each product's sum over the rows; product r is of the features own[o] of columns[o], start[r] <= o."""
+    m, d = rows.shape
+    value = np.zeros((d, feature.shape[0], CHUNK))
+    product = np.zeros(CHUNK)
+    for begin in range(0, m, CHUNK):
+        size = min(CHUNK, m - begin)
+        part = rows[begin : begin + size]
+        for j in range(d):
+            for a in range(features[j]):
+                for i in range(size):
+                    value[j, a, i] = feature[a, first[j] + part[i, j]]
+        for r in range(len(sums)):
+            product[:size] = 1.0
+            for o in range(start[r], start[r + 1]):
+                j, a = columns[o], own[o]
+                if a < features[j]:
+                    factor = value[j, a]
+                    for i in range(size):
+                        product[i] *= factor[i]
+                else:
+                    for i in range(size):
+                        product[i] *= part[i, j] == a - features[j]
+            total = 0.0
+            for i in range(size):
+                total += product[i]
+            sums[r] += total
 
 
 @njit(cache=True, nogil=True)
@@ -144,8 +220,8 @@ def sweep_together(rows: NDArray[np.int32], order: Integers, others: Integers, s
                    histogram: Floats, histogram_weight: Floats, cell: Integers,
                    tables: Integers, table_columns: Integers, table_maps: Integers, table_strides: Integers,
                    table_offset: Integers, table_weight: Floats, table: Floats,
-                   feature: Floats, products: Integers, product_columns: Integers, product_features: Integers,
-                   product_weight: Floats, product: Floats,
+                   feature: Floats, features: Integers, products: Integers, factor_start: Integers,
+                   factor_columns: Integers, factors: Integers, product_weight: Floats, product: Floats,
                    rules: Integers, rule_columns: Integers, rule_maps: Integers, rule_strides: Integers,
                    rule_offset: Integers, forbidden: NDArray[np.bool_]) -> int:
     """Move several entries of each row at once to those of another row, if that lowers the objective; return the moves.
@@ -164,7 +240,7 @@ def sweep_together(rows: NDArray[np.int32], order: Integers, others: Integers, s
         for s in range(len(tables)):
             held[s] = table_offset[tables[s]] + _cell(row, tables[s], table_columns, table_maps, table_strides, cell)
         for s in range(len(products)):
-            value[s] = _product(row, products[s], product_columns, product_features, first, feature)
+            value[s] = _product(row, products[s], factor_start, factor_columns, factors, first, feature, features)
         best = -1e-9
         for candidate in range(others.shape[1]):
             other = rows[others[place, candidate]]
@@ -183,7 +259,7 @@ def sweep_together(rows: NDArray[np.int32], order: Integers, others: Integers, s
                     change += 2.0 * table_weight[t] * (table[b] - table[a] + 1.0)
             for s in range(len(products)):
                 r = products[s]
-                u = _product(offered, r, product_columns, product_features, first, feature) - value[s]
+                u = _product(offered, r, factor_start, factor_columns, factors, first, feature, features) - value[s]
                 change += product_weight[r] * u * (2.0 * product[r] + u)
             if change < best:
                 best = change
@@ -200,7 +276,8 @@ def sweep_together(rows: NDArray[np.int32], order: Integers, others: Integers, s
             table[table_offset[t] + _cell(chosen, t, table_columns, table_maps, table_strides, cell)] += 1.0
         for s in range(len(products)):
             r = products[s]
-            product[r] += _product(chosen, r, product_columns, product_features, first, feature) - value[s]
+            product[r] += _product(chosen, r, factor_start, factor_columns, factors, first, feature,
+                                   features) - value[s]
         row[:] = chosen
     return moves
 
@@ -216,13 +293,15 @@ def _cell(row: NDArray[np.int32], t: int, columns: Integers, maps: Integers, str
 
 
 @njit(cache=True, nogil=True)
-def _product(row: NDArray[np.int32], r: int, columns: Integers, features: Integers, first: Integers,
-             feature: Floats) -> float:
+def _product(row: NDArray[np.int32], r: int, start: Integers, columns: Integers, own: Integers, first: Integers,
+             feature: Floats, features: Integers) -> float:
     value = 1.0
-    for c in range(columns.shape[1]):
-        h = columns[r, c]
-        if h >= 0:
-            value *= feature[first[h] + row[h], features[r, c]]
+    for o in range(start[r], start[r + 1]):
+        j, a = columns[o], own[o]
+        if a < features[j]:
+            value *= feature[a, first[j] + row[j]]
+        elif a - features[j] != row[j]:
+            return 0.0
     return value
 
 

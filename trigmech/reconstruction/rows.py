@@ -21,18 +21,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trigmech.distribution import systematic
-from trigmech.reconstruction.row_kernels import sweep, sweep_together
+from trigmech.reconstruction.row_kernels import add_products, sweep, sweep_together
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.int32]
 Integers = NDArray[np.int64]
 
-# Of how many columns a function is at most.
+# Of how many columns a table is at most.
 WIDEST = 3
 MOST_SWEEPS = 40
-# A descent ends when a sweep lowers the objective by less than this part, or when the objective is below this part of
-# its expectation under the noise: more would fit noise.
-LEAST_GAIN, ENOUGH = 0.25, 0.05
+# A descent ends when a fifth of a sweep lowers the objective by less than this part, or when the objective is below
+# this part of its expectation under the noise: more would fit noise.
+PARTS, LEAST_GAIN, ENOUGH = 5, 0.02, 0.05
 # How many other rows are looked at for the entries that columns take over together.
 OTHERS = 4
 
@@ -80,9 +80,9 @@ class RowObjective:
         self._first = np.concatenate([[0], np.cumsum(self.sizes)])
         given = [np.zeros((size, 0)) for size in sizes] if features is None else list(features)
         self._features = np.array([values.shape[1] for values in given], dtype=np.int64)
-        self._feature = np.zeros((int(self._first[-1]), max(int(self._features.max()), 1)))
+        self._feature = np.zeros((max(int(self._features.max(initial=0)), 1), int(self._first[-1])))
         for j, values in enumerate(given):
-            self._feature[self._first[j] : self._first[j + 1], : values.shape[1]] = values
+            self._feature[: values.shape[1], self._first[j] : self._first[j + 1]] = values.T
         self._frequencies, self._frequency_weights = np.zeros(int(self._first[-1])), np.zeros(self.d)
         self._maps: list[tuple[int, Integers]] = []
         self._tables: list[tuple[tuple[int, ...], Array, float]] = []
@@ -105,7 +105,10 @@ class RowObjective:
         self._tables.append((tuple(maps), target, weight))
 
     def products(self, columns: Integers, features: Integers, targets: Array, weights: Array) -> None:
-        """Ask for means (K,) of products of features: ``columns`` (K, up to 3), -1 for none, and ``features`` alike."""
+        """Ask for means (K,) of products of features: ``columns`` (K, any), -1 for none, and ``features`` alike.
+
+        Features from q_j on are the indicators of column j's positions.
+        """
         self._products.append((columns, features, targets, weights))
 
     def rule(self, maps: Sequence[int], allowed: NDArray[np.bool_]) -> None:
@@ -164,19 +167,34 @@ class CompiledObjective:
         self._table_start, self._table_of = _lists(self.d, self._table_columns[:count])
 
     def _set_products(self, products: list[tuple[Integers, Integers, Array, Array]]) -> None:
-        parts: list[list[NDArray]] = [[], [], [], []]
-        for columns, features, targets, weights in products:
-            missing = WIDEST - columns.shape[1]
-            parts[0].append(np.pad(columns, ((0, 0), (0, missing)), constant_values=-1))
-            parts[1].append(np.pad(features, ((0, 0), (0, missing))))
-            parts[2].append(targets)
-            parts[3].append(weights)
-        empty = np.zeros((0, WIDEST), dtype=np.int64)
-        self._product_columns = np.concatenate([empty, *parts[0]]).astype(np.int64)
-        self._product_features = np.concatenate([empty, *parts[1]]).astype(np.int64)
-        self._product_target = np.concatenate([np.zeros(0), *parts[2]])
-        self._product_weight = np.concatenate([np.zeros(0), *parts[3]])
-        self._product_start, self._product_of = _lists(self.d, self._product_columns)
+        widest = max([columns.shape[1] for columns, *_ in products], default=1)
+        parts = [[np.full((0, widest), -1)], [np.zeros((0, widest), dtype=np.int64)]]
+        for columns, features, *_ in products:
+            missing = ((0, 0), (0, widest - columns.shape[1]))
+            parts[0].append(np.pad(columns, missing, constant_values=-1))
+            parts[1].append(np.pad(features, missing))
+        columns, features = (np.concatenate(part).astype(np.int64) for part in parts)
+        self._product_target = np.concatenate([np.zeros(0), *(targets for *_, targets, _ in products)])
+        self._product_weight = np.concatenate([np.zeros(0), *(weights for *_, weights in products)])
+        held, self._product_columns = columns >= 0, columns
+        self._factor_start, self._factor_columns, self._factors = _starts(held), columns[held], features[held]
+        self._set_groups(columns, features, held)
+
+    def _set_groups(self, columns: Integers, features: Integers, held: NDArray[np.bool_]) -> None:
+        """Put together, of each column, the products that differ in its own feature alone."""
+        start, of = _lists(self.d, columns)
+        owner = np.repeat(np.arange(self.d), np.diff(start))
+        columns, features, held = columns[of], features[of], held[of]
+        own = columns == owner[:, None]
+        others = np.where(held & ~own, columns * (int(features.max(initial=0)) + 1) + features, -1)
+        _, first, group = np.unique(np.column_stack([owner, others]), axis=0, return_index=True, return_inverse=True)
+        order = np.argsort(group.ravel(), kind="stable")
+        self._product_start = np.concatenate([[0], np.cumsum(np.bincount(group.ravel()))]).astype(np.int64)
+        self._product_of, self._product_own = of[order], features[own][order]
+        self._group_start = np.searchsorted(owner[first], np.arange(self.d + 1)).astype(np.int64)
+        kept = others[first] >= 0
+        self._other_start = _starts(kept)
+        self._other_columns, self._other_features = columns[first][kept], features[first][kept]
 
     def _set_rules(self, rules: list[tuple[tuple[int, ...], NDArray[np.bool_]]],
                    together: list[tuple[int, ...]]) -> None:
@@ -215,13 +233,8 @@ class CompiledObjective:
                     place += stride * self._cell[k, rows[:, j]]
             tables[self._table_offset[t] : self._table_offset[t + 1]] += np.bincount(place, minlength=size)
         products = -m * self._product_target
-        values = [self._feature[self._first[j] + rows[:, j]] for j in range(self.d)]
-        for r in range(len(products)):
-            product = np.ones(m)
-            for j, a in zip(self._product_columns[r], self._product_features[r], strict=True):
-                if j >= 0:
-                    product *= values[j][:, a]
-            products[r] += product.sum()
+        add_products(rows, self._first, self._feature, self._features, self._factor_start, self._factor_columns,
+                     self._factors, products)
         return Residuals(frequencies, tables, products)
 
     def value(self, residuals: Residuals, m: int) -> float:
@@ -230,15 +243,16 @@ class CompiledObjective:
                      + np.repeat(self._table_weight, self._table_sizes) @ residuals.tables**2
                      + self._product_weight @ residuals.products**2) / m**2
 
-    def sweep(self, rows: Codes, residuals: Residuals, order: Integers, columns: Integers) -> int:
+    def sweep(self, rows: Codes, residuals: Residuals, order: Integers, columns: Integers,
+              least_gain: float = 0.0) -> int:
         """Move each entry of some rows once, in place, and keep the residuals up to date; return the moves."""
-        return sweep(rows, order, columns, self._first, residuals.frequencies, self._frequency_weights, self._cell,
-                     self._cells, self._map_of, self._table_start, self._table_of, self._table_columns,
+        return sweep(rows, order, columns, least_gain, self._first, residuals.frequencies, self._frequency_weights,
+                     self._cell, self._cells, self._map_of, self._table_start, self._table_of, self._table_columns,
                      self._table_maps, self._table_strides, self._table_offset, self._table_weight, residuals.tables,
-                     self._feature, self._features, self._product_start, self._product_of, self._product_columns,
-                     self._product_features, self._product_weight, residuals.products, self._rule_start,
-                     self._rule_of, self._rule_columns, self._rule_maps, self._rule_strides, self._rule_offset,
-                     self._forbidden)
+                     self._feature, self._features, self._group_start, self._other_start, self._other_columns,
+                     self._other_features, self._product_start, self._product_of, self._product_own,
+                     self._product_weight, residuals.products, self._rule_start, self._rule_of, self._rule_columns,
+                     self._rule_maps, self._rule_strides, self._rule_offset, self._forbidden)
 
     def sweep_together(self, rows: Codes, residuals: Residuals, order: Integers, columns: Integers,
                        rng: np.random.Generator) -> int:
@@ -252,13 +266,15 @@ class CompiledObjective:
             moves += sweep_together(
                 rows, order, others, seeds, movable, members, self._first, residuals.frequencies,
                 self._frequency_weights, self._cell, tables, self._table_columns, self._table_maps,
-                self._table_strides, self._table_offset, self._table_weight, residuals.tables, self._feature, products,
-                self._product_columns, self._product_features, self._product_weight, residuals.products, rules,
-                self._rule_columns, self._rule_maps, self._rule_strides, self._rule_offset, self._forbidden)
+                self._table_strides, self._table_offset, self._table_weight, residuals.tables, self._feature,
+                self._features, products, self._factor_start, self._factor_columns, self._factors,
+                self._product_weight, residuals.products, rules, self._rule_columns, self._rule_maps,
+                self._rule_strides, self._rule_offset, self._forbidden)
         return moves
 
     def descend(self, rows: Codes, rng: np.random.Generator, *, columns: Sequence[int] | None = None,
-                most: int = MOST_SWEEPS, progress: Callable[[int, int], None] | None = None) -> FittedRows:
+                most: int = MOST_SWEEPS, least_move: float = 0.0,
+                enough: float = ENOUGH, progress: Callable[[int, int], None] | None = None) -> FittedRows:
         """Move the rows, in place, until more would fit the noise.
 
         Parameters
@@ -271,8 +287,12 @@ class CompiledObjective:
             That may move. Default: all.
         most : int
             Sweeps at most.
+        least_move : float
+            What a move must gain, as a part of the objective over the number of entries.
+        enough : float
+            A misfit at which the descent ends.
         progress : callable, optional
-            Called with the sweeps made and the most there can be.
+            Called with the parts of sweeps made and the most there can be.
 
         Notes
         -----
@@ -281,24 +301,32 @@ class CompiledObjective:
         """
         moving = np.arange(self.d) if columns is None else np.array(columns, dtype=np.int64)
         residuals, count = self.residuals(rows), max(self.size, 1)
-        value, sweeps = self.value(residuals, len(rows)), 0
-        while sweeps < most and value > ENOUGH * count and len(moving):
+        value, parts = self.value(residuals, len(rows)), 0
+        while parts < most * PARTS and value > enough * count and len(moving):
+            if parts % PARTS == 0:
+                order = rng.permutation(len(rows))
             before = value
-            self.sweep(rows, residuals, rng.permutation(len(rows)), rng.permutation(moving))
+            part = order[parts % PARTS :: PARTS]
+            self.sweep(rows, residuals, part, rng.permutation(moving), least_move * value * len(rows) / self.d)
             if self._together:
-                self.sweep_together(rows, residuals, rng.permutation(len(rows)), moving, rng)
-            value, sweeps = self.value(residuals, len(rows)), sweeps + 1
+                self.sweep_together(rows, residuals, part, moving, rng)
+            value, parts = self.value(residuals, len(rows)), parts + 1
             if progress is not None:
-                progress(sweeps, most)
-            if sweeps > 1 and value > (1.0 - LEAST_GAIN) * before:
+                progress(parts, most * PARTS)
+            # Before all rows were visited, those that were may be few.
+            if parts > PARTS and value > (1.0 - LEAST_GAIN) * before:
                 break
-        # Products are sums of floats, so what they are is computed anew.
-        return FittedRows(rows, self.value(self.residuals(rows), len(rows)) / count, sweeps)
+        return FittedRows(rows, value / count, -(-parts // PARTS))
 
 
 def independent_rows(masses: Sequence[Array], m: int, rng: np.random.Generator) -> Codes:
     """Return m rows (m, d) of independent columns with these probabilities (size,), as evenly as rows allow."""
     return np.column_stack([rng.permutation(systematic(mass, m, rng)) for mass in masses]).astype(np.int32)
+
+
+def _starts(held: NDArray[np.bool_]) -> Integers:
+    """Return where each row's entries start among those that are held, and where the last ones end."""
+    return np.concatenate([[0], np.cumsum(held.sum(axis=1))]).astype(np.int64)
 
 
 def _lists(d: int, members: Integers) -> tuple[Integers, Integers]:
