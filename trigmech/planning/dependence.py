@@ -201,7 +201,7 @@ def _cells(column: ReleasedColumn, wanted: int, noise: float, most: int | None =
     following = int(cells[:k].max(initial=-1)) + 1
     if column.partition.value is not None:
         levels = column.partition.levels
-        few = levels is not None and len(levels) <= MOST_CELLS
+        few = levels is not None and len(levels) <= 2 * wanted
         cells[k:] = following + _grouped(mass[k:], noise if few else max(noise, 1.0 / wanted))
     return cells
 

@@ -67,7 +67,8 @@ Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 PROOF = "look-and-tables"
-LEAST_INTERVALS, MOST_INTERVALS = 16, 1_024
+# Of a number's look. Prefix sums of more intervals cost next to nothing, single counts do.
+LEAST_INTERVALS, LEAST_COUNTED, MOST_INTERVALS = 64, 16, 1_024
 # So many finer intervals an interval is divided into that holds this part of the rows, and so many standard deviations
 # of the closer look's noise.
 FINER, HEAVY, HEAVY_BY_NOISE = 1_024, 1.0 / 64.0, 8.0
@@ -241,7 +242,8 @@ def plan_tables(n: int, domain: Domain, budget: Budget, shares: Shares | None = 
     columns = columns_of(domain)
     d, gaussian, strength = len(columns), budget.delta > 0, strength_of(budget)
     shares = _shares(n, columns, strength, gaussian) if shares is None else shares
-    closer = 0.0 if all(map(_has_few, columns)) else shares.closer
+    least = LEAST_INTERVALS if gaussian else LEAST_COUNTED
+    closer = 0.0 if all(_has_few(column, least) for column in columns) else shares.closer
     look = shares.look if d > 1 else 1.0 - closer
     contrasted, of_contrasts = (np.zeros(d, dtype=bool), 0.0) if gaussian else _contrasted(columns)
     others = d - int(contrasted.sum())
@@ -314,13 +316,15 @@ def _shares(n: int, columns: Sequence[Partition], strength: float, gaussian: boo
         # Epsilons add up as squares of mu do, so of noise a share is worth less.
         wide = sum(not _has_few(column) for column in columns) / len(columns)
         return Shares(PURE_LOOK, PURE_CLOSER * min(1.0, 3.0 * wide), 0.15 if len(numbers) > 1 else 0.0)
-    # The fewer rows, the more of the budget the columns themselves need.
-    look, m = min(max(0.2 * (10_000.0 / (n * strength)) ** 0.25, 0.15), 0.35), len(numbers)
+    # The fewer rows and the more columns, the more of the budget the columns themselves need.
+    d, m = len(columns), len(numbers)
+    look = min(max(0.2 * (10_000.0 / (n * strength)) ** 0.25, 0.15), 0.35)
+    look = min(look * max(d / 15.0, 1.0) ** 0.25, 0.5)
     if m < 2:
         return Shares(look, 0.03, 0.0)
     # As little for products as leaves them a noise that is small beside .5, that of a strong dependence, and no more
     # than their part of the pairs; the less noise, the more degrees are worth having.
-    most = max(0.15, 0.9 * math.comb(m, 2) / math.comb(len(columns), 2))
+    most = max(0.15, 0.9 * math.comb(m, 2) / math.comb(d, 2))
     noise = m / (n * strength * math.sqrt(1.0 - look))
     products = min(max((noise / ENOUGH_FOR_PRODUCTS) ** 2, 0.15), most)
     noise /= math.sqrt(products)
@@ -335,7 +339,7 @@ def _contrasted(columns: Sequence[Partition]) -> tuple[NDArray[np.bool_], float]
     the noise in k frequencies together is about that in one contrast, or sqrt(k) times that in one frequency.
     """
     few = np.array([_has_few(column) for column in columns])
-    sizes = np.array([_few(column).size if _has_few(column) else float(LEAST_INTERVALS) for column in columns])
+    sizes = np.array([_few(column).size if _has_few(column) else float(LEAST_COUNTED) for column in columns])
     few &= sizes <= MOST_IN_LOOK
     found: tuple[float, NDArray[np.bool_], float] = (math.inf, few, 0.0)
     for most in [0.0, *np.unique(sizes[few])]:
@@ -389,8 +393,8 @@ def products_of(cells: Integers) -> int:
     return int(own.sum() ** 2 - (own**2).sum()) // 2
 
 
-def _has_few(column: Partition) -> bool:
-    return column.value is None or (column.levels is not None and len(column.levels) <= LEAST_INTERVALS)
+def _has_few(column: Partition, most: int = LEAST_COUNTED) -> bool:
+    return column.value is None or (column.levels is not None and len(column.levels) <= most)
 
 
 def _few(column: Partition) -> Partition:
@@ -404,4 +408,5 @@ def _partition(column: Partition, strength: float, gaussian: bool) -> Partition:
         return column
     count = min(max(strength, 1.0) / 8.0, float(MOST_INTERVALS))
     rounded = 2.0 ** math.ceil(math.log2(max(count, 1.0))) if gaussian else count ** (2.0 / 3.0)
-    return column.cut(even_edges(column.levels, int(min(max(rounded, LEAST_INTERVALS), MOST_INTERVALS))))
+    least = LEAST_INTERVALS if gaussian else LEAST_COUNTED
+    return column.cut(even_edges(column.levels, int(min(max(rounded, least), MOST_INTERVALS))))
