@@ -9,7 +9,9 @@ from trigmech.errors import BudgetError, InputError
 from trigmech.functions.chebyshev import ChebyshevBasis
 from trigmech.functions.features import Features
 from trigmech.measurement.released import Axes, Release
+from trigmech.mechanisms.default import default_mechanism
 from trigmech.mechanisms.moment import MomentMechanism
+from trigmech.mechanisms.table import TableMechanism
 from trigmech.privacy.budget import Budget
 from trigmech.privacy.ledger import Ledger
 from trigmech.schema.schema import Column, Schema
@@ -17,6 +19,7 @@ from trigmech.synthesis import synthesize
 from trigmech.thesis.candidates import ellipsoid_points
 from trigmech.thesis.mechanisms import ImprovedTrigI, ImprovedTrigII, TrigI, TrigII
 from trigmech.thesis.sizes import Sizes
+from trigmech.workload import GaussianKernels
 
 PURE, APPROXIMATE = Budget(1.0), Budget(1.0, 1e-3)
 SMALL = {
@@ -149,12 +152,15 @@ def test_algorithm_4_at_t_2_is_exactly_epsilon_private_as_published(d, epsilon):
     assert ledger.guarantee.epsilon == pytest.approx(epsilon, rel=1e-6)
 
 
-def test_the_default_mechanism_is_that_of_moments_pure_without_delta_and_gaussian_with_it():
+def test_the_default_mechanism_is_that_of_tables_and_for_smooth_queries_that_of_moments():
     for budget, laws in ((PURE, {"laplace", "linf"}), (APPROXIMATE, {"gaussian"})):
         synthesis = run(None, budget=budget)
         assert {charge.law for charge in synthesis.ledger.charges} <= laws
         assert 0.999 * budget.epsilon <= synthesis.ledger.guarantee.epsilon <= budget.epsilon
-        assert same(synthesis, run(MomentMechanism(), budget=budget))
+        made = run(TableMechanism(), budget=budget)
+        assert np.array_equal(synthesis.means, made.means)
+        assert np.array_equal(synthesis.distribution.points, made.distribution.points)
+        assert isinstance(default_mechanism(GaussianKernels(2, seed=0)), MomentMechanism)
 
 
 @each_class

@@ -17,6 +17,7 @@ REGIONS = ("north", "south", "east", "west")
 SCHEMA = tm.Schema([tm.Column("age", 0, 100, "integer"), tm.Column("income", 0, 200_000),
                     tm.Column("smokes", 0, 1, "binary"),
                     tm.Column("region", kind="categorical", categories=REGIONS)])
+MOMENTS = tm.MomentMechanism()
 
 
 def table():
@@ -43,22 +44,22 @@ def test_errors_of_synthetic_tables_are_as_predicted(budget):
                         "smokes": rows[:, 2].astype(float), "region": rows[:, 3]})
     errors = []
     for seed in range(6):
-        made = tm.synthesize(rows, SCHEMA, budget, rng=np.random.default_rng(seed))
+        made = tm.synthesize(rows, SCHEMA, budget, MOMENTS, np.random.default_rng(seed))
         errors.append(statistics(made.columns(N, np.random.default_rng(seed))) - truth)
     measured = np.sqrt(np.square(errors).mean(axis=0))
     measured = np.append(measured[:3], np.sqrt(np.square(measured[3:]).mean()))
-    expected = preview(N, SCHEMA, budget)
+    expected = preview(N, SCHEMA, budget, mechanism=MOMENTS)
     assert [(each.column, each.unit) for each in expected.columns] == [
         ("age", ""), ("income", ""), ("smokes", "percentage points"), ("region", "percentage points")]
     ratio = measured / [each.error for each in expected.columns]
     assert (ratio > 0.45).all()
     assert (ratio < 1.4).all()
     # A prediction for twice the rows, or twice the budget, would not pass for this one.
-    assert (measured / [each.error for each in preview(3 * N, SCHEMA, budget).columns]).mean() > 1.4
+    assert (measured / [each.error for each in preview(3 * N, SCHEMA, budget, mechanism=MOMENTS).columns]).mean() > 1.4
 
 
 def test_the_noise_that_is_released_is_that_of_the_preview():
-    expected = preview(N, SCHEMA, tm.Budget(1.0, 1e-5))
+    expected = preview(N, SCHEMA, tm.Budget(1.0, 1e-5), mechanism=MOMENTS)
     made = tm.synthesize(table(), SCHEMA, tm.Budget(1.0, 1e-5), tm.MomentMechanism(points=64, iterations=1),
                          np.random.default_rng(1))
     np.testing.assert_array_equal(made.release.scales, expected.design.scales)
@@ -77,7 +78,7 @@ EVERYTHING = tm.Schema([
 
 
 def test_every_kind_of_column_is_told_in_its_own_units():
-    expected = preview(100_000, EVERYTHING, tm.Budget(1.0, 1e-6))
+    expected = preview(100_000, EVERYTHING, tm.Budget(1.0, 1e-6), mechanism=MOMENTS)
     said = {(each.column, each.what): each for each in expected.columns}
     units = {("weight", "mean"): "% of the range that is found", ("gain", "geometric mean"): "%",
              ("gain", "share of a special or missing value"): "percentage points",
@@ -100,7 +101,7 @@ def test_every_kind_of_column_is_told_in_its_own_units():
 
 
 def test_what_is_not_measured_is_said_to_be_not_measured():
-    expected = preview(60, EVERYTHING, tm.Budget(0.05))
+    expected = preview(60, EVERYTHING, tm.Budget(0.05), mechanism=MOMENTS)
     assert "not measured" in str(expected)
     assert None in [each["error"] for each in expected.to_dict()["together"]]
     assert all(line.endswith("not measured") for line in str(expected).splitlines() if "not measured" in line)
@@ -108,7 +109,7 @@ def test_what_is_not_measured_is_said_to_be_not_measured():
 
 def test_a_ledger_file_is_looked_at_and_left_alone(tmp_path):
     book = tm.LedgerFile.create(tmp_path / "book.json", tm.Budget(1.5, 1e-5))
-    expected = preview(N, SCHEMA, tm.Budget(1.0, 1e-5), ledger=tmp_path / "book.json")
+    expected = preview(N, SCHEMA, tm.Budget(1.0, 1e-5), mechanism=MOMENTS, ledger=tmp_path / "book.json")
     assert expected.ledger["accepted"]
     assert "there is room for it" in str(expected)
     before = (tmp_path / "book.json").read_bytes()
@@ -127,7 +128,7 @@ def test_a_ledger_file_is_looked_at_and_left_alone(tmp_path):
 def test_a_preview_is_plain_data_and_draws_nothing(monkeypatch):
     monkeypatch.setattr("trigmech.privacy.noise.SystemNoise.gaussian", None)
     monkeypatch.setattr(MomentDesign, "__str__", lambda design: "the plan\nin detail")
-    expected = preview(N, SCHEMA, tm.Budget(1.0, 1e-5))
+    expected = preview(N, SCHEMA, tm.Budget(1.0, 1e-5), mechanism=MOMENTS)
     facts = json.loads(json.dumps(expected.to_dict()))
     assert facts["n"] == N
     assert facts["columns"][1]["column"] == "income"

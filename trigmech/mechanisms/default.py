@@ -13,16 +13,16 @@ from trigmech.workload.tables import Marginals, Ranges
 
 
 def default_mechanism(workload: Family | Marginals | Ranges | None = None) -> Mechanism:
-    """Return the mechanism for a workload: of cells and ranges columns and tables, of smooth queries moments.
+    """Return the mechanism for a workload: of smooth queries moments, of cells, ranges or all of these tables.
 
     Raises
     ------
     InputError
         If the workload is none.
     """
-    if isinstance(workload, Marginals | Ranges):
+    if workload is None or isinstance(workload, Marginals | Ranges):
         return TableMechanism(workload=workload)
-    if workload is None or isinstance(workload, Family):
+    if isinstance(workload, Family):
         return MomentMechanism(workload=workload)
     raise InputError("workload must be a query family such as GaussianKernels, or Marginals or Ranges, not "
                      f"{shown(workload)}")
