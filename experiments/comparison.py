@@ -22,7 +22,9 @@ SIGMAS = {"w1": tuple(f"{width:g}" for width in WIDTHS), "w2": tuple(f"{width:g}
           "w3": ("",)}
 QUERIES = {"w1": "{} Gaussian kernel queries of 10 centres", "w2": "1000 kernels on random pairs of columns",
            "w3": "all second moments E x_i x_j"}
-OWN = (BEST, *(mechanism for *_, mechanism in SETTINGS.values()))
+# By default, whatever the queries.
+DEFAULT = "TableMechanism"
+OWN = (BEST, DEFAULT, *(mechanism for *_, mechanism in SETTINGS.values()))
 HISTOGRAMS = "histograms"
 KINDS = {"absolute": "Worst absolute error", "relative": "Worst relative error",
          "typical": "Median over the queries of the absolute error"}
@@ -54,7 +56,7 @@ class Goals(NamedTuple):
 
 def methods(setting: str, quick: bool) -> list[Method]:
     """Return what is run in a setting, with the number of repetitions of each."""
-    own = [BEST] if hasattr(tm, BEST) else []
+    own = [name for name in (BEST, DEFAULT) if hasattr(tm, name)]
     most = 3 if quick else 10
     found = [Method(name, name, (), most) for name in [*own, SETTINGS[setting][3]]]
     # No noise, so no repetition.
@@ -106,7 +108,7 @@ def comparison(workload: str, names: list[str], jobs: int, quick: bool) -> Path:
         for setting, (epsilon, delta, *_) in SETTINGS.items():
             for method in methods(setting, quick):
                 # CSN's distributions have 50,000 points: to answer 10^4 queries from them takes a minute.
-                most = 5 if method.mechanism == BEST and name == "CSN" else method.repetitions
+                most = 5 if method.mechanism in (BEST, DEFAULT) and name == "CSN" else method.repetitions
                 for r in range(min(most, method.repetitions)):
                     cell = Cell(name, method.mechanism, method.options, epsilon, delta, r, queries)
                     cells[cell] = (name, setting, method)
