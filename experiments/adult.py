@@ -125,7 +125,7 @@ def adult(jobs: int, quick: bool) -> Path:
     cells = [AdultCell(epsilon, delta, r) for epsilon, delta in SETTINGS for r in range(repetitions)]
     results = dict(run_cells(cells, jobs, "adult"))
     lines = ["# Adult: 48,842 rows, 15 columns", "",
-             f"MomentMechanism, {repetitions} repetitions; in brackets the worst of them. Columns of categories, "
+             f"The default release, {repetitions} repetitions; in brackets the worst of them. Columns of categories, "
              "special and missing values: total variation of the frequencies. Tables: of each two of these columns. "
              "Numbers: the largest difference of the distribution functions. Categories at ε = 1 should be within "
              f"{GOAL}, and a run should take at most {SECONDS:g} s.", "",
