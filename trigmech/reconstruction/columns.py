@@ -19,6 +19,8 @@ LARGEST_PLACE = 1.0 / 128.0
 # What a piece of equal density costs, in squared deviations of the noise, and how many of these a distribution function
 # may lie off the chord of a piece: of simulated tables the least errors of distribution functions and of densities.
 PRICE, CORNER = 8.0, 3.0
+# Near its ends a distribution function is noise as far as its square is no more than so many times that of noise.
+TAIL = 3.0
 # Of a finer piece's deviations: what its mass must exceed, or the interval around it stays even.
 CLEAR = 6.0
 
@@ -73,12 +75,24 @@ def distribution_of(partition: Partition, values: Array, deviation: float, cumul
     below = np.concatenate([[0.0], np.cumsum(frequencies[k:])])
     ends = _pieces(np.clip(frequencies[k:] / own, -1e140, 1e140), PRICE)
     ends = _with_corners(below, ends, CORNER * deviation)
-    above = below[ends]
+    above = _without_noise_in_tails(below[ends], rest, deviation)
     # The ends are known; between them nothing lies below or above them.
     inner = np.clip(isotonic_regression(above[1:-1]).x, 0.0, rest) if len(ends) > 2 else np.empty(0)
     masses = np.diff(np.concatenate([[0.0], inner, [rest]]))
     edges, mass = _places(partition.edges, ends, masses)
     return ReleasedColumn(partition.cut(edges), np.concatenate([held, mass]), deviation)
+
+
+def _without_noise_in_tails(above: Array, rest: float, deviation: float) -> Array:
+    """Return a distribution function with less where it is near 0, and more near its end: as far as that is noise.
+
+    Mass far out that noise alone has put there would widen the column, and weaken what depends on it.
+    """
+    def shrunk(part: Array) -> Array:
+        noise = np.where(part > deviation, deviation / np.maximum(part, 1e-100), 1.0)
+        return part * np.maximum(0.0, 1.0 - TAIL * noise**2)
+
+    return np.where(above < 0.5 * rest, shrunk(above), rest - shrunk(rest - above))
 
 
 def _places(measured: Array, ends: Integers, masses: Array) -> tuple[Array, Array]:
