@@ -153,7 +153,7 @@ class MomentMechanism(Mechanism):
             raise InputError(f"the workload is of {workload.d} columns, the table of {d} with numbers")
         if domain.groups or workload is None:
             if self.fit != "rows" or self.whole_row:
-                raise InputError("for tables with indicators fit must be 'particles', and whole_row cannot be True; "
+                raise InputError("for tables with indicators fit must be 'rows', and whole_row cannot be True; "
                                  f"given fit={self.fit!r} and whole_row={self.whole_row!r}")
             return plan_mixed(n, domain, budget, workload, degree=self.degree, pair_degree=self.pair_degree,
                               triples=self.triples, weighted=self.weighted,
