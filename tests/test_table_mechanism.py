@@ -16,7 +16,7 @@ from trigmech import synthesis as synthesis_module
 from trigmech.domain import Domain, OneHotGroup
 from trigmech.errors import InputError
 from trigmech.functions.partition import Partition, even_edges
-from trigmech.functions.prefix_sums import ROUNDED_UP
+from trigmech.functions.prefix_sums import ROUNDED_UP, diameter
 from trigmech.measurement.release import Session
 from trigmech.measurement.rows import PrivateRows
 from trigmech.mechanisms import table as table_module
@@ -393,3 +393,18 @@ def test_a_seed_gives_the_same_bits_on_any_number_of_threads(monkeypatch):
                                   np.random.default_rng(1)))
     assert made[0].means.tobytes() == made[1].means.tobytes()
     assert made[0].distribution.points.tobytes() == made[1].distribution.points.tobytes()
+
+
+@each_budget
+def test_columns_of_many_categories_have_less_noise_each_and_all_cost_what_is_charged(kind):
+    schema = tm.Schema([C("few", kind="categorical", categories=tuple("ab")), C("age", 0, 99, "integer"),
+                        C("many", kind="categorical", categories=tuple(map(str, range(300)))),
+                        C("flag", 0, 1, "binary")])
+    measured = tm.design(5_000, schema, tm.Budget(1.0, DELTAS[kind])).measured
+    noise = dict(zip(schema.names, measured.look_deviations, strict=True))
+    assert noise["many"] < 0.6 * noise["age"] or measured.contrasted[1]
+    assert noise["many"] < 0.5 * noise["few"] or measured.contrasted[0]
+    held = ~measured.contrasted
+    moved = [w * (diameter(len(p.indicators), p.intervals) if kind == "gaussian" else 2.0)
+             for w, p, own in zip(measured.weights, measured.partitions, held, strict=True) if own]
+    assert np.linalg.norm(moved, ORDERS["gaussian" if kind == "gaussian" else "laplace"]) == pytest.approx(1.0)

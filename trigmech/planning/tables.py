@@ -69,6 +69,8 @@ Integers = NDArray[np.int64]
 PROOF = "look-and-tables"
 # Of a number's look. Prefix sums of more intervals cost next to nothing, single counts do.
 LEAST_INTERVALS, LEAST_COUNTED, MOST_INTERVALS = 64, 16, 1_024
+# As many categories a number's distribution function is worth in the look.
+OF_A_NUMBER = 8
 # So many finer intervals an interval is divided into that holds this part of the rows, and so many standard deviations
 # of the closer look's noise.
 FINER, HEAVY, HEAVY_BY_NOISE = 1_024, 1.0 / 64.0, 8.0
@@ -256,7 +258,9 @@ def plan_tables(n: int, domain: Domain, budget: Budget, shares: Shares | None = 
                        for column, own in zip(columns, contrasted.tolist(), strict=True))
     # A single category holds all rows and cannot move; its weight is as for two.
     diameters = np.array([(diameter(len(p.indicators), p.intervals) if gaussian else 0.0) or 2.0 for p in partitions])
-    weights = 1.0 / (diameters * np.where(contrasted, 1.0, math.sqrt(d) if gaussian else others))
+    parts = np.where(contrasted, 0.0, _look_parts(columns, gaussian))
+    parts = np.where(contrasted, 1.0, parts / max(float(np.linalg.norm(parts, 2 if gaussian else 1)), 1e-300))
+    weights = parts / diameters
     entries = sum(partition.size for partition in partitions)
     longest = max(partition.size for partition in partitions)
 
@@ -330,6 +334,19 @@ def _shares(n: int, columns: Sequence[Partition], strength: float, gaussian: boo
     noise /= math.sqrt(products)
     return Shares(look, 0.03, products, 3 if noise <= 0.5 * ENOUGH_FOR_PRODUCTS else 2 if noise <= ENOUGH_FOR_PRODUCTS
                   else 1)
+
+
+def _look_parts(columns: Sequence[Partition], gaussian: bool) -> Array:
+    """Return how much each column (d,) matters in the look, up to a factor.
+
+    The total variation of k frequencies errs as k times the noise, a distribution function as some few frequencies do.
+    The sum of these errors is least for the cube roots of the factors, under noise in L1 for the square roots.
+    """
+    def worth(column: Partition) -> int:
+        levels = OF_A_NUMBER if column.levels is None else min(OF_A_NUMBER, len(column.levels))
+        return len(column.indicators) + (0 if column.value is None else levels)
+
+    return np.array([max(worth(column), 1) for column in columns]) ** (1.0 / 3.0 if gaussian else 0.5)
 
 
 def _contrasted(columns: Sequence[Partition]) -> tuple[NDArray[np.bool_], float]:
