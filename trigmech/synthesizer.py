@@ -42,7 +42,7 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
     epsilon, delta : float
         The privacy budget of one call of ``fit``.
     mechanism : Mechanism, optional
-        Default: :class:`trigmech.MomentMechanism`.
+        Default: :class:`trigmech.TableMechanism`.
     ledger : path or LedgerFile, optional
         Of the data set; every ``fit`` is charged there and refused when the total would be exceeded. Without it
         nothing adds up the budgets of several fits: a search over options by repeated fits of one table spends each

@@ -98,7 +98,7 @@ def _draw(made: Demonstration, schema: Schema, table: NDArray[np.float64],
     FigureCanvasAgg(figure)
     guarantee = made.synthesis.ledger.guarantee
     note = ", SIMULATED noise: not private" if made.synthesis.ledger.simulated else ""
-    figure.suptitle(f"WDBC, released by MomentMechanism at ({shown_up(guarantee.epsilon, 3)}, "
+    figure.suptitle(f"WDBC, released at ({shown_up(guarantee.epsilon, 3)}, "
                     f"{shown_up(guarantee.delta)}){note}")
     halves: Any = figure.subfigures(2, 1, height_ratios=(1.1, 1))
     above, below = halves

@@ -36,7 +36,7 @@ def default_workload(d: int) -> Mixture:
 
 @dataclass(frozen=True, kw_only=True)
 class MomentMechanism(Mechanism):
-    """One noisy vector of the moments that matter, and equally weighted points that explain it. The package's default.
+    """One noisy vector of the moments that matter, and equally weighted points that explain it.
 
     Parameters
     ----------
