@@ -310,7 +310,10 @@ def readme_rows(results: Path, setting: str = "B") -> tuple[list[str], list[str]
 
         for rows, workloads in ((first, ("w1",)), (others, ("w2", "w3"))):
             trivial = [errors(name, *workloads) for name in ("uniform", HISTOGRAMS, "diagonal", "Gaussian")]
-            rows += [row(f"{dataset} | ours", errors(BEST, *workloads)), row("| trivial", np.min(trivial, axis=0))]
+            rows += [row(f"{dataset} | ours", errors(BEST, *workloads))]
+            if (dataset, setting, DEFAULT) in found["w1"]:
+                rows += [row("| default", errors(DEFAULT, *workloads))]
+            rows += [row("| trivial", np.min(trivial, axis=0))]
         if (dataset, "seconds", None) in printed:
             first.append(row("| thesis", [printed[dataset, "absolute", float(sigma)] for sigma in SIGMAS["w1"]]))
     return first, others
