@@ -322,7 +322,7 @@ def _shares(n: int, columns: Sequence[Partition], strength: float, gaussian: boo
         return Shares(PURE_LOOK, PURE_CLOSER * min(1.0, 3.0 * wide), 0.15 if len(numbers) > 1 else 0.0)
     # The fewer rows and the more columns, the more of the budget the columns themselves need.
     d, m = len(columns), len(numbers)
-    look = min(max(0.2 * (10_000.0 / (n * strength)) ** 0.25, 0.15), 0.35)
+    look = min(max(0.21 * (10_000.0 / (n * strength)) ** 0.25, 0.15), 0.35)
     look = min(look * max(d / 15.0, 1.0) ** 0.25, 0.5)
     if m < 2:
         return Shares(look, 0.03, 0.0)

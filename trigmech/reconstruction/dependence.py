@@ -5,8 +5,8 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-# So often what lies on the diagonal is filled in from what was found.
-ROUNDS = 20
+# So often what lies on the diagonal is filled in from what was found, unless it changes by no more.
+ROUNDS, SETTLED = 20, 0.05
 # Squares and fourth powers of what is larger would overflow.
 LARGEST = 1e60
 
@@ -88,7 +88,10 @@ def shrunk_products(deviation: Array, noise: float, places: NDArray[np.int64]) -
         eigenvalues, vectors = np.linalg.eigh(np.where(measured, known, found))
         y = eigenvalues / np.sqrt(size)
         kept = np.sign(y) * np.sqrt(np.maximum(y**2 - 4.0, 0.0)) * np.sqrt(size)
-        found = (vectors * kept) @ vectors.T
+        before, found = found, (vectors * kept) @ vectors.T
+        # In units of the noise; many columns have a small diagonal, which is settled at once.
+        if np.abs(found - before).max(initial=0.0) <= SETTLED:
+            break
     common = found[first, second]
     rest = values - common
     return (common + rest * np.maximum(0.0, 1.0 - 1.0 / np.maximum(rest**2, np.finfo(float).tiny))) * noise
