@@ -29,7 +29,7 @@ SEED = 2014
 TABLES, RELEASES = 8, 3
 # Rows of each table: no more than the fit has, as many as make rounding to rows small beside the noise.
 FEWEST_ROWS, MOST_NUMBERS = 3_000, 2**20
-# Set by `python -m experiments run coverage`, on made tables.
+# Set by `python -m experiments run coverage_tables`, on made tables.
 FACTOR = 1.15
 
 

@@ -11,8 +11,9 @@ from trigmech.measurement.release import Session
 from trigmech.measurement.rows import PrivateRows
 from trigmech.measurement.table_release import TableRelease
 from trigmech.mechanisms.table import released
+from trigmech.planning.contrasted import deviation_of
 from trigmech.planning.dependence import DependenceDesign
-from trigmech.planning.tables import PROOF, TableDesign, deviation_of
+from trigmech.planning.tables import PROOF, TableDesign
 from trigmech.privacy.budget import NORMS, Charge, Law
 from trigmech.privacy.noise import SimulatedNoise
 from trigmech.reconstruction.tables import reconstruct_table

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from trigmech.functions.contrasts import contrasts
 from trigmech.functions.released_column import ReleasedColumn
-from trigmech.planning.tables import SCORE_BITS, TableDesign, most_cells
+from trigmech.planning.contrasted import most_cells
+from trigmech.planning.tables import SCORE_BITS, TableDesign
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]

@@ -45,9 +45,8 @@ c exact products of total at most 1: an error of at most (c + 3) u in each of K 
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,6 +58,14 @@ from trigmech.errors import BudgetError, InputError, shown
 from trigmech.functions.partition import Partition, columns_of, even_edges
 from trigmech.functions.prefix_sums import ROUNDED_UP, diameter
 from trigmech.functions.released_column import ReleasedColumn
+from trigmech.planning.contrasted import (
+    LEAST_COUNTED,
+    by_levels,
+    columns_by_contrasts,
+    contrasts_are_sharper,
+    deviation_of,
+    has_few,
+)
 from trigmech.planning.design import UPWARD, strength_of
 from trigmech.privacy.budget import Budget, Charge, Law
 from trigmech.privacy.noise import lattice_step
@@ -68,7 +75,9 @@ Integers = NDArray[np.int64]
 
 PROOF = "look-and-tables"
 # Of a number's look. Prefix sums of more intervals cost next to nothing, single counts do.
-LEAST_INTERVALS, LEAST_COUNTED, MOST_INTERVALS = 64, 16, 1_024
+LEAST_INTERVALS, MOST_INTERVALS = 64, 1_024
+# At delta = 0: shares of epsilon.
+PURE_LOOK, PURE_CLOSER = 0.32, 0.1
 # As many categories a number's distribution function is worth in the look.
 OF_A_NUMBER = 8
 # So many finer intervals an interval is divided into that holds this part of the rows, and so many standard deviations
@@ -79,13 +88,6 @@ ENOUGH_FOR_PRODUCTS = 0.006
 # Of the budget: less would buy noise beyond what floating point holds.
 LEAST_SHARE = 1e-6
 UNIT = 2.0**-53
-# At delta = 0: shares of epsilon; and cells of a column for contrasts, as many as leave this noise in a product.
-PURE_LOOK, PURE_CLOSER = 0.32, 0.1
-FEWEST_CONTRASTED, MOST_CONTRASTED, NOISE_OF_PRODUCTS, MOST_PRODUCTS = 4, 16, 0.03, 2**18
-# A column's positions, to be looked at by contrasts: more would take long to decode.
-MOST_IN_LOOK = 256
-# Contrasts are of fewer cells than tables, so they must leave less noise than this part of theirs.
-CLEARLY = 0.7
 
 
 @dataclass(frozen=True)
@@ -245,16 +247,16 @@ def plan_tables(n: int, domain: Domain, budget: Budget, shares: Shares | None = 
     d, gaussian, strength = len(columns), budget.delta > 0, strength_of(budget)
     shares = _shares(n, columns, strength, gaussian) if shares is None else shares
     least = LEAST_INTERVALS if gaussian else LEAST_COUNTED
-    closer = 0.0 if all(_has_few(column, least) for column in columns) else shares.closer
+    closer = 0.0 if all(has_few(column, least) for column in columns) else shares.closer
     look = shares.look if d > 1 else 1.0 - closer
-    contrasted, of_contrasts = (np.zeros(d, dtype=bool), 0.0) if gaussian else _contrasted(columns)
+    contrasted, of_contrasts = (np.zeros(d, dtype=bool), 0.0) if gaussian else columns_by_contrasts(columns)
     others = d - int(contrasted.sum())
 
     def part(share: float) -> float:
         return strength * (math.sqrt(share) if gaussian else share)
 
     each = n * part(look * (1.0 - of_contrasts) / max(others, 1))
-    partitions = tuple(_few(column) if own else _partition(column, each, gaussian)
+    partitions = tuple(by_levels(column) if own else _partition(column, each, gaussian)
                        for column, own in zip(columns, contrasted.tolist(), strict=True))
     # A single category holds all rows and cannot move; its weight is as for two.
     diameters = np.array([(diameter(len(p.indicators), p.intervals) if gaussian else 0.0) or 2.0 for p in partitions])
@@ -269,7 +271,7 @@ def plan_tables(n: int, domain: Domain, budget: Budget, shares: Shares | None = 
 
     law: Law = "gaussian" if gaussian else "laplace"
     rest = 1.0 - look - closer if d > 1 else 0.0
-    sharp = not gaussian and rest > 0.0 and _contrasts_are_sharper(columns, n * rest * strength)
+    sharp = not gaussian and rest > 0.0 and contrasts_are_sharper(columns, n * rest * strength)
     first = charge("columns", look * (1.0 - of_contrasts), law,
                    2.0 * UNIT * (longest + 8.0) * (math.sqrt(entries) if gaussian else entries))
     return TableDesign(n, domain, gaussian, partitions, contrasted, weights, first,
@@ -289,12 +291,6 @@ def _charge(purpose: str, strength: float, law: Law, sensitivity: float) -> Char
         raise BudgetError(f"{purpose}: epsilon = {strength:.3g} is too small for l-infinity noise")
     scale = sensitivity / epsilon
     return Charge(purpose, law, scale, sensitivity + lattice_step(scale), "Linf", 1, PROOF)
-
-
-def deviation_of(law: Law, entries: int = 1) -> float:
-    """Return the standard deviation, in scales, of noise in each of so many entries."""
-    # l-infinity noise is r U with r ~ Gamma(entries + 1) and U uniform on [-1, 1]: for one entry Laplace noise.
-    return math.sqrt({"gaussian": 1.0, "laplace": 2.0, "linf": (entries + 1.0) * (entries + 2.0) / 3.0}[law])
 
 
 def heavy_intervals(design: TableDesign, columns: Sequence[ReleasedColumn]) -> list[tuple[int, int, Array]]:
@@ -318,7 +314,7 @@ def _shares(n: int, columns: Sequence[Partition], strength: float, gaussian: boo
     numbers = [column for column in columns if column.value is not None]
     if not gaussian:
         # Epsilons add up as squares of mu do, so of noise a share is worth less.
-        wide = sum(not _has_few(column) for column in columns) / len(columns)
+        wide = sum(not has_few(column) for column in columns) / len(columns)
         return Shares(PURE_LOOK, PURE_CLOSER * min(1.0, 3.0 * wide), 0.15 if len(numbers) > 1 else 0.0)
     # The fewer rows and the more columns, the more of the budget the columns themselves need.
     d, m = len(columns), len(numbers)
@@ -347,76 +343,6 @@ def _look_parts(columns: Sequence[Partition], gaussian: bool) -> Array:
         return len(column.indicators) + (0 if column.value is None else levels)
 
     return np.array([max(worth(column), 1) for column in columns]) ** (1.0 / 3.0 if gaussian else 0.5)
-
-
-def _contrasted(columns: Sequence[Partition]) -> tuple[NDArray[np.bool_], float]:
-    """Return of which columns the look measures contrasts at delta = 0, and their share of it.
-
-    The smaller ones: as many as leave the least error in all frequencies, in total variation and up to a factor, where
-    the noise in k frequencies together is about that in one contrast, or sqrt(k) times that in one frequency.
-    """
-    few = np.array([_has_few(column) for column in columns])
-    sizes = np.array([_few(column).size if _has_few(column) else float(LEAST_COUNTED) for column in columns])
-    few &= sizes <= MOST_IN_LOOK
-    found: tuple[float, NDArray[np.bool_], float] = (math.inf, few, 0.0)
-    for most in [0.0, *np.unique(sizes[few])]:
-        own = few & (sizes <= most)
-        entries, others = int((sizes[own] - 1.0).sum()), int((~own).sum())
-        if most and not entries:
-            continue
-        errors = np.sqrt([deviation_of("linf", entries) * np.sqrt(sizes[own]).sum(),
-                          deviation_of("laplace") * others * sizes[~own].sum()])
-        if errors.sum() < found[0]:
-            found = (float(errors.sum()), own, float(errors[0] / errors.sum()))
-    return found[1], found[2]
-
-
-def _contrasts_are_sharper(columns: Sequence[Partition], strength: float) -> bool:
-    """Return whether products of contrasts leave clearly less noise in the cells of all pairs' tables than tables do.
-
-    The noise in all cells of a table together is about that in one product. Cells are as many as the noise leaves to
-    see, but fewer than there can be: some are so rare that they are taken together.
-    """
-    sizes = np.array([_few(column).size if _has_few(column) else column.size + MOST_INTERVALS for column in columns])
-    cells = np.minimum(sizes, most_cells(lambda count: np.minimum(sizes, count), 2.0 / strength, FEWEST_CONTRASTED - 1))
-    pairs = np.array(list(combinations(cells.tolist(), 2)))
-    noise = deviation_of("linf", products_of(cells)) / np.sqrt(pairs.prod(axis=1))
-    return bool(noise.mean() < CLEARLY * len(pairs) * deviation_of("laplace"))
-
-
-def most_cells(cells_of: Callable[[int], Integers], scale: float, fewest: int = FEWEST_CONTRASTED) -> int:
-    """Return as many cells of a column as leave little noise in a product of contrasts, but a few.
-
-    Parameters
-    ----------
-    cells_of : callable
-        Returns each column's cells if so many are wanted.
-    scale : float
-        Of the noise.
-    fewest : int
-        Unless all products were too many.
-    """
-    for count in range(MOST_CONTRASTED, 2, -1):
-        entries = products_of(cells_of(count))
-        if entries <= MOST_PRODUCTS and (count <= fewest
-                                         or scale * deviation_of("linf", entries) <= NOISE_OF_PRODUCTS):
-            return count
-    return 2
-
-
-def products_of(cells: Integers) -> int:
-    """Return how many products of contrasts all pairs of columns of so many cells have."""
-    own = cells - 1
-    return int(own.sum() ** 2 - (own**2).sum()) // 2
-
-
-def _has_few(column: Partition, most: int = LEAST_COUNTED) -> bool:
-    return column.value is None or (column.levels is not None and len(column.levels) <= most)
-
-
-def _few(column: Partition) -> Partition:
-    """Return the partition by single levels."""
-    return column if column.levels is None else column.cut(even_edges(column.levels, len(column.levels)))
 
 
 def _partition(column: Partition, strength: float, gaussian: bool) -> Partition:

@@ -18,8 +18,9 @@ from trigmech.errors import InputError
 from trigmech.functions.partition import Partition, columns_of
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.measurement.table_release import CloserLook, NoisyHistogram, TableRelease
+from trigmech.planning.contrasted import MOST_IN_LOOK
 from trigmech.planning.dependence import DependenceDesign
-from trigmech.planning.tables import MOST_IN_LOOK, MOST_INTERVALS, SCORE_BITS
+from trigmech.planning.tables import MOST_INTERVALS, SCORE_BITS
 from trigmech.storage.archive import take
 
 Array = NDArray[np.float64]

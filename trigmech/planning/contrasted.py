@@ -1,0 +1,100 @@
+"""Where contrasts of few cells are measured at delta = 0, under noise in the max norm, in place of frequencies."""
+
+import math
+from collections.abc import Callable, Sequence
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trigmech.functions.partition import Partition, even_edges
+from trigmech.privacy.budget import Law
+
+Integers = NDArray[np.int64]
+
+# Intervals of a number's look by counts, at least; levels that are few.
+LEAST_COUNTED = 16
+# Cells of a column, as many as leave this noise in a product.
+FEWEST_CONTRASTED, MOST_CONTRASTED, NOISE_OF_PRODUCTS, MOST_PRODUCTS = 4, 16, 0.03, 2**18
+# A column's positions, to be looked at by contrasts: more would take long to decode.
+MOST_IN_LOOK = 256
+# Contrasts are of fewer cells than tables, so they must leave less noise than this part of theirs.
+CLEARLY = 0.7
+
+
+def deviation_of(law: Law, entries: int = 1) -> float:
+    """Return the standard deviation, in scales, of noise in each of so many entries."""
+    # l-infinity noise is r U with r ~ Gamma(entries + 1) and U uniform on [-1, 1]: for one entry Laplace noise.
+    return math.sqrt({"gaussian": 1.0, "laplace": 2.0, "linf": (entries + 1.0) * (entries + 2.0) / 3.0}[law])
+
+
+def columns_by_contrasts(columns: Sequence[Partition]) -> tuple[NDArray[np.bool_], float]:
+    """Return of which columns the look measures contrasts at delta = 0, and their share of it.
+
+    The smaller ones: as many as leave the least error in all frequencies, in total variation and up to a factor, where
+    the noise in k frequencies together is about that in one contrast, or sqrt(k) times that in one frequency.
+    """
+    few = np.array([has_few(column) for column in columns])
+    sizes = np.array([by_levels(column).size if has_few(column) else float(LEAST_COUNTED) for column in columns])
+    few &= sizes <= MOST_IN_LOOK
+    found: tuple[float, NDArray[np.bool_], float] = (math.inf, few, 0.0)
+    for most in [0.0, *np.unique(sizes[few])]:
+        own = few & (sizes <= most)
+        entries, others = int((sizes[own] - 1.0).sum()), int((~own).sum())
+        if most and not entries:
+            continue
+        errors = np.sqrt([deviation_of("linf", entries) * np.sqrt(sizes[own]).sum(),
+                          deviation_of("laplace") * others * sizes[~own].sum()])
+        if errors.sum() < found[0]:
+            found = (float(errors.sum()), own, float(errors[0] / errors.sum()))
+    return found[1], found[2]
+
+
+def contrasts_are_sharper(columns: Sequence[Partition], strength: float) -> bool:
+    """Return whether products of contrasts leave clearly less noise in the cells of all pairs' tables than tables do.
+
+    The noise in all cells of a table together is about that in one product. Cells are as many as the noise leaves to
+    see, but fewer than there can be: some are so rare that they are taken together.
+    """
+    sizes = np.array([by_levels(column).size if has_few(column) else column.size + MOST_CONTRASTED
+                      for column in columns])
+    cells = np.minimum(sizes, most_cells(lambda count: np.minimum(sizes, count), 2.0 / strength, FEWEST_CONTRASTED - 1))
+    pairs = np.array(list(combinations(cells.tolist(), 2)))
+    noise = deviation_of("linf", products_of(cells)) / np.sqrt(pairs.prod(axis=1))
+    return bool(noise.mean() < CLEARLY * len(pairs) * deviation_of("laplace"))
+
+
+def most_cells(cells_of: Callable[[int], Integers], scale: float, fewest: int = FEWEST_CONTRASTED) -> int:
+    """Return as many cells of a column as leave little noise in a product of contrasts, but a few.
+
+    Parameters
+    ----------
+    cells_of : callable
+        Returns each column's cells if so many are wanted.
+    scale : float
+        Of the noise.
+    fewest : int
+        Unless all products were too many.
+    """
+    for count in range(MOST_CONTRASTED, 2, -1):
+        entries = products_of(cells_of(count))
+        if entries <= MOST_PRODUCTS and (count <= fewest
+                                         or scale * deviation_of("linf", entries) <= NOISE_OF_PRODUCTS):
+            return count
+    return 2
+
+
+def products_of(cells: Integers) -> int:
+    """Return how many products of contrasts all pairs of columns of so many cells have."""
+    own = cells - 1
+    return int(own.sum() ** 2 - (own**2).sum()) // 2
+
+
+def has_few(column: Partition, most: int = LEAST_COUNTED) -> bool:
+    """Return whether a column's positions are few: categories, or at most so many levels."""
+    return column.value is None or (column.levels is not None and len(column.levels) <= most)
+
+
+def by_levels(column: Partition) -> Partition:
+    """Return the partition by single levels."""
+    return column if column.levels is None else column.cut(even_edges(column.levels, len(column.levels)))
