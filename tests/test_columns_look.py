@@ -439,3 +439,14 @@ def test_tails_that_are_noise_do_not_widen_a_column_and_others_stay():
                   for column in found]
         wide.append(np.median(spread))
         assert least < wide[-1] < most, wide
+
+
+def test_where_all_is_noise_a_column_is_seldom_gathered_in_its_middle():
+    rng, partition, spread = np.random.default_rng(1), Partition((), 0, even_edges(None, 64), None), []
+    for _ in range(60):
+        noisy = prefix_sums.encoded(partition, np.full(64, 1.0 / 64.0)) + 0.35 * rng.normal(size=64)
+        column = distribution_of(partition, noisy, 0.35, True)
+        away = column.partition.centres - column.mass @ column.partition.centres
+        spread.append(np.sqrt(column.mass @ away**2))
+    # An even distribution has .58.
+    assert np.percentile(spread, 10) > 0.25

@@ -20,7 +20,8 @@ LARGEST_PLACE = 1.0 / 128.0
 # may lie off the chord of a piece: of simulated tables the least errors of distribution functions and of densities.
 PRICE, CORNER = 8.0, 3.0
 # Near its ends a distribution function is noise as far as its square is no more than so many times that of noise.
-TAIL = 3.0
+# No more than a tail: where noise is larger, taking it for noise would leave the middle alone.
+TAIL, LARGEST_NOISE = 3.0, 0.03
 # Of a finer piece's deviations: what its mass must exceed, or the interval around it stays even.
 CLEAR = 6.0
 
@@ -88,6 +89,8 @@ def _without_noise_in_tails(above: Array, rest: float, deviation: float) -> Arra
 
     Mass far out that noise alone has put there would widen the column, and weaken what depends on it.
     """
+    deviation = min(deviation, LARGEST_NOISE)
+
     def shrunk(part: Array) -> Array:
         noise = np.where(part > deviation, deviation / np.maximum(part, 1e-100), 1.0)
         return part * np.maximum(0.0, 1.0 - TAIL * noise**2)
