@@ -62,7 +62,9 @@ def test_the_page_tells_each_round_what_was_chosen_and_the_strongest_pairs(made,
     page = check(report.write(made, tmp_path / "r.html").read_text(encoding="utf-8"))
     for words in ("What was measured, round by round", "first: intervals of 5 columns with an order",
                   "second: within", "third: cells of tables of 15 pairs of columns",
+                  "of them twice",
                   "third: products of ranks of 10 pairs of them", "What was chosen for each column",
+                  "last: cells of tables of",
                   "Thin black bars", "Pairs of columns", "Tables of 15 pairs", "pairs of which the strongest",
                   "Noise in the columns, and how far", "columns, closer", "dependence",
                   "tables as the private one may be"):
@@ -99,7 +101,7 @@ def test_the_strongest_pairs_are_those_that_depend_most(made):
         variation = np.abs(true - np.outer(true.sum(axis=1), true.sum(axis=0))).sum() / 2.0
         assert pair.strength == pytest.approx(variation, abs=3.0 * pair.uncertainty + 0.02)
     assert strength[frozenset(("age", "group"))].strength > 0.35
-    assert strength[frozenset(("noise", "smokes"))].strength < 0.03
+    assert strength[frozenset(("noise", "smokes"))].strength < 0.04
 
 
 def test_what_was_released_of_a_column_is_that_of_the_table_with_its_noise(made):

@@ -20,10 +20,7 @@ from trigmech.cli.app import main
 from trigmech.errors import BudgetError, InputError
 from trigmech.functions.chebyshev import ChebyshevBasis
 from trigmech.functions.features import Features
-from trigmech.functions.partition import columns_of
 from trigmech.mechanisms import default
-from trigmech.planning import tables as planning
-from trigmech.planning.design import strength_of
 from trigmech.privacy.ledger_file import LedgerFile
 from trigmech.privacy.noise import SystemNoise
 from trigmech.storage import rounds_file
@@ -122,14 +119,16 @@ def bits(made, folder):
 MOMENTS = {
     "before the file is there": (RoundsFile, "begin", 1, True, None, 0, 0),
     "before the charge": (LedgerFile, "charge", 1, True, 0, 0, 0),
-    "after the charge": (LedgerFile, "charge", 1, False, 0, 0, 3),
-    "when the first draw is made": (RoundsFile, "keep", 1, True, 0, 1, 3),
-    "when the first draw is written": (RoundsFile, "keep", 1, False, 1, 1, 3),
-    "when the second draw is made": (RoundsFile, "keep", 2, True, 1, 2, 3),
-    "when the second draw is written": (RoundsFile, "keep", 2, False, 2, 2, 3),
-    "when the third draw is made": (RoundsFile, "keep", 3, True, 2, 3, 3),
-    "when the third draw is written": (RoundsFile, "keep", 3, False, 3, 3, 3),
-    "before the fit": (tm.TableMechanism, "reconstruct", 1, True, 3, 3, 3),
+    "after the charge": (LedgerFile, "charge", 1, False, 0, 0, 4),
+    "when the first draw is made": (RoundsFile, "keep", 1, True, 0, 1, 4),
+    "when the first draw is written": (RoundsFile, "keep", 1, False, 1, 1, 4),
+    "when the second draw is made": (RoundsFile, "keep", 2, True, 1, 2, 4),
+    "when the second draw is written": (RoundsFile, "keep", 2, False, 2, 2, 4),
+    "when the third draw is made": (RoundsFile, "keep", 3, True, 2, 3, 4),
+    "when the third draw is written": (RoundsFile, "keep", 3, False, 3, 3, 4),
+    "when the fourth draw is made": (RoundsFile, "keep", 4, True, 3, 4, 4),
+    "when the fourth draw is written": (RoundsFile, "keep", 4, False, 4, 4, 4),
+    "before the fit": (tm.TableMechanism, "reconstruct", 1, True, 4, 4, 4),
 }
 
 
@@ -146,7 +145,7 @@ def test_whenever_a_process_ends_the_run_goes_on_with_what_was_released(moment, 
     assert len(first) == (in_file or 0)
     made = run(folder)
     # Draws that were written are not made again, and those are in the release.
-    assert len(drawn) == made_then + 3 - len(first)
+    assert len(drawn) == made_then + 4 - len(first)
     final = kept(folder)
     assert final[: len(first)] == first
     assert [np.array(each).tolist() for each in final[len(first):]] == [each.tolist() for each in
@@ -156,15 +155,15 @@ def test_whenever_a_process_ends_the_run_goes_on_with_what_was_released(moment, 
     # As long as the file is there, the same release is made again.
     again = run(folder)
     assert bits(again, folder) == bits(made, folder)
-    assert len(drawn) == made_then + 3 - len(first)
-    assert len(entries(folder)) == 3
+    assert len(drawn) == made_then + 4 - len(first)
+    assert len(entries(folder)) == 4
 
 
 def test_a_run_of_its_own_is_another_release_and_charged(folder, drawn):
     first = run(folder)
     (folder / "a.rounds").unlink()
     second = run(folder)
-    assert (len(drawn), len(entries(folder))) == (6, 6)
+    assert (len(drawn), len(entries(folder))) == (8, 8)
     assert first.ledger.run != second.ledger.run
     assert bits(first, folder) != bits(second, folder)
 
@@ -176,7 +175,7 @@ def test_rounds_need_no_ledger_file(folder, drawn, monkeypatch):
         tm.measure(table(), SCHEMA, planned, rounds=folder / "a.rounds")
     made = tm.measure(table(), SCHEMA, planned, rounds=str(folder / "a.rounds"))
     assert made.ledger.charges == list(planned.charges)
-    assert len(drawn) == 3
+    assert len(drawn) == 4
 
 
 def test_a_part_of_a_line_is_of_a_draw_that_nobody_has_seen(folder, drawn, monkeypatch):
@@ -196,7 +195,7 @@ def test_a_part_of_a_line_is_of_a_draw_that_nobody_has_seen(folder, drawn, monke
     assert len(part) > 1000
     made = run(folder)
     assert part[-1000:] not in (folder / "a.rounds").read_bytes()
-    assert (len(drawn), len(entries(folder)), len(kept(folder))) == (4, 3, 3)
+    assert (len(drawn), len(entries(folder)), len(kept(folder))) == (5, 4, 4)
     assert bits(run(folder), folder) == bits(made, folder)
 
 
@@ -217,7 +216,7 @@ def test_a_draw_is_on_the_disk_before_it_is_used(folder, monkeypatch):
     monkeypatch.setattr(RoundsFile, "keep", keeps)
     made = run(folder)
     # And the name of the file before the charge.
-    assert len(made.ledger.charges) == 3
+    assert len(made.ledger.charges) == 4
     assert folder.stat().st_ino in {inode for inode, _ in synced}
 
 
@@ -243,12 +242,12 @@ def test_what_was_found_of_a_schema_is_found_again_and_rare_categories_are_in_no
         kill(patch, RoundsFile, "keep", count, False)
         with pytest.raises(Killed) if count < 9 else contextlib.nullcontext():
             run(tmp_path, towns(), schema=PRIVATE)
-    assert len(drawn) == count if count < 9 else len(drawn) in (5, 6)
+    assert len(drawn) == count if count < 9 else len(drawn) in (6, 7)
     made = run(tmp_path, towns(), schema=PRIVATE)
     # With a closer look, or without: that depends on the noise.
-    assert len(drawn) == len(kept(tmp_path)) in (5, 6)
+    assert len(drawn) == len(kept(tmp_path)) in (6, 7)
     assert made.schema.columns[0].categories == ("Bath", "York", "other")
-    assert len(entries(tmp_path)) == len(made.ledger.charges) == 7
+    assert len(entries(tmp_path)) == len(made.ledger.charges) == 8
     content = (tmp_path / "a.rounds").read_text()
     assert "hamlet" not in content
     # Nor the noisy counts, whose number is private.
@@ -315,8 +314,7 @@ def test_a_refused_charge_leaves_no_file(folder):
 
 
 # Other weights in the second round, at the same charges.
-OTHER = tm.TableMechanism(points=64, shares=dataclasses.replace(planning._shares(
-    300, columns_of(SCHEMA.domain), strength_of(BUDGET), True), products=0.5))
+OTHER = tm.TableMechanism(points=64, workload=tm.workload.Marginals(2, "region"))
 
 
 def test_the_run_of_another_design_schema_table_or_ledger_is_refused_by_name(folder, drawn, monkeypatch):
@@ -341,10 +339,10 @@ def test_the_run_of_another_design_schema_table_or_ledger_is_refused_by_name(fol
         with pytest.raises(InputError, match="of another version of trigmech"):
             run(folder)
     assert (folder / "a.rounds").read_bytes() == content
-    assert (len(drawn), len(entries(folder)), len(LedgerFile.open(folder / "other.json").entries)) == (1, 3, 0)
+    assert (len(drawn), len(entries(folder)), len(LedgerFile.open(folder / "other.json").entries)) == (1, 4, 0)
     # How rows are made of what is released does not matter to it.
     assert len(run(folder, mechanism=tm.TableMechanism(points=50)).distribution.points) == 50
-    assert len(drawn) == 3
+    assert len(drawn) == 4
 
 
 def test_two_processes_do_not_share_a_file(folder, monkeypatch):
@@ -379,10 +377,10 @@ def test_a_draw_that_cannot_be_written_is_used_once_and_the_file_goes(folder, dr
         made = run(folder)
     assert "rounds file, which was removed" in caplog.text
     assert not (folder / "a.rounds").exists()
-    assert (len(drawn), len(entries(folder)), made.n) == (3, 3, 300)
+    assert (len(drawn), len(entries(folder)), made.n) == (4, 4, 300)
     # What comes next is another run.
     run(folder)
-    assert (len(drawn), len(entries(folder))) == (6, 6)
+    assert (len(drawn), len(entries(folder))) == (8, 8)
 
 
 def test_a_draw_that_cannot_be_written_beside_a_file_that_stays_is_not_used(folder, drawn, monkeypatch):
@@ -395,7 +393,7 @@ def test_a_draw_that_cannot_be_written_beside_a_file_that_stays_is_not_used(fold
         with pytest.raises(InputError, match="so it is not used; run it again"):
             run(folder)
     run(folder)
-    assert (len(drawn), len(entries(folder))) == (4, 3)
+    assert (len(drawn), len(entries(folder))) == (5, 4)
 
 
 def test_a_file_that_cannot_be_begun_costs_nothing(folder, monkeypatch):
@@ -456,7 +454,7 @@ def test_damaged_and_hostile_files_are_refused_and_stay(folder, drawn):
     os.mkfifo(path)
     with pytest.raises(InputError, match="no rounds file"):
         run(folder)
-    assert (len(drawn), len(entries(folder))) == (3, 3)
+    assert (len(drawn), len(entries(folder))) == (4, 4)
 
 
 def test_any_value_in_a_file_is_refused_or_makes_a_release(folder, drawn, monkeypatch):
@@ -472,7 +470,7 @@ def test_any_value_in_a_file_is_refused_or_makes_a_release(folder, drawn, monkey
                 (folder / "a.rounds").write_bytes(chained(changed))
                 try:
                     with rounds_file.opened(folder / "a.rounds", **facts) as rounds:
-                        assert len(rounds._known) == 3
+                        assert len(rounds._known) == 4
                 except InputError:
                     refused += 1
     assert refused > 150
@@ -485,7 +483,7 @@ def test_a_draw_of_another_size_is_not_taken(folder, drawn):
     (folder / "a.rounds").write_bytes(chained(records))
     with pytest.raises(InputError, match="another draw than that of columns, closer"):
         run(folder)
-    assert len(drawn) == 3
+    assert len(drawn) == 4
 
 
 # The command line

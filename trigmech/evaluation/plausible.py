@@ -77,7 +77,10 @@ class PlausibleTables:
                  for own, shift, deviation in zip(tables, self._kept, self._deviations, strict=True)]
         products = np.clip(products + self._kept_products + rng.normal(0.0, self._product_deviation, products.shape),
                            -1.0, 1.0)
-        release = replace(release, tables=tuple(drawn), products=products)
+        # Of three columns: noise once more, before shrinkage.
+        triples = tuple(table + rng.normal(0.0, noise, table.shape)
+                        for table, noise in zip(release.triples, release.triple_deviations.tolist(), strict=True))
+        release = replace(release, tables=tuple(drawn), products=products, triples=triples)
         points = reconstruct_table(release, count, rng, shrunk=False).points
         codes = all_codes([column.partition for column in columns], points)
         for column, own in zip(columns, codes.T, strict=True):

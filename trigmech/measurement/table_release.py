@@ -13,6 +13,7 @@ from trigmech.functions import contrasts, prefix_sums
 from trigmech.functions.partition import Partition
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.planning.dependence import DependenceDesign
+from trigmech.planning.selection import SelectedTables
 from trigmech.schema.schema import Schema
 
 Array = NDArray[np.float64]
@@ -108,11 +109,17 @@ class TableRelease:
     dependence : DependenceDesign or None
         What the second round measured.
     tables : tuple of ndarray (a, b)
-        Noisy frequencies.
+        Noisy frequencies: of a table that was measured in both rounds, their mean by the precisions.
     products : ndarray (K,)
         Noisy means.
     deviation : float
         Of the noise in an entry of weight 1 of the second round.
+    selected : SelectedTables or None
+        What the last round measured.
+    triples : tuple of ndarray (a, b, c)
+        Noisy frequencies of its tables of three columns.
+    selected_deviation : float
+        Of the noise in an entry of weight 1 of the last round.
     schema : Schema, optional
         Whose constraints rows keep.
     """
@@ -127,6 +134,9 @@ class TableRelease:
     products: Array = field(default_factory=lambda: np.zeros(0))
     deviation: float = 0.0
     schema: Schema | None = None
+    selected: SelectedTables | None = None
+    triples: tuple[Array, ...] = ()
+    selected_deviation: float = 0.0
 
     def described(self, schema: Schema) -> "TableRelease":
         """Return the release with the schema, whose constraints rows are to keep."""
@@ -135,7 +145,17 @@ class TableRelease:
     @property
     def table_deviations(self) -> Array:
         """Of the noise in an entry of each table (t,)."""
-        return np.zeros(0) if self.dependence is None else self.deviation / self.dependence.weights
+        if self.dependence is None:
+            return np.zeros(0)
+        if self.selected is None:
+            return self.deviation / self.dependence.weights
+        return 1.0 / np.hypot(self.dependence.weights / self.deviation,
+                              self.selected.weights / self.selected_deviation)
+
+    @property
+    def triple_deviations(self) -> Array:
+        """Of the noise in an entry of each table of three columns (r,)."""
+        return np.zeros(0) if self.selected is None else self.selected_deviation / self.selected.triple_weights
 
     @property
     def product_deviation(self) -> float:
@@ -152,7 +172,8 @@ class TableRelease:
     def means(self) -> Array:
         """All released frequencies and means (K,), without bias."""
         return np.concatenate([*(look.frequencies for look in self.looks), *(look.frequencies for look in self.closer),
-                               *(table.ravel() for table in self.tables), self.products])
+                               *(table.ravel() for table in self.tables), self.products,
+                               *(table.ravel() for table in self.triples)])
 
     @cached_property
     def deviations(self) -> Array:
@@ -162,7 +183,9 @@ class TableRelease:
             *(np.full(len(look.frequencies), look.deviation) for look in self.closer),
             *(np.full(table.size, deviation) for table, deviation in zip(self.tables, self.table_deviations,
                                                                         strict=True)),
-            np.full(self.products.size, self.product_deviation)])
+            np.full(self.products.size, self.product_deviation),
+            *(np.full(table.size, deviation) for table, deviation in zip(self.triples, self.triple_deviations,
+                                                                        strict=True))])
 
     @cached_property
     def kinds(self) -> NDArray[np.str_]:
@@ -170,7 +193,8 @@ class TableRelease:
         counts = {"column": sum(look.partition.size for look in self.looks),
                   "column, closer": sum(len(look.frequencies) for look in self.closer),
                   "two-way table": sum(table.size for table in self.tables),
-                  f"product of {'contrasts' if self._contrasted else 'ranks'}": self.products.size}
+                  f"product of {'contrasts' if self._contrasted else 'ranks'}": self.products.size,
+                  "three-way table": sum(table.size for table in self.triples)}
         return np.repeat(list(counts), list(counts.values()))
 
     def names(self, coordinates: Sequence[str]) -> list[str]:
@@ -186,11 +210,17 @@ class TableRelease:
             value = self.looks[look.column].partition.value or 0
             names += _intervals(coordinates[value], look.edges)
         if self.dependence is not None:
-            own = [cell_names(column, cells, coordinates)
-                   for column, cells in zip(self.columns, self.dependence.maps, strict=True)]
+            own = self._cells_named(self.dependence.maps, coordinates)
             names += [f"{a} * {b}" for j, h in self.dependence.tables.tolist() for a in own[j] for b in own[h]]
             names += self._product_names(self.dependence, coordinates)
+        if self.selected is not None:
+            own = self._cells_named(self.selected.maps, coordinates)
+            names += [f"{a} * {b} * {c}" for j, h, k in self.selected.triples.tolist()
+                      for a in own[j] for b in own[h] for c in own[k]]
         return names
+
+    def _cells_named(self, maps: Sequence[NDArray[np.int64]], coordinates: Sequence[str]) -> list[list[str]]:
+        return [cell_names(column, cells, coordinates) for column, cells in zip(self.columns, maps, strict=True)]
 
     @property
     def _contrasted(self) -> bool:

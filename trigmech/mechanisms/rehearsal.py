@@ -87,7 +87,9 @@ def _design_of(release: TableRelease, rows: int) -> TableDesign:
     of_tables = 2.0 * float((chosen.weights**2 if gaussian else chosen.weights).sum())
     return replace(design, dependence=charge(release.deviation), scores=chosen.scores[0].shape[1],
                    crossed=_crossed(release.columns, chosen),
-                   products=max(0.0, 1.0 - of_tables) if len(chosen.pairs) else 0.0)
+                   products=max(0.0, 1.0 - of_tables) if len(chosen.pairs) else 0.0,
+                   selected=None if release.selected is None else charge(release.selected_deviation),
+                   triples=0.0 if release.selected is None else release.selected.importance)
 
 
 def _crossed(columns: Sequence[ReleasedColumn], chosen: DependenceDesign) -> tuple[int, ...]:

@@ -18,21 +18,26 @@ from trigmech.measurement.rows import PrivateRows
 from trigmech.measurement.table_release import CloserLook, NoisyHistogram, TableRelease
 from trigmech.mechanisms.base import Design, Mechanism, PublicFacts, points_of
 from trigmech.planning.dependence import design_dependence
+from trigmech.planning.selection import SelectedTables, select_tables
 from trigmech.planning.tables import SCORE_BITS, Shares, TableDesign, heavy_intervals, plan_tables
 from trigmech.privacy.budget import Charge
 from trigmech.reconstruction.columns import distribution_of, looked_closer, nearest_probabilities
 from trigmech.reconstruction.result import Reconstruction
-from trigmech.reconstruction.tables import reconstruct_table
+from trigmech.reconstruction.tables import reconstruct_table, strengths_of
 from trigmech.workload.tables import Marginals, Ranges
 
 Array = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+# How much all tables of three columns matter beside all of two; none where those of two alone are asked for.
+THREE_BESIDE_TWO, THREE_ASKED = 2.0 / 3.0, 2.0
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
 class TableMechanism(Mechanism):
-    """A sharp look at every column, tables and products of pairs by what it found, and rows that have all of it.
+    """A sharp look at every column, then tables of pairs, then more of what depends, and rows that have all of it.
 
     Parameters
     ----------
@@ -50,10 +55,10 @@ class TableMechanism(Mechanism):
 
     Notes
     -----
-    Privacy: two or three draws, each of one vector, whose scales are fixed and which are charged together before the
+    Privacy: up to four draws, each of one vector, whose scales are fixed and which are charged together before the
     first; what the later ones measure depends on what the earlier ones released. Proofs in
-    :mod:`trigmech.planning.tables`. Cost: three passes over the rows; counts of d columns and d^2 / 2 pairs; a fit of
-    about a microsecond for each entry of the rows, column and sweep.
+    :mod:`trigmech.planning.tables`. Cost: four passes over the rows; counts of d columns, d^2 / 2 pairs and up to 1,024
+    sets of three; a fit of about a microsecond for each entry of the rows, column and sweep.
 
     Examples
     --------
@@ -85,7 +90,8 @@ class TableMechanism(Mechanism):
             raise InputError(f"the workload is crossed with {name!r}, which is none of the columns "
                              f"{', '.join(facts.names)}")
         crossed = () if name is None else (facts.names.index(name),)
-        measured = plan_tables(facts.n, facts.domain, facts.budget, self.shares, crossed)
+        triples = THREE_BESIDE_TWO if self.workload is None else THREE_ASKED * (self.workload.k > 2)
+        measured = plan_tables(facts.n, facts.domain, facts.budget, self.shares, crossed, triples)
         return Design(self, facts, measured, measured.charges)
 
     def run(self, rows: PrivateRows, design: Design, session: Session, rng: np.random.Generator) -> TableRelease:  # type: ignore[override]
@@ -94,6 +100,9 @@ class TableMechanism(Mechanism):
         logger.info("released %d columns, %d intervals closer", len(release.columns), len(release.closer))
         if release.dependence is not None:
             logger.info("drawn: %d tables, %d products", len(release.tables), release.products.size)
+        if release.selected is not None:
+            logger.info("drawn: %d of the tables again, %d of three columns",
+                        np.count_nonzero(release.selected.weights), len(release.triples))
         return release
 
     def reconstruct(self, release: TableRelease, design: Design | None,  # type: ignore[override]
@@ -173,5 +182,35 @@ def _with_dependence(release: TableRelease, rows: PrivateRows, design: TableDesi
                                 chosen.places)
     vector = chosen.weighted([count / rows.n for count in counts], sums / (rows.n * 4.0**SCORE_BITS))
     tables, products = chosen.parted(session.draw(vector, charge))
-    return replace(release, dependence=chosen, tables=tables, products=products,
-                   deviation=design.deviation(charge, chosen.size))
+    release = replace(release, dependence=chosen, tables=tables, products=products,
+                      deviation=design.deviation(charge, chosen.size))
+    if design.selected is None:
+        return release
+    again = select_tables(design, release.columns, chosen, release.table_deviations, strengths_of(release))
+    return _with_selected(release, again, rows, counts, design.selected, design.deviation(design.selected), session)
+
+
+def _with_selected(release: TableRelease, chosen: SelectedTables, rows: PrivateRows, counts: list[Integers],
+                   charge: Charge, deviation: float, session: Session) -> TableRelease:
+    """Return the release with what the last round measures: of the tables' counts, and of three columns."""
+    before = release.table_deviations
+    if not chosen.sensitivity <= ROUNDED_UP:
+        raise BudgetError(f"{charge.purpose}: what was planned would move further than was charged for")
+    asked = [(columns, [chosen.maps[j] for j in columns]) for columns in chosen.triples.tolist()]
+    found = joint_counts(rows, [column.partition for column in release.columns], asked, (),
+                         np.zeros((0, 2), dtype=np.int64))[0] if asked else []
+    again = np.flatnonzero(chosen.weights).tolist()
+    weights = [*chosen.weights[again], *chosen.triple_weights]
+    measured = [*(counts[t] for t in again), *found]
+    noisy = session.draw(np.concatenate([weight * (count.ravel() / rows.n) for weight, count in zip(
+        weights, measured, strict=True)]), charge)
+    parts = [part.reshape(count.shape) / weight for part, count, weight in zip(
+        np.split(noisy, np.cumsum([count.size for count in measured])[:-1]), measured, weights, strict=True)]
+    release = replace(release, selected=chosen, triples=tuple(parts[len(again) :]),
+                      selected_deviation=deviation)
+    tables = list(release.tables)
+    for t, part in zip(again, parts, strict=False):
+        # Of normal noise the mean by the precisions is all that both measurements tell.
+        first = (release.table_deviations[t] / before[t]) ** 2
+        tables[t] = first * tables[t] + (1.0 - first) * part
+    return replace(release, tables=tuple(tables))

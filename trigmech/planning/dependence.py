@@ -140,7 +140,10 @@ def design_dependence(design: TableDesign, columns: Sequence[ReleasedColumn]) ->
     budget = math.sqrt((1.0 - of_products) / 2.0) if design.gaussian else (1.0 - of_products) / 2.0
     power = 2 if design.gaussian else 1
     even = budget / len(tables) ** (1.0 / power)
+    # Of all rounds: what is kept for the last one buys precision too.
     noise = design.deviation(design.dependence) / even
+    if design.selected is not None:
+        noise /= math.sqrt(1.0 + 0.5 * (noise / design.deviation(design.selected)) ** 2 / len(tables))
     wanted = FINENESS / math.sqrt(2.0 * noise)
     maps = _maps(columns, wanted, noise)
     cells = np.array([int(each.max()) + 1.0 for each in maps])
@@ -159,12 +162,12 @@ def _by_contrasts(columns: Sequence[ReleasedColumn], scale: float) -> Dependence
     """Return products of contrasts of all pairs, of as many cells as noise of this scale leaves to see."""
 
     def maps(count: int) -> tuple[Integers, ...]:
-        return tuple(_cells(column, count, 0.5 / count, count) for column in columns)
+        return tuple(cells_of(column, count, 0.5 / count, count) for column in columns)
 
-    def cells_of(count: int) -> Integers:
+    def sizes(count: int) -> Integers:
         return np.array([int(each.max()) + 1 for each in maps(count)])
 
-    chosen = maps(most_cells(cells_of, 2.0 * scale))
+    chosen = maps(most_cells(sizes, 2.0 * scale))
     scores = tuple(contrasts(int(cells.max()) + 1)[cells] << SCORE_BITS for cells in chosen)
     pairs = np.array(list(combinations(range(len(columns)), 2)), dtype=np.int64).reshape(-1, 2)
     return DependenceDesign(chosen, pairs[:0], np.zeros(0), scores, pairs, 0.5)
@@ -174,7 +177,7 @@ def _maps(columns: Sequence[ReleasedColumn], wanted: float, noise: float) -> tup
     """Return the cells of all columns, fewer of them if all tables would have too many."""
     while True:
         count = int(min(max(round(wanted), 2), MOST_CELLS))
-        maps = tuple(_cells(column, count, noise) for column in columns)
+        maps = tuple(cells_of(column, count, noise) for column in columns)
         cells = np.array([int(each.max()) + 1.0 for each in maps])
         if ((cells.sum() ** 2 - (cells**2).sum()) / 2.0 <= MOST_ENTRIES) or cells.max() <= 2:
             return maps
@@ -187,24 +190,33 @@ def _largest(scores: Sequence[Integers]) -> float:
     return squares / 4.0**SCORE_BITS
 
 
-def _cells(column: ReleasedColumn, wanted: int, noise: float, most: int | None = None) -> Integers:
+def cells_of(column: ReleasedColumn, wanted: int, noise: float, most: int | None = None) -> Integers:
     """Return the cell of each position: of numbers about equal mass; what is below the noise together.
 
-    Of categories there are at most so many cells, if that is given.
+    Of categories there are at most so many cells, if that is given: neighbours that hold less than their part together.
     """
     k, mass = len(column.partition.indicators), column.mass
     cells = np.zeros(len(mass), dtype=np.int64)
-    rare = mass[:k] < noise
-    if most is not None and k > most:
-        rare[np.argsort(-mass[:k], kind="stable")[most - 1 :]] = True
+    crowded = most if most is not None and k > most else 0
+    rare = mass[:k] < (1.0 / crowded if crowded else noise)
     cells[:k][~rare] = np.arange(k - int(rare.sum()))
     cells[:k][rare] = k - int(rare.sum())
+    if crowded:
+        cells[:k][rare] += _evenly(mass[:k][rare], crowded)
     following = int(cells[:k].max(initial=-1)) + 1
     if column.partition.value is not None:
         levels = column.partition.levels
         few = levels is not None and len(levels) <= 2 * wanted
         cells[k:] = following + _grouped(mass[k:], noise if few else max(noise, 1.0 / wanted))
     return cells
+
+
+def _evenly(mass: Array, parts: int) -> Integers:
+    """Return numbers from 0 for neighbours together, of about equal mass: as many as hold 1 / parts, one at least."""
+    total = float(mass.sum())
+    count = max(int(total * parts), 1)
+    middle = (np.cumsum(mass) - 0.5 * mass) / max(total, np.finfo(float).tiny)
+    return np.unique(np.minimum((count * middle).astype(np.int64), count - 1), return_inverse=True)[1].ravel()
 
 
 def _grouped(mass: Array, enough: float) -> Integers:

@@ -29,6 +29,11 @@ L1 Cauchy and Schwarz give S m sqrt(entries) / n. Tables and products are parts 
 move by at most add up in L2, and these numbers themselves in L1. Any function of a row with values in the cells, and
 any scores, would do: the bounds need no more of the released distributions than that they are the same for both tables.
 
+*What depends.* With Gaussian noise a part of what tables have is kept for a last round, which measures those tables
+again that were found to be stronger than their noise, and tables of three columns whose pairs were
+(:mod:`trigmech.planning.selection`): again two entries of each move by 1/n. What is measured twice loses nothing by it,
+for precisions of normal noise add up.
+
 At delta = 0, where cells are few, products of contrasts of the cells take the place of all of these: for each pair of
 columns of a and b cells (a - 1)(b - 1) products, which with the columns' own frequencies determine the table. Each is
 in [-1, 1], so half its mean moves by at most 1/n, however many there are, and the noise is as above, in all at once.
@@ -78,6 +83,8 @@ PROOF = "look-and-tables"
 LEAST_INTERVALS, MOST_INTERVALS = 64, 1_024
 # At delta = 0: shares of epsilon.
 PURE_LOOK, PURE_CLOSER = 0.32, 0.1
+# Of what tables have under Gaussian noise: kept for those that are found to be worth it.
+SELECTED = 0.6
 # As many categories a number's distribution function is worth in the look.
 OF_A_NUMBER = 8
 # So many finer intervals an interval is divided into that holds this part of the rows, and so many standard deviations
@@ -102,6 +109,9 @@ class Shares:
         Of the part for dependence: what goes to products of numbers.
     scores : int
         Degrees of these products.
+    selected : float
+        Of the part for tables: what is kept for those that a first measurement shows to be worth it. Where delta is 0
+        all are measured once.
 
     Raises
     ------
@@ -113,14 +123,17 @@ class Shares:
     closer: float
     products: float
     scores: int = 3
+    selected: float = SELECTED
 
     def __post_init__(self) -> None:
-        shares = (self.look, self.closer, self.products)
+        shares = (self.look, self.closer, self.products, self.selected)
         if not all(map(is_number, shares)) or not (
                 self.look > 0 and all(share == 0 or share >= LEAST_SHARE for share in shares)
-                and self.look + self.closer <= 1 - LEAST_SHARE and self.products <= 1 - LEAST_SHARE):
+                and self.look + self.closer <= 1 - LEAST_SHARE
+                and max(self.products, self.selected) <= 1 - LEAST_SHARE):
             raise InputError(f"shares must be 0 or at least {LEAST_SHARE:g}, the look's above 0, and leave as much: "
-                             f"look + closer and products must be below 1, not {', '.join(map(shown, shares))}")
+                             "look + closer, products and selected must be below 1, not "
+                             f"{', '.join(map(shown, shares))}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,11 +156,16 @@ class TableDesign:
         Of the look at the other columns, and at these; None if there are none.
     closer, dependence : Charge or None
         None if there is nothing to look at closer, or one column alone.
+    selected : Charge or None
+        Of the tables that are measured again; None if all tables are measured once.
     products : float
+        Of the squared strength of the dependence's charge, or of its epsilon.
     scores : int
         See :class:`Shares`.
     crossed : tuple of int
         Columns whose tables with others matter more; see :class:`trigmech.workload.Marginals`.
+    triples : float
+        How much all tables of three columns together matter, beside all of two.
     """
 
     n: int
@@ -163,6 +181,8 @@ class TableDesign:
     products: float
     scores: int
     crossed: tuple[int, ...] = ()
+    selected: Charge | None = None
+    triples: float = 0.0
 
     @property
     def closer_weight(self) -> float:
@@ -189,16 +209,17 @@ class TableDesign:
     @property
     def charges(self) -> tuple[Charge, ...]:
         """All charges, of both rounds."""
-        return tuple(charge for charge in (self.look, self.contrasts, self.closer, self.dependence)
+        return tuple(charge for charge in (self.look, self.contrasts, self.closer, self.dependence, self.selected)
                      if charge is not None)
 
     def importance(self, tables: Integers) -> Array:
-        """Return how much each table (t, 2) of columns matters, relatively."""
-        if not self.crossed:
-            return np.ones(len(tables))
-        held = np.isin(tables, self.crossed).any(axis=1)
-        # All queries need the tables with the crossed column, and each other table serves one of them.
-        return np.where(held, float(max(len(self.partitions) - 1, 1)), 1.0)
+        """Return how much each table (t, 2) or (t, 3) of columns matters, relatively."""
+        d, held = len(self.partitions), np.isin(tables, self.crossed).any(axis=1)
+        if tables.shape[1] == 2:
+            # All queries need the tables with the crossed column, and each other table serves one of them.
+            return np.where(held, float(max(d - 1, 1)), 1.0)
+        # There are (d - 2) / 3 times as many of three columns as of two.
+        return np.where(held, 1.0, 3.0 * self.triples / max(d - 2, 1))
 
     def _repr_html_(self) -> str:
         lines = [line.strip().partition(": ")[::2] for line in str(self).split("\n")]
@@ -221,11 +242,13 @@ class TableDesign:
             lines.append(f"then: {what} of {math.comb(d, 2)} pairs by cells of the released distributions"
                          + (f", and products of ranks of {math.comb(len(numbers), 2)} pairs of numbers"
                             if what == "tables" and self.products and len(numbers) > 1 else ""))
+        if self.selected is not None:
+            lines.append("last: those of the tables that show dependence once more, and tables of three columns")
         return "\n".join(lines)
 
 
 def plan_tables(n: int, domain: Domain, budget: Budget, shares: Shares | None = None,
-                crossed: Sequence[int] = ()) -> TableDesign:
+                crossed: Sequence[int] = (), triples: float = 0.0) -> TableDesign:
     """Return the first round, and the charges of all rounds.
 
     Parameters
@@ -238,6 +261,8 @@ def plan_tables(n: int, domain: Domain, budget: Budget, shares: Shares | None = 
         Default: by the number of rows and columns.
     crossed : sequence of int
         Columns, by position.
+    triples : float
+        How much all tables of three columns together matter, beside all of two.
 
     Notes
     -----
@@ -272,13 +297,16 @@ def plan_tables(n: int, domain: Domain, budget: Budget, shares: Shares | None = 
     law: Law = "gaussian" if gaussian else "laplace"
     rest = 1.0 - look - closer if d > 1 else 0.0
     sharp = not gaussian and rest > 0.0 and contrasts_are_sharper(columns, n * rest * strength)
+    # Of one pair there is nothing to select.
+    kept = rest * (1.0 - shares.products) * shares.selected if gaussian and d > 2 else 0.0
     first = charge("columns", look * (1.0 - of_contrasts), law,
                    2.0 * UNIT * (longest + 8.0) * (math.sqrt(entries) if gaussian else entries))
     return TableDesign(n, domain, gaussian, partitions, contrasted, weights, first,
                        charge("columns, contrasts", look * of_contrasts, "linf"),
                        charge("columns, closer", closer, law),
-                       charge("dependence", rest, "linf" if sharp else law), shares.products, shares.scores,
-                       tuple(crossed))
+                       charge("dependence", rest - kept, "linf" if sharp else law),
+                       shares.products * rest / (rest - kept) if rest else 0.0, shares.scores, tuple(crossed),
+                       charge("dependence, selected", kept, law), triples)
 
 
 def _charge(purpose: str, strength: float, law: Law, sensitivity: float) -> Charge:

@@ -88,7 +88,11 @@ class ConstrainedRows:
             maps, scores = (tuple(values[parent] for values, parent in zip(held, self.parents, strict=True))
                             for held in (chosen.maps, chosen.scores))
             chosen = replace(chosen, maps=maps, scores=scores)
-        return replace(release, columns=tuple(self.columns), dependence=chosen)
+        selected = release.selected
+        if selected is not None:
+            selected = replace(selected, maps=tuple(cells[parent] for cells, parent in zip(
+                selected.maps, self.parents, strict=True)))
+        return replace(release, columns=tuple(self.columns), dependence=chosen, selected=selected)
 
     def ask(self, objective: RowObjective) -> None:
         """Forbid moves to what a constraint forbids, and let columns that it ties together move together."""

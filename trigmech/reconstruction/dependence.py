@@ -1,5 +1,7 @@
 """What tables and products are taken to be: the released ones, without what is noise."""
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -12,23 +14,24 @@ LARGEST = 1e60
 
 
 def shrunk_table(deviation: Array, noise: float) -> Array:
-    """Return a table's deviation from independence without the noise.
+    """Return a table's deviation from what is known of fewer columns, without the noise.
 
     Parameters
     ----------
-    deviation : ndarray (a, b)
+    deviation : ndarray (a, b) or (a, b, c)
         Noisy.
     noise : float
         Standard deviation in each entry, above 0.
 
     Returns
     -------
-    ndarray (a, b)
-        With rows and columns that sum to 0: the columns' own distributions are known better from elsewhere.
+    ndarray of the same shape
+        With sums of 0 along each axis: the distributions of fewer columns are known better from elsewhere.
 
     Notes
     -----
-    Sums of 0 leave one dimension less on each side. A singular value y, in units of noise times the root of the longer
+    Three axes are taken as two, the longest one beside the others. Sums of 0 leave one dimension less of each axis. A
+    singular value y, in units of noise times the root of the longer
     side, becomes sqrt((y^2 - r - 1)^2 - 4 r) / y with r the ratio of the sides, and 0 below 1 + sqrt(r): the best there
     is for the squared error of a large matrix of low rank. What lies below together is kept as far as its squares
     exceed those of noise alone (James and Stein), which serves tables of full rank.
@@ -40,11 +43,14 @@ def shrunk_table(deviation: Array, noise: float) -> Array:
     if not (min(deviation.shape) > 0 and noise > 0.0):
         return deviation
     values = np.clip(deviation / noise, -LARGEST, LARGEST)
-    values = values - values.mean(axis=0) - values.mean(axis=1, keepdims=True) + values.mean()
-    short, long = sorted(side - 1 for side in values.shape)
+    for axis in range(values.ndim):
+        values = values - values.mean(axis=axis, keepdims=True)
+    longest = int(np.argmax(values.shape))
+    moved = np.moveaxis(values, longest, 0)
+    short, long = sorted((moved.shape[0] - 1, math.prod(side - 1 for side in moved.shape[1:])))
     if not short:
         return np.zeros(values.shape)
-    left, singular, right = np.linalg.svd(values, full_matrices=False)
+    left, singular, right = np.linalg.svd(moved.reshape(moved.shape[0], -1), full_matrices=False)
     y, ratio = singular[:short] / np.sqrt(long), short / long
     above = y > 1.0 + np.sqrt(ratio)
     kept = np.zeros(short)
@@ -52,7 +58,8 @@ def shrunk_table(deviation: Array, noise: float) -> Array:
     below, rest = float((y[~above] ** 2).sum()), float(short - above.sum())
     if below > 0.0:
         kept[~above] = y[~above] * max(0.0, 1.0 - rest / below)
-    return (left[:, :short] * (kept * np.sqrt(long) * noise)) @ right[:short]
+    made = (left[:, :short] * (kept * np.sqrt(long) * noise)) @ right[:short]
+    return np.moveaxis(made.reshape(moved.shape), 0, longest)
 
 
 def shrunk_products(deviation: Array, noise: float, places: NDArray[np.int64]) -> Array:

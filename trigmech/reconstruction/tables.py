@@ -22,6 +22,8 @@ Array = NDArray[np.float64]
 
 # How firmly columns keep their own distributions while they move.
 FIRMNESS = 3.0
+# Of a row: no deviation is taken to be finer.
+LEAST = 0.5
 
 
 def reconstruct_table(release: TableRelease, count: int, rng: np.random.Generator, *,
@@ -45,15 +47,16 @@ def reconstruct_table(release: TableRelease, count: int, rng: np.random.Generato
     Notes
     -----
     Privacy: post-processing. The start are independent columns with the released distributions; the descent moves
-    entries between positions, of which cells of tables and ranks are functions (:mod:`trigmech.reconstruction.rows`);
-    numbers then lie anywhere in the interval of their position, evenly. All rows keep the constraints of the schema
+    entries between positions, of which cells of tables and ranks are functions (:mod:`trigmech.reconstruction.rows`).
+    What the released tables of three columns have beside these rows, and is no noise, is then asked for too. Numbers
+    lie anywhere in the interval of their position, evenly. All rows keep the constraints of the schema
     (:mod:`trigmech.reconstruction.constrained`).
     """
     started = time.perf_counter()
     constrained = ConstrainedRows(release.schema, release.columns)
     release = constrained.of(release)
     targets = Targets(release, shrunk)
-    fitted = descended(targets, constrained, count, rng)
+    fitted = _with_triples(descended(targets, constrained, count, rng), targets, constrained, rng)
     points = constrained.placed(fitted.rows, release.domain.d, rng)
     return Reconstruction(Distribution(points, np.full(count, 1.0 / count)), targets.flat, "converged",
                           fitted.sweeps, time.perf_counter() - started, fitted.misfit, True, targets.dependent)
@@ -66,6 +69,35 @@ def descended(targets: "Targets", constrained: ConstrainedRows, count: int, rng:
     objective = targets.objective(count)
     constrained.ask(objective)
     return objective.compiled().descend(rows, rng)
+
+
+def _with_triples(fitted: FittedRows, targets: "Targets", constrained: ConstrainedRows,
+                  rng: np.random.Generator) -> FittedRows:
+    """Return rows that also have what tables of three columns show beyond what tables of two let them have."""
+    release, chosen, rows = targets.release, targets.release.selected, fitted.rows
+    if chosen is None or not release.triples:
+        return fitted
+    objective, asked = targets.objective(len(rows)), False
+    maps = [objective.map(j, cells) for j, cells in enumerate(chosen.maps)]
+    for (j, h, k), table, noise in zip(chosen.triples.tolist(), release.triples, release.triple_deviations.tolist(),
+                                       strict=True):
+        place = np.ravel_multi_index(tuple(chosen.maps[c][rows[:, c]] for c in (j, h, k)), table.shape)
+        held = np.bincount(place, minlength=table.size).reshape(table.shape) / len(rows)
+        kept = shrunk_table(table - held, noise)
+        if kept.any():
+            objective.table((maps[j], maps[h], maps[k]), held + kept, 1.0 / max(noise, LEAST / len(rows)) ** 2)
+            asked = True
+    if not asked:
+        return fitted
+    constrained.ask(objective)
+    further = objective.compiled().descend(rows, rng)
+    return replace(further, sweeps=fitted.sweeps + further.sweeps)
+
+
+def strengths_of(release: TableRelease) -> Array:
+    """Return the total variation of each released table (t,) from independence, without what is noise."""
+    return np.array([0.5 * np.abs(shrunk_table(table - expected, noise)).sum() for table, expected, noise in zip(
+        release.tables, independent(release)[0], release.table_deviations.tolist(), strict=True)])
 
 
 def independent(release: TableRelease) -> tuple[list[Array], Array]:
@@ -152,16 +184,17 @@ class Targets:
 
     @property
     def flat(self) -> Array:
-        """In the order of the release's means, of which the columns' own are as released."""
+        """In the order of the release's means, of which the columns' own and those of three columns are as released."""
         release = self.release
-        own = release.K - sum(table.size for table in release.tables) - release.products.size
+        triples = [table.ravel() for table in release.triples]
+        own = release.K - sum(table.size for table in (*release.tables, *triples)) - release.products.size
         tables = self.tables[: len(release.tables)]
-        return np.concatenate([release.means[:own], *(table.ravel() for table in tables), self.products])
+        return np.concatenate([release.means[:own], *(table.ravel() for table in tables), self.products, *triples])
 
     def objective(self, count: int) -> RowObjective:
         """Return what ``count`` rows should have; no deviation is taken to be finer than half a row."""
         release, chosen = self.release, self.release.dependence
-        least = 0.5 / count
+        least = LEAST / count
         by_products = chosen is not None and len(chosen.pairs) > 0 and not chosen.contrasted
         asked = RowObjective([len(column.mass) for column in release.columns],
                              chosen.features if chosen is not None and by_products else None)

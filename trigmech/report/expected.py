@@ -141,7 +141,7 @@ def _of_pairs(design: TableDesign, chosen: DependenceDesign) -> Iterable[Expecte
     most = max(chosen.shapes, key=lambda shape: shape[0] * shape[1])
     yield Expected("", "cell of a table of two columns, at worst", 100.0 * noise / float(chosen.weights.min()),
                    "percentage points", f"{len(chosen.tables)} tables of up to {most[0]} by {most[1]} cells if columns "
-                                        "spread evenly")
+                   "spread evenly" + "; less where columns depend on each other" * (design.selected is not None))
     if len(chosen.pairs):
         # A product of first scores has the mean 1/2 where two columns have the same ranks.
         yield Expected("", "correlation of the ranks of two columns of numbers", 2.0 * noise / chosen.product_weight)

@@ -80,6 +80,9 @@ class TableAccount:
         closer = [np.full(len(look.frequencies), look.deviation) for look in release.closer]
         tables = [np.full(table.size, noise)
                   for table, noise in zip(release.tables, release.table_deviations, strict=True)]
+        triples = [np.full(table.size, noise)
+                   for table, noise in zip(release.triples, release.triple_deviations, strict=True)]
+        again = 0 if release.selected is None else int(np.count_nonzero(release.selected.weights))
         seen = len({look.column for look in release.closer})
 
         def of(parts: list[Array]) -> Array:
@@ -88,8 +91,10 @@ class TableAccount:
         return [("first: frequencies of categories, special and missing values", of(named)),
                 (f"first: intervals of {sum(len(own) > 0 for own in below)} columns with an order", of(below)),
                 (f"second: within {len(closer)} intervals of {seen} columns that were found heavy", of(closer)),
-                (f"third: cells of tables of {len(tables)} pairs of columns", of(tables)),
-                (self._products_named, np.full(release.products.size, release.product_deviation))]
+                (f"third: cells of tables of {len(tables)} pairs of columns" + f", {again} of them twice" * (again > 0),
+                 of(tables)),
+                (self._products_named, np.full(release.products.size, release.product_deviation)),
+                (f"last: cells of tables of {len(triples)} sets of three columns", of(triples))]
 
     @property
     def _products_named(self) -> str:

@@ -20,6 +20,7 @@ from trigmech.functions.released_column import ReleasedColumn
 from trigmech.measurement.table_release import CloserLook, NoisyHistogram, TableRelease
 from trigmech.planning.contrasted import MOST_IN_LOOK
 from trigmech.planning.dependence import DependenceDesign
+from trigmech.planning.selection import SelectedTables
 from trigmech.planning.tables import MOST_INTERVALS, SCORE_BITS
 from trigmech.storage.archive import take
 
@@ -54,7 +55,8 @@ def parts_of(release: TableRelease) -> tuple[dict[str, Any], Arrays]:
         "release.closer.frequencies": _joined([look.frequencies for look in closer]),
         "release.closer.deviations": np.array([look.deviation for look in closer], dtype=np.float64),
     }
-    manifest = {"kind": KIND, "n": int(release.n), "cumulative": bool(looks[0].cumulative), "dependence": None}
+    manifest = {"kind": KIND, "n": int(release.n), "cumulative": bool(looks[0].cumulative), "dependence": None,
+                "selected": None}
     if chosen is not None:
         manifest["dependence"] = {"deviation": float(release.deviation), "product_weight": float(chosen.product_weight)}
         arrays |= {"release.dependence.maps": np.concatenate(chosen.maps), "release.dependence.tables": chosen.tables,
@@ -64,6 +66,12 @@ def parts_of(release: TableRelease) -> tuple[dict[str, Any], Arrays]:
                    "release.dependence.pairs": chosen.pairs,
                    "release.tables": _joined([table.ravel() for table in release.tables]),
                    "release.products": release.products}
+    if release.selected is not None:
+        last = release.selected
+        manifest["selected"] = {"deviation": float(release.selected_deviation), "importance": float(last.importance)}
+        arrays |= {"release.selected.weights": last.weights, "release.selected.maps": np.concatenate(last.maps),
+                   "release.selected.triples": last.triples, "release.selected.triple_weights": last.triple_weights,
+                   "release.triples": _joined([table.ravel() for table in release.triples])}
     return manifest, arrays
 
 
@@ -82,7 +90,8 @@ def release_of(value: Any, arrays: Arrays, domain: Domain) -> TableRelease:
     -----
     Cost: linear in the size of the arrays, whatever they hold.
     """
-    values = fields(value, "release", {"kind": object, "n": (int, 2), "cumulative": bool, "dependence": object})
+    values = fields(value, "release", {"kind": object, "n": (int, 2), "cumulative": bool, "dependence": object,
+                                       "selected": object})
     whole = columns_of(domain)
     looked = _partitions_in("release.looks", arrays, whole, MOST_INTERVALS)
     contrasted = take(arrays, "release.looks.contrasted", len(looked), kind="int64")
@@ -97,7 +106,9 @@ def release_of(value: Any, arrays: Arrays, domain: Domain) -> TableRelease:
                   deviation, each in zip(looked, noisy, deviations, contrasted.tolist(), strict=True))
     columns = _columns_in(arrays, whole)
     release = TableRelease(values["n"], domain, looks, _closer_in(arrays, looked), columns)
-    return release if values["dependence"] is None else _with_dependence(release, values["dependence"], arrays)
+    if values["dependence"] is not None:
+        release = _with_dependence(release, values["dependence"], arrays)
+    return release if values["selected"] is None else _with_selected(release, values["selected"], arrays)
 
 
 def _columns_in(arrays: Arrays, whole: Sequence[Partition]) -> tuple[ReleasedColumn, ...]:
@@ -130,10 +141,8 @@ def _with_dependence(release: TableRelease, value: Any, arrays: Arrays) -> Table
     _check_deviations("the second round", np.array([single["deviation"]]))
     columns = [column.partition for column in release.columns]
     sizes = [partition.size for partition in columns]
-    maps = _parts(arrays, "release.dependence.maps", sizes, kind="int64")
-    if not all(np.array_equal(found := np.unique(cells), np.arange(len(found))) for cells in maps):
-        raise InputError("the cells of each column must be numbered from 0, without gaps")
-    tables = _pairs(arrays, "release.dependence.tables", range(len(columns)))
+    maps = _maps(arrays, "release.dependence.maps", sizes)
+    tables = _sets(arrays, "release.dependence.tables", range(len(columns)))
     weights = _deviations(arrays, "release.dependence.weights", len(tables))
     degrees = take(arrays, "release.dependence.degrees", len(columns), kind="int64")
     if ((degrees < 0) | (degrees > MOST_IN_LOOK)).any():
@@ -142,12 +151,12 @@ def _with_dependence(release: TableRelease, value: Any, arrays: Arrays) -> Table
                     [size * own for size, own in zip(sizes, degrees.tolist(), strict=True)], kind="int64")
     if any((each > 2**SCORE_BITS).any() or (each < -(2**SCORE_BITS)).any() for each in scores):
         raise InputError(f"scores must lie between -2^{SCORE_BITS} and 2^{SCORE_BITS}")
-    pairs = _pairs(arrays, "release.dependence.pairs",
+    pairs = _sets(arrays, "release.dependence.pairs",
                    [j for j, partition in enumerate(columns) if partition.value is not None or not len(tables)])
     weight = single["product_weight"]
     if not (1.0 / LARGEST <= weight <= LARGEST if len(pairs) else weight == 0.0):
         raise InputError("the weight of products must be positive, and 0 if there are none")
-    chosen = DependenceDesign(tuple(maps), tables, weights, tuple(
+    chosen = DependenceDesign(maps, tables, weights, tuple(
         each.reshape(size, -1) if own else each.reshape(size, 0)
         for each, size, own in zip(scores, sizes, degrees.tolist(), strict=True)), pairs, weight)
     noisy = _parts(arrays, "release.tables", [a * b for a, b in chosen.shapes])
@@ -156,6 +165,26 @@ def _with_dependence(release: TableRelease, value: Any, arrays: Arrays) -> Table
                    tables=tuple(table.reshape(shape) for table, shape in zip(noisy, chosen.shapes, strict=True)))
     own = [made.product_deviation] if len(pairs) else []
     _check_deviations("the second round", np.append(made.table_deviations, own))
+    return made
+
+
+def _with_selected(release: TableRelease, value: Any, arrays: Arrays) -> TableRelease:
+    """Return the release with its last round."""
+    single = fields(value, "release: selected", {"deviation": float, "importance": float})
+    if release.dependence is None or not 0.0 <= single["importance"] <= LARGEST:
+        raise InputError("the last round must follow the second, and its importance must be at least 0")
+    _check_deviations("the last round", np.array([single["deviation"]]))
+    count, sizes = len(release.tables), [column.partition.size for column in release.columns]
+    weights = take(arrays, "release.selected.weights", count)
+    _check_deviations("release.selected.weights", weights[weights != 0.0])
+    maps = _maps(arrays, "release.selected.maps", sizes)
+    triples = _sets(arrays, "release.selected.triples", range(len(sizes)), 3)
+    chosen = SelectedTables(weights, maps, triples, _deviations(arrays, "release.selected.triple_weights",
+                                                                len(triples)), single["importance"])
+    noisy = _parts(arrays, "release.triples", [a * b * c for a, b, c in chosen.shapes])
+    made = replace(release, selected=chosen, selected_deviation=single["deviation"],
+                   triples=tuple(table.reshape(shape) for table, shape in zip(noisy, chosen.shapes, strict=True)))
+    _check_deviations("the last round", np.append(made.table_deviations, made.triple_deviations))
     return made
 
 
@@ -192,12 +221,19 @@ def _partitions_in(name: str, arrays: Arrays, whole: Sequence[Partition], most: 
     return found
 
 
-def _pairs(arrays: Arrays, name: str, allowed: Sequence[int]) -> Integers:
-    pairs = take(arrays, name, "t", 2, kind="int64")
-    if not ((pairs[:, 0] < pairs[:, 1]).all() and np.isin(pairs, np.array(allowed, dtype=np.int64)).all()
-            and len(np.unique(pairs, axis=0)) == len(pairs)):
-        raise InputError(f"{name} must be different pairs of columns that there are")
-    return pairs
+def _maps(arrays: Arrays, name: str, sizes: Sequence[int]) -> tuple[Integers, ...]:
+    maps = _parts(arrays, name, sizes, kind="int64")
+    if not all(np.array_equal(found := np.unique(cells), np.arange(len(found))) for cells in maps):
+        raise InputError("the cells of each column must be numbered from 0, without gaps")
+    return tuple(maps)
+
+
+def _sets(arrays: Arrays, name: str, allowed: Sequence[int], width: int = 2) -> Integers:
+    found = take(arrays, name, "t", width, kind="int64")
+    if not ((found[:, :-1] < found[:, 1:]).all() and np.isin(found, np.array(allowed, dtype=np.int64)).all()
+            and len(np.unique(found, axis=0)) == len(found)):
+        raise InputError(f"{name} must be different sets of {width} columns that there are")
+    return found
 
 
 def _deviations(arrays: Arrays, name: str, count: int) -> Array:

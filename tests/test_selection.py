@@ -1,0 +1,202 @@
+"""The last round: tables that depend are measured again, tables of three columns with them, as prediction says."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import minimize
+from scipy.stats import chi2
+
+import trigmech as tm
+from trigmech.domain import Domain, OneHotGroup
+from trigmech.functions.prefix_sums import ROUNDED_UP
+from trigmech.functions.released_column import ReleasedColumn
+from trigmech.mechanisms.base import PublicFacts
+from trigmech.planning import selection
+from trigmech.planning.dependence import design_dependence
+from trigmech.planning.selection import MOST_CELLS, MOST_TRIPLES, select_tables
+from trigmech.planning.tables import plan_tables
+from trigmech.reconstruction.dependence import shrunk_table
+from trigmech.reconstruction.tables import strengths_of
+
+C = tm.Column
+
+
+def error(precisions, costs, strengths, importance):
+    """The predicted error, as the module's docstring has it, in plain numpy."""
+    e = costs / np.sqrt(np.maximum(precisions, 1e-300))
+    return float((importance * strengths * e / np.hypot(strengths, e)).sum())
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_no_other_precisions_of_the_same_sum_have_less_predicted_error(seed):
+    rng = np.random.default_rng(seed)
+    costs, strengths, importance = rng.uniform(1.0, 9.0, 7), rng.uniform(0.0, 0.3, 7), rng.uniform(0.2, 3.0, 7)
+    held, budget = rng.choice([0.0, 40.0, 400.0], 7), 10.0 ** rng.uniform(2.0, 6.0)
+    strengths[rng.random(7) < 0.2] = 0.0
+    found = selection._allotted(costs, strengths, importance, held, budget)
+    assert (found >= held).all()
+    assert found.sum() == pytest.approx(held.sum() + budget)
+    least = error(found, costs, strengths, importance)
+    # The best of a solver from several starts, in shares of the budget.
+    for start in rng.dirichlet(np.ones(7), 4):
+        best = minimize(lambda part: error(held + budget * np.abs(part) / np.abs(part).sum(), costs, strengths,
+                                           importance), start, method="Nelder-Mead", options={"maxiter": 4_000})
+        assert least <= best.fun * (1.0 + 1e-9)
+    # A planted fault: to have them evenly.
+    assert least < 0.999 * error(held + budget / 7.0, costs, strengths, importance)
+
+
+def test_what_depends_is_measured_again_and_three_columns_where_their_pairs_depend():
+    rng = np.random.default_rng(0)
+    names = "abcdef"
+    schema = tm.Schema(C(name, kind="categorical", categories=("p", "q", "r")) for name in names)
+    hidden = rng.integers(3, size=20_000)
+    codes = rng.integers(3, size=(20_000, 6))
+    for j in range(3):
+        codes[:, j] = np.where(rng.random(20_000) < 0.6, hidden, codes[:, j])
+    made = tm.synthesize(np.array(["p", "q", "r"], dtype=object)[codes], schema, tm.Budget(2.0, 1e-6),
+                         rng=np.random.default_rng(1))
+    release = made.release
+    among = (release.dependence.tables < 3).all(axis=1)
+    assert (release.selected.weights[among] > 0.0).all()
+    # A planted fault: all precisions alike.
+    assert release.table_deviations[among].mean() < 0.8 * release.table_deviations[~among].mean()
+    assert [0, 1, 2] in release.selected.triples.tolist()
+    # Where nothing depends, all are measured again.
+    alone = tm.synthesize(np.array(["p", "q", "r"], dtype=object)[codes[:, 3:]], tm.Schema(schema.columns[3:]),
+                          tm.Budget(2.0, 1e-6), rng=np.random.default_rng(1)).release
+    assert (alone.selected.weights > 0.0).sum() in (1, 2, 3)
+    assert alone.selected.sensitivity == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(("workload", "triples"), [
+    (None, True), (tm.workload.Marginals(3), True), (tm.workload.Ranges(3), True), (tm.workload.Marginals(2), False),
+    (tm.workload.Ranges(1), False)])
+def test_three_columns_are_for_who_asks_for_them(workload, triples):
+    facts = PublicFacts(1_000, Domain(9, [OneHotGroup((3 * j, 3 * j + 1, 3 * j + 2), True) for j in range(3)]),
+                        tm.Budget(1e3, 1e-6), tuple("abc"))
+    design = tm.TableMechanism(workload=workload).plan(facts).measured
+    columns = [ReleasedColumn(partition, np.full(3, 1.0 / 3.0), 0.001) for partition in design.partitions]
+    chosen = design_dependence(design, columns)
+    last = select_tables(design, columns, chosen, np.full(3, 0.001), np.full(3, 0.3))
+    assert bool(len(last.triples)) == triples
+    crossed = tm.TableMechanism(workload=tm.workload.Marginals(2, "b")).plan(facts).measured
+    assert select_tables(crossed, columns, chosen, np.full(3, 0.001), np.full(3, 0.3)).triples.tolist() == [[0, 1, 2]]
+
+
+@given(data=st.data())
+@settings(derandomize=True, deadline=None, max_examples=60)
+def test_the_last_round_costs_its_share_whatever_was_released(data):
+    d = data.draw(st.integers(3, 7))
+    domain = Domain(3 * d, [OneHotGroup((3 * j, 3 * j + 1, 3 * j + 2), True) for j in range(d)])
+    design = plan_tables(50, domain, tm.Budget(data.draw(st.sampled_from([1e-6, 1.0, 1e6])), 1e-9), triples=1.0)
+    mass = data.draw(st.sampled_from([(1.0, 0.0, 0.0), (0.5, 0.5, 0.0), (0.2, 0.3, 0.5)]))
+    columns = [ReleasedColumn(partition, np.array(mass), 0.1) for partition in design.partitions]
+    chosen = design_dependence(design, columns)
+    t = len(chosen.tables)
+    hostile = st.sampled_from([0.0, 1e-300, 1e-9, 0.1, 1.0, 1e30, 1e60])
+    strengths = np.array(data.draw(st.lists(hostile, min_size=t, max_size=t)))
+    last = select_tables(design, columns, chosen, design.deviation(design.dependence) / chosen.weights, strengths)
+    assert last.sensitivity <= ROUNDED_UP
+    assert last.sensitivity == pytest.approx(1.0)
+    assert np.isfinite(last.weights).all()
+    assert (last.weights >= 0.0).all()
+    assert (last.triple_weights > 0.0).all()
+    # By hand: what two rows of different cells everywhere add to the vector.
+    moved = 2.0 * (float((last.weights**2).sum()) + float((last.triple_weights**2).sum()))
+    assert np.sqrt(moved) <= design.selected.sensitivity * 50
+
+
+def test_many_columns_and_cells_stay_within_what_can_be_fitted():
+    d, levels = 120, 40
+    domain = Domain(d * levels, [OneHotGroup(tuple(range(levels * j, levels * j + levels)), True) for j in range(d)])
+    design = plan_tables(10**6, domain, tm.Budget(1e3, 1e-6), triples=1.0)
+    columns = [ReleasedColumn(partition, np.full(levels, 1.0 / levels), 1e-5) for partition in design.partitions]
+    chosen = design_dependence(design, columns)
+    strengths = np.random.default_rng(0).uniform(0.1, 0.4, len(chosen.tables))
+    last = select_tables(design, columns, chosen, design.deviation(design.dependence) / chosen.weights, strengths)
+    assert 0 < len(last.triples) <= MOST_TRIPLES
+    assert sum(a * b * c for a, b, c in last.shapes) <= selection.MOST_ENTRIES
+    assert max(map(max, last.shapes)) <= MOST_CELLS
+
+
+def test_a_table_measured_twice_has_the_noise_that_is_said():
+    """Of what is released less the truth, over what is said: its squares are chi-square, and without the second
+    measurement (a planted fault) they are not."""
+    rng = np.random.default_rng(3)
+    schema = tm.Schema(C(name, kind="categorical", categories=(0, 1, 2)) for name in "abcd")
+    codes = np.repeat(rng.integers(3, size=(2_000, 1)), 4, axis=1)
+    squares, once, count = 0.0, 0.0, 0
+    for seed in range(40):
+        release = tm.measure(codes, schema, tm.design(len(codes), schema, tm.Budget(1.0, 1e-6)),
+                             np.random.default_rng(seed)).release
+        assert (release.selected.weights > 0.0).all()
+        for (j, h), table, noise, weight in zip(release.dependence.tables.tolist(), release.tables,
+                                                release.table_deviations, release.dependence.weights, strict=True):
+            cells = release.dependence.maps[j][codes[:, j]], release.dependence.maps[h][codes[:, h]]
+            true = np.zeros(table.shape)
+            np.add.at(true, cells, 1.0 / len(codes))
+            squares += float((((table - true) / noise) ** 2).sum())
+            once += float((((table - true) / (release.deviation / weight)) ** 2).sum())
+            count += table.size
+    low, high = chi2(count).ppf([1e-4, 1.0 - 1e-4])
+    assert low < squares < high
+    assert not low < once < high
+
+
+def interaction(n, seed):
+    """Rows of four columns, each pair of the first three dependent, the third the parity of the others in part."""
+    rng = np.random.default_rng(seed)
+    codes = rng.integers(2, size=(n, 4))
+    codes[:, 1] = np.where(rng.random(n) < 0.3, codes[:, 0], codes[:, 1])
+    parity = (codes[:, 0] + codes[:, 1]) % 2
+    draw = rng.random(n)
+    codes[:, 2] = np.where(draw < 0.5, parity, np.where(draw < 0.75, codes[:, 0], codes[:, 2]))
+    return codes
+
+
+def apart(made, codes):
+    def table(rows):
+        return np.bincount(rows[:, :3].astype(int) @ [4, 2, 1], minlength=8) / len(rows)
+
+    return 0.5 * float(np.abs(table(made) - table(codes)).sum())
+
+
+def test_what_three_columns_have_beyond_their_pairs_comes_back():
+    codes = interaction(20_000, 0)
+    schema = tm.Schema(C(name, 0, 1, "binary") for name in "abcd")
+    errors = {}
+    for name, mechanism in (("default", tm.TableMechanism()),
+                            ("pairs", tm.TableMechanism(workload=tm.workload.Marginals(2)))):
+        made = tm.synthesize(codes.astype(float), schema, tm.Budget(5.0, 1e-6), mechanism, np.random.default_rng(1))
+        errors[name] = apart(made.sample(20_000, np.random.default_rng(2)), codes)
+    assert errors["default"] < 0.01
+    # A planted fault: pairs alone do not know of it.
+    assert errors["pairs"] > 0.05
+
+
+@pytest.mark.parametrize("shape", [(4, 3, 5), (2, 2, 2), (3, 1, 4), (12, 5, 2), (6, 4)])
+def test_of_noise_alone_little_is_left_and_of_a_strong_table_nearly_all(shape):
+    rng = np.random.default_rng(0)
+    kept = [float((shrunk_table(rng.normal(size=shape), 1.0) ** 2).sum()) for _ in range(200)]
+    freedom = np.prod([side - 1 for side in shape])
+    assert np.mean(kept) <= 0.5 * freedom
+    strong = rng.normal(size=shape)
+    for axis in range(len(shape)):
+        strong -= strong.mean(axis=axis, keepdims=True)
+    found = shrunk_table(1e6 * strong, 1.0)
+    assert np.allclose(found, 1e6 * strong, atol=1e-3 * np.abs(1e6 * strong).max(initial=1e-3))
+    for axis in range(len(shape)):
+        assert np.allclose(found.sum(axis=axis), 0.0, atol=1e-6 * np.abs(found).max(initial=1.0))
+
+
+def test_strengths_are_the_total_variation_from_independence():
+    codes = np.repeat(np.random.default_rng(0).integers(2, size=(50_000, 1)), 3, axis=1)
+    codes[:, 2] = np.random.default_rng(1).integers(2, size=50_000)
+    release = tm.measure(codes.astype(float), schema := tm.Schema(C(name, 0, 1, "binary") for name in "abc"),
+                         tm.design(50_000, schema, tm.Budget(100.0, 1e-6)), np.random.default_rng(0)).release
+    assert list(combinations(range(3), 2)) == [tuple(pair) for pair in release.dependence.tables.tolist()]
+    assert strengths_of(release) == pytest.approx([0.5, 0.0, 0.0], abs=0.01)

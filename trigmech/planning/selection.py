@@ -1,0 +1,153 @@
+"""What the last round measures: tables that were found to be worth more precision, of two and of three columns.
+
+A table of dependence S (its total variation from what is known without it), measured with precision p, has about the
+error S e / sqrt(S^2 + e^2) after shrinkage, where e = c / sqrt(p) is that of its noise alone, c growing with its cells.
+The sum of all tables' errors, each times its importance i, is convex in the precisions. It is least, for a given sum of
+precisions, where p = k (i c)^(2/3) - (c / S)^2, with one k for all tables that get more than they have.
+
+S of a pair is what the first measurement shows after shrinkage. Of three columns nothing is known beforehand but their
+pairs: S is taken to be a part of the geometric mean of the two weaker ones.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trigmech.functions.released_column import ReleasedColumn
+from trigmech.planning.dependence import MOST_ENTRIES, DependenceDesign, cells_of
+from trigmech.planning.tables import TableDesign
+
+Array = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+# Of real tables: the root mean square of three columns' own dependence, in parts of that of their weaker pairs.
+OF_THE_PAIRS = 0.2
+# Total variation that noise of deviation 1 makes in a table of N cells and r degrees of freedom: so often sqrt(N r).
+VARIATION = 0.4
+# Tables of three columns have cells by the noise of about this many of them for each column.
+TRIPLES_A_COLUMN, COARSENESS, MOST_CELLS = 4, 0.6, 12
+# The strongest by their pairs; all triples are looked through of so many columns at most.
+MOST_TRIPLES, MOST_COLUMNS = 1_024, 100
+
+
+@dataclass(frozen=True, eq=False)
+class SelectedTables:
+    """Tables of the last round. Public; made from public numbers and released ones.
+
+    Parameters
+    ----------
+    weights : ndarray (t,)
+        Of the frequencies of each table of two columns that was measured before; 0 for those that are not again.
+    maps : tuple of ndarray (size,) of int
+        For each column, the cell of each of its positions in tables of three columns.
+    triples : ndarray (r, 3) of int
+        Columns.
+    triple_weights : ndarray (r,)
+        Of these tables' frequencies, above 0.
+    importance : float
+        Of all tables of three columns together beside all of two; see :class:`TableDesign`.
+    """
+
+    weights: Array
+    maps: tuple[Integers, ...]
+    triples: Integers
+    triple_weights: Array
+    importance: float
+
+    @property
+    def shapes(self) -> list[tuple[int, int, int]]:
+        """The shape of each table of three columns."""
+        cells = [int(each.max()) + 1 for each in self.maps]
+        return [(cells[j], cells[h], cells[k]) for j, h, k in self.triples.tolist()]
+
+    @property
+    def sensitivity(self) -> float:
+        """n times how far, in L2, the released vector moves at most: two entries of each table by their weight."""
+        return float(np.sqrt(2.0 * (self.weights @ self.weights + self.triple_weights @ self.triple_weights)))
+
+
+def select_tables(design: TableDesign, columns: Sequence[ReleasedColumn], chosen: DependenceDesign, deviations: Array,
+                  strengths: Array) -> SelectedTables:
+    """Return what the last round measures.
+
+    Parameters
+    ----------
+    design : TableDesign
+        With a charge for selected tables.
+    columns : sequence of ReleasedColumn
+    chosen : DependenceDesign
+        What was measured before.
+    deviations, strengths : ndarray (t,)
+        Of its tables: of the noise in an entry, and the total variation from independence, without what is noise.
+
+    Notes
+    -----
+    Privacy: of public and released numbers; whatever they are, the sensitivity is 1 / n.
+    """
+    noise = design.deviation(design.selected)
+    # In all, of weight 1 / sqrt(2).
+    budget = 0.5 / noise**2
+    a, b = np.array(chosen.shapes, dtype=np.float64).reshape(-1, 2).T
+    costs, importance = VARIATION * np.sqrt(a * b * (a + b)), design.importance(chosen.tables)
+    held, wanted = 1.0 / deviations**2, MOST_CELLS
+    triples, expected = _candidates(design, len(columns), chosen.tables, strengths)
+    while True:
+        wanted = min(wanted, _cells_wanted(noise, len(triples), len(columns)))
+        maps = tuple(cells_of(column, wanted, 0.5 / wanted, wanted) for column in columns)
+        sizes = np.array([float(each.max()) + 1.0 for each in maps])[triples]
+        # Of a column with one cell nothing can depend.
+        three = VARIATION * np.sqrt(sizes.prod(axis=1) * (sizes - 1.0).prod(axis=1))
+        precisions = _allotted(np.concatenate([costs, three]), np.concatenate([strengths, expected * (three > 0.0)]),
+                               np.concatenate([importance, design.importance(triples)]),
+                               np.concatenate([held, np.zeros(len(triples))]), budget)
+        own = precisions[len(held) :]
+        if wanted <= 2 or sizes.prod(axis=1)[own > 0.0].sum() <= MOST_ENTRIES:
+            break
+        wanted -= 1
+    weights = np.sqrt(np.maximum(precisions[: len(held)] - held, 0.0))
+    if not (weights.any() or own.any()):
+        # Nothing was seen: all as before.
+        weights = chosen.weights
+    total = np.sqrt(2.0 * float(weights @ weights + own.sum()))
+    return SelectedTables(weights / total, maps, triples[own > 0.0], np.sqrt(own[own > 0.0]) / total, design.triples)
+
+
+def _candidates(design: TableDesign, d: int, tables: Integers, strengths: Array) -> tuple[Integers, Array]:
+    """Return sets of three columns (r, 3) that matter and may depend on each other, and how much."""
+    if not (design.triples or design.crossed) or d < 3:
+        return np.zeros((0, 3), dtype=np.int64), np.zeros(0)
+    between = np.zeros((d, d))
+    between[tuple(tables.T)] = between[tuple(tables.T[::-1])] = strengths
+    members = np.sort(np.argsort(-between.sum(axis=1), kind="stable")[:MOST_COLUMNS])
+    found = members[np.array(list(combinations(range(len(members)), 3)), dtype=np.int64)]
+    pairs = np.sort(np.column_stack([between[found[:, i], found[:, j]] for i, j in ((0, 1), (0, 2), (1, 2))]), axis=1)
+    expected = OF_THE_PAIRS * np.sqrt(pairs[:, 0] * pairs[:, 1])
+    worth = expected * design.importance(found)
+    best = np.sort(np.argsort(-worth, kind="stable")[:MOST_TRIPLES])
+    best = best[worth[best] > 0.0]
+    return found[best], expected[best]
+
+
+def _cells_wanted(noise: float, triples: int, d: int) -> int:
+    """Return how many cells of a column leave a cell of three about as much mass as noise, with half the budget."""
+    each = noise * 2.0 * np.sqrt(max(min(triples, TRIPLES_A_COLUMN * d), 1))
+    return int(np.clip(np.round(COARSENESS * each ** (-1.0 / 3.0)), 2, MOST_CELLS))
+
+
+def _allotted(costs: Array, strengths: Array, importance: Array, held: Array, budget: float) -> Array:
+    """Return all tables' precisions, of which they hold some, that make the predicted error least; see the module."""
+    found, more = held.copy(), (strengths > 0.0) & (importance > 0.0)
+    while more.any():
+        # Beyond this one no other table is worth any.
+        least = (costs[more] / np.maximum(strengths[more], 1e-30)) ** 2
+        rate = (importance[more] * costs[more]) ** (2.0 / 3.0)
+        wanted = (budget + held[more].sum() + least.sum()) / rate.sum() * rate - least
+        enough = wanted > held[more]
+        if enough.all():
+            found[more] = wanted
+            break
+        more[np.flatnonzero(more)[~enough]] = False
+    return found
