@@ -18,8 +18,7 @@ from trigmech.measurement.rows import PrivateRows
 from trigmech.mechanisms import rehearsal
 from trigmech.mechanisms.base import PublicFacts
 from trigmech.mechanisms.table import TableMechanism
-from trigmech.planning.contrasted import deviation_of
-from trigmech.planning.contrasted import FEWEST_CONTRASTED
+from trigmech.planning.contrasted import FEWEST_CONTRASTED, deviation_of
 from trigmech.planning.dependence import design_dependence
 from trigmech.planning.tables import Shares, plan_tables
 from trigmech.privacy.ledger import Ledger
