@@ -51,7 +51,7 @@ def reconstruct_table(release: TableRelease, count: int, rng: np.random.Generato
     (:mod:`trigmech.reconstruction.constrained`).
     """
     started = time.perf_counter()
-    constrained = ConstrainedRows(release.schema, release.columns)
+    constrained = ConstrainedRows(release.schema, release.columns, release.closer)
     release = constrained.of(release)
     targets = Targets(release, shrunk)
     fitted = descended(targets, constrained, count, rng)
