@@ -19,6 +19,9 @@ class Problem:
         self.frequencies, self.maps, self.tables, self.products = [], [], [], []
 
     def objective(self):
+        return self.asked().compiled()
+
+    def asked(self):
         asked = RowObjective(self.sizes, self.features)
         for entry in self.frequencies:
             asked.frequencies(*entry)
@@ -29,7 +32,7 @@ class Problem:
         for width in {len(columns) for columns, *_ in self.products}:
             those = [entry for entry in self.products if len(entry[0]) == width]
             asked.products(*(np.array(part) for part in zip(*those, strict=True)))
-        return asked.compiled()
+        return asked
 
     def residuals(self, rows):
         """Of each function its weight, and the sum over the rows less m times the target."""
@@ -329,3 +332,73 @@ def test_independent_rows_are_in_no_order():
     # A correlation of independent columns has a standard deviation of 1 / sqrt(4000).
     assert abs(np.corrcoef(rows.T)[0, 1]) < 6.0 / np.sqrt(4000)
     assert abs(np.corrcoef(rows[1:, 0], rows[:-1, 0])[0, 1]) < 6.0 / np.sqrt(4000)
+
+
+# Exchanges between rows
+
+
+def with_rules(rng, problem):
+    """An objective with random forbidden combinations, most of them allowed, and perhaps two columns tied together."""
+    asked = problem.asked()
+    rules, tied = [], []
+    for width in (1, 2, 3):
+        columns = rng.permutation(3)[:width].tolist()
+        allowed = rng.random([problem.sizes[j] for j in columns]) < 0.8
+        asked.rule([asked.map(j, np.arange(problem.sizes[j])) for j in columns], allowed)
+        rules.append((columns, allowed))
+    if rng.random() < 0.5:
+        tied = sorted(rng.permutation(3)[:2].tolist())
+        asked.together(tied)
+    return asked.compiled(), rules, [tied, *([j] for j in range(3) if j not in tied)] if tied else [[0], [1], [2]]
+
+
+def exchanged(problem, rows, order, others, sets, rules):
+    """The table and the number of exchanges, by the objective of all and of tables alone, computed anew."""
+    rows, moves = rows.copy(), 0
+    of_tables = Problem(problem.sizes, problem.features)
+    of_tables.maps, of_tables.tables = problem.maps, problem.tables
+    for i, partners in zip(order, others, strict=True):
+        for h, members in each(partners, sets):
+            made = rows.copy()
+            made[i, members], made[h, members] = rows[h, members], rows[i, members]
+            keeps = all(allowed[tuple(made[row, columns])] for row in (i, h) for columns, allowed in rules
+                        if set(columns) & set(members))
+            if keeps and of_tables.value(made) <= of_tables.value(rows) and problem.value(made) < problem.value(rows):
+                rows, moves = made, moves + 1
+    return rows, moves
+
+
+@each_kind
+def test_exchanges_are_those_of_a_twin_that_computes_the_objective_anew(kinds, monkeypatch):
+    monkeypatch.setattr("trigmech.reconstruction.rows.PARTNERS", 3)
+    total = 0
+    for seed, moving in each(range(8), ([0, 1, 2], [0, 2])):
+        rng = np.random.default_rng(seed)
+        problem = problem_of(rng, kinds, whole=True)
+        compiled, rules, sets = with_rules(rng, problem)
+        rows = some_rows(rng, problem.sizes, 12)
+        residuals, start, order = compiled.residuals(rows), rows.copy(), rng.permutation(12)[:9]
+        movable = [members for members in sorted(sets) if set(members) <= set(moving)]
+        others = np.random.default_rng(seed).integers(12, size=(9, 3))
+        expected, moves = exchanged(problem, rows, order.tolist(), others.tolist(), movable, rules)
+        assert compiled.exchange(rows, residuals, order, np.array(moving), np.random.default_rng(seed)) == moves
+        np.testing.assert_array_equal(rows, expected)
+        np.testing.assert_array_equal(flat(problem, residuals, compiled), [r for _, r in problem.residuals(rows)])
+        # Each column is as it was.
+        np.testing.assert_array_equal(np.sort(rows, axis=0), np.sort(start, axis=0))
+        total += moves
+    assert (total > 20) == (kinds != ("frequencies",))
+
+
+def test_exchanges_go_on_where_columns_are_too_firm_for_single_moves():
+    """Two columns, each exactly as it should be and held so, that depend on each other."""
+    problem = Problem([4, 4])
+    problem.maps = [(0, list(range(4))), (1, list(range(4)))]
+    problem.frequencies = [(j, np.full(4, 0.25), 1e6) for j in (0, 1)]
+    problem.tables = [([0, 1], np.eye(4) / 4, 1.0)]
+    compiled, start = problem.objective(), independent(problem, 3)
+    alone = compiled.descend(start.copy(), np.random.default_rng(0), enough=0.0)
+    np.testing.assert_array_equal(alone.rows, start)
+    found = compiled.descend(start.copy(), np.random.default_rng(0), enough=0.0, exchanging=40)
+    assert found.misfit < 0.2 * alone.misfit
+    np.testing.assert_array_equal(np.sort(found.rows, axis=0), np.sort(start, axis=0))

@@ -130,7 +130,7 @@ def _rows_given(schema: Schema, release: TableRelease, count: int, rng: np.rando
     """Return points that were fitted to what was released beside what is given, or None if that is nothing."""
     wanted = Schema(schema.columns, [*schema.constraints, *_conditions(schema, given)])
     witness(wanted)
-    constrained = ConstrainedRows(wanted, release.columns)
+    constrained = ConstrainedRows(wanted, release.columns, release.closer)
     targets = _targets_given(Targets(constrained.of(release)), constrained, [schema.names.index(name)
                                                                              for name in given])
     if targets is None:

@@ -16,7 +16,8 @@ from trigmech.distribution import Distribution
 from trigmech.errors import InputError
 from trigmech.functions.partition import Partition, columns_of
 from trigmech.functions.released_column import ReleasedColumn
-from trigmech.measurement.table_release import TableRelease
+from trigmech.measurement.table_release import CloserLook, TableRelease
+from trigmech.reconstruction.atoms import atoms
 from trigmech.reconstruction.result import Reconstruction
 from trigmech.reconstruction.rows import RowObjective
 from trigmech.schema.cells import ConstraintCells
@@ -50,6 +51,8 @@ class ConstrainedRows:
         With complete bounds and categories.
     columns : sequence of ReleasedColumn
         Of each column of the schema.
+    looks : sequence of CloserLook, optional
+        By which values are found that many rows share.
 
     Attributes
     ----------
@@ -59,8 +62,14 @@ class ConstrainedRows:
         Of which of the given positions each is a part.
     """
 
-    def __init__(self, schema: Schema | None, columns: Sequence[ReleasedColumn]) -> None:
+    def __init__(self, schema: Schema | None, columns: Sequence[ReleasedColumn],
+                 looks: Sequence[CloserLook] = ()) -> None:
         self.schema, self.columns = schema, list(columns)
+        # The places of each column's atoms, of its intervals.
+        self._atoms = [np.full(column.partition.intervals, np.nan) for column in columns]
+        if schema is not None:
+            for j in {look.column for look in looks}:
+                self._atoms[j] = atoms(schema.columns[j], columns[j], [look for look in looks if look.column == j])
         self.parents: list[Integers] = [np.arange(len(column.mass)) for column in columns]
         self._codes: dict[int, Integers] = {}
         self._rules: list[tuple[tuple[int, ...], NDArray[np.bool_]]] = []
@@ -73,7 +82,7 @@ class ConstrainedRows:
         cells = ConstraintCells(schema.constraints, named, _grid(schema, self.columns))
         for name in {name: None for each in schema.constraints for name in each.columns}:
             j = place[name]
-            self.columns[j], self.parents[j] = _cut(self.columns[j], cells.cuts(name))
+            self.columns[j], self.parents[j], self._atoms[j] = _cut(self.columns[j], cells.cuts(name), self._atoms[j])
             self._codes[j] = cells.codes(name, decode(named[name], _examples(self.columns[j].partition)))
         self._rules = [(tuple(place[name] for name in each.columns), table)
                        for each, table in zip(schema.constraints, cells.tables, strict=True)]
@@ -161,10 +170,14 @@ class ConstrainedRows:
     def placed(self, rows: Codes, d: int, rng: np.random.Generator) -> Array:
         """Return rows of positions as points (m, d) of the cube whose values keep the constraints.
 
-        Numbers lie anywhere in the interval of their position, evenly; those of a row that breaks a constraint are
-        drawn again, and if that does not help taken over from others.
+        Numbers lie anywhere in the interval of their position, evenly, or all at its atom; those of a row that breaks a
+        constraint are drawn again, from all of the interval, and if that does not help taken over from others.
         """
         points = placed(self.columns, rows, rng.random(rows.shape), d)
+        for column, places, codes in zip(self.columns, self._atoms, rows.T, strict=True):
+            place = np.concatenate([np.full(len(column.partition.indicators), np.nan), places])[codes]
+            held = np.flatnonzero(~np.isnan(place))
+            points[held, column.partition.value or 0] = place[held]
         if self.schema is None or not self.schema.constraints:
             return points
         bad = np.flatnonzero(~keeps(self.schema, points))
@@ -294,11 +307,14 @@ def _examples(partition: Partition) -> Array:
     return points[:, min(held) :]
 
 
-def _cut(column: ReleasedColumn, cuts: Array) -> tuple[ReleasedColumn, Integers]:
-    """Return a column whose intervals end at some places too, and of which position each of its own is a part."""
+def _cut(column: ReleasedColumn, cuts: Array, places: Array) -> tuple[ReleasedColumn, Integers, Array]:
+    """Return a column whose intervals end at some places too, of which position each of its own is a part, and atoms.
+
+    All of an atom's mass stays where the atom is; of other intervals each part has as much as it is long.
+    """
     partition, k = column.partition, len(column.partition.indicators)
     if partition.value is None or not len(cuts):
-        return column, np.arange(len(column.mass))
+        return column, np.arange(len(column.mass)), places
     inner = np.concatenate([partition.edges[1:-1], cuts])
     if partition.levels is None:
         inner = np.unique(inner[(inner > -1.0) & (inner < 1.0)])
@@ -310,6 +326,9 @@ def _cut(column: ReleasedColumn, cuts: Array) -> tuple[ReleasedColumn, Integers]
         length = np.diff(np.concatenate([[0], below, [len(partition.levels)]])).astype(np.float64)
     finer = partition.cut(np.concatenate([[-1.0], inner, [1.0]]))
     parent = np.searchsorted(partition.edges[1:-1], finer.centres, side="right")
+    places = places[parent]
+    elsewhere = ~np.isnan(places) & (np.searchsorted(inner, places, side="right") != np.arange(len(parent)))
+    length[elsewhere], places[elsewhere] = 0.0, np.nan
     mass = column.mass[k:][parent] * length / np.bincount(parent, weights=length)[parent]
     return (replace(column, partition=finer, mass=np.concatenate([column.mass[:k], mass])),
-            np.concatenate([np.arange(k), k + parent]))
+            np.concatenate([np.arange(k), k + parent]), places)

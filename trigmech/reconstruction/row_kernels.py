@@ -283,6 +283,126 @@ def sweep_together(rows: NDArray[np.int32], order: Integers, others: Integers, s
 
 
 @njit(cache=True, nogil=True)
+def exchange(rows: NDArray[np.int32], order: Integers, others: Integers, sets: Integers, of_set: Integers,
+             member_start: Integers, member_of: Integers, first: Integers, cell: Integers,
+             table_start: Integers, table_of: Integers, table_columns: Integers, table_maps: Integers,
+             table_strides: Integers, table_offset: Integers, table_weight: Floats, table: Floats,
+             feature: Floats, features: Integers, product_start: Integers, product_of: Integers,
+             factor_start: Integers, factor_columns: Integers, factors: Integers, product_weight: Floats,
+             product: Floats, rule_start: Integers, rule_of: Integers, rule_columns: Integers, rule_maps: Integers,
+             rule_strides: Integers, rule_offset: Integers, forbidden: NDArray[np.bool_]) -> int:
+    """Exchange entries between two rows if that lowers the objective and, alone, that of tables; return how often.
+
+    As :func:`sweep`, with lists by sets of columns: of set s those members, tables, products and rules that lie from
+    start[s] to start[s + 1]. of_set (d,): which set a column is in. What is exchanged are the entries of all columns of
+    a set, for each of ``sets``. others (len(order), c): for each row c other rows, one after the other. The columns'
+    own frequencies stay as they are. That tables must gain spares most looks at products, of which there are many.
+    """
+    d = rows.shape[1]
+    value, other = np.zeros((d, feature.shape[0])), np.zeros((d, feature.shape[0]))
+    moves = 0
+    for place in range(len(order)):
+        one = rows[order[place]]
+        _read(one, first, feature, features, value)
+        for candidate in range(others.shape[1]):
+            two = rows[others[place, candidate]]
+            _read(two, first, feature, features, other)
+            for own in sets:
+                alike = True
+                for s in range(member_start[own], member_start[own + 1]):
+                    alike &= one[member_of[s]] == two[member_of[s]]
+                if alike:
+                    continue
+                change = 0.0
+                for s in range(table_start[own], table_start[own + 1]):
+                    t = table_of[s]
+                    a, b, x, y = _crossed(one, two, t, own, of_set, table_columns, table_maps, table_strides, cell)
+                    if a != b and x != y:
+                        o = table_offset[t]
+                        change += 2.0 * table_weight[t] * (
+                            table[o + a + y] - table[o + a + x] + table[o + b + x] - table[o + b + y] + 2.0)
+                if change > 0.0:
+                    continue
+                for s in range(product_start[own], product_start[own + 1]):
+                    r = product_of[s]
+                    u = _gained(one, two, r, own, of_set, factor_start, factor_columns, factors, features, value, other)
+                    change += product_weight[r] * u * (2.0 * product[r] + u)
+                if not change < -1e-9:
+                    continue
+                broken = False
+                for s in range(rule_start[own], rule_start[own + 1]):
+                    t = rule_of[s]
+                    a, b, x, y = _crossed(one, two, t, own, of_set, rule_columns, rule_maps, rule_strides, cell)
+                    broken |= forbidden[rule_offset[t] + a + y] or forbidden[rule_offset[t] + b + x]
+                if broken:
+                    continue
+                moves += 1
+                for s in range(table_start[own], table_start[own + 1]):
+                    t = table_of[s]
+                    a, b, x, y = _crossed(one, two, t, own, of_set, table_columns, table_maps, table_strides, cell)
+                    o = table_offset[t]
+                    table[o + a + x] -= 1.0
+                    table[o + b + y] -= 1.0
+                    table[o + a + y] += 1.0
+                    table[o + b + x] += 1.0
+                for s in range(product_start[own], product_start[own + 1]):
+                    r = product_of[s]
+                    product[r] += _gained(one, two, r, own, of_set, factor_start, factor_columns, factors, features,
+                                          value, other)
+                for s in range(member_start[own], member_start[own + 1]):
+                    j = member_of[s]
+                    one[j], two[j] = two[j], one[j]
+                    for a in range(features[j]):
+                        value[j, a], other[j, a] = other[j, a], value[j, a]
+    return moves
+
+
+@njit(cache=True, nogil=True)
+def _read(row: NDArray[np.int32], first: Integers, feature: Floats, features: Integers, value: Floats) -> None:
+    for j in range(len(row)):
+        for a in range(features[j]):
+            value[j, a] = feature[a, first[j] + row[j]]
+
+
+@njit(cache=True, nogil=True)
+def _crossed(one: NDArray[np.int32], two: NDArray[np.int32], t: int, own: int, of_set: Integers, columns: Integers,
+             maps: Integers, strides: Integers, cell: Integers) -> tuple[int, int, int, int]:
+    """Return where two rows are in a table, a + x and b + y, of which x and y are what they would exchange."""
+    a, b, x, y = 0, 0, 0, 0
+    for c in range(columns.shape[1]):
+        h = columns[t, c]
+        if h >= 0:
+            mine, theirs = strides[t, c] * cell[maps[t, c], one[h]], strides[t, c] * cell[maps[t, c], two[h]]
+            if of_set[h] == own:
+                x += mine
+                y += theirs
+            else:
+                a += mine
+                b += theirs
+    return a, b, x, y
+
+
+@njit(cache=True, nogil=True)
+def _gained(one: NDArray[np.int32], two: NDArray[np.int32], r: int, own: int, of_set: Integers, start: Integers,
+            columns: Integers, factors: Integers, features: Integers, value: Floats, other: Floats) -> float:
+    """Return by how much a product's sum over two rows grows if they exchange entries."""
+    a, b, x, y = 1.0, 1.0, 1.0, 1.0
+    for o in range(start[r], start[r + 1]):
+        j, k = columns[o], factors[o]
+        if k < features[j]:
+            mine, theirs = value[j, k], other[j, k]
+        else:
+            mine, theirs = 1.0 * (one[j] == k - features[j]), 1.0 * (two[j] == k - features[j])
+        if of_set[j] == own:
+            x *= mine
+            y *= theirs
+        else:
+            a *= mine
+            b *= theirs
+    return (a - b) * (y - x)
+
+
+@njit(cache=True, nogil=True)
 def _cell(row: NDArray[np.int32], t: int, columns: Integers, maps: Integers, strides: Integers, cell: Integers) -> int:
     place = 0
     for c in range(columns.shape[1]):

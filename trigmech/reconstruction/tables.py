@@ -20,8 +20,9 @@ from trigmech.reconstruction.rows import FittedRows, RowObjective, independent_r
 
 Array = NDArray[np.float64]
 
-# How firmly columns keep their own distributions while they move.
-FIRMNESS = 3.0
+# How firmly columns keep their own distributions while they move: at most, and for each row of the tables' noise. A
+# move changes a frequency by a row, so where that is more than the noise firm columns would not move at all.
+FIRMNESS, FIRMNESS_BY_ROWS = 3.0, 0.5
 # Of a row: no deviation is taken to be finer.
 LEAST = 0.5
 
@@ -53,7 +54,7 @@ def reconstruct_table(release: TableRelease, count: int, rng: np.random.Generato
     (:mod:`trigmech.reconstruction.constrained`).
     """
     started = time.perf_counter()
-    constrained = ConstrainedRows(release.schema, release.columns)
+    constrained = ConstrainedRows(release.schema, release.columns, release.closer)
     release = constrained.of(release)
     targets = Targets(release, shrunk)
     fitted = _with_triples(descended(targets, constrained, count, rng), targets, constrained, rng)
@@ -68,7 +69,7 @@ def descended(targets: "Targets", constrained: ConstrainedRows, count: int, rng:
     constrained.repair(rows, rng)
     objective = targets.objective(count)
     constrained.ask(objective)
-    return objective.compiled().descend(rows, rng)
+    return objective.compiled().descend(rows, rng, exchanging=1)
 
 
 def _with_triples(fitted: FittedRows, targets: "Targets", constrained: ConstrainedRows,
@@ -206,8 +207,10 @@ class Targets:
             asked.table((maps[j], maps[h]), table, 1.0 / float(deviation) ** 2)
         # As much as all of a column's tables together: what these gain must not cost the column itself.
         for j, column in enumerate(release.columns):
-            own = np.minimum(noise[(self.pairs == j).any(axis=1)], max(column.deviation, least))
-            asked.frequencies(j, column.mass, FIRMNESS * float((1.0 / own**2).sum()))
+            own = noise[(self.pairs == j).any(axis=1)]
+            firmness = np.minimum(FIRMNESS, FIRMNESS_BY_ROWS * count * own)
+            own = np.minimum(own, max(column.deviation, least))
+            asked.frequencies(j, column.mass, float((firmness / own**2).sum()))
         if by_products:
             weight = 1.0 / max(release.product_deviation, least) ** 2
             asked.products(chosen.factors[:, :2], chosen.factors[:, 2:], self.products,

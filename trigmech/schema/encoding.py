@@ -27,6 +27,9 @@ ABSENT, UNKNOWN = -2, -1
 MOST_LEVELS = 2**17
 # A longer text, in bytes, is not taken for the name of a category that could be found.
 LONGEST_KEY = 200
+# Of a column's largest number: what it takes to [-1, 1] and back, by rounding, at most. Powers of ten with more zeros
+# than the other number are no floats.
+ROUNDING, MOST_DECIMALS = 2.0**-50, 22
 
 Values = NDArray | np.ma.MaskedArray
 
@@ -44,7 +47,19 @@ def from_unit(points: Matrix, lower: Any, upper: Any) -> Matrix:
     """Return points of [-1, 1] as numbers between the bounds; its ends, and what lies beyond, are the bounds."""
     half = 0.5 * (upper - lower)
     values = np.where(points > 0.0, upper - (1.0 - points) * half, lower + (points + 1.0) * half)
-    return np.clip(values, lower, upper)
+    short = shortened(values, ROUNDING * np.maximum(np.abs(lower), np.abs(upper)))
+    return np.clip(np.where(np.abs(points) < 1.0, short, values), lower, upper)
+
+
+def shortened(values: Matrix, error: Any) -> Matrix:
+    """Return numbers that are within an error of one with few decimals as that one: 19.99, not 19.990000000000002.
+
+    A number that went to [-1, 1] and came back is then what it was. Few are three or four less than the error leaves to
+    see, so that other numbers are very seldom so near to one; they stay as they are.
+    """
+    scale = 10.0 ** np.minimum(-np.ceil(np.log10(np.maximum(1000.0 * error, 1e-300))), MOST_DECIMALS)
+    short = np.rint(values * scale) / scale
+    return np.where(np.abs(short - values) <= error, short, values)
 
 
 def rounded(column: Column, points: Matrix, values: Matrix) -> Matrix:
@@ -215,6 +230,10 @@ def number_at(column: Column, places: Matrix) -> Matrix:
     values = untransformed(column, from_unit(places, *transformed_bounds(column)))
     if column.transform is None:
         return values
+    # Exponentials of rounding errors.
+    own = values - lower + 1.0 if column.transform == "log1p" else values
+    error = 2.0 * ROUNDING * (np.abs(values) + max(map(abs, transformed_bounds(column))) * own)
+    values = shortened(values, error)
     return np.where(places >= 1.0, upper, np.where(places <= -1.0, lower, np.clip(values, lower, upper)))
 
 

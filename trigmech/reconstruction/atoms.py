@@ -1,0 +1,78 @@
+"""Where rows of a continuous column share one value: which of its intervals, and which value that will be.
+
+The closer look finds a value that many rows hold as a tiny interval with much more mass than those beside it. That the
+value is the shortest decimal there (a time: the roundest) is no more than a guess from public numbers.
+"""
+
+import math
+from collections.abc import Iterable, Iterator
+from decimal import Decimal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trigmech.functions.released_column import ReleasedColumn
+from trigmech.measurement.table_release import CloserLook
+from trigmech.schema.column import Column
+from trigmech.schema.encoding import number_at, place_of
+
+Array = NDArray[np.float64]
+
+# Of the densities of the intervals beside it: an atom has so many times the larger one.
+ATOM = 4.0
+# Seconds that a time can be a whole number of.
+ROUND_TIMES = (86_400, 3_600, 60, 1)
+
+
+def atoms(column: Column, released: ReleasedColumn, looks: Iterable[CloserLook]) -> Array:
+    """Return where in [-1, 1] the rows of each interval (c,) are that is an atom; NaN for all others.
+
+    Parameters
+    ----------
+    column : Column
+        With bounds.
+    released : ReleasedColumn
+    looks : iterable of CloserLook
+        Those at this column.
+
+    Notes
+    -----
+    Privacy: post-processing. An atom is an interval as narrow as the closer look goes, and lies within it, if its
+    number is mapped to [-1, 1] as all are. Special values are none: they have indicators.
+    """
+    partition = released.partition
+    found = np.full(partition.intervals, np.nan)
+    if partition.levels is not None or not len(found):
+        return found
+    edges = partition.edges
+    density = np.pad(released.mass[len(partition.indicators) :] / np.diff(edges), 1)
+    high = density[1:-1] > ATOM * np.maximum(density[:-2], density[2:])
+    for look in looks:
+        place = np.minimum(np.searchsorted(look.edges, edges[:-1]), len(look.edges) - 2)
+        narrow = (look.edges[place] == edges[:-1]) & (look.edges[place + 1] == edges[1:])
+        for i in np.flatnonzero(high & narrow).tolist():
+            ends = number_at(column, edges[i : i + 2]).tolist()
+            for value in round_numbers(column, *ends):
+                point = float(place_of(column, np.array([value]))[0])
+                if edges[i] <= point < edges[i + 1] or point == edges[i + 1] == 1.0:
+                    if value not in map(column.number, column.special):
+                        found[i] = point
+                    break
+    return found
+
+
+def round_numbers(column: Column, low: float, high: float) -> Iterator[float]:
+    """Yield numbers of a column from one to another, in its units, the roundest first."""
+    if column.unit:
+        steps = [Decimal(step) for step in (ROUND_TIMES if column.unit == "s" else (1,))]
+    else:
+        most = math.frexp(max(abs(low), abs(high), 1e-300))[1] * 0.30103
+        least = -400 if column.kind == "continuous" else 0
+        steps = [Decimal(1).scaleb(k) for k in range(math.ceil(most), max(math.floor(most) - 17, least - 1), -1)]
+    start, stop = Decimal(repr(low)), Decimal(repr(high))
+    for step in steps:
+        first, last = math.ceil(start / step), math.floor(stop / step)
+        if first <= last:
+            # Of equally round ones that in the middle.
+            middle = int((start + stop) / (2 * step))
+            yield float(min(max(middle, first), last) * step)
