@@ -91,7 +91,7 @@ def _with_triples(fitted: FittedRows, targets: "Targets", constrained: Constrain
     if not asked:
         return fitted
     constrained.ask(objective)
-    further = objective.compiled().descend(rows, rng)
+    further = objective.compiled().descend(rows, rng, exchanging=1)
     return replace(further, sweeps=fitted.sweeps + further.sweeps)
 
 
