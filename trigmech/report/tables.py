@@ -108,11 +108,16 @@ class TableAccount:
         release, chosen = self.release, self.release.dependence
         closer = [sum(look.column == j for look in release.closer) for j in range(len(release.looks))]
         cells = ["—"] * len(closer) if chosen is None else [int(own.max()) + 1 for own in chosen.maps]
+        again, three = ([0] * len(closer) for _ in range(2))
+        if chosen is not None and release.selected is not None:
+            twice = chosen.tables[release.selected.weights > 0.0]
+            again, three = (np.bincount(held.ravel(), minlength=len(closer)).tolist()
+                            for held in (twice, release.selected.triples))
         rows = zip(self.synthesis.schema.names, (look.partition.size for look in release.looks), closer,
-                   (len(column.mass) for column in release.columns), cells, strict=True)
+                   (len(column.mass) for column in release.columns), cells, again, three, strict=True)
         return Table("What was chosen for each column",
                      ("Column", "Values and intervals at first", "Looked at closer", "Taken for its distribution",
-                      "Cells in tables"), list(rows))
+                      "Cells in tables", "Its tables measured twice", "Tables of three columns"), list(rows))
 
     def _fitted(self) -> list[Row]:
         fit = self.synthesis.fit
