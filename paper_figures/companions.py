@@ -65,7 +65,7 @@ def linear() -> Figure:
     figure = canvas(13, 6)
     grid = figure.subplots(2, 4).ravel()
     ratios, epsilons = np.linspace(0.0125, 0.75, 60), np.linspace(0.05, 5.0, 40)
-    drawn = None
+    drawn: Any = None
     for axes, (name, (values, _)) in zip(grid, FIGURES.items(), strict=False):
         moves, size = neighbours(values, replace_one=False), values[-1][1]
         rates = np.empty((len(epsilons), len(ratios)))
@@ -81,7 +81,8 @@ def linear() -> Figure:
     values, z = FIGURES["V5"][0], np.linspace(-350, 350, 7001)
     layered, stairs = Layered(neighbours(values, False), 1.0), 101.0 / (1.0 + np.exp(0.5))
     grid[6].semilogy(z, layered.density(z), linewidth=0.7, label="layers")
-    grid[6].semilogy(z, Layered(neighbours([(0, 101)], False), 1.0, stairs).density(z), linewidth=0.7, label="staircase")
+    grid[6].semilogy(z, Layered(neighbours([(0, 101)], False), 1.0, stairs).density(z), linewidth=0.7,
+                     label="staircase")
     grid[6].semilogy(z, np.exp(-np.abs(z) / 101) / 202, linewidth=0.7, label="Laplace")
     grid[6].set(title="V5, ε = 1: densities", xlabel="z")
     grid[6].legend(fontsize="small")
@@ -147,8 +148,12 @@ def tutorial() -> Figure:
 DRAWN: dict[str, Callable[[], Figure]] = {"net": net, "linear": linear, "composition": composition,
                                           "tutorial": tutorial, "marginals": marginals}
 
+# On pages of the documentation too.
+SHOWN = ("tutorial", "marginals")
+
 if __name__ == "__main__":
     for each, draw in DRAWN.items():
         if (RESULTS / f"{each}.csv").exists():
-            draw().savefig(HERE / f"companions_{each}.png", dpi=90)
+            for folder in (HERE, HERE.parent / "docs" / "images") if each in SHOWN else (HERE,):
+                draw().savefig(folder / f"companions_{each}.png", dpi=90)
             print(f"companions_{each}.png")

@@ -254,11 +254,11 @@ def optimum(values: Sequence[int], epsilon: float) -> float:
     """Return the least E|r| of noise r on the integers, the same wherever it is added, that is epsilon-private.
 
     For add/remove of records with these values. A linear program: p symmetric and at least 0, of sum 1,
-    p(r) <= e^epsilon p(r + v) for all moves v, and geometric from a range of 14 Delta / epsilon on, which can only
-    raise the optimum, by a part of e^-14.
+    p(r) <= e^epsilon p(r + v) for all moves v, and geometric from a range of 14 Delta / epsilon on, at least 8 Delta,
+    which can only raise the optimum, by a part of e^-14.
     """
     moves, widest, q = sorted({abs(v) for v in values} - {0}), max(map(abs, values)), math.exp(-epsilon)
-    last = math.ceil(14.0 * widest / epsilon / widest) * widest
+    last = max(8, math.ceil(14.0 / epsilon)) * widest
 
     def place(r: int) -> tuple[int, float]:
         over = max(0, -(-(abs(r) - last) // widest))

@@ -5,12 +5,14 @@ the exact numbers stand beside them. Neighbours are add/remove, as the text has 
 """
 
 import hashlib
+import inspect
 import math
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,7 @@ from scipy import stats
 
 import trigmech as tm
 from experiments import adult, datasets
+from experiments.cells import HERE, save
 from experiments.companions import composition, pages
 from experiments.companions.discrete import Array
 from experiments.companions.selection import above_threshold, exponents, noisy_max, sparse
@@ -30,6 +33,7 @@ SD = 4.0  # standard errors within which a random number has to be
 OPTIONS = ("Married-civ-spouse", "Never-married", "Divorced", "Separated", "Widowed", "Married-spouse-absent",
            "Married-AF-spouse")
 PII = "adult_with_pii.csv"
+PAGE = HERE.parent / "docs" / "gallery.md"
 
 
 @dataclass(frozen=True)
@@ -143,7 +147,7 @@ def opendp() -> Any:
     return dp
 
 
-@primitive("Linkage and differencing attacks", "none", "pandas")
+@primitive("Linkage and differencing attacks", "No guarantee", "pandas")
 def attacks() -> Iterator[Row]:
     rng, ages = np.random.default_rng([17, len(table())]), table()["age"]
     born = pd.DataFrame({"day": rng.integers(29_220, size=len(ages)), "zip": rng.integers(100_000, size=len(ages))})
@@ -152,7 +156,7 @@ def attacks() -> Iterator[Row]:
               float((~born.duplicated(keep=False)).mean()), 1.0, 0.01)
 
 
-@primitive("k-anonymity", "none", "`DataFrame.value_counts().min()`")
+@primitive("k-anonymity", "No guarantee", "`DataFrame.value_counts().min()`")
 def anonymity() -> Iterator[Row]:
     pair = table()[["age", "education-num"]]
     smallest = [int(pair.head(100).value_counts().min()), int((pair.head(100) // 10).value_counts().min())]
@@ -469,7 +473,7 @@ def advanced_composition() -> Iterator[Row]:
 
 @primitive("Slips of the text", "each as printed, and what holds", "")
 def slips() -> Iterator[Row]:
-    yield Row("false: sum's sensitivity \"upper − lower\" of [5, 6], of add/remove; max(|l|, |u|)", 1, max(abs(5), abs(6)))
+    yield Row("false: a sum moves by upper − lower, of [5, 6], if a row is added; max(abs(l), abs(u))", 1, max(5, 6))
     yield Row("false: categories by `unique()` are public: \"Baby\", in the public list", "yes",
               "yes" if "Baby" in adult.CATEGORIES["occupation"] else "no", "no")
     two_lap = 2 * np.var(stats.laplace.rvs(size=200_000, random_state=np.random.default_rng(3))) / 4
@@ -479,27 +483,45 @@ def slips() -> Iterator[Row]:
 
 
 def tutorial(jobs: int, quick: bool) -> list[Path]:
-    """Write results/tutorial.csv and .md; quick leaves out what draws for each row of the table."""
+    """Write results/tutorial.csv and .md, and the same with its code as a page of the documentation.
+
+    quick leaves out what draws for each row of the table, and the page.
+    """
     from rich.progress import track
 
-    slow = ("Randomised response", "Unary encoding") if quick else ()
-    chosen = [each for each in GALLERY if each.title not in slow]
+    chosen = [each for each in GALLERY if not quick or each.title not in ("Randomised response", "Unary encoding")]
     sections = [(each, list(each.rows())) for each in track(chosen, "tutorial")]
+    rows = [{"primitive": each.title, "what": row.what, "printed": row.printed, "ours": row.ours,
+             "should_be": row.truth, "standard_error": row.spread, "passed": row.passed}
+            for each, found in sections for row in found]
+    if not quick:
+        save(PAGE, "\n".join(page(sections, code=True)) + "\n")
+    return pages.publish("tutorial", quick, rows, page(sections))
+
+
+def page(sections: list[tuple[Primitive, list[Row]]], code: bool = False) -> list[str]:
+    """Return the Markdown; `code`: with the source of each section, as in a notebook."""
     lines = ["# A tutorial's primitives on Adult", "",
              "Noise is OpenDP's own, drawn anew in every run. These are not releases: exact numbers stand beside them. "
              "Neighbours are add/remove, as in the text, where nothing else is said. Data: UCI's train part and the "
              "text's two invented records; its ages, names and birthdays are invented, so numbers of ages differ. "
              f"A number passes within {SD:g} standard errors, computed from the law; what begins with *false* fails as "
              "printed and holds as ours.", ""]
-    rows = []
+    if code:
+        lines += ["Written by `python -m experiments run tutorial`. What is false, and why, is in the "
+                  "[errata](errata.md#the-other-sources).", "",
+                  "![Counts of education with and without noise; the error of a clipped mean against its bound]"
+                  "(images/companions_tutorial.png)", ""]
     for each, found in sections:
-        lines += [f"## {each.title}", "", f"{each.guarantee}." + (f" By {each.by}." if each.by else ""), "",
-                  *pages.grid(("what", "printed", "ours", "should be", "standard error", ""),
-                              [(row.what, *map(number, (row.printed, row.ours, row.truth)),
-                                number(row.spread or None), "✓" if row.passed else "✗") for row in found])]
-        rows += [{"primitive": each.title, "what": row.what, "printed": row.printed, "ours": row.ours,
-                  "should_be": row.truth, "standard_error": row.spread, "passed": row.passed} for row in found]
-    return pages.publish("tutorial", quick, rows, lines)
+        lines += [f"## {each.title}", "", f"{each.guarantee}." + (f" By {each.by}." if each.by else ""), ""]
+        if code:
+            body = "".join(inspect.getsourcelines(each.rows)[0]).partition("-> Iterator[Row]:\n")[2]
+            lines += ["<!-- not run: it needs Adult and draws anew -->", "```python", *dedent(body).splitlines(), "```",
+                      ""]
+        lines += pages.grid(("what", "printed", "ours", "should be", "standard error", ""),
+                            [(row.what, *map(number, (row.printed, row.ours, row.truth, row.spread or None)),
+                              "✓" if row.passed else "✗") for row in found])
+    return lines
 
 
 def number(value: Any) -> str:
