@@ -149,7 +149,7 @@ DRAWN: dict[str, Callable[[], Figure]] = {"net": net, "linear": linear, "composi
                                           "tutorial": tutorial, "marginals": marginals}
 
 # On pages of the documentation too.
-SHOWN = ("tutorial", "marginals")
+SHOWN = ("composition", "tutorial", "marginals")
 
 if __name__ == "__main__":
     for each, draw in DRAWN.items():

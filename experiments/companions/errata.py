@@ -43,34 +43,15 @@ def exponential_mechanism() -> list[Figure]:
                             strict=True)))]
 
 
-def cell_net_error(cells: int, d: int, K: int, trials: int = 200) -> float:
-    """Return the largest difference of smooth means between tables of equal moments below K in cells of [0, 1]^d.
-
-    Of one cell of side 1/cells and the functions cos(w . x + b) / |w|^K, which have bounded derivatives of order K.
-    """
-    rng, nodes = np.random.default_rng([23, cells, d, K]), np.arange(K + 1.0) / K / cells
-    # The K-th difference has no moments below K; its positive and negative parts are two tables.
-    weights = np.array([(-1.0) ** j * math.comb(K, j) for j in range(K + 1)]) / 2.0 ** (K - 1)
-    found = 0.0
-    for _ in range(trials):
-        w = np.abs(rng.normal(0, 2 * cells)) + 1.0
-        found = max(found, abs(float(weights @ np.cos(w * nodes + rng.uniform(0, 2 * math.pi)))) / w**K)
-    return found
-
-
 def section_2_3() -> list[Figure]:
-    """Exponents of the comparison, and how a net of moments in cells shrinks."""
+    """Exponents of the comparison, and what algorithm 3 costs exactly."""
     rows: list[tuple[object, ...]] = [(d, K, *net.exponents_of_n(d, K).values())
                                       for d, K in ((1, 4), (2, 4), (8, 4), (8, 100))]
-    shrink: list[tuple[object, ...]] = [(K, cells, cell_net_error(cells, 1, K), cell_net_error(cells, 1, K) * cells**K)
-                                        for K in (1, 2, 4) for cells in (2, 8, 32)]
     answers = np.array([[-1.0, 0.0, 1.0], [1.0, -1.0, 0.5]])
     losses: list[tuple[object, ...]] = [(low, s, net.exact_loss(3, 4, 2, np.maximum(answers, low), 1.0, s / 4))
                                         for low, s in ((0.0, 1), (-1.0, 1), (-1.0, 2))]
     return [Figure("Errors fall as n epsilon to minus these, but for logarithms",
                    ("d", "K", *net.exponents_of_n(1, 1)), rows),
-            Figure("Tables with equal moments below K in a cell: largest difference of answers, and times h^-K",
-                   ("K", "1/h", "difference", "times h^-K"), shrink),
             Figure("Algorithm 3 exactly, epsilon = 1: largest loss for queries into [low, 1] and the sensitivity s/n",
                    ("low", "s", "loss"), losses)]
 

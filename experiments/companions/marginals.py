@@ -1,5 +1,6 @@
 """PrivBayes, JTree and PrivHD on marginals and support vector machines, beside the package's default release."""
 
+import itertools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -7,20 +8,8 @@ from typing import Any
 import numpy as np
 
 from experiments.cells import run_cells
-from experiments.companions import jtree, pages
-from experiments.companions.marginal_cells import (
-    EPSILONS,
-    FALSE,
-    INDEPENDENT,
-    METHODS,
-    NO_PRIVACY,
-    OURS,
-    SETS,
-    TARGETS,
-    MarginalCell,
-    loaded,
-    usable,
-)
+from experiments.companions import jtree, marginal_cells, pages
+from experiments.companions.marginal_cells import FALSE, INDEPENDENT, NO_PRIVACY, OURS, MarginalCell
 from experiments.datasets import DatasetMissing
 
 # Releases at each budget; of the support vector machines two.
@@ -35,15 +24,16 @@ def filter_loss(method: str, d: int, n: int, epsilon: float) -> float:
 
 def marginals(jobs: int, quick: bool) -> list[Path]:
     """Write results/marginals.csv and .md; quick: NLTCS, two epsilons, one run."""
-    names = _found(("nltcs",) if quick else SETS)
-    epsilons = (0.2, 0.8) if quick else EPSILONS
-    cells = [MarginalCell(name, method, epsilon, r) for name in names for method in METHODS if usable(name, method)
-             for epsilon in (epsilons[:1] if method == INDEPENDENT else epsilons)
-             for r in range(1 if quick else RUNS[name])]
-    cells += [MarginalCell(name, method, epsilon, r, True) for name in names if name in TARGETS
-              for method in (NO_PRIVACY, *METHODS) if method == NO_PRIVACY or usable(name, method)
-              for epsilon in (epsilons[:1] if method in (INDEPENDENT, NO_PRIVACY) else epsilons)
-              for r in range(1 if quick else RUNS_SVM)]
+    names = _found(("nltcs",) if quick else marginal_cells.SETS)
+    epsilons = (0.2, 0.8) if quick else marginal_cells.EPSILONS
+    cells = list[MarginalCell]()
+    for name, svm in itertools.product(names, (False, True)):
+        methods = [method for method in marginal_cells.METHODS if marginal_cells.usable(name, method)]
+        runs = 1 if quick else RUNS_SVM if svm else RUNS[name]
+        if not svm or name in marginal_cells.TARGETS:
+            cells += [MarginalCell(name, method, epsilon, r, svm) for method in [NO_PRIVACY] * svm + methods
+                      for epsilon in (epsilons[:1] if method in (INDEPENDENT, NO_PRIVACY) else epsilons)
+                      for r in range(runs)]
     results = dict(run_cells(cells, jobs, "marginals"))
     groups: dict[tuple[str, str, float, str], list[float]] = {}
     refused: dict[tuple[str, str, float], list[str]] = {}
@@ -65,7 +55,7 @@ def _found(names: Sequence[str]) -> list[str]:
     found = []
     for name in names:
         try:
-            loaded(name)
+            marginal_cells.loaded(name)
             found.append(name)
         except DatasetMissing as missing:
             print(f"left out: {missing}")
@@ -87,7 +77,7 @@ def page(lines: list[dict[str, Any]], refused: dict[tuple[str, str, float], list
            "16 columns; claimed is a part of ε.", "",
            *pages.grid(("ε", "claimed by PrivHD", "PrivHD's filter", "claimed by JTree", "JTree's filter"),
                        [(e, jtree.split(e)[0] / 2.0, filter_loss("PrivHD", 16, 21_574, e), jtree.split(e)[0],
-                         filter_loss("JTree", 16, 21_574, e)) for e in EPSILONS])]
+                         filter_loss("JTree", 16, 21_574, e)) for e in marginal_cells.EPSILONS])]
     for name in names:
         for measure in dict.fromkeys(row["measure"] for row in lines if row["dataset"] == name):
             methods = dict.fromkeys(row["method"] for row in lines
