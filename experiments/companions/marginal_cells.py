@@ -21,7 +21,7 @@ from trigmech.errors import InputError
 EPSILONS = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
 SETS = ("nltcs", "adult", "br2000", "acs")
 WAYS, DRAWN = (2, 3, 5, 6), 200
-RUNS, RUNS_SVM, SEED = 5, 3, 2018
+SEED = 2018
 OURS, INDEPENDENT, NO_PRIVACY = "trigmech", "independent columns, not private", "no privacy"
 MODULES = tuple(f"companions/{name}" for name in ("discrete", "jtree", "marginal_models", "marginal_cells", "privbayes",
                                                   "privhd", "selection"))
