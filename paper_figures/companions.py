@@ -14,7 +14,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from experiments.companions.linear_noise import FIGURES, Layered, Staircase, neighbours
-from experiments.companions.marginal_cells import FALSE
+from experiments.companions.marginal_cells import FALSE, METHODS
 
 HERE = Path(__file__).parent
 RESULTS = HERE.parent / "experiments" / "results"
@@ -34,11 +34,12 @@ def canvas(width: float, height: float) -> Figure:
     return figure
 
 
-def curves(axes: Any, series: dict[str, list[tuple[float, float]]]) -> None:
+def curves(axes: Any, series: dict[str, list[tuple[float, float]]], order: tuple[str, ...] = ()) -> None:
     """Draw a line for each name, told apart by its marker, in two logarithmic scales."""
-    for marker, (name, points) in zip(MARKERS, series.items(), strict=False):
+    for name, points in series.items():
+        place = (order or tuple(series)).index(name)
         x, y = zip(*sorted(points), strict=True)
-        axes.plot(x, y, marker=marker, markersize=4.5, linewidth=0.9, label=name,
+        axes.plot(x, y, marker=MARKERS[place], color=f"C{place}", markersize=4.5, linewidth=0.9, label=name,
                   linestyle="--" if name in FALSE else "-")
     axes.set(xscale="log", yscale="log")
     axes.grid(alpha=0.3)
@@ -116,7 +117,7 @@ def marginals() -> Figure:
                 if (row["dataset"], row["measure"]) == (name, measure):
                     series[row["method"]].append((float(row["epsilon"]), float(row["mean"])))
             level = series.pop("independent columns, not private")[0][1]
-            curves(grid[i, j], series)
+            curves(grid[i, j], series, tuple(METHODS))
             grid[i, j].axhline(level, color="0.5", linewidth=2, alpha=0.5, label="independent columns, not private")
             grid[i, j].set(title=f"{name}, {measure}", xlabel="ε", ylabel="mean total variation")
     figure.legend(*grid[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=5, fontsize="small")

@@ -458,3 +458,14 @@ def test_committed_marginals_are_near_the_prototype_and_ours_are_better_from_0_8
             "nltcs", "2-way", epsilon) and method != marginal_cells.OURS]
         assert at["nltcs", "2-way", marginal_cells.OURS, epsilon] < 0.6 * min(rivals)
     assert marginals.filter_loss("PrivHD, published", 16, 21_574, 0.2) == pytest.approx(6.0)
+
+
+def test_the_page_shows_the_committed_numbers():
+    shown = "".join((RESULTS / f"{name}.md").read_text(encoding="utf-8")
+                    for name in ("net", "linear", "composition", "tutorial", "marginals")).splitlines()
+    docs = Path(__file__).parent.parent / "docs"
+    for page, least in (("companions.md", 70), ("gallery.md", 70)):
+        numbers = [line for line in (docs / page).read_text(encoding="utf-8").splitlines()
+                   if line.startswith("| ") and any(c.isdigit() for c in line) and "](" not in line]
+        assert len(numbers) > least
+        assert [line for line in numbers if line not in shown] == []

@@ -72,8 +72,9 @@ def page(lines: list[dict[str, Any]], refused: dict[tuple[str, str, float], list
     out = ["# Marginals and support vector machines: PrivBayes, JTree, PrivHD", "", pages.SIMULATED, "",
            "All budgets are (ε, 0). The source prints its figures as pictures, which are lost, so there is no printed "
            "number to compare with; TPC-E and TIC are not to be had. *Published* filters are **not private as "
-           "claimed**; *honest* ones pay for what they look at (docs/errata.md). PrivBayes is private as printed. Runs: "
-           + ", ".join(f"{runs} of {name}" for name, runs in RUNS.items()) + f"; {RUNS_SVM} of vector machines.", "",
+           "claimed**; *honest* ones pay for what they look at (docs/errata.md). PrivBayes is private as printed. "
+           "Runs: " + ", ".join(f"{runs} of {name}" for name, runs in RUNS.items())
+           + f"; {RUNS_SVM} of vector machines.", "",
            "## What the published filters cost", "", "At least, on the worst tables found, for NLTCS's 21,574 rows and "
            "16 columns; claimed is a part of ε.", "",
            *pages.grid(("ε", "claimed by PrivHD", "PrivHD's filter", "claimed by JTree", "JTree's filter"),
