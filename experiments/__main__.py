@@ -20,7 +20,8 @@ from experiments import (
     tables,
 )
 from experiments.cells import RESULTS, available
-from experiments.datasets import DATASETS
+from experiments.companions import composition, linear_noise, marginals, net, tutorial
+from experiments.datasets import DATASETS, DatasetMissing
 from experiments.protocols import NAMES, experiment
 from experiments.search import search
 
@@ -45,6 +46,11 @@ EXPERIMENTS = {
     "adult": "a table with categories: distances of columns and of pairs of columns (minutes)",
     "tables": "tables by the default release on the protocols of NIST, AIM and SynMeter, and Adult (an hour)",
     "consistent": "the same at epsilon from 1 to 1000: more budget should do no harm (hours)",
+    "net": "companions: the exponential and the net mechanism (a minute; needs no data)",
+    "linear": "companions: near-optimal noise for linear queries, and how near (a minute; needs no data)",
+    "composition": "companions: theorems of composition against the exact optimum (seconds; needs no data)",
+    "tutorial": "companions: a tutorial's primitives on Adult, printed numbers beside ours (a minute)",
+    "marginals": "companions: PrivBayes, JTree and PrivHD on marginals and SVM, their privacy tested (an hour)",
     "search": "which unprinted options come nearest to the thesis's tables (minutes)",
 }
 
@@ -55,6 +61,10 @@ OF_THEIR_OWN = {"rates": rates, "audit": audit, "adult": adult}
 # Those that take the data sets of the protocols.
 OF_PROTOCOLS = {"tables": experiment.tables, "consistent": experiment.consistent,
                 "coverage_tables": table_coverage.coverage_tables}
+# The systems of other sources.
+COMPANIONS = {"net": net.net, "linear": linear_noise.linear, "composition": composition.composition,
+              "tutorial": tutorial.tutorial, "marginals": marginals.marginals}
+WITHOUT_DATASETS = {*OF_PROTOCOLS, *COMPANIONS}
 
 
 @app.command("list")
@@ -95,8 +105,8 @@ def run(
         raise typer.BadParameter(f"eps must be numbers, separated by commas, not {eps}") from error
     if not 1 <= jobs <= (os.cpu_count() or 1) * 2:
         raise typer.BadParameter(f"jobs must be between 1 and twice the number of cores, not {jobs}")
-    found = [] if set(chosen) <= set(OF_PROTOCOLS) else available(name for name in wanted if name in DATASETS)
-    if not found and not set(chosen) <= set(OF_PROTOCOLS):
+    found = [] if set(chosen) <= WITHOUT_DATASETS else available(name for name in wanted if name in DATASETS)
+    if not found and not set(chosen) <= WITHOUT_DATASETS:
         console.print("no data set is available")
         raise typer.Exit(3)
     for name in chosen:
@@ -112,6 +122,14 @@ def run(
             paths = [getattr(OF_THEIR_OWN[name], name)(jobs, quick)]
         elif name in OF_PROTOCOLS:
             paths = OF_PROTOCOLS[name](of_protocols, jobs, quick, seeds, budgets)
+        elif name in COMPANIONS:
+            try:
+                paths = COMPANIONS[name](jobs, quick)
+            except DatasetMissing as missing:
+                console.print(f"{name} left out: {missing}")
+                if len(chosen) > 1:
+                    continue
+                raise typer.Exit(3) from None
         elif name == "search":
             in_thesis = [each for each in found if each in tables.THESIS_SETS]
             if not in_thesis:

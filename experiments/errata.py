@@ -665,15 +665,19 @@ ENTRIES: dict[str, Callable[[], list[Figure]]] = {
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print the figures that are named, or all."""
+    # They draw their figures with the table above, so they can be imported only now.
+    from experiments.companions import errata as companions
+
+    entries = ENTRIES | companions.ENTRIES
     parser = argparse.ArgumentParser(prog="python -m experiments.errata", description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(ENTRIES))
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(entries))
     names = parser.parse_args(arguments).names
-    unknown = [name for name in names if name not in ENTRIES]
+    unknown = [name for name in names if name not in entries]
     if unknown:
-        parser.error(f"no entry named {', '.join(unknown)}; there are {', '.join(ENTRIES)}")
-    for name in names or ENTRIES:
+        parser.error(f"no entry named {', '.join(unknown)}; there are {', '.join(entries)}")
+    for name in names or entries:
         print(f"== {name}")
-        for figure in ENTRIES[name]():
+        for figure in entries[name]():
             print(figure, end="\n\n")
 
 

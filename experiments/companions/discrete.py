@@ -1,0 +1,107 @@
+"""The coded tables of the data-publishing papers, and marginals of coded tables."""
+
+import hashlib
+import json
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from experiments import datasets
+from experiments.protocols.data import file
+from trigmech.errors import InputError
+
+Array = NDArray[np.float64]
+Codes = NDArray[np.int64]
+
+# Folder and sha256 of each table.
+TABLES = {"nltcs": ("nltcs", "31d23617ba74786d2d163c9c31a841e11e5a5f5f8266918d8021ec4e562684b4"),
+          "br2000": ("br2000", "a08ae196bd1facefe86039524c628b3d94bc08d1d1408fc7afc5684f03044104"),
+          "adult": ("adult-discrete", "b150d694898d13d8c8ff916d481ca4e8a985ab5e03b7cfbc33ac5aa3802a9419"),
+          "acs": ("acs", "89e337a3431f9b3f76d84142cb048495fec93ff10018b1f38b25a19491582cc8")}
+# Cells of a table that is counted as a whole, not sorted; and the most that a clique may have.
+LARGEST_TABLE = 10**6
+
+
+def load(name: str) -> tuple[Codes, tuple[int, ...]]:
+    """Return a table (n, d) of codes and the sizes of its domains.
+
+    Raises
+    ------
+    DatasetMissing, DatasetCorrupt
+        If it is not below the directory that TRIGMECH_DATA names, or is another file.
+    """
+    folder, known = TABLES[name]
+    place = file(f"{folder}/{name}.csv")
+    content = place.read_bytes()
+    if (found := hashlib.sha256(content).hexdigest()) != known:
+        raise datasets.DatasetCorrupt(f"{folder}/{name}.csv is not the known file: expected sha256 {known}, found "
+                                      f"{found}; put the known file there")
+    described = json.loads(file(f"{folder}/{name}.json").read_text(encoding="utf-8"))
+    table = np.loadtxt(content.decode().splitlines()[1:], delimiter=",", dtype=np.int64, ndmin=2)
+    domain = tuple(int(described[str(j)]["domain"]) for j in range(table.shape[1]))
+    return check_table(table, domain), domain
+
+
+@lru_cache(maxsize=1)
+def labels(name: str) -> list[dict[str, str]]:
+    """Return each column's labels by code."""
+    found: list[dict[str, str]] = json.loads(file(f"{TABLES[name][0]}/{name}_int_to_str.json").read_text("utf-8"))
+    return found
+
+
+def check_table(table: Any, domain: Sequence[int]) -> Codes:
+    """Return a table as integers.
+
+    Raises
+    ------
+    InputError
+        If it has no rows or fewer than two columns, or a code is missing or outside its domain.
+    """
+    codes = np.asarray(table)
+    if codes.ndim != 2 or codes.shape[1] != len(domain) or codes.shape[1] < 2 or not len(codes):
+        raise InputError(f"a coded table needs rows and at least two columns, one for each of {len(domain)} domains; "
+                         f"its shape is {codes.shape}")
+    for j, size in enumerate(domain):
+        if not (np.isfinite(codes[:, j]).all() and (codes[:, j] >= 0).all() and (codes[:, j] < size).all()
+                and (codes[:, j] == np.floor(codes[:, j])).all()):
+            raise InputError(f"column {j} has a code that is missing or not one of 0 to {size - 1}")
+    return codes.astype(np.int64)
+
+
+def cells(domain: Sequence[int], columns: Sequence[int]) -> int:
+    """Return the number of cells of the table of these columns."""
+    return math.prod(domain[j] for j in columns)
+
+
+def mixed(table: Codes, domain: Sequence[int], columns: Sequence[int]) -> Codes:
+    """Return each row's cell: its codes as one mixed-radix number, the last column the fastest."""
+    code = np.zeros(len(table), dtype=np.int64)
+    for j in columns:
+        code = code * domain[j] + table[:, j]
+    return code
+
+
+def marginal(table: Codes, domain: Sequence[int], columns: Sequence[int], weights: Array | None = None) -> Array:
+    """Return the counts of the table of these columns, an axis for each."""
+    counts = np.bincount(mixed(table, domain, columns), weights, minlength=cells(domain, columns))
+    return counts.astype(np.float64).reshape([domain[j] for j in columns])
+
+
+def distinct(table: Codes) -> tuple[Codes, Array]:
+    """Return the different rows, and how often each occurs."""
+    rows, counts = np.unique(table, axis=0, return_counts=True)
+    return rows, counts.astype(np.float64)
+
+
+def variation(first: Codes, second: Codes, domain: Sequence[int], columns: Sequence[int]) -> float:
+    """Return the total variation between two tables' shares in the cells of these columns."""
+    size, codes = cells(domain, columns), [mixed(each, domain, columns) for each in (first, second)]
+    if size > LARGEST_TABLE:
+        places, joined = np.unique(np.concatenate(codes), return_inverse=True)
+        size, codes = len(places), [joined[: len(first)], joined[len(first):]]
+    shares = [np.bincount(each, minlength=size) / len(each) for each in codes]
+    return 0.5 * float(np.abs(shares[0] - shares[1]).sum())

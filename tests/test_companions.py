@@ -1,0 +1,471 @@
+"""The systems of the other sources: their printed examples, their laws, and that false claims are refuted."""
+
+import csv
+import hashlib
+import itertools
+import math
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+from typer.testing import CliRunner
+
+from experiments import __main__ as program
+from experiments import datasets
+from experiments import errata as errata_of_the_thesis
+from experiments.cells import RESULTS
+from experiments.companions import (
+    audits,
+    composition,
+    discrete,
+    errata,
+    jtree,
+    linear_noise,
+    marginal_cells,
+    marginal_models,
+    marginals,
+    net,
+    selection,
+    tutorial,
+)
+from experiments.companions.linear_noise import FIGURES, Layered, Staircase, neighbours
+from experiments.companions.marginal_models import JunctionTree, keep_largest, merged, noise_error, triangulated
+from experiments.companions.privbayes import PrivBayes, nearness
+from experiments.companions.privhd import PrivHD
+from trigmech.errors import InputError
+
+EXAMPLE = [(1, 3), (1, 5), (3, 5), (2, 5), (3, 4), (4, 5), (4, 6), (5, 6)]
+SIZES = (2, 2, 3, 3, 2, 2)
+
+
+def shifted(columns):
+    return tuple(j - 1 for j in columns)
+
+
+def results(name):
+    with (RESULTS / f"{name}.csv").open(encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def fit_test(draws, law):
+    """The G-test's p-value."""
+    counts = np.bincount(draws, minlength=len(law))
+    return stats.power_divergence(counts, len(draws) * law, lambda_="log-likelihood").pvalue
+
+
+needs_adult = pytest.mark.skipif(not (Path(os.environ.get(datasets.VARIABLE, "-")) / "adult/adult.data").is_file(),
+                                 reason="needs Adult below TRIGMECH_DATA")
+needs_nltcs = pytest.mark.skipif(not (Path(os.environ.get(datasets.VARIABLE, "-")) / "nltcs/nltcs.csv").is_file(),
+                                 reason="needs NLTCS below TRIGMECH_DATA")
+
+
+# Selection and the net mechanism
+
+
+def test_the_exponential_mechanism_has_its_law_and_a_halved_sensitivity_would_show():
+    rng, scores, epsilon = np.random.default_rng(1), np.array([0.0, 1.0, 2.5, 3.0]), 1.0
+    draws = [selection.exponential(scores, 1.0, epsilon, rng) for _ in range(40_000)]
+    law, faulty = (np.exp(scores * epsilon / (2 * s)) for s in (1.0, 0.5))
+    assert fit_test(draws, law / law.sum()) > 1e-9
+    assert fit_test(draws, faulty / faulty.sum()) < 1e-9
+
+
+def test_the_exponential_mechanism_keeps_its_theorem():
+    rng, scores, t = np.random.default_rng(2), np.sort(np.random.default_rng(3).uniform(0, 20, 50)), 3.0
+    worse = [scores[-1] - scores[selection.exponential(scores, 1.0, 1.0, rng)] > 2 * (math.log(50) + t)
+             for _ in range(5_000)]
+    assert stats.binom.sf(sum(worse) - 1, 5_000, math.exp(-t)) > 1e-9
+
+
+def test_several_are_different_and_sparse_finds_what_is_above():
+    rng = np.random.default_rng(4)
+    assert sorted(selection.several(np.zeros(5), 1.0, 1.0, 9, rng)) == [0, 1, 2, 3, 4]
+    quiet = lambda value, scale: value  # noqa: E731
+    assert list(selection.sparse([0, 5, 1, 7, 9], 3.0, 1.0, 2, quiet)) == [1, 3]
+    assert selection.above_threshold([0, 1], 3.0, 1.0, quiet) is None
+
+
+@pytest.mark.parametrize(("scores", "epsilon"), [([], 1.0), ([1.0, math.nan], 1.0), ([1.0], 0.0), ([1.0], math.nan)])
+def test_selection_refuses_bad_input(scores, epsilon):
+    with pytest.raises(InputError):
+        selection.exponential(scores, 1.0, epsilon, np.random.default_rng(1))
+
+
+def test_the_net_mechanism_is_exactly_as_private_as_its_sensitivity_says():
+    answers = np.array([[0.0, 0.0, 1.0], [1.0, 0.0, 0.5]])
+    assert net.exact_loss(3, 4, 2, answers, 1.0, 1 / 4) <= 1.0
+    assert net.exact_loss(3, 4, 2, 2 * answers - 1, 1.0, 2 / 4) <= 1.0
+    # Into [-1, 1] with the sensitivity of [0, 1].
+    assert net.exact_loss(3, 4, 2, 2 * answers - 1, 1.0, 1 / 4) > 1.0
+
+
+def test_the_net_has_all_databases_once_and_refuses_to_be_too_large():
+    made = net.databases(4, 3)
+    assert len(made) == math.comb(6, 3) == len(np.unique(made, axis=0))
+    np.testing.assert_allclose(made.sum(axis=1), 1.0)
+    with pytest.raises(InputError, match=r"3108105 databases; the limit is 500000, so that at most 6 rows"):
+        net.databases(21, 8)
+    chosen = net.net_mechanism(net.grid(4)[[0, 0, 3]], net.grid(4), made, net.kernels(0.5), 1e9,
+                               np.random.default_rng(1), 1 / 3)
+    np.testing.assert_allclose(chosen, [2 / 3, 0, 0, 1 / 3])
+
+
+def test_the_committed_net_experiment_is_near_what_was_expected():
+    at = {(row["n"], row["sigma"], row["method"]): float(row["error"]) for row in results("net") if row["d"] == "1"}
+    for n, half, two in (("100", 0.065, 0.024), ("1000", 0.0081, 0.0035), ("10000", 0.0072, 0.0009),
+                         ("100000", 0.0067, 0.0007)):
+        assert at[n, "0.5", "net (13, 8)"] == pytest.approx(half, rel=0.6)
+        assert at[n, "2", "net (13, 8)"] == pytest.approx(two, rel=0.6)
+    bounds = [net.theorem_bound(n, 64, 13, 1.0) for n in (100, 1_000, 10_000, 100_000)]
+    assert bounds == pytest.approx([1.24, 0.559, 0.258, 0.120], rel=0.01)
+
+
+# Linear queries
+
+
+@pytest.mark.parametrize("gamma", [0.05, 0.3, 0.5, 0.9])
+def test_one_interval_is_the_staircase(gamma):
+    for epsilon in (0.1, 1.0, 5.0):
+        made = Layered(neighbours([(0, 7)], False), epsilon, width=gamma * 7)
+        assert made.expected_size == pytest.approx(Staircase(7, epsilon, gamma).expected_size, rel=1e-12)
+    assert Staircase(7, 1.0).expected_size == pytest.approx(7 / (2 * math.sinh(0.5)), rel=1e-12)
+
+
+@pytest.mark.parametrize(("name", "rates"), [("V4", (1,) * 5), ("V5", (1.000, 0.955, 0.752, 0.549, 0.300))])
+def test_rates_and_the_step_of_convergence_are_those_expected(name, rates):
+    values, step = FIGURES[name]
+    moves = neighbours(values, False)
+    for epsilon, rate in zip((0.5, 1, 2, 3, 5), rates, strict=True):
+        made = Layered(moves, epsilon)
+        assert made.expected_size / Staircase(values[-1][1], epsilon).expected_size == pytest.approx(rate, abs=6e-4)
+    assert len(linear_noise.layers(moves)) - 1 == step == max(
+        1, math.ceil((values[-1][1] - values[0][1]) / (values[-1][1] - values[-1][0])) if len(values) > 1 else 1)
+
+
+def test_all_committed_rates_are_those_expected():
+    expected = {"V1 = V6": (0.985, 0.910, 0.682, 0.465, 0.207), "V2": (0.993, 0.937, 0.731, 0.524, 0.271),
+                "V3": (1, 0.996, 0.943, 0.840, 0.652),
+                "V7": (0.981, 0.903, 0.672, 0.454, 0.194)}
+    found = {(row["set"], row["epsilon"]): row for row in results("linear") if row["neighbours"] == "add/remove"}
+    for name, rates in expected.items():
+        for epsilon, rate in zip(("0.5", "1", "2", "3", "5"), rates, strict=True):
+            assert float(found[name, epsilon]["rate"]) == pytest.approx(rate, abs=6e-4)
+        assert found[name, "1"]["converged"] == found[name, "1"]["expected_steps"]
+
+
+def test_losses_are_within_epsilon_for_every_move_of_neighbours_and_not_for_others():
+    made = Layered(neighbours([(0, 1), (10, 11)], False), 1.5, width=2.0)
+    z = np.linspace(-60, 60, 4801) + 0.003
+    def loss(v):
+        return np.abs(np.log(made.density(z) / made.density(z - v))).max()
+    for v in (-11, -10.3, -1, 0.4, 1, 10, 11):
+        assert loss(v) <= 1.5 + 1e-9
+    assert loss(5.5) > 1.5 + 1e-9
+    assert loss(14.0) > 1.5 + 1e-9
+    assert np.trapezoid(made.density(np.linspace(-400, 400, 400_001)), dx=0.002) == pytest.approx(1.0, abs=1e-3)
+
+
+def test_draws_have_the_density_and_a_wrong_start_of_the_tail_would_show():
+    made = Layered(neighbours([(0, 1), (3, 4)], False), 0.5, width=0.5)
+    z = np.linspace(-150, 150, 60_001)
+    below = np.cumsum(made.density(z)) * (z[1] - z[0])
+    law = lambda x: np.interp(x, z, below / below[-1])  # noqa: E731
+    rng = np.random.default_rng(5)
+    assert stats.kstest(made.sample(rng, 20_000), law).pvalue > 1e-9
+    assert stats.kstest(made.sample(rng, 20_000, first=0), law).pvalue < 1e-9
+
+
+@pytest.mark.parametrize(("values", "epsilon", "least"), [((0, 1, 10, 11), 2.0, 4.299), ((0, 1, 10, 11), 4.0, 0.777),
+                                                          ((0, 1, 2, 20, 21), 1.0, 20.148)])
+def test_the_better_of_layers_and_staircase_is_near_the_optimum(values, epsilon, least):
+    best = linear_noise.optimum(values, epsilon)
+    layered, stairs = (Layered(neighbours([(v, v) for v in moves], False), epsilon, lattice=True).expected_size
+                       for moves in (values, range(values[-1] + 1)))
+    assert best == pytest.approx(least, abs=6e-4)
+    assert best * (1 - 1e-6) <= min(layered, stairs) <= 1.01 * best
+    assert best < 2 * math.exp(-epsilon / values[-1]) / (1 - math.exp(-2 * epsilon / values[-1]))
+
+
+@pytest.mark.parametrize("values", [[], [(2, 3), (0, 1)], [(0, 3), (2, 4)], [(-1, 2)], [(0, math.inf)], [(3, 2)]])
+def test_bad_values_of_a_query_are_refused(values):
+    with pytest.raises(InputError):
+        neighbours(values)
+
+
+def test_noise_without_convergence_says_which_gap_is_left():
+    with pytest.raises(InputError, match="after 50 steps a gap of 4 is left"):
+        Layered(neighbours([(0, 0), (4, 4)], False), 1.0, width=1.0, steps=50)
+    for epsilon, width in ((0.0, 1.0), (1.0, -1.0), (math.nan, 1.0)):
+        with pytest.raises(InputError):
+            Layered(neighbours([(0, 1)]), epsilon, width=width)
+
+
+# Composition
+
+
+def test_the_optimum_of_composition_is_that_of_a_checked_implementation_and_of_the_package():
+    for each, k, known in ((0.1, 10, 0.9937), (0.1, 100, 4.3068), (0.1, 1000, 17.79), (1.0, 100, 79.84),
+                           (1.0, 1000, 577.8)):
+        assert composition.exact(each, k) == pytest.approx(known, rel=3e-4)
+    assert composition.ours(0.1, 100) == pytest.approx(composition.exact(0.1, 100), abs=1e-7)
+    # By enumeration of all outcomes of three.
+    p = math.exp(0.7) / (1 + math.exp(0.7))
+    brute = sum(p**sum(x) * (1 - p)**(3 - sum(x)) * max(0.0, 1 - math.exp(1.0 - 0.7 * (2 * sum(x) - 3)))
+                for x in itertools.product((0, 1), repeat=3))
+    assert composition.exact_delta(1.0, 0.7, 3) == pytest.approx(brute)
+
+
+def test_the_printed_theorem_of_composition_is_false_and_the_others_are_not():
+    assert composition.published(1.0, 200) < composition.exact(1.0, 200)
+    for each, k in itertools.product((0.01, 0.1, 1.0), (1, 30, 1000)):
+        for rule in (composition.advanced, composition.concentrated, composition.gaussian):
+            assert rule(each, k) >= composition.exact(each, k) - 1e-9
+
+
+# The tutorial
+
+
+def rows_of(title):
+    return list(next(each for each in tutorial.GALLERY if each.title.startswith(title)).rows())
+
+
+@needs_adult
+def test_what_the_tutorial_prints_without_noise_is_equal_and_what_is_random_has_its_law():
+    slow = ("Randomised", "Unary", "Synthetic", "Logistic")
+    for each in tutorial.GALLERY:
+        if each.title.startswith(slow):
+            continue
+        for row in each.rows():
+            # Laplace numbers pass 16 standard errors with a probability of 1e-10.
+            assert row.truth is None or row.ours is None or row.near(row.ours, row.truth, 16.0), row
+            assert row.printed is None or row.printed_truth is None or row.near(row.printed, row.printed_truth), row
+            assert not row.what.startswith("false") or not row.near(row.printed, row.ours), row
+
+
+def test_the_committed_gallery_passes_and_shows_what_fails_as_printed():
+    found = results("tutorial")
+    assert len(found) > 70
+    assert [row["what"] for row in found if row["passed"] != "True"] == []
+    assert sum(row["what"].startswith("false") for row in found) >= 10
+
+
+def test_propose_test_release_passes_too_often_with_the_printed_threshold():
+    rng, delta = np.random.default_rng(7), 1e-2
+    passes = rng.laplace(0.0, 1.0, 200_000)
+    printed, right = math.log(2 / delta) / 2, math.log(1 / (2 * delta))
+    assert stats.binom.sf((passes >= printed).sum(), 200_000, delta) < 1e-9
+    assert stats.binom.sf((passes >= right).sum(), 200_000, delta) > 1e-9
+    assert tutorial.distance_to(0.005, 100.0, 32_563) == 12_564
+
+
+def test_a_gallery_without_data_says_where_to_put_them(monkeypatch, tmp_path):
+    monkeypatch.setenv(datasets.VARIABLE, str(tmp_path))
+    monkeypatch.setattr(datasets.pooch, "os_cache", lambda name: tmp_path / "cache")
+    monkeypatch.setattr(datasets.pooch.Pooch, "fetch", lambda *_, **__: (_ for _ in ()).throw(OSError("no network")))
+    tutorial.table.cache_clear()
+    done = CliRunner().invoke(program.app, ["run", "tutorial", "--quick"])
+    assert done.exit_code == 3
+    assert "adult/adult.data" in done.output
+
+
+# Privacy claims
+
+
+@pytest.mark.parametrize("claim", audits.CLAIMS, ids=lambda claim: claim.__name__)
+def test_false_claims_are_refuted_and_corrected_ones_are_not(claim):
+    made = claim()
+    assert made.bound("published", 4_000, 1).epsilon > made.claimed
+    assert made.bound("corrected", 2_000, 1).epsilon <= made.claimed
+
+
+def test_the_filters_cost_what_is_stated():
+    assert jtree.worst_loss(16, 21_574, 0.1) == pytest.approx(2.5, abs=0.05)
+    assert jtree.worst_loss(16, 21_574, 1.0) == pytest.approx(24.2, abs=0.05)
+    # PrivHD: the loss of "all kept", from the shares of one pair.
+    moved, n = marginal_models.information_sensitivity(21_574, True), 21_574
+    b, least = moved / 0.05, 0.02
+    kept = [stats.laplace.sf(least - mi, scale=b) for mi in (0.0, moved)]
+    assert 120 * math.log(kept[1] / kept[0]) == pytest.approx(6.0)
+    ones = np.zeros((n, 16), dtype=int)
+    ones[-1] = 1
+    np.testing.assert_allclose(marginal_models.pair_scores(ones, (2,) * 16, "I"), moved)
+
+
+@pytest.mark.parametrize("name", errata.ENTRIES)
+def test_every_entry_is_in_the_document_with_its_command(name):
+    text = (Path(__file__).parent.parent / "docs" / "errata.md").read_text(encoding="utf-8")
+    assert f"python -m experiments.errata {name}`" in text
+
+
+def test_the_command_prints_companions_too(capsys):
+    errata_of_the_thesis.main(["junction_tree_examples", "linear_queries", "exponential_mechanism", "section_2_3"])
+    printed = capsys.readouterr().out
+    assert all(number in printed for number in ("1472", "936", "4.667", "0.5229", "0.9259"))
+
+
+# Marginals
+
+
+def test_the_printed_graph_has_these_cliques_weights_and_separators():
+    cliques = triangulated(6, map(shifted, EXAMPLE))
+    assert [tuple(j + 1 for j in c) for c in cliques] == [(1, 3, 5), (2, 5), (3, 4, 5), (4, 5, 6)]
+    assert [len(set(a) & set(b)) for a, b in itertools.combinations(cliques, 2)] == [1, 2, 1, 1, 1, 2]
+    tree = JunctionTree(SIZES, cliques)
+    separators = sorted(tuple(j + 1 for j in s) for _, s in tree.order[1:])
+    assert separators == [(3, 5), (4, 5), (5,)]
+
+
+def test_printed_consistency_example_has_the_corrected_number():
+    cliques = [shifted((2, 5)), shifted((3, 4, 5))]
+    # Both sum to the printed (4, 5) and (6, 7) on a5; the first cells are the printed 1 and 3.
+    tables = (np.array([[1.0, 2.0], [3.0, 3.0]]), np.full((2, 2, 2), 1.5) + np.array([0.0, 0.25]))
+    with_other_total = JunctionTree((2,) * 6, cliques, tables)
+    # On a5 alone, without the total before it: the weights are 1/2 and 1/4.
+    agreed = (np.array([4.0, 5.0]) / 2 + np.array([6.0, 7.0]) / 4) / (1 / 2 + 1 / 4)
+    np.testing.assert_allclose(agreed, [14 / 3, 17 / 3])
+    np.testing.assert_allclose(tables[0][:, 0] + (agreed[0] - 4) / 2, [1.333, 3.333], atol=1e-3)
+    assert abs(agreed[0] - 4.33) > 0.3
+    made = with_other_total.consistent()
+    for table, axes in zip(made.tables, ((0,), (0, 1)), strict=True):
+        np.testing.assert_allclose(table.sum(axis=axes), agreed, atol=1e-12)
+
+
+def test_noise_errors_of_the_printed_example_are_of_cells_and_merging_finds_the_lesser():
+    four = list(map(shifted, [(1, 3, 5), (2, 5), (3, 4, 5), (4, 5, 6)]))
+    three = list(map(shifted, [(1, 3, 5), (2, 5), (3, 4, 5, 6)]))
+    assert (noise_error(SIZES, four), noise_error(SIZES, three)) == (1472, 936)
+    # The printed 2304 and 1296 are of the whole domain.
+    assert [m**2 * math.prod(SIZES) for m in (4, 3)] == [2304, 1296]
+    assert noise_error(SIZES, merged(SIZES, four)) <= 936
+
+
+def test_a_junction_tree_of_exact_tables_has_their_marginals_and_samples_its_joint_law():
+    rng = np.random.default_rng(5)
+    domain, cliques = (2, 3, 2, 4), [(0, 1), (1, 2), (2, 3)]
+    table = rng.integers(0, domain, (400, 4))
+    table[:, 1] = (table[:, 0] + table[:, 1]) // 2
+    tree = JunctionTree(domain, cliques, tuple(discrete.marginal(table, domain, c) for c in cliques))
+    for clique in cliques:
+        np.testing.assert_allclose(tree.marginal(clique), discrete.marginal(table, domain, clique) / 400, atol=1e-12)
+    np.testing.assert_allclose(tree.marginal((3, 0)), tree.marginal((0, 3)).T)
+    law = tree.marginal((0, 1, 2, 3)).ravel()
+    counts = np.bincount(discrete.mixed(tree.sample(200_000, rng), domain, range(4)), minlength=law.size)
+    held = law > 0
+    assert not counts[~held].any()
+    assert stats.chisquare(counts[held], 200_000 * law[held]).pvalue > 1e-9
+    wrong = np.roll(law, 1)[held] + 1e-3
+    assert stats.chisquare(counts[held], 200_000 * wrong / wrong.sum()).pvalue < 1e-9
+
+
+def test_consistency_is_idempotent_and_the_largest_counts_are_kept():
+    rng = np.random.default_rng(6)
+    domain, cliques = (2, 3, 2, 4), [(0, 1, 2), (1, 2, 3), (0, 2, 3)]
+    noisy = JunctionTree(domain, cliques).noisy(rng.integers(0, domain, (50, 4)), 1.0, rng)
+    made = noisy.consistent()
+    for one, two in zip(made.tables, made.consistent().tables, strict=True):
+        np.testing.assert_allclose(one, two, atol=1e-9)
+    np.testing.assert_allclose(made.tables[0].sum(axis=0), made.tables[1].sum(axis=2), atol=1e-9)
+    np.testing.assert_allclose(keep_largest(np.array([5.0, -3, 4, 2]), 8.0), [5, 0, 3, 0])
+    np.testing.assert_allclose(keep_largest(np.array([-1.0, 2.0]), 8.0), [0, 8])
+
+
+def test_scores_of_pairs_move_by_at_most_their_sensitivities_which_are_attained():
+    found, n = {"I": 0.0, "R": 0.0, "F": 0.0}, 6
+    for counts in itertools.product(range(n + 1), repeat=3):
+        if sum(counts) > n:
+            continue
+        table = np.array([*counts, n - sum(counts)], dtype=float).reshape(2, 2)
+        for source, target in itertools.permutations(range(4), 2):
+            if table.flat[source]:
+                other = table.copy()
+                other.flat[source] -= 1
+                other.flat[target] += 1
+                for name, score in (("I", lambda t: marginal_models.mutual_information(t / n)), ("F", nearness),
+                                    ("R", lambda t: marginal_models.dependence(t / n))):
+                    found[name] = max(found[name], abs(score(table) - score(other)))
+    assert found["I"] == pytest.approx(marginal_models.information_sensitivity(n, True))
+    assert found["R"] <= marginal_models.dependence_sensitivity(n)
+    assert found["F"] == pytest.approx(1 / n)
+
+
+def test_f_is_the_least_over_all_assignments():
+    rng = np.random.default_rng(8)
+    for _ in range(50):
+        table = rng.integers(0, 5, (2, 4)).astype(float) + np.eye(2, 4)
+        n = table.sum()
+        brute = min(max(0, 0.5 - table[0, ~np.array(a)].sum() / n) + max(0, 0.5 - table[1, np.array(a)].sum() / n)
+                    for a in itertools.product((False, True), repeat=4))
+        assert nearness(table) == pytest.approx(-brute)
+
+
+def test_coded_tables_that_are_wrong_are_refused():
+    for table in ([[0, 2], [1, 0]], [[0, -1]], [[0, math.nan]], np.zeros((0, 2)), np.zeros((3, 1))):
+        with pytest.raises(InputError):
+            discrete.check_table(np.asarray(table), (2, 2))
+    with pytest.raises(InputError, match="columns 0, 1 has 4e"):
+        JunctionTree((2000, 2000), [(0, 1)])
+    table, rng = np.zeros((20, 3), dtype=int), np.random.default_rng(1)
+    with pytest.raises(InputError, match="network"):
+        PrivBayes(share=0.0, most=2).fit(table, (2, 2, 2), 1.0, rng)
+    with pytest.raises(InputError, match="4 parents"):
+        PrivBayes().fit(table, (2, 2, 2), 1.0, rng)
+
+
+@pytest.mark.parametrize("method", [m for m in marginal_cells.METHODS.values() if m], ids=repr)
+def test_constant_columns_are_allowed_and_much_budget_returns_the_table(method):
+    rng = np.random.default_rng(9)
+    table = rng.integers(0, 2, (4_000, 6))
+    table[:, 2], table[:, 3] = table[:, 0] ^ (rng.random(4_000) < 0.05), 0
+    made = method.fit(table, (2,) * 6, 1e5, rng).sample(4_000, rng)
+    assert max(discrete.variation(table, made, (2,) * 6, pair) for pair in marginal_models.pairs(6)) < 0.06
+
+
+def test_a_changed_file_is_refused(monkeypatch, tmp_path):
+    (tmp_path / "nltcs").mkdir()
+    (tmp_path / "nltcs/nltcs.csv").write_text("0,1\n0,1\n")
+    monkeypatch.setenv(datasets.VARIABLE, str(tmp_path))
+    wrong = hashlib.sha256(b"0,1\n0,1\n").hexdigest()
+    with pytest.raises(datasets.DatasetCorrupt, match=wrong):
+        discrete.load("nltcs")
+    monkeypatch.setenv(datasets.VARIABLE, str(tmp_path / "none"))
+    with pytest.raises(datasets.DatasetMissing):
+        discrete.load("nltcs")
+
+
+@needs_nltcs
+def test_on_nltcs_the_honest_tree_and_privbayes_are_where_they_are_expected():
+    table, domain = discrete.load("nltcs")
+    rng = np.random.default_rng(10)
+    expected = ((PrivHD("honest"), 0.044, 0.02), (PrivBayes("R"), 0.06, 0.025), (jtree.JTree(), 0.15, 0.06))
+    for method, mean, spread in expected:
+        made = method.fit(table, domain, 0.2, rng).sample(len(table), rng)
+        found = np.mean([discrete.variation(table, made, domain, pair) for pair in marginal_models.pairs(16)])
+        assert found == pytest.approx(mean, abs=spread)
+
+
+def test_committed_marginals_are_near_the_prototype_and_ours_are_better_from_0_8_on():
+    at = {(row["dataset"], row["measure"], row["method"], row["epsilon"]): float(row["mean"])
+          for row in results("marginals")}
+    prototype = {"PrivBayes, R": (0.127, 0.055, 0.029, 0.022), "junction tree, honest": (0.091, 0.037, 0.028, 0.029)}
+    for method, values in prototype.items():
+        for epsilon, value in zip(("0.05", "0.2", "0.8", "1.6"), values, strict=True):
+            assert at["nltcs", "2-way", method, epsilon] == pytest.approx(value, rel=0.35)
+    assert at["nltcs", "2-way", marginal_cells.INDEPENDENT, "0.05"] == pytest.approx(0.160, abs=0.002)
+    for epsilon in ("0.8", "1.6"):
+        rivals = [value for (name, measure, method, e), value in at.items() if (name, measure, e) == (
+            "nltcs", "2-way", epsilon) and method != marginal_cells.OURS]
+        assert at["nltcs", "2-way", marginal_cells.OURS, epsilon] < 0.6 * min(rivals)
+    assert marginals.filter_loss("PrivHD, published", 16, 21_574, 0.2) == pytest.approx(6.0)
+
+
+def test_the_page_shows_the_committed_numbers():
+    shown = "".join((RESULTS / f"{name}.md").read_text(encoding="utf-8")
+                    for name in ("net", "linear", "composition", "tutorial", "marginals")).splitlines()
+    docs = Path(__file__).parent.parent / "docs"
+    for page, least in (("companions.md", 70), ("gallery.md", 70)):
+        numbers = [line for line in (docs / page).read_text(encoding="utf-8").splitlines()
+                   if line.startswith("| ") and any(c.isdigit() for c in line) and "](" not in line]
+        assert len(numbers) > least
+        assert [line for line in numbers if line not in shown] == []
