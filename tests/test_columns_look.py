@@ -275,6 +275,23 @@ def test_most_noise_of_an_even_column_is_gone_and_no_atom_is_hidden():
     assert wrong[0] < 0.4 * wrong[1]
 
 
+@pytest.mark.parametrize(("kind", "most"), [("bell", 0.95), ("lumps", 1.02), ("atom", 1.02)])
+@pytest.mark.parametrize("deviation", [3e-3, 1e-2])
+def test_a_smooth_density_is_closer_than_its_pieces_and_steps_stay(kind, most, deviation, monkeypatch):
+    truth, errors = truth_of(kind, 0, 64), []
+    for smoothed in (True, False):
+        if not smoothed:
+            monkeypatch.setattr("trigmech.reconstruction.columns._smoothed", lambda ends, masses, *_: np.repeat(
+                masses / np.diff(ends), np.diff(ends)))
+        found = []
+        for seed in range(40):
+            column, edges = released(truth, 0, deviation, True, seed)
+            inside = np.interp(edges, column.partition.edges, np.concatenate([[0.0], np.cumsum(column.mass)]))
+            found.append(np.abs(inside - np.concatenate([[0.0], np.cumsum(truth)])).mean())
+        errors.append(np.mean(found))
+    assert errors[0] < most * errors[1]
+
+
 # A closer look
 
 FINER = 128

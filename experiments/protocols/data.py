@@ -3,7 +3,8 @@
 Files lie below the directory that TRIGMECH_DATA names. `nist_*`: the American Community Survey excerpt national2019 of
 the NIST Collaborative Research Cycle, bounds and categories from its data dictionary. `adult`: its documentation.
 `nltcs`, `aim_*`: discrete tables of the authors of AIM, domains from their JSON. `synmeter_*`: sets of SynMeter with
-its splits and its JSON, whose bounds are the data's own and are given to all methods alike.
+its splits and its JSON, whose bounds are the data's own and are given to all methods alike. `thesis_*`: numbers of the
+thesis's tables, within their own bounds, as there.
 """
 
 import json
@@ -25,7 +26,9 @@ NIST = {
 }
 AIM = ("nltcs", "aim_adult", "aim_salary", "aim_titanic")
 SYNMETER = ("adult", "bean", "insurance", "magic", "obesity", "wine")
-NAMES = (*NIST, "adult", *AIM, *(f"synmeter_{name}" for name in SYNMETER))
+THESIS = ("thesis_csn", "thesis_pks")
+PROTOCOLS = (*NIST, "adult", *AIM, *(f"synmeter_{name}" for name in SYNMETER))
+NAMES = (*PROTOCOLS, *THESIS)
 
 # Codes that the dictionary sets apart from a column's range, and the only column of numbers with fractions.
 NIST_SPECIAL = {"POVPIP": (501,), "WGTP": (0,), "NOC": (0,)}
@@ -61,6 +64,11 @@ def load(name: str) -> tuple[pd.DataFrame, tm.Schema]:
         return table, tm.Schema(tm.Column(column, 0, 1, "binary") if domain[column] == 2
                                 else tm.Column(column, kind="categorical", categories=tuple(range(domain[column])))
                                 for column in table.columns)
+    if name in THESIS:
+        table = datasets.load(name.removeprefix("thesis_"))
+        return pd.DataFrame(table.values, columns=list(table.columns)), tm.Schema(
+            tm.Column(column, float(values.min()), float(values.max()))
+            for column, values in zip(table.columns, table.values.T, strict=True))
     if name in NAMES:
         return pd.concat([_synmeter(name, "train"), _synmeter(name, "val")], ignore_index=True), _synmeter_schema(name)
     raise datasets.DatasetMissing(f"no data set is called {name!r}; known are {', '.join(NAMES)}")

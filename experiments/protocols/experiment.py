@@ -21,7 +21,7 @@ import pandas as pd
 import trigmech as tm
 from experiments.cells import HERE, RESULTS, code_fingerprint, key_of, publish, run_cells
 from experiments.datasets import DatasetMissing
-from experiments.protocols.data import AIM, NAMES, NIST, load
+from experiments.protocols.data import AIM, NIST, PROTOCOLS, THESIS, load
 from experiments.protocols.scores import score
 
 RELEASE, INDEPENDENT, BOOTSTRAP = "release", "independent", "bootstrap"
@@ -29,14 +29,15 @@ MODULES = ("adult", "protocols/data", "protocols/scores", "protocols/experiment"
 SEEDS = 5
 QUICK = ("nist_demographic", "nltcs")
 CONSISTENT = (1.0, 3.0, 10.0, 100.0, 1000.0)
+CONSISTENT_SETS = ("nist_demographic", "adult", *THESIS)
 
 # The protocols' budgets; NLTCS has two.
 BUDGETS: dict[str, tuple[tuple[float, float], ...]] = {
     **dict.fromkeys(NIST, ((1.0, 1e-5), (10.0, 1e-5))),
-    "adult": ((1.0, 1e-6),),
+    **dict.fromkeys(("adult", *THESIS), ((1.0, 1e-6),)),
     **dict.fromkeys(AIM, ((1.0, 1e-9),)),
     "nltcs": ((0.2, 0.0), (0.8, 0.0), (1.0, 1e-9)),
-    **{name: ((1.0, 1e-5),) for name in NAMES if name.startswith("synmeter_")},
+    **{name: ((1.0, 1e-5),) for name in PROTOCOLS if name.startswith("synmeter_")},
 }
 # What a protocol's public definition asks for: NIST's score takes its marginals within each PUMA.
 WORKLOADS = dict.fromkeys(("nist_family", "nist_all"), tm.workload.Marginals(2, "PUMA"))
@@ -95,17 +96,18 @@ def tables(names: Sequence[str], jobs: int, quick: bool, seeds: int = SEEDS,
 
     Returns the pages written, none if no data set is available.
     """
-    return _run("tables", names, jobs, quick, seeds, epsilons)
+    return _run("tables", names, PROTOCOLS, jobs, quick, seeds, epsilons)
 
 
 def consistent(names: Sequence[str], jobs: int, quick: bool, seeds: int = SEEDS,
                epsilons: Sequence[float] = ()) -> list[Path]:
     """Write results/tables_consistent.csv and .md: more and more budget, which should do no harm."""
-    return _run("tables_consistent", names, jobs, quick, seeds, epsilons or CONSISTENT)
+    return _run("tables_consistent", names, CONSISTENT_SETS, jobs, quick, seeds, epsilons or CONSISTENT)
 
 
-def _run(title: str, names: Sequence[str], jobs: int, quick: bool, seeds: int, epsilons: Sequence[float]) -> list[Path]:
-    found = _available(names or (QUICK if quick else NAMES))
+def _run(title: str, names: Sequence[str], default: Sequence[str], jobs: int, quick: bool, seeds: int,
+         epsilons: Sequence[float]) -> list[Path]:
+    found = _available(names or (QUICK if quick else default))
     seeds = 1 if quick else seeds
     # A data set's delta above 0, if it has one: a pure budget has its protocol alone.
     budgets = {name: [(epsilon, max(delta for _, delta in BUDGETS[name])) for epsilon in epsilons] or BUDGETS[name]
@@ -118,7 +120,7 @@ def _run(title: str, names: Sequence[str], jobs: int, quick: bool, seeds: int, e
     results = dict(run_cells(cells, jobs, title))
     lines = [line for name in found for line in summary(name, {cell: results[cell] for cell in cells
                                                                if cell.dataset == name})]
-    whole = set(found) == set(NAMES) and seeds == SEEDS and tuple(epsilons) in ((), CONSISTENT)
+    whole = set(found) == set(default) and seeds == SEEDS and tuple(epsilons) in ((), CONSISTENT)
     stem = title + "_quick" * quick + "_partial" * (not whole and not quick)
     text = io.StringIO()
     writer = csv.DictWriter(text, list(lines[0]), lineterminator="\n")

@@ -1,10 +1,12 @@
 """From the noisy histogram of a column to its distribution: unbiased frequencies, cut where the noise allows."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
+from scipy.interpolate import PchipInterpolator
 from scipy.optimize import isotonic_regression
 
 from trigmech.functions import prefix_sums
@@ -55,7 +57,8 @@ def distribution_of(partition: Partition, values: Array, deviation: float, cumul
     The frequencies are corrected to a sum of 1 by least squares. The intervals are then cut into pieces of equal
     density, as many as the noise allows (least squares with a price for each piece, by dynamic programming), and the
     distribution function at the pieces' ends is the isotonic regression of the noisy one: thresholds keep the accuracy
-    with which prefix sums were measured, while the density has no spikes that are noise.
+    with which prefix sums were measured, while the density has no spikes that are noise. Between these ends it is a
+    smooth curve instead of a chord, where that fits what was measured as well or better.
     """
     k, c = len(partition.indicators), partition.intervals
     # Further off nothing but noise is left, and squares would overflow.
@@ -80,7 +83,8 @@ def distribution_of(partition: Partition, values: Array, deviation: float, cumul
     # The ends are known; between them nothing lies below or above them.
     inner = np.clip(isotonic_regression(above[1:-1]).x, 0.0, rest) if len(ends) > 2 else np.empty(0)
     masses = np.diff(np.concatenate([[0.0], inner, [rest]]))
-    edges, mass = _places(partition.edges, ends, masses)
+    each = _smoothed(ends, masses, frequencies[k:], prefix_sums.factor(c) if cumulative else np.eye(c))
+    edges, mass = _places(partition.edges, ends, each)
     return ReleasedColumn(partition.cut(edges), np.concatenate([held, mass]), deviation)
 
 
@@ -98,17 +102,42 @@ def _without_noise_in_tails(above: Array, rest: float, deviation: float) -> Arra
     return np.where(above < 0.5 * rest, shrunk(above), rest - shrunk(rest - above))
 
 
-def _places(measured: Array, ends: Integers, masses: Array) -> tuple[Array, Array]:
+def _smoothed(ends: Integers, masses: Array, frequencies: Array, factor: Array) -> Array:
+    """Return the mass (c,) of each measured interval: of a piece evenly, or smoothly where that fits as well or better.
+
+    Smooth is the monotone interpolation of the distribution function between the ends of pieces. What fits is judged by
+    what was measured, the factor times the noisy frequencies (c,), piece by piece, the heaviest first. A column without
+    steps then has none, and one with steps keeps them.
+    """
+    width = np.diff(ends)
+    each = np.repeat(masses / width, width)
+    below = PchipInterpolator(ends, np.concatenate([[0.0], np.cumsum(masses)]))
+    smooth = np.maximum(np.diff(below(np.arange(ends[-1] + 1))), 0.0)
+    residual = factor @ (frequencies - each)
+    for p in np.argsort(-masses, kind="stable"):
+        part = slice(ends[p], ends[p + 1])
+        change = factor[:, part] @ (smooth[part] - each[part])
+        if 2.0 * residual @ change > change @ change:
+            residual -= change
+            each[part] = smooth[part]
+    return each
+
+
+def _places(measured: Array, ends: Integers, each: Array) -> tuple[Array, Array]:
     """Return the edges of positions that hold about `LARGEST_PLACE` at most or are one measured interval.
 
     A piece is cut between intervals only: where within one of these its rows are is not known.
     """
     edges, made = [measured[:1]], []
-    for start, stop, mass in zip(ends[:-1], ends[1:], masses, strict=True):
-        count = max(1, min(int(np.ceil(mass / LARGEST_PLACE)), stop - start))
-        cuts = np.round(np.linspace(start, stop, count + 1)).astype(np.int64)
-        edges.append(measured[cuts[1:]])
-        made.append(mass * np.diff(cuts) / (stop - start))
+    for start, stop in pairwise(ends.tolist()):
+        below = np.concatenate([[0.0], np.cumsum(each[start:stop])])
+        count = max(1, min(int(np.ceil(below[-1] / LARGEST_PLACE)), stop - start))
+        # About equally heavy; what is heavy alone is alone.
+        alone = np.flatnonzero(np.diff(below) >= LARGEST_PLACE)
+        even = np.rint(np.interp(np.linspace(0.0, below[-1], count + 1)[1:-1], below, np.arange(len(below))))
+        cuts = np.unique(np.concatenate([[0, stop - start], alone, alone + 1, even])).astype(np.int64)
+        edges.append(measured[start + cuts[1:]])
+        made.append(np.diff(below[cuts]))
     return np.concatenate(edges), np.concatenate(made)
 
 
@@ -141,7 +170,7 @@ def looked_closer(column: ReleasedColumn, interval: int, finer: Array, values: A
         masses = np.where(clear, masses, 0.0) * (mass / held)
     else:
         masses = np.where(clear, masses, (mass - held) * width / width[~clear].sum())
-    edges, made = _places(finer, ends, masses)
+    edges, made = _places(finer, ends, np.repeat(masses / width, width))
     return replace(column, partition=partition.cut(np.concatenate([partition.edges[: interval + 1], edges[1:],
                                                                    partition.edges[interval + 2 :]])),
                    mass=np.concatenate([column.mass[: k + interval], made, column.mass[k + interval + 1 :]]))
