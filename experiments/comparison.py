@@ -10,9 +10,8 @@ import numpy as np
 
 import trigmech as tm
 from experiments import baselines
-from experiments.cells import BEST, HERE, PAIR_WIDTHS, WIDTHS, Cell, run_cells
+from experiments.cells import BEST, HERE, PAIR_WIDTHS, WIDTHS, Cell, run_cells, write_csv, write_markdown
 from experiments.search import expected, partial
-from experiments.tables import _write_csv, _write_markdown
 
 # epsilon, delta, the thesis's table, and its mechanism.
 SETTINGS: dict[str, tuple[float, float, str, str]] = {"A": (1.0, 0.0, "table_3_2", "ImprovedTrigI"),
@@ -117,8 +116,8 @@ def comparison(workload: str, names: list[str], jobs: int, quick: bool) -> Path:
         results.setdefault(cells[cell], []).append(result)
     rows = [line for key in dict.fromkeys(cells.values()) for line in summary(workload, *key, results[key])]
     suffix = ("_quick" if quick else "") + partial(names)
-    _write_csv(workload + suffix, rows)
-    return _write_markdown(workload + suffix, report(workload, rows, queries))
+    write_csv(workload + suffix, rows)
+    return write_markdown(workload + suffix, report(workload, rows, queries))
 
 
 def summary(workload: str, dataset: str, setting: str, method: Method,
