@@ -43,6 +43,7 @@ class Asked:
     minutes: float
     quick: bool
     jobs: int
+    finished: bool
 
 
 class LeftOut(Exception):  # noqa: N818 - it says what happened
@@ -73,7 +74,7 @@ def _figure(name: str, asked: Asked) -> list[Path]:
 
 def _board(name: str, asked: Asked) -> list[Path]:
     return boards.board(boards.PROTOCOLS[name], asked.sets, asked.methods, asked.epsilons or [1.0], asked.seeds,
-                        asked.quick, asked.minutes, asked.jobs)
+                        asked.quick, asked.minutes, asked.jobs, asked.finished)
 
 
 def _error_table(name: str, asked: Asked) -> list[Path]:
@@ -141,6 +142,7 @@ def run(
                                           "protocols.")] = "",
     minutes: Annotated[float, typer.Option(help="Of scoreboards: the time limit of each table.",
                                            min=0.01)] = boards.MINUTES,
+    finished: Annotated[bool, typer.Option(help="Of scoreboards: run nothing, write what has been finished.")] = False,
 ) -> None:
     """Run experiments; finished cells are cached, so an interrupted run goes on where it was."""
     chosen = list(EXPERIMENTS) if names == ["all"] else names
@@ -175,7 +177,7 @@ def run(
         if not found:
             console.print("no data set is available")
             raise typer.Exit(3)
-    asked = Asked(found, sets, asked_methods, budgets, seeds, minutes, quick, jobs)
+    asked = Asked(found, sets, asked_methods, budgets, seeds, minutes, quick, jobs, finished)
     for name in chosen:
         try:
             paths = EXPERIMENTS[name].run(asked)

@@ -234,7 +234,7 @@ def replace_one_epsilon(facts: dict[str, Any], budget: tm.Budget) -> float:
 
 
 def board(protocol: Protocol, names: Sequence[str], methods: Sequence[str], epsilons: Sequence[float], seeds: int,
-          quick: bool, minutes: float, jobs: int) -> list[Path]:
+          quick: bool, minutes: float, jobs: int, finished: bool = False) -> list[Path]:
     """Run a protocol and write its CSV and Markdown; return the page, or nothing if no data set is available.
 
     Parameters
@@ -253,6 +253,8 @@ def board(protocol: Protocol, names: Sequence[str], methods: Sequence[str], epsi
         Time limit of each table.
     jobs : int
         Processes. Times compare at 1.
+    finished : bool
+        Run nothing, and write what runs before have finished.
     """
     wanted = names or (protocol.quick if quick else [name for name in SETS if protocol.name in SETS[name].protocols])
     found = available(wanted, protocol)
@@ -262,10 +264,11 @@ def board(protocol: Protocol, names: Sequence[str], methods: Sequence[str], epsi
         if method not in NOT_PRIVATE and not rival_of(method)[0].installed:
             print(f"installing {rival_of(method)[0].name}")
             rivals.install(rival_of(method)[0])
+    # What comes first is a table by each method, so that an interrupted run has something of all.
     cells = [TableCell(name, protocol.name, method, size, 0.0 if method in NOT_PRIVATE else epsilon, seed, minutes)
-             for seed in range(1 if quick else seeds) for name in found for method in chosen
-             for size in sizes(method, loaded(name)[1], quick) for epsilon in epsilons]
-    cells = list(dict.fromkeys(cells))
+             for seed in range(1 if quick else seeds) for k in range(len(CELLS)) for name in found for method in chosen
+             for size in sizes(method, loaded(name)[1], quick)[k:k + 1] for epsilon in epsilons]
+    cells = [cell for cell in dict.fromkeys(cells) if not finished or (CACHE / f"{cell.key()}.json").exists()]
     if not cells:
         return []
     results = dict(run_cells(cells, jobs, protocol.name))

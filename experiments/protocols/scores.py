@@ -135,10 +135,12 @@ def _nist_codes(column: Column, real: pd.Series, made: pd.Series) -> tuple[Codes
     if column.name == "DENSITY":
         edges = np.array(DENSITIES[1:-1])
     elif column.kind == "continuous" or column.upper - column.lower >= FEW:
-        whole = both if column.kind == "continuous" else [np.trunc(values) for values in both]
-        ranked = pd.Series(whole[0]).dropna()
+        both = both if column.kind == "continuous" else [np.trunc(values) for values in both]
+        # Special values above the others are apart.
+        ranked = pd.Series(both[0])[~(both[0] > column.upper)].dropna()
         bins = np.minimum(np.floor(QUANTILES * ranked.rank(pct=True)), QUANTILES - 1.0)
-        edges, both = ranked.groupby(bins).max().to_numpy()[:-1], whole
+        edges = ranked.groupby(bins).max().to_numpy()
+        edges = edges if any(value > column.upper for value in column.special) else edges[:-1]
     else:
         edges = np.arange(column.lower - 1.0, column.upper)  # integers as they are
     first, second = (np.where(np.isnan(values), len(edges) + 1, np.searchsorted(edges, values)) for values in both)
