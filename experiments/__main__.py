@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
 from rich.console import Console
@@ -21,6 +21,7 @@ app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False)
 of_rivals = typer.Typer(help="Other tools, each in an environment of its own.", no_args_is_help=True)
 app.add_typer(of_rivals, name="rivals")
 console = Console()
+Number = TypeVar("Number", int, float)
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,7 @@ class Asked:
     minutes: float
     quick: bool
     jobs: int
+    cells: list[int]
     finished: bool
 
 
@@ -74,7 +76,8 @@ def _figure(name: str, asked: Asked) -> list[Path]:
 
 def _board(name: str, asked: Asked) -> list[Path]:
     return boards.board(boards.PROTOCOLS[name], asked.sets, asked.methods, asked.epsilons or [1.0], asked.seeds,
-                        asked.quick, asked.minutes, asked.jobs, asked.finished)
+                        asked.quick, asked.minutes, asked.jobs, asked.cells,
+                        asked.finished)
 
 
 def _error_table(name: str, asked: Asked) -> list[Path]:
@@ -124,6 +127,17 @@ def list_experiments() -> None:
         console.print(f"{name:<15} {experiment.what}")
 
 
+def numbers_of(option: str, text: str, kind: Callable[[str], Number]) -> list[Number]:
+    """Return the numbers above 0 of an option, separated by commas."""
+    try:
+        found = [kind(part) for part in text.split(",") if part.strip()]
+    except ValueError:
+        found = [kind("0")]
+    if not all(number > 0 for number in found):
+        raise typer.BadParameter(f"{option} must be numbers above 0, separated by commas, not {text}")
+    return found
+
+
 @app.command()
 def run(
     names: Annotated[list[str], typer.Argument(help="Experiments; see 'list'. 'all' for every one.")],
@@ -142,6 +156,8 @@ def run(
                                           "protocols.")] = "",
     minutes: Annotated[float, typer.Option(help="Of scoreboards: the time limit of each table.",
                                            min=0.01)] = boards.MINUTES,
+    cells: Annotated[str, typer.Option(help="Of scoreboards: into how many public cells numbers are cut for rivals "
+                                            "that want categories; of several the best is shown.")] = "",
     finished: Annotated[bool, typer.Option(help="Of scoreboards: run nothing, write what has been finished.")] = False,
 ) -> None:
     """Run experiments; finished cells are cached, so an interrupted run goes on where it was."""
@@ -163,12 +179,8 @@ def run(
     strange = [name for name in asked_methods if name not in ours]
     if strange:
         raise typer.BadParameter(f"no method is called {', '.join(strange)}; there are {', '.join(ours)}")
-    try:
-        budgets = [float(epsilon) for epsilon in eps.split(",") if epsilon]
-    except ValueError as error:
-        raise typer.BadParameter(f"eps must be numbers, separated by commas, not {eps}") from error
-    if not all(epsilon > 0 for epsilon in budgets):
-        raise typer.BadParameter(f"eps must be above 0, not {eps}")
+    budgets = numbers_of("eps", eps, float)
+    sizes = numbers_of("cells", cells, int) or list(boards.CELLS)
     if not 1 <= jobs <= (os.cpu_count() or 1) * 2:
         raise typer.BadParameter(f"jobs must be between 1 and twice the number of cores, not {jobs}")
     found: list[str] = []
@@ -177,7 +189,7 @@ def run(
         if not found:
             console.print("no data set is available")
             raise typer.Exit(3)
-    asked = Asked(found, sets, asked_methods, budgets, seeds, minutes, quick, jobs, finished)
+    asked = Asked(found, sets, asked_methods, budgets, seeds, minutes, quick, jobs, sizes, finished)
     for name in chosen:
         try:
             paths = EXPERIMENTS[name].run(asked)

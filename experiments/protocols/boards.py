@@ -234,7 +234,7 @@ def replace_one_epsilon(facts: dict[str, Any], budget: tm.Budget) -> float:
 
 
 def board(protocol: Protocol, names: Sequence[str], methods: Sequence[str], epsilons: Sequence[float], seeds: int,
-          quick: bool, minutes: float, jobs: int, finished: bool = False) -> list[Path]:
+          quick: bool, minutes: float, jobs: int, sizes: Sequence[int] = CELLS, finished: bool = False) -> list[Path]:
     """Run a protocol and write its CSV and Markdown; return the page, or nothing if no data set is available.
 
     Parameters
@@ -253,6 +253,8 @@ def board(protocol: Protocol, names: Sequence[str], methods: Sequence[str], epsi
         Time limit of each table.
     jobs : int
         Processes. Times compare at 1.
+    sizes : sequence of int
+        Numbers of cells that rivals' numbers are cut into.
     finished : bool
         Run nothing, and write what runs before have finished.
     """
@@ -266,14 +268,15 @@ def board(protocol: Protocol, names: Sequence[str], methods: Sequence[str], epsi
             rivals.install(rival_of(method)[0])
     # What comes first is a table by each method, so that an interrupted run has something of all.
     cells = [TableCell(name, protocol.name, method, size, 0.0 if method in NOT_PRIVATE else epsilon, seed, minutes)
-             for seed in range(1 if quick else seeds) for k in range(len(CELLS)) for name in found for method in chosen
-             for size in sizes(method, loaded(name)[1], quick)[k:k + 1] for epsilon in epsilons]
+             for seed in range(1 if quick else seeds) for k in range(len(sizes)) for name in found for method in chosen
+             for size in sizes_for(method, loaded(name)[1], sizes[:1] if quick else sizes)[k:k + 1]
+             for epsilon in epsilons]
     cells = [cell for cell in dict.fromkeys(cells) if not finished or (CACHE / f"{cell.key()}.json").exists()]
     if not cells:
         return []
     results = dict(run_cells(cells, jobs, protocol.name))
     lines = summary({cell: results[cell] for cell in cells})
-    whole = not names and not methods and tuple(epsilons) == (1.0,)
+    whole = not names and not methods and tuple(epsilons) == (1.0,) and tuple(sizes) == CELLS
     return write(protocol, lines, protocol.name + "_quick" * quick + "_partial" * (not whole and not quick))
 
 
@@ -293,13 +296,13 @@ def available(names: Iterable[str], protocol: Protocol | None = None) -> list[st
     return found
 
 
-def sizes(method: str, schema: tm.Schema, quick: bool) -> tuple[int, ...]:
+def sizes_for(method: str, schema: tm.Schema, sizes: Sequence[int]) -> Sequence[int]:
     """Return the numbers of cells that a method is run with: one if it takes numbers, or if they make no difference."""
     if method in (*OWN, *NOT_PRIVATE):
         return (0,)
-    alike = all(column.categories is not None or len(interface.edges(each, CELLS[-1])) == len(
-        interface.edges(each, CELLS[0])) for column, each in zip(schema.columns, rivals.plain(schema), strict=True))
-    return CELLS[:1] if quick or alike else CELLS
+    alike = all(column.categories is not None or len(interface.edges(each, sizes[-1])) == len(
+        interface.edges(each, sizes[0])) for column, each in zip(schema.columns, rivals.plain(schema), strict=True))
+    return sizes[:1] if alike else sizes
 
 
 def summary(results: dict[TableCell, dict[str, Any]]) -> pd.DataFrame:
