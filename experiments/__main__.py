@@ -12,15 +12,16 @@ from rich.console import Console
 from rich.markdown import Markdown
 
 from experiments import ablations, audit, comparison, coverage, curves, figures, rates, rivals, table_coverage, tables
-from experiments.cells import RESULTS, available
+from experiments.cells import HERE, RESULTS, available, save
 from experiments.datasets import DATASETS, DatasetMissing
-from experiments.protocols import SETS, boards, find
+from experiments.protocols import SETS, boards, find, pages
 from experiments.search import search
 
 app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False)
 of_rivals = typer.Typer(help="Other tools, each in an environment of its own.", no_args_is_help=True)
 app.add_typer(of_rivals, name="rivals")
 console = Console()
+PAGES = (HERE.parent / "README.md", HERE.parent / "docs" / "comparison.md")
 Number = TypeVar("Number", int, float)
 
 
@@ -212,6 +213,16 @@ def check() -> None:
     if failures:
         raise typer.Exit(1)
     console.print("all checks hold")
+
+
+@app.command("pages")
+def write_pages() -> None:
+    """Write the scoreboards' committed results into the tables of README.md and docs/comparison.md."""
+    for path in PAGES:
+        save(path, pages.filled(path.read_text(encoding="utf-8"), RESULTS))
+        failures = pages.broken_claims(path.read_text(encoding="utf-8"), RESULTS)
+        for failure in failures:
+            console.print(f"{path.name}: {failure}", markup=False)
 
 
 @of_rivals.command("list")

@@ -1,7 +1,7 @@
-"""Figures 3.1 and 3.2, the thesis's points under ours, and errors against epsilon and against the number of rows.
+"""Figures 3.1 and 3.2, the thesis's points under ours, errors against epsilon and the number of rows, and scoreboards.
 
-``python -m paper_figures.draw`` writes figure_3_1.png, figure_3_2.png, curves.png and rates.png beside this file, from
-experiments/results alone; the last two only if there are results.
+``python -m paper_figures.draw`` writes figure_3_1.png, figure_3_2.png, curves.png, rates.png and boards.png beside this
+file, from experiments/results alone; the last three only if there are results.
 """
 
 import csv
@@ -9,11 +9,15 @@ from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from experiments.protocols import boards, pages
+
 HERE = Path(__file__).parent
 RESULTS = HERE.parent / "experiments" / "results"
+MARKERS = "osD^vPX*<>"
 
 # Axis, label, title, and the sigma whose published points come nearest to the thesis's (it does not print it).
 FIGURES = {
@@ -143,6 +147,44 @@ def draw_rates(results: Path, path: Path) -> Path:
     return path
 
 
+def draw_boards(results: Path, path: Path) -> Path:
+    """Draw the scoreboards' first measures: above against seconds, at epsilon = 1; below against epsilon.
+
+    A panel for each protocol, of the data set with the most methods.
+    """
+    figure = Figure(figsize=(15.0, 7.0), layout="constrained")
+    FigureCanvasAgg(figure)
+    grid = figure.subplots(2, len(boards.PROTOCOLS), squeeze=False)
+    for (name, protocol), (above, below) in zip(boards.PROTOCOLS.items(), grid.T, strict=True):
+        best = pages.best_of(results, name)
+        measure = "tv2_mean" if name == "adult" else protocol.shown[0]
+        dataset = best[best["measure"] == measure].groupby("dataset")["method"].nunique().idxmax()
+        there = best[best["dataset"] == dataset].set_index("measure")
+        lost = 1000.0 if measure == "k_marginal" else 0.0
+        for k, method in enumerate(there["method"].unique()):
+            own = there[there["method"] == method]
+            errors = own.loc[[measure]].set_index("epsilon")["mean"] if measure in own.index else pd.Series(dtype=float)
+            errors = (lost - errors).abs()
+            style = {"color": f"C{k % 10}", "marker": MARKERS[k % len(MARKERS)]}
+            if method in boards.NOT_PRIVATE:
+                for axes in (above, below):
+                    axes.axhline(errors.iloc[0], color="0.6", linewidth=0.9, linestyle=":")
+                    axes.annotate(method, (0.0, errors.iloc[0]), xycoords=("axes fraction", "data"), fontsize=7,
+                                  xytext=(2, 2), textcoords="offset points", color="0.4")
+                continue
+            seconds = own.loc[["seconds"]].set_index("epsilon")["mean"] if "seconds" in own.index else errors
+            if 1.0 in errors.index:
+                above.plot(max(seconds[1.0], 0.1), errors[1.0], linestyle="", label=method, **style)
+            below.plot(errors.index, errors.to_numpy(), linewidth=1.0, **style)
+        above.set(xscale="log", yscale="log", xlabel="seconds", title=f"{dataset}, ε = 1",
+                  ylabel=f"{lost:g} - {measure}" if lost else measure)
+        below.set(xscale="log", yscale="log", xlabel="ε", title=dataset)
+        above.legend(fontsize=6)
+    figure.suptitle("Scoreboards: errors against time and against ε; dotted: not private")
+    figure.savefig(path, dpi=100)
+    return path
+
+
 if __name__ == "__main__":
     for each in FIGURES:
         print(draw(each).name)
@@ -150,3 +192,5 @@ if __name__ == "__main__":
         print(draw_curves(RESULTS, HERE / "curves.png").name)
     if (RESULTS / "rates.csv").exists():
         print(draw_rates(RESULTS, HERE / "rates.png").name)
+    if all((RESULTS / f"{name}.csv").exists() for name in boards.PROTOCOLS):
+        print(draw_boards(RESULTS, HERE / "boards.png").name)

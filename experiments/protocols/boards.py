@@ -276,7 +276,7 @@ def board(protocol: Protocol, names: Sequence[str], methods: Sequence[str], epsi
         return []
     results = dict(run_cells(cells, jobs, protocol.name))
     lines = summary({cell: results[cell] for cell in cells})
-    whole = not names and not methods and tuple(epsilons) == (1.0,) and tuple(sizes) == CELLS
+    whole = not names and not methods and tuple(sizes) == CELLS
     return write(protocol, lines, protocol.name + "_quick" * quick + "_partial" * (not whole and not quick))
 
 

@@ -133,7 +133,8 @@ def from_path(path: Path) -> TableSet:
         if not each.is_file():
             raise datasets.DatasetMissing(f"there is no file {each}; a table by path needs a schema file beside it")
     schema, options = schema_file.load(described)
-    strange = [column.name for column in schema.columns if not column.complete or column.kind == "datetime"]
+    strange = [*schema.private_bounds, *schema.private_categories,
+               *(column.name for column in schema.columns if column.kind == "datetime")]
     if strange:
         raise datasets.DatasetMissing(f"{described}: the protocols take numbers with public bounds and public "
                                       f"categories, not column {strange[0]}")

@@ -115,6 +115,14 @@ def epsilon_of(rho: float, delta: float) -> float:
     return float(np.min(orders * rho + lost))
 
 
+def peak_memory() -> float:
+    """Return the most memory in MiB that this process has had; not that of the one that started it, if Linux says."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        return float(status.read_text(encoding="utf-8").split("VmHWM:")[1].split()[0]) / 1024.0
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1024.0**2 if sys.platform == "darwin" else 1024.0)
+
+
 def write(task: Task, made: pd.DataFrame, package: str, neighbours: str, measured_rho: float = 0.0,
           selected_rho: float = 0.0, **facts: Any) -> None:
     """Write the table and what is known of it, with seconds, processor seconds and the process's peak memory.
@@ -136,11 +144,8 @@ def write(task: Task, made: pd.DataFrame, package: str, neighbours: str, measure
 
     seconds = time.perf_counter() - task.started
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    # Peak memory in KiB, on macOS in bytes.
-    unit = 1024.0 ** (2 if sys.platform == "darwin" else 1)
     made.to_csv(task.folder / "made.csv", index=False)
     told = {"seconds": seconds, "cpu_seconds": sum(each.ru_utime + each.ru_stime for each in used),
-            "peak_mib": max(each.ru_maxrss for each in used) / unit, "version": f"{package} {version(package)}",
-            "neighbours": neighbours, "rho": measured_rho + selected_rho,
-            "replace_one_rho": 2.0 * measured_rho + 4.0 * selected_rho, **facts}
+            "peak_mib": peak_memory(), "version": f"{package} {version(package)}", "neighbours": neighbours,
+            "rho": measured_rho + selected_rho, "replace_one_rho": 2.0 * measured_rho + 4.0 * selected_rho, **facts}
     (task.folder / "facts.json").write_text(json.dumps(told), encoding="utf-8")
