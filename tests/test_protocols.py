@@ -21,7 +21,7 @@ import trigmech as tm
 from experiments import __main__ as program
 from experiments import cells, rivals
 from experiments.datasets import DatasetMissing
-from experiments.protocols import boards, data, scores
+from experiments.protocols import boards, data, pages, scores
 from experiments.rivals.adapters import interface
 from trigmech.privacy.accounting import gaussian_mu
 from trigmech.schema import toml as schema_file
@@ -216,6 +216,21 @@ def test_distances_of_columns_are_those_of_sorted_values_and_counts():
     tv = sum(abs((real["work"] == c).mean() - (made["work"] == c).mean()) for c in "abc") / 2.0
     assert found["tv_categories"] == pytest.approx(tv)
     assert found["w1_mean"] == pytest.approx((w1 + tv) / 2.0)
+
+
+def test_distances_of_pairs_are_those_of_the_best_of_all_matchings():
+    real, made = workers(5, 1).fillna({"pay": 40.0}), workers(5, 2, noise=30.0).fillna({"pay": 40.0})
+    distances = []
+    for pair in itertools.combinations(SCHEMA.columns, 2):
+        def apart(i, j, pair=pair):
+            return sum(abs(real[column.name][i] - made[column.name][j]) / (column.upper - column.lower)
+                       if column.categories is None else real[column.name][i] != made[column.name][j]
+                       for column in pair)
+
+        distances.append(min(np.mean([apart(i, j) for i, j in enumerate(order)])
+                             for order in itertools.permutations(range(5))))
+    assert scores.pair_distance(SCHEMA, real, made) == pytest.approx(np.mean(distances))
+    assert scores.pair_distance(SCHEMA, real, real.sample(frac=1.0, random_state=1)) == pytest.approx(0.0)
 
 
 def test_errors_of_ranges_are_those_of_counted_rows():
@@ -469,23 +484,20 @@ def run_board(*arguments):
 
 
 def test_a_scoreboard_is_run_scored_and_written_and_goes_on_where_it_was(small):
-    asked = ("nist", "--datasets", "tiny,synmeter_bean", "--methods", "default,independent,bootstrap,Copy-copy,"
-             "Break-copy", "--eps", "1,5", "--seeds", "2")
+    asked = ("nist", "--datasets", "tiny,synmeter_bean", "--methods",
+             "independent,bootstrap,Copy-copy,Break-copy", "--eps", "1,5", "--seeds", "2")
     result = run_board(*asked)
     assert result.exit_code == 0, result.output
     assert "left out: synmeter_bean" in result.output
     lines = pd.read_csv(small / "nist_partial.csv", keep_default_na=False)
-    assert set(lines["method"]) == {"default", "independent", "bootstrap", "Copy-copy", "Break-copy"}
+    assert set(lines["method"]) == {"independent", "bootstrap", "Copy-copy", "Break-copy"}
     score = lines[lines["measure"] == "k_marginal"].set_index(["method", "cells", "epsilon"])
-    assert set(score.index) == {("default", 0, 1.0), ("default", 0, 5.0), ("independent", 0, 0.0),
-                                ("bootstrap", 0, 0.0),
+    assert set(score.index) == {("independent", 0, 0.0), ("bootstrap", 0, 0.0),
                                 *(("Copy-copy", size, e) for size in (16, 64) for e in (1.0, 5.0))}
-    assert score.loc[("default", 0, 1.0), "mean"] < score.loc[("Copy-copy", 16, 1.0), "mean"] <= 1000.0
+    assert score.loc[("independent", 0, 0.0), "mean"] < score.loc[("Copy-copy", 16, 1.0), "mean"] <= 1000.0
     assert (score["seeds"] == 2).all()
     text = (small / "nist_partial.md").read_text(encoding="utf-8")
     assert "no table in 2 of 2 runs: ValueError: no such thing" in text
-    row = next(line for line in text.split("## tiny, ε = 1")[1].splitlines() if line.startswith("| default |"))
-    assert "✗" in row.split("|")[2]
     # Everything has been done: without the rival the same comes out.
     before = (small / "nist_partial.csv").read_text(encoding="utf-8")
     (rivals.ADAPTERS / "with_copy.py").with_suffix(".gone").touch()
@@ -493,6 +505,61 @@ def test_a_scoreboard_is_run_scored_and_written_and_goes_on_where_it_was(small):
     assert (small / "nist_partial.csv").read_text(encoding="utf-8") == before
     assert run_board("nist", "--datasets", "tiny", "--methods", "smooth", "--finished").exit_code == 0
     assert (small / "nist_partial.csv").read_text(encoding="utf-8") == before
+
+
+def test_this_package_is_run_as_its_rivals_are():
+    own = rivals.rivals()[rivals.OWN]
+    made, facts = rivals.run(own, "default", mixed(60, 1), MIXED, tm.Budget(1.0, 1e-5), seed=3, cells=0, workload=[],
+                             within="ill", seconds=300.0)
+    assert list(made.columns) == list(MIXED.names)
+    assert len(made) == 60
+    assert set(made["ill"]) <= {0, 1}
+    assert set(made["work"].dropna()) <= {"a", "NA", "1"}
+    assert made["pay"].dropna().between(-10.0, 90.0).all()
+    assert facts["proved_epsilon"] <= 1.0
+    assert facts["neighbours"] == "replace"
+
+
+def board_lines(*rows):
+    """Lines of a scoreboard: method, cells, epsilon, measure, mean."""
+    return pd.DataFrame([{"dataset": "tiny", "method": method, "cells": cells, "epsilon": epsilon, "delta": 1e-5,
+                          "measure": measure, "mean": mean, "deviation": 0.1, "least": mean, "most": mean, "seeds": 2,
+                          "neighbours": "", "version": "", "failed": ""}
+                         for method, cells, epsilon, measure, mean in rows])
+
+
+def test_of_several_numbers_of_cells_the_best_is_shown_and_losses_are_marked():
+    lines = board_lines(("default", 0, 1.0, "k_marginal", 900.0), ("default", 0, 1.0, "tv2_mean", 0.1),
+                        ("MST-dpmm", 16, 1.0, "k_marginal", 890.0), ("MST-dpmm", 64, 1.0, "k_marginal", 910.0),
+                        ("MST-dpmm", 16, 1.0, "tv2_mean", 0.2), ("MST-dpmm", 64, 1.0, "tv2_mean", 0.3),
+                        ("bootstrap", 0, 0.0, "k_marginal", 990.0), ("bootstrap", 0, 0.0, "tv2_mean", 0.01))
+    best = boards.best_cells(lines)
+    assert len(best) == 6
+    assert boards.lost(best, "tiny", 1.0, "k_marginal") == ["MST-dpmm"]
+    assert boards.lost(best, "tiny", 1.0, "tv2_mean") == []  # to real rows nothing is lost
+    text = boards.page(boards.PROTOCOLS["nist"], lines)
+    assert any(line.startswith("| default | 900 (0.1) ✗ | 0.1 (0.1) |") for line in text)
+    assert any(line.startswith("| MST-dpmm | 910 (0.1) | 0.2 (0.1) |") for line in text)
+
+
+def test_pages_have_the_committed_results_and_no_claim_that_they_do_not_bear_out(tmp_path):
+    for page in program.PAGES:
+        text = page.read_text(encoding="utf-8")
+        assert pages.filled(text, cells.RESULTS) == text, "python -m experiments pages"
+        assert pages.broken_claims(text, cells.RESULTS) == []
+    assert "<!-- better:" in program.PAGES[1].read_text(encoding="utf-8")
+    board_lines(("default", 0, 1.0, "auc", 0.9), ("default", 0, 1.0, "failures", 0.0),
+                ("MST-dpmm", 16, 1.0, "auc", 0.8), ("MST-dpmm", 16, 1.0, "failures", 0.0),
+                ("MST-dpmm", 64, 1.0, "failures", 1.0), ("AIM-dpmm", 16, 1.0, "failures", 1.0)).to_csv(
+        tmp_path / "adult.csv", index=False)
+    text = "<!-- board: adult tiny, 1, auc -->\n\n| old |\n\nAfter.\n"
+    rows = pages.filled(text, tmp_path).splitlines()
+    assert rows[4:7] == ["| default | 0.9 (0.1) |  |  | 2 |", "| MST-dpmm | 0.8 (0.1) |  |  | 2 |",
+                         "| AIM-dpmm | no table | | | 0 |"]
+    assert rows[-1] == "After."
+    assert pages.broken_claims("<!-- better: adult tiny, 1, auc: default, MST-dpmm -->", tmp_path) == []
+    for broken in ("MST-dpmm, default", "AIM-dpmm, default"):
+        assert pages.broken_claims(f"<!-- better: adult tiny, 1, auc: {broken} -->", tmp_path)
 
 
 def test_scores_are_computed_anew_without_making_the_table_anew(small, monkeypatch):
@@ -530,8 +597,8 @@ def test_anyones_table_is_a_data_set_of_the_protocols_that_it_fits(small, tmp_pa
     assert (len(train), len(test)) == (81, 20)
     assert sorted(pd.concat([train, test])["age"]) == sorted(table["age"].clip(upper=80))
     assert "synmeter" not in own.protocols  # numbers are missing
-    result = run_board("nist", "aim", "adult", "synmeter", "--datasets", str(path), "--methods", "default,independent",
-                       "--seeds", "1")
+    result = run_board("nist", "aim", "adult", "synmeter", "--datasets", str(path), "--methods",
+                       "Copy-copy,independent", "--seeds", "1")
     assert result.exit_code == 0, result.output
     assert "no data set of synmeter" in result.output
     for protocol in ("nist", "aim", "adult"):

@@ -76,7 +76,8 @@ PROTOCOLS = {each.name: each for each in (
     Protocol("aim", "AIM's workload: all tables of three columns", 1e-9, 3, scores.aim,
              ("all_3way_l1", "tv1_mean", "tv2_mean", "tv2_worst", "tv3_worst"), BOOTSTRAP, ("aim_titanic", "nltcs")),
     Protocol("synmeter", "SynMeter's sets, against test rows", 1e-5, 2, scores.synmeter,
-             ("w1_mean", "range1_mean", "range2_mean", "range3_mean", "pearson_mean", "f1_boosting", "r2_boosting"),
+             ("w1_mean", "pairs_w1", "range1_mean", "range2_mean", "range3_mean", "pearson_mean", "f1_boosting",
+              "r2_boosting"),
              REAL, ("synmeter_insurance",)),
     Protocol("adult", "Adult, as users ask", 1e-6, 2, scores.adult,
              ("tv1_mean", "tv2_mean", "tv3_mean", "pearson_mean", "conditional_mean", "kernel_0.5", "auc", "detector"),
@@ -157,23 +158,39 @@ class TableCell:
         test = described.test() if described.test else None
         return {**facts, "scores": protocol.score(schema, table, made, test, described.within)}
 
+    def files(self) -> tuple[Path, Path]:
+        """Return where a rival's table is told of once it is made, and where is told that it cannot be."""
+        place = CACHE / self.made()
+        return place.with_suffix(".facts.json"), place.with_suffix(f".failed-{self.minutes:g}.json")
+
     def _made(self, table: pd.DataFrame, schema: tm.Schema, within: str) -> tuple[pd.DataFrame, dict[str, Any]]:
         """Return a rival's table, kept with its facts, as its scores may be computed anew."""
-        place = CACHE / self.made()
-        told = place.with_suffix(".facts.json")
+        told, failed = self.files()
+        kept = told.with_name(told.name.replace(".facts.json", ".csv.xz"))
         if not told.exists():
+            if failed.exists():
+                raise rivals.RivalError(json.loads(failed.read_text(encoding="utf-8")))
             rival, name = rival_of(self.method)
             degree = PROTOCOLS[self.protocol].degree
             workload = [(within, *names) if within else names for names in itertools.combinations(
                 [each for each in schema.names if each != within], min(degree, schema.d))]
-            made, facts = rivals.run(rival, name, table, schema, self.budget, seed=self.seed, cells=self.cells,
-                                     workload=workload, within=within, seconds=60.0 * self.minutes)
-            place.parent.mkdir(parents=True, exist_ok=True)
-            made.to_csv(place.with_suffix(".csv.xz"), index=False)
+            try:
+                made, facts = rivals.run(rival, name, table, schema, self.budget, seed=self.seed, cells=self.cells,
+                                         workload=workload, within=within, seconds=60.0 * self.minutes)
+            except rivals.RivalError as error:
+                save(failed, json.dumps(str(error)))
+                raise
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            made.to_csv(kept, index=False)
             save(told, json.dumps(facts))
         facts = json.loads(told.read_text(encoding="utf-8"))
-        made = rivals.read_made(place.with_suffix(".csv.xz"), schema)
-        return made, {**facts, "replace_one_epsilon": replace_one_epsilon(facts, self.budget)}
+        return rivals.read_made(kept, schema), {**facts,
+                                                "replace_one_epsilon": replace_one_epsilon(facts, self.budget)}
+
+    @property
+    def finished(self) -> bool:
+        """Whether the table, or why there is none, is there; what is not private takes no time."""
+        return self.method in NOT_PRIVATE or any(path.exists() for path in self.files())
 
 
 @lru_cache(maxsize=4)
@@ -271,7 +288,7 @@ def board(protocol: Protocol, names: Sequence[str], methods: Sequence[str], epsi
              for seed in range(1 if quick else seeds) for k in range(len(sizes)) for name in found for method in chosen
              for size in sizes_for(method, loaded(name)[1], sizes[:1] if quick else sizes)[k:k + 1]
              for epsilon in epsilons]
-    cells = [cell for cell in dict.fromkeys(cells) if not finished or (CACHE / f"{cell.key()}.json").exists()]
+    cells = [cell for cell in dict.fromkeys(cells) if not finished or cell.finished]
     if not cells:
         return []
     results = dict(run_cells(cells, jobs, protocol.name))

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
 from scipy.stats import wasserstein_distance
 from sklearn.base import BaseEstimator
 from sklearn.compose import make_column_transformer
@@ -30,7 +31,7 @@ from trigmech.schema.column import Column
 Matrix = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
-CELLS, TRIPLES, QUERIES, RANGES, SEED = 32, 100, 500, 1000, 2014
+CELLS, TRIPLES, QUERIES, RANGES, ROWS, SEED = 32, 100, 500, 1000, 500, 2014
 SHARE = 0.01  # of rows that a category needs for its means to be compared
 WIDTHS = (0.25, 0.5, 1.0)
 BOOSTING_CATEGORIES = 255  # a column with more is given as its codes
@@ -72,6 +73,7 @@ def synmeter(schema: tm.Schema, real: pd.DataFrame, made: pd.DataFrame, test: pd
     """Return the measures of SynMeter's protocol, all against the test rows."""
     assert test is not None
     return {**range_errors(schema, test, made), **column_distances(schema, test, made),
+            "pairs_w1": pair_distance(schema, test, made),
             **usefulness(schema, made, test), **number_errors(schema, test, made)}
 
 
@@ -223,6 +225,27 @@ def column_distances(schema: tm.Schema, real: pd.DataFrame, made: pd.DataFrame) 
             distances["w1_numbers"].append(float(distance) / (column.upper - column.lower))
     everything = {**distances, "w1_mean": distances["w1_numbers"] + distances["tv_categories"]}
     return {what: float(np.mean(each)) for what, each in everything.items() if each}
+
+
+def pair_distance(schema: tm.Schema, real: pd.DataFrame, made: pd.DataFrame, rows: int = ROWS) -> float:
+    """Return the mean over pairs of columns of the optimal transport between so many rows of each table.
+
+    A pair of entries is as far from another as its numbers, scaled to [0, 1], differ, and 1 for each other category.
+    """
+    rng = np.random.default_rng(SEED)
+    costs = []
+    tables = [table.iloc[rng.permutation(len(table))[:min(rows, len(real), len(made))]] for table in (real, made)]
+    for column in schema.columns:
+        if column.categories is not None:
+            first, second = (_column_codes(column, table[column.name], 0)[0] for table in tables)
+            costs.append((first[:, None] != second).astype(float))
+        else:
+            first, second = (table[column.name].to_numpy(float) / (column.upper - column.lower) for table in tables)
+            costs.append(np.abs(first[:, None] - second))
+    # Between as many rows of equal weight, a matching is the cheapest.
+    distances = [(cost := costs[j] + costs[k])[linear_sum_assignment(cost)].mean()
+                 for j, k in itertools.combinations(range(schema.d), 2)]
+    return float(np.mean(distances))
 
 
 def range_errors(schema: tm.Schema, real: pd.DataFrame, made: pd.DataFrame,

@@ -13,6 +13,8 @@ of its label (the last column, if it is of categories); their norm is at most 1,
 authors train a network to draw such points. The kernel's width is 0.2 sqrt(numbers) in the unit cube, not tuned.
 """
 
+from itertools import pairwise
+
 import interface
 import numpy as np
 import pandas as pd
@@ -78,18 +80,18 @@ if __name__ == "__main__":
     moments = [np.zeros_like(each) for each in (Z, L, Z, L)]
     for step in range(1, STEPS + 1):
         U = 1.0 / (1.0 + np.exp(-Z))
-        P = np.hstack([softmax(L[:, a:b]) for a, b in zip(starts, starts[1:], strict=False)]) if groups else L
+        P = np.hstack([softmax(L[:, a:b]) for a, b in pairwise(starts)]) if groups else L
         phi = features(U, P)
         # The gradient of the squared distance of the means, by each point's own features.
         pull = (np.stack([phi[made == k].sum(axis=0) / POINTS for k in range(labels)]) - target)[made]
         angles = U @ W
         into = of_numbers * (pull[:, FEATURES:2 * FEATURES] * np.cos(angles) - pull[:, :FEATURES] * np.sin(angles))
-        of_Z = into @ W.T * U * (1.0 - U)
-        of_P = of_groups * pull[:, 2 * FEATURES:]
-        of_L = np.zeros_like(L)
-        for a, b in zip(starts, starts[1:], strict=False):
-            of_L[:, a:b] = P[:, a:b] * (of_P[:, a:b] - (P[:, a:b] * of_P[:, a:b]).sum(axis=1, keepdims=True))
-        for k, (place, slope) in enumerate(((Z, of_Z), (L, of_L))):  # Adam
+        slope_z = into @ W.T * U * (1.0 - U)
+        slope_p = of_groups * pull[:, 2 * FEATURES:]
+        slope_l = np.zeros_like(L)
+        for a, b in pairwise(starts):
+            slope_l[:, a:b] = P[:, a:b] * (slope_p[:, a:b] - (P[:, a:b] * slope_p[:, a:b]).sum(axis=1, keepdims=True))
+        for k, (place, slope) in enumerate(((Z, slope_z), (L, slope_l))):  # Adam
             moments[k] = 0.9 * moments[k] + 0.1 * slope
             moments[k + 2] = 0.999 * moments[k + 2] + 0.001 * slope**2
             place -= RATE * (moments[k] / (1 - 0.9**step)) / (np.sqrt(moments[k + 2] / (1 - 0.999**step)) + 1e-12)
