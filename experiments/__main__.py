@@ -168,8 +168,9 @@ def run(
         raise typer.BadParameter(f"no experiment named {', '.join(unknown)}; there are {', '.join(EXPERIMENTS)}")
     wanted = [name.strip() for name in datasets.split(",") if name.strip()]
     of_numbers = [name.upper() for name in wanted if name.upper() in DATASETS]
-    # Adult is of both kinds.
-    sets = [name for name in wanted if name.upper() not in DATASETS or name.lower() in SETS]
+    # Those of the thesis, and Adult, are of both kinds.
+    sets = [name.lower() if name.lower() in SETS else name for name in wanted
+            if name.upper() not in DATASETS or name.lower() in SETS]
     try:
         for name in sets:
             find(name)

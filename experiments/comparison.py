@@ -1,4 +1,4 @@
-"""W1, W2 and W3: this package against trivial baselines, the thesis, other tools as reported, and the goals."""
+"""W1, W2 and W3: this package against trivial baselines, the thesis and the goals; rivals are in `smooth`."""
 
 import csv
 import math
@@ -73,16 +73,6 @@ def goals() -> Goals:
                 raise ValueError(f"goals.csv: a goal is a number or a factor of {HISTOGRAMS}, not of {row['of']!r}")
             where = found.factors if row["of"] else found.fixed
             where[row["workload"], row["setting"], row["dataset"], row["sigma"]] = float(row["goal"])
-    return found
-
-
-def rivals(workload: str, setting: str, dataset: str) -> dict[str, tuple[Errors, str]]:
-    """Return what expected/rivals.csv says of other tools: method -> errors by sigma, and seconds or ""."""
-    found: dict[str, tuple[Errors, str]] = {}
-    with (HERE / "expected" / "rivals.csv").open(encoding="utf-8") as file:
-        for row in csv.DictReader(file):
-            if (row["workload"], row["setting"], row["dataset"]) == (workload, setting, dataset):
-                found.setdefault(row["method"], ({}, row["seconds"]))[0][row["sigma"]] = float(row["value"])
     return found
 
 
@@ -210,7 +200,6 @@ def report(workload: str, lines: list[dict[str, Any]], queries: int) -> list[str
             f"{', '.join(map(str, baselines.BINS))} bins, chosen in hindsight, which flatters them.",
             "- *diagonal*, *Gaussian*: independent normals, and a normal with all covariances, clipped to the cube.",
             "- *uniform*: ignores the data.",
-            "- *reported*: other tools, from one to five runs each, not run here.",
             f"- ✗: above the goal; marked for {', '.join(OWN)}."]
     if workload != "w1":
         text.append("- Relative errors are relative to the answer or 0.01, whichever is larger.")
@@ -244,9 +233,6 @@ def _block(workload: str, setting: str, kind: str, dataset: str, rows: dict[tupl
             block.append(_line(name, row.errors[kind], workload, f"{row.seconds:.2f}",
                                f"{row.points:.0f}" if row.points else "", f"{row.proved:.2f}", str(row.repetitions),
                                goal if name in OWN else {}))
-    if kind == "absolute":
-        block += [_line(f"{name}, reported", errors, workload, seconds)
-                  for name, (errors, seconds) in rivals(workload, setting, dataset).items()]
     return block
 
 

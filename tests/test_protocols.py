@@ -622,6 +622,9 @@ def test_every_adapter_tells_what_to_install_and_which_methods_it_has():
     for rival in found.values():
         assert all("==" in requirement for requirement in rival.requirements)
     assert {"AIM-dpmm", "MST-dpmm", "PrivBayes-dpmm"} <= set(boards.rival_methods())
+    for method in boards.rival_methods():
+        rival, name = boards.rival_of(method)
+        assert name in rival.methods
     listed = CliRunner().invoke(program.app, ["rivals", "list"])
     assert "dpmm==" in listed.output
     assert CliRunner().invoke(program.app, ["rivals", "install", "nothing"]).exit_code == 2

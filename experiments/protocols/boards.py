@@ -1,4 +1,4 @@
-"""The experiments `nist`, `aim`, `synmeter` and `adult`: this package, its rivals and what lies below and above them.
+"""Scoreboards of public protocols: this package, its rivals, and what lies below and above them.
 
 *independent*: the real columns, each in an order of its own; *bootstrap*: real rows drawn with replacement; *real*: the
 real rows themselves, where others are kept for tests. These three are not private. *default* and *smooth* are this
@@ -74,7 +74,7 @@ PROTOCOLS = {each.name: each for each in (
     Protocol("nist", "NIST's Collaborative Research Cycle: k-marginal score", 1e-5, 2, scores.nist,
              ("k_marginal", "tv1_mean", "tv2_mean", "tv3_mean", "tv3_worst"), BOOTSTRAP, ("nist_demographic",)),
     Protocol("aim", "AIM's workload: all tables of three columns", 1e-9, 3, scores.aim,
-             ("all_3way_l1", "tv1_mean", "tv2_mean", "tv2_worst", "tv3_worst"), BOOTSTRAP, ("aim_titanic", "nltcs")),
+             ("all_3way_l1", "tv1_mean", "tv2_mean", "tv2_worst", "tv3_worst"), BOOTSTRAP, ("aim_titanic",)),
     Protocol("synmeter", "SynMeter's sets, against test rows", 1e-5, 2, scores.synmeter,
              ("w1_mean", "pairs_w1", "range1_mean", "range2_mean", "range3_mean", "pearson_mean", "f1_boosting",
               "r2_boosting"),
@@ -82,6 +82,8 @@ PROTOCOLS = {each.name: each for each in (
     Protocol("adult", "Adult, as users ask", 1e-6, 2, scores.adult,
              ("tv1_mean", "tv2_mean", "tv3_mean", "pearson_mean", "conditional_mean", "kernel_0.5", "auc", "detector"),
              REAL, ("adult",)),
+    Protocol("smooth", "The thesis's data sets: worst errors of smooth queries", 1e-3, 2, scores.smooth,
+             ("w1_2", "w1_4", "w1_6", "w1_8", "w1_10", "w2_0.5", "w3"), BOOTSTRAP, ("wdbc",)),
 )}
 
 
@@ -218,7 +220,7 @@ def rival_of(method: str) -> tuple[rivals.Rival, str]:
     """
     if method in OWN:
         return rivals.rivals()[rivals.OWN], SMOOTH if method == SMOOTH else DEFAULT
-    name, _, tool = method.partition("-")
+    name, _, tool = method.rpartition("-")
     found = rivals.rivals().get(tool)
     if found is None or name not in found.methods:
         raise KeyError(method)

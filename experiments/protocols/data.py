@@ -139,7 +139,9 @@ def from_path(path: Path) -> TableSet:
         raise datasets.DatasetMissing(f"{described}: the protocols take numbers with public bounds and public "
                                       f"categories, not column {strange[0]}")
     gaps = any(column.missing == "keep" for column in schema.columns)
-    return TableSet(path.stem, ("nist", "aim", "adult") if gaps else ("nist", "aim", "synmeter", "adult"),
+    fitting = ["nist", "aim", "adult"] + ["synmeter"] * (not gaps)
+    fitting += ["smooth"] * all(column.categories is None for column in schema.columns)
+    return TableSet(path.stem, tuple(fitting),
                     lambda: (_parts(path, schema, options)[0], schema), lambda: _parts(path, schema, options)[1])
 
 
@@ -230,6 +232,13 @@ def _aim(name: str) -> tuple[pd.DataFrame, tm.Schema]:
                             for column in table.columns)
 
 
+def _numbers(name: str) -> tuple[pd.DataFrame, tm.Schema]:
+    """Return a data set of the thesis; bounds are the data's own, as in all experiments on these."""
+    table = datasets.load(name)
+    rows = pd.DataFrame(table.values, columns=list(table.columns))
+    return rows, tm.Schema(tm.Column(column, float(own.min()), float(own.max())) for column, own in rows.items())
+
+
 def _synmeter_columns(name: str) -> list[dict[str, Any]]:
     columns: list[dict[str, Any]] = json.loads(
         file(f"synmeter/{name}/{name}.json").read_text(encoding="utf-8"))["columns"]
@@ -267,5 +276,6 @@ SETS: dict[str, TableSet] = {each.name: each for each in (
       for name in ("titanic", "nltcs", "adult", "salary")),
     *(TableSet(f"synmeter_{name}", ("synmeter",), partial(_synmeter, name), partial(_synmeter_part, name, "test"))
       for name in ("insurance", "obesity", "wine", "bean", "magic", "adult")),
+    *(TableSet(name.lower(), ("smooth",), partial(_numbers, name)) for name in ("WDBC", "CTG", "PKS", "CRM", "CSN")),
     TableSet("adult", ("adult",), _adult, lambda: _adult_parts()[1]),
 )}

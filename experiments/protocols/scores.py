@@ -27,6 +27,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import trigmech as tm
 from trigmech.schema.column import Column
+from trigmech.workload import Workload
 
 Matrix = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -34,6 +35,7 @@ Codes = NDArray[np.int64]
 CELLS, TRIPLES, QUERIES, RANGES, ROWS, SEED = 32, 100, 500, 1000, 500, 2014
 SHARE = 0.01  # of rows that a category needs for its means to be compared
 WIDTHS = (0.25, 0.5, 1.0)
+SIGMAS, KERNELS = (2.0, 4.0, 6.0, 8.0, 10.0), 2_000
 BOOSTING_CATEGORIES = 255  # a column with more is given as its codes
 
 # NIST's rules: numbers with a range of 20 or more are cut at twentieths of the truth's ranks, and population density at
@@ -85,6 +87,28 @@ def adult(schema: tm.Schema, real: pd.DataFrame, made: pd.DataFrame, test: pd.Da
     if test is not None and len(schema.columns[-1].categories or ()) == 2:
         found |= prediction(schema, made, test)
     return found | frequencies(schema, real, made)
+
+
+def smooth(schema: tm.Schema, real: pd.DataFrame, made: pd.DataFrame, test: pd.DataFrame | None,
+           within: str = "") -> dict[str, float]:
+    """Return worst errors of kernels of 10 centres (W1), of pairs of columns (W2) and of second moments (W3).
+
+    The queries are of the same kind and seed as those of the experiments w1, w2 and w3, but fewer; answers are from
+    the rows.
+    """
+    columns = list(schema.columns)
+    both = [_cube(columns, table[list(schema.names)].astype(float)) for table in (real, made)]
+    d, found = schema.d, dict[str, float]()
+    families: dict[str, tuple[Workload, tuple[float, ...]]] = {
+        "w1": (tm.workload.GaussianKernels(d, seed=SEED, n_queries=KERNELS, widths=SIGMAS), SIGMAS),
+        "w2": (tm.workload.PairKernels(d, seed=SEED, n_queries=1_000, widths=WIDTHS), WIDTHS),
+        "w3": (tm.workload.SecondMoments(d), ())}
+    for which, (family, widths) in families.items():
+        first, second = (family.answers(points) for points in both)
+        worst = np.abs(first - second).max(axis=0)
+        names = [f"{which}_{width:g}" for width in widths] or [which]
+        found |= dict(zip(names, map(float, worst), strict=True))
+    return found
 
 
 def codes(schema: tm.Schema, table: pd.DataFrame, cells: int = CELLS) -> tuple[Codes, list[int]]:
