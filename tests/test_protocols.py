@@ -635,7 +635,7 @@ def test_the_promises_about_adult_are_checked(tmp_path):
     head = "dataset,method,cells,epsilon,delta,measure,mean,deviation,least,most,seeds,neighbours,version,failed\n"
 
     def line(measure, mean, method="default"):
-        return f"adult,{method},0,1,1e-06,{measure},{mean},,,,5,replace,,\n"
+        return f"adult_whole,{method},0,1,1e-06,{measure},{mean},,,,5,replace,,\n"
 
     path = tmp_path / "adult.csv"
     path.write_text(head + line("frequencies of sex", 0.002) + line("seconds", 12)

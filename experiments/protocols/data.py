@@ -205,14 +205,15 @@ def nist_rows(path: Path, schema: tm.Schema) -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
-def _adult() -> tuple[pd.DataFrame, tm.Schema]:
+def _adult(whole: bool = False) -> tuple[pd.DataFrame, tm.Schema]:
     def column(name: str) -> tm.Column:
         if name in ADULT_BOUNDS:
             return tm.Column(name, *ADULT_BOUNDS[name], "integer")
         unknown = (UNKNOWN,) if name in KEPT_MISSING else ()
         return tm.Column(name, kind="categorical", categories=(*CATEGORIES[name].split(", "), *unknown))
 
-    return _adult_parts()[0], tm.Schema(map(column, ORDER))
+    rows = pd.concat(_adult_parts(), ignore_index=True) if whole else _adult_parts()[0]
+    return rows, tm.Schema(map(column, ORDER))
 
 
 @lru_cache(maxsize=1)
@@ -278,4 +279,5 @@ SETS: dict[str, TableSet] = {each.name: each for each in (
       for name in ("insurance", "obesity", "wine", "bean", "magic", "adult")),
     *(TableSet(name.lower(), ("smooth",), partial(_numbers, name)) for name in ("WDBC", "CTG", "PKS", "CRM", "CSN")),
     TableSet("adult", ("adult",), _adult, lambda: _adult_parts()[1]),
+    TableSet("adult_whole", ("adult",), partial(_adult, whole=True)),
 )}
