@@ -344,13 +344,15 @@ ADAPTER = """# /// script
 # dependencies = []
 #
 # [tool.trigmech]
-# methods = ["Copy", "Sleep", "Break"]
+# methods = ["Copy", "Spin", "Sleep", "Break"]
 # ///
 import sys
 import time
 sys.path.insert(0, {interface!r})
 import interface
 task = interface.read()
+while task.method == "Spin":
+    pass
 if task.method == "Sleep":
     time.sleep(60)
 if task.method == "Break":
@@ -425,8 +427,10 @@ def test_a_rival_that_fails_or_runs_out_of_time_says_so(newcomer):
     table = mixed(20, 1)
     with pytest.raises(rivals.RivalError, match="ValueError: no such thing"):
         run_copy(newcomer, table, MIXED, "Break")
-    with pytest.raises(rivals.RivalError, match="ran out of time: 2 s"):
-        run_copy(newcomer, table, MIXED, "Sleep", seconds=2.0)
+    with pytest.raises(rivals.RivalError, match="ran out of time: 4 s of processor time"):
+        run_copy(newcomer, table, MIXED, "Spin", seconds=4.0)
+    with pytest.raises(rivals.RivalError, match="ran out of time"):
+        run_copy(newcomer, table, MIXED, "Sleep", seconds=0.9)
 
 
 def test_a_rival_that_cannot_be_installed_says_why_and_leaves_nothing(tmp_path, monkeypatch):

@@ -191,8 +191,8 @@ class TableCell:
 
     @property
     def finished(self) -> bool:
-        """Whether the table, or why there is none, is there; what is not private takes no time."""
-        return self.method in NOT_PRIVATE or any(path.exists() for path in self.files())
+        """Whether its scores, or the table, or why there is none, are there."""
+        return any(path.exists() for path in (CACHE / f"{self.key()}.json", *self.files()))
 
 
 @lru_cache(maxsize=4)
@@ -275,7 +275,7 @@ def board(protocol: Protocol, names: Sequence[str], methods: Sequence[str], epsi
     sizes : sequence of int
         Numbers of cells that rivals' numbers are cut into.
     finished : bool
-        Run nothing, and write what runs before have finished.
+        Run no rival, and write what runs before have finished.
     """
     wanted = names or (protocol.quick if quick else [name for name in SETS if protocol.name in SETS[name].protocols])
     found = available(wanted, protocol)

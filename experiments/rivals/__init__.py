@@ -7,8 +7,10 @@ itself is run by the same means, in the environment at hand, so that times and m
 
 import functools
 import json
+import math
 import os
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -28,6 +30,7 @@ import trigmech as tm
 ADAPTERS = Path(__file__).parent / "adapters"
 VARIABLE = "TRIGMECH_CACHE"
 OWN = "trigmech"
+WAITING = 10.0  # times its limit of processor time a process may take at most
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "TRIGMECH_NUM_THREADS")
 
 
@@ -129,7 +132,7 @@ def run(rival: Rival, method: str, table: pd.DataFrame, schema: tm.Schema, budge
     workload, within
         The tables that the protocol asks for, and the column that all of them have, or "".
     seconds : float
-        Time limit of the whole process.
+        Limit of its processor time, so that other work on the machine does not count.
 
     Raises
     ------
@@ -147,17 +150,20 @@ def run(rival: Rival, method: str, table: pd.DataFrame, schema: tm.Schema, budge
         variables = {**os.environ, **dict.fromkeys(THREADS, "1"), "PYTHONPATH": ""}
         if rival.name == OWN:
             variables["PYTHONPATH"] = str(Path(tm.__file__).parent.parent)
+        limits = (math.ceil(seconds), math.ceil(seconds))
         # A session of its own, so that what it started ends with it.
         with subprocess.Popen([str(rival.python), str(rival.adapter), str(folder)], env=variables, cwd=folder,
-                              stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-                              start_new_session=True) as process:
+                              stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True,
+                              preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, limits)) as process:
             try:
-                _, said = process.communicate(timeout=seconds)
+                _, said = process.communicate(timeout=WAITING * seconds)
             except subprocess.TimeoutExpired:
-                raise RivalError(f"ran out of time: {seconds:g} s") from None
+                said = ""
             finally:
                 if process.poll() is None:
                     os.killpg(process.pid, signal.SIGKILL)
+        if process.returncode in (-signal.SIGKILL, -signal.SIGXCPU):
+            raise RivalError(f"ran out of time: {seconds:g} s of processor time")
         if process.returncode:
             raise RivalError(_last_line(said) or f"ended with status {process.returncode}")
         facts = json.loads((folder / "facts.json").read_text(encoding="utf-8"))
