@@ -172,11 +172,11 @@ def draw_boards(results: Path, path: Path) -> Path:
                     axes.annotate(method, (0.0, errors.iloc[0]), xycoords=("axes fraction", "data"), fontsize=7,
                                   xytext=(2, 2), textcoords="offset points", color="0.4")
                 continue
-            seconds = own.loc[["seconds"]].set_index("epsilon")["mean"] if "seconds" in own.index else errors
+            seconds = own.loc[["cpu_seconds"]].set_index("epsilon")["mean"] if "cpu_seconds" in own.index else errors
             if 1.0 in errors.index:
                 above.plot(max(seconds[1.0], 0.1), errors[1.0], linestyle="", label=method, **style)
             below.plot(errors.index, errors.to_numpy(), linewidth=1.0, **style)
-        above.set(xscale="log", yscale="log", xlabel="seconds", title=f"{dataset}, ε = 1",
+        above.set(xscale="log", yscale="log", xlabel="processor seconds", title=f"{dataset}, ε = 1",
                   ylabel=f"{lost:g} - {measure}" if lost else measure)
         below.set(xscale="log", yscale="log", xlabel="ε", title=dataset)
         above.legend(fontsize=6)

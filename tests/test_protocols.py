@@ -23,6 +23,7 @@ from experiments import cells, rivals
 from experiments.datasets import DatasetMissing
 from experiments.protocols import boards, data, pages, scores
 from experiments.rivals.adapters import interface
+from paper_figures.draw import draw_boards
 from trigmech.privacy.accounting import gaussian_mu
 from trigmech.schema import toml as schema_file
 
@@ -564,6 +565,10 @@ def test_pages_have_the_committed_results_and_no_claim_that_they_do_not_bear_out
     assert pages.broken_claims("<!-- better: adult tiny, 1, auc: default, MST-dpmm -->", tmp_path) == []
     for broken in ("MST-dpmm, default", "AIM-dpmm, default"):
         assert pages.broken_claims(f"<!-- better: adult tiny, 1, auc: {broken} -->", tmp_path)
+
+
+def test_the_scoreboards_are_drawn_from_committed_results(tmp_path):
+    assert draw_boards(cells.RESULTS, tmp_path / "boards.png").stat().st_size > 10_000
 
 
 def test_scores_are_computed_anew_without_making_the_table_anew(small, monkeypatch):

@@ -391,13 +391,13 @@ def page(protocol: Protocol, lines: pd.DataFrame) -> list[str]:
             "- *independent*: real columns, each in an order of its own. *bootstrap*: real rows drawn with "
             "replacement. *real*: the real rows, compared with test rows. None of these is private.",
             f"- Rivals take categories: numbers are cut into {' or '.join(map(str, CELLS))} equal public cells, in "
-            "each measure the better in hindsight, which flatters them. Seconds and memory are of a process with one "
-            "thread, of the slower number of cells, on a machine with other work on it."]
+            "each measure the better in hindsight, which flatters them. CPU: processor seconds of a process with one "
+            "thread, importing included, and MiB its peak memory, of the slower number of cells."]
     for (dataset, epsilon), group in best[best["epsilon"] > 0].groupby(["dataset", "epsilon"], sort=False):
         beside = best[(best["dataset"] == dataset) & (best["epsilon"] == 0)]
         every = lines[(lines["dataset"] == dataset) & (lines["epsilon"] == epsilon)]
         measures = [measure for measure in protocol.shown if measure in set(group["measure"])]
-        head = ["method", *measures, "replaced", "neighbours", "seconds", "MiB", "seeds"]
+        head = ["method", *measures, "replaced", "neighbours", "CPU", "MiB", "seeds"]
         text += ["", f"## {dataset}, ε = {epsilon:g}", "", f"| {' | '.join(head)} |",
                  "| --- |" + " --- |" * len(head[1:])]
         for method, own in pd.concat([group, beside]).groupby("method", sort=False):
@@ -408,7 +408,7 @@ def page(protocol: Protocol, lines: pd.DataFrame) -> list[str]:
                        for measure in measures]
             entries.append(f"{slowest['replace_one_epsilon']:.2f}" if "replace_one_epsilon" in slowest else "")
             entries.append(max(row["neighbours"], key=len))
-            entries += [f"{slowest[name]:.0f}" if name in slowest else "" for name in ("seconds", "peak_mib")]
+            entries += [f"{slowest[name]:.0f}" if name in slowest else "" for name in ("cpu_seconds", "peak_mib")]
             made = row["seeds"].drop("failures", errors="ignore")
             text.append(f"| {method} | {' | '.join(entries)} | {made.max() if len(made) else 0} |")
         failed = every[(every["measure"] == "failures") & (every["mean"] > 0)]

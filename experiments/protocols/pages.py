@@ -30,9 +30,9 @@ def filled(text: str, results: Path) -> str:
 
 
 def table(best: pd.DataFrame, dataset: str, epsilon: float, measures: list[str]) -> list[str]:
-    """Return the lines of a table: methods by measures, with the ε for a replaced row, seconds and seeds."""
+    """Return the lines of a table: methods by measures, with the ε for a replaced row, processor seconds and seeds."""
     there = best[(best["dataset"] == dataset) & best["epsilon"].isin([epsilon, 0.0])]
-    lines = [f"| method | {' | '.join(measures)} | ε, replaced | seconds | seeds |",
+    lines = [f"| method | {' | '.join(measures)} | ε, replaced | CPU s | seeds |",
              "| --- |" + " --- |" * (len(measures) + 3)]
     for method, own in there.groupby("method", sort=False):
         row = own.set_index("measure")
@@ -41,7 +41,7 @@ def table(best: pd.DataFrame, dataset: str, epsilon: float, measures: list[str])
             continue
         entries = [boards.entry(row.loc[measure]) for measure in measures]
         facts = [f"{row.loc[name, 'mean']:.{digits}f}" if name in row.index else ""
-                 for name, digits in (("replace_one_epsilon", 2), ("seconds", 0))]
+                 for name, digits in (("replace_one_epsilon", 2), ("cpu_seconds", 0))]
         lines.append(f"| {method} | {' | '.join([*entries, *facts])} | {row['seeds'].drop('failures').max()} |")
     return lines
 
