@@ -9,7 +9,6 @@ from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
@@ -152,34 +151,38 @@ def draw_boards(results: Path, path: Path) -> Path:
 
     A panel for each protocol, of the data set with the most methods.
     """
-    figure = Figure(figsize=(15.0, 7.0), layout="constrained")
+    figure = Figure(figsize=(17.0, 7.5), layout="constrained")
     FigureCanvasAgg(figure)
     grid = figure.subplots(2, len(boards.PROTOCOLS), squeeze=False)
+    found = {name: pages.best_of(results, name) for name in boards.PROTOCOLS}
+    methods = list(dict.fromkeys(method for best in found.values() for method in best["method"]
+                                 if method not in boards.NOT_PRIVATE))
     for (name, protocol), (above, below) in zip(boards.PROTOCOLS.items(), grid.T, strict=True):
-        best = pages.best_of(results, name)
         measure = "tv2_mean" if name == "adult" else protocol.shown[0]
-        dataset = best[best["measure"] == measure].groupby("dataset")["method"].nunique().idxmax()
-        there = best[best["dataset"] == dataset].set_index("measure")
-        lost = 1000.0 if measure == "k_marginal" else 0.0
-        for k, method in enumerate(there["method"].unique()):
-            own = there[there["method"] == method]
-            errors = own.loc[[measure]].set_index("epsilon")["mean"] if measure in own.index else pd.Series(dtype=float)
-            errors = (lost - errors).abs()
-            style = {"color": f"C{k % 10}", "marker": MARKERS[k % len(MARKERS)]}
-            if method in boards.NOT_PRIVATE:
-                for axes in (above, below):
-                    axes.axhline(errors.iloc[0], color="0.6", linewidth=0.9, linestyle=":")
-                    axes.annotate(method, (0.0, errors.iloc[0]), xycoords=("axes fraction", "data"), fontsize=7,
-                                  xytext=(2, 2), textcoords="offset points", color="0.4")
+        of_measure = found[name][found[name]["measure"] == measure]
+        dataset = of_measure.groupby("dataset")["method"].nunique().idxmax()
+        there = found[name][found[name]["dataset"] == dataset]
+        most = 1000.0 if measure == "k_marginal" else 0.0
+        for method, own in there.groupby("method", sort=False):
+            errors = own[own["measure"] == measure].set_index("epsilon")["mean"].sub(most).abs().sort_index()
+            seconds = own[own["measure"] == "cpu_seconds"].set_index("epsilon")["mean"]
+            if method in methods:
+                k = methods.index(method)
+                style = {"color": f"C{k % 10}", "marker": MARKERS[k % len(MARKERS)], "label": method}
+                above.plot(seconds.reindex(errors.index)[errors.index == 1.0], errors[errors.index == 1.0],
+                           linestyle="", **style)
+                below.plot(errors.index, errors.to_numpy(), linewidth=1.0, **style)
                 continue
-            seconds = own.loc[["cpu_seconds"]].set_index("epsilon")["mean"] if "cpu_seconds" in own.index else errors
-            if 1.0 in errors.index:
-                above.plot(max(seconds[1.0], 0.1), errors[1.0], linestyle="", label=method, **style)
-            below.plot(errors.index, errors.to_numpy(), linewidth=1.0, **style)
-        above.set(xscale="log", yscale="log", xlabel="processor seconds", title=f"{dataset}, ε = 1",
-                  ylabel=f"{lost:g} - {measure}" if lost else measure)
-        below.set(xscale="log", yscale="log", xlabel="ε", title=dataset)
-        above.legend(fontsize=6)
+            for axes in (above, below) if errors.iloc[0] > 0 else ():
+                axes.axhline(errors.iloc[0], color="0.6", linewidth=0.9, linestyle=":")
+                axes.annotate(method, (0.0, errors.iloc[0]), xycoords=("axes fraction", "data"), fontsize=7,
+                              xytext=(2, 2), textcoords="offset points", color="0.4")
+        shown = f"{most:g} - {measure}" if most else measure
+        above.set(xscale="log", yscale="log", xlabel="processor seconds", title=f"{dataset}, ε = 1", ylabel=shown)
+        below.set(xscale="log", yscale="log", xlabel="ε", title=dataset, ylabel=shown)
+    handles = {label: handle for axes in grid.flat for handle, label in zip(*axes.get_legend_handles_labels(),
+                                                                            strict=True)}
+    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=9, fontsize="small")
     figure.suptitle("Scoreboards: errors against time and against ε; dotted: not private")
     figure.savefig(path, dpi=100)
     return path

@@ -643,8 +643,8 @@ def test_the_promises_about_adult_are_checked(tmp_path):
     assert boards.check(tmp_path) == []
     head = "dataset,method,cells,epsilon,delta,measure,mean,deviation,least,most,seeds,neighbours,version,failed\n"
 
-    def line(measure, mean, method="default"):
-        return f"adult_whole,{method},0,1,1e-06,{measure},{mean},,,,5,replace,,\n"
+    def line(measure, mean, method="default", deviation=""):
+        return f"adult_whole,{method},0,1,1e-06,{measure},{mean},{deviation},,,4,replace,,\n"
 
     path = tmp_path / "adult.csv"
     path.write_text(head + line("frequencies of sex", 0.002) + line("seconds", 12)
@@ -652,3 +652,6 @@ def test_the_promises_about_adult_are_checked(tmp_path):
     assert boards.check(tmp_path) == []
     path.write_text(head + line("frequencies of sex", 0.02) + line("seconds", 31))
     assert len(boards.check(tmp_path)) == 2
+    path.write_text(head + line("frequencies of sex", 0.0109, deviation=0.001)
+                    + line("frequencies of race", 0.0112, deviation=0.001))
+    assert boards.check(tmp_path) == ["adult: frequencies of race off by 0.0112, above 0.01"]

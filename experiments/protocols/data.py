@@ -64,6 +64,13 @@ ORDER = ("age", "workclass", "fnlwgt", "education", "education-num", "marital-st
          "race", "sex", "capital-gain", "capital-loss", "hours-per-week", "native-country", "income")
 ADULT_BOUNDS = {"age": (17, 90), "fnlwgt": (0, 1_500_000), "education-num": (1, 16), "capital-gain": (0, 99_999),
                 "capital-loss": (0, 4_356), "hours-per-week": (1, 99)}
+ADULT_NUMBERS: dict[str, dict[str, Any]] = {
+    "age": {"lower": 16, "upper": 100}, "fnlwgt": {"lower": 1e4, "upper": 2e6, "transform": "log"},
+    "education-num": {"lower": 1, "upper": 16},
+    "capital-gain": {"lower": 1, "upper": 1e5, "special": (0,), "transform": "log"},
+    "capital-loss": {"lower": 1, "upper": 5e3, "special": (0,)},
+    "hours-per-week": {"lower": 0, "upper": 100, "special": (20, 30, 35, 40, 45, 50, 60)},
+}
 TRAIN, SPLIT_SEED = 0.8, 2026
 
 
@@ -205,14 +212,27 @@ def nist_rows(path: Path, schema: tm.Schema) -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
-def _adult(whole: bool = False) -> tuple[pd.DataFrame, tm.Schema]:
+def _adult() -> tuple[pd.DataFrame, tm.Schema]:
     def column(name: str) -> tm.Column:
         if name in ADULT_BOUNDS:
             return tm.Column(name, *ADULT_BOUNDS[name], "integer")
         unknown = (UNKNOWN,) if name in KEPT_MISSING else ()
         return tm.Column(name, kind="categorical", categories=(*CATEGORIES[name].split(", "), *unknown))
 
-    rows = pd.concat(_adult_parts(), ignore_index=True) if whole else _adult_parts()[0]
+    return _adult_parts()[0], tm.Schema(map(column, ORDER))
+
+
+def _adult_whole() -> tuple[pd.DataFrame, tm.Schema]:
+    """Return all rows, described as a data holder would: missing and special values, and skewed numbers."""
+    def column(name: str) -> tm.Column:
+        if name in ADULT_NUMBERS:
+            return tm.Column(name, kind="integer", **ADULT_NUMBERS[name])
+        return tm.Column(name, kind="categorical", categories=tuple(CATEGORIES[name].split(", ")),
+                         missing="keep" if name in KEPT_MISSING else "refuse")
+
+    rows = pd.concat(_adult_parts(), ignore_index=True)
+    for name in KEPT_MISSING:
+        rows[name] = rows[name].where(rows[name] != UNKNOWN, None)
     return rows, tm.Schema(map(column, ORDER))
 
 
@@ -279,5 +299,5 @@ SETS: dict[str, TableSet] = {each.name: each for each in (
       for name in ("insurance", "obesity", "wine", "bean", "magic", "adult")),
     *(TableSet(name.lower(), ("smooth",), partial(_numbers, name)) for name in ("WDBC", "CTG", "PKS", "CRM", "CSN")),
     TableSet("adult", ("adult",), _adult, lambda: _adult_parts()[1]),
-    TableSet("adult_whole", ("adult",), partial(_adult, whole=True)),
+    TableSet("adult_whole", ("adult",), _adult_whole),
 )}

@@ -19,8 +19,7 @@ CLAIM = re.compile(r"<!-- better: (\w+) (\w+), ([\d.]+), ([\w.]+): ([\w-]+), ([\
 @cache
 def best_of(results: Path, protocol: str) -> pd.DataFrame:
     """Return the committed lines of a protocol, of several numbers of cells the best in each measure."""
-    return boards.best_cells(pd.read_csv(results / f"{protocol}.csv", keep_default_na=False, na_values={
-        name: [""] for name in ("mean", "deviation", "least", "most")}))
+    return boards.best_cells(boards.read_csv(results / f"{protocol}.csv"))
 
 
 def filled(text: str, results: Path) -> str:
