@@ -434,9 +434,9 @@ def entry(line: Any) -> str:
 def check(results: Path) -> list[str]:
     """Return which promises about Adult the committed results do not keep; none if they are not there.
 
-    Of all its 48,842 rows the frequencies of every column of categories are within 0.01 on average, but for two standard
-    errors of the mean over the seeds, and a table takes at most 30 seconds. (Countries of birth are at the edge: with
-    five seeds 0.0099, with five others 0.0109.)
+    Of all its 48,842 rows the frequencies of every column of categories are within 0.01 on average, but for two
+    standard errors of the mean over the seeds, and a table takes at most 30 seconds. (Countries of birth are at the
+    edge: with five seeds 0.0099, with five others 0.0109.)
     """
     path = results / "adult.csv"
     if not path.exists():
