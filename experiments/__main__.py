@@ -1,7 +1,11 @@
-"""Reproduce the thesis, and compare with it: ``python -m experiments list | run NAME | check``."""
+"""Reproduce the thesis, and compare with it and with other tools: ``python -m experiments list | run NAME | check``."""
 
 import os
-from typing import Annotated
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Annotated, TypeVar
 
 import typer
 from rich.console import Console
@@ -9,69 +13,159 @@ from rich.markdown import Markdown
 
 from experiments import (
     ablations,
-    adult,
     audit,
     comparison,
     coverage,
     curves,
+    designs,
     figures,
     rates,
+    rivals,
     table_coverage,
     tables,
 )
-from experiments.cells import RESULTS, available
+from experiments.cells import HERE, RESULTS, available, save
 from experiments.companions import composition, linear_noise, marginals, net, tutorial
 from experiments.datasets import DATASETS, DatasetMissing
-from experiments.protocols import NAMES, experiment
+from experiments.protocols import SETS, boards, find, pages
 from experiments.search import search
 
 app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False)
+of_rivals = typer.Typer(help="Other tools, each in an environment of its own.", no_args_is_help=True)
+app.add_typer(of_rivals, name="rivals")
 console = Console()
+PAGES = (HERE.parent / "README.md", HERE.parent / "docs" / "comparison.md")
+Number = TypeVar("Number", int, float)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the command line asks of an experiment.
+
+    Parameters
+    ----------
+    names : list of str
+        Data sets of numbers that are at hand: the thesis's, or those asked for.
+    sets : list of str
+        Data sets of the protocols, or paths; all if empty.
+    """
+
+    names: list[str]
+    sets: list[str]
+    methods: list[str]
+    epsilons: list[float]
+    seeds: int
+    minutes: float
+    quick: bool
+    jobs: int
+    cells: list[int]
+    finished: bool
+
+
+class LeftOut(Exception):  # noqa: N818 - it says what happened
+    """An experiment cannot be run with the data sets at hand; the message says why."""
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """An experiment: what it does, and a function that writes its results and returns what to show of them."""
+
+    what: str
+    run: Callable[[Asked], list[Path]]
+    numbers: bool = True  # whether it needs data sets of numbers
+
+
+def _search(asked: Asked) -> list[Path]:
+    known = [name for name in asked.names if name in tables.THESIS_SETS]
+    if not known:
+        raise LeftOut("it needs a data set of the thesis")
+    return [search(table, known, asked.jobs, asked.quick) for table in ("table_3_2", "table_3_3")]
+
+
+def _figure(name: str, asked: Asked) -> list[Path]:
+    if figures.FIGURES[name]["dataset"] not in asked.names:
+        raise LeftOut(f"it needs {figures.FIGURES[name]['dataset']}")
+    return [figures.figure(name, asked.jobs, asked.quick)]
+
+
+def _board(name: str, asked: Asked) -> list[Path]:
+    return boards.board(boards.PROTOCOLS[name], asked.sets, asked.methods, asked.epsilons or [1.0], asked.seeds,
+                        asked.quick, asked.minutes, asked.jobs, asked.cells,
+                        asked.finished)
+
+
+def _error_table(name: str, asked: Asked) -> list[Path]:
+    return [tables.error_table(name, asked.names, asked.jobs, asked.quick)]
+
+
+def _comparison(name: str, asked: Asked) -> list[Path]:
+    return [comparison.comparison(name, asked.names, asked.jobs, asked.quick)]
+
+
+def _companion(companion: Callable[[int, bool], list[Path]], asked: Asked) -> list[Path]:
+    return companion(asked.jobs, asked.quick)
+
 
 EXPERIMENTS = {
-    "table_3_1": "sizes of the data sets (seconds)",
-    "table_3_2": "worst errors of ImprovedTrigI at epsilon = 1 (minutes)",
-    "table_3_3": "worst errors of ImprovedTrigII at epsilon = 1, delta = 1e-3 (minutes)",
-    "figure_3_1": "worst error on CSN against kappa (minutes)",
-    "figure_3_2": "worst error on CRM against the rank k (minutes)",
-    "w1": "all methods on the thesis's queries, against the goals (an hour; w2 and w3 share its runs)",
-    "w2": "the same on kernels of pairs of columns",
-    "w3": "the same on second moments",
-    "curves": "errors against epsilon, for three sizes of each table (an hour)",
-    "ablations": "what each part of the package's mechanism is worth (an hour)",
-    "coverage": "error bars against the truth (half an hour)",
-    "coverage_tables": "error bars of columns and tables against the truth (half an hour; a part needs no data)",
-    "rates": "errors against the number of rows, for few columns and smooth queries (half an hour; needs no data)",
-    "audit": "lower bounds of epsilon, and planted faults that must exceed it (ten minutes; needs no data)",
-    "adult": "a table with categories: distances of columns and of pairs of columns (minutes)",
-    "tables": "tables by the default release on the protocols of NIST, AIM and SynMeter, and Adult (an hour)",
-    "consistent": "the same at epsilon from 1 to 1000: more budget should do no harm (hours)",
-    "net": "companions: the exponential and the net mechanism (a minute; needs no data)",
-    "linear": "companions: near-optimal noise for linear queries, and how near (a minute; needs no data)",
-    "composition": "companions: theorems of composition against the exact optimum (seconds; needs no data)",
-    "tutorial": "companions: a tutorial's primitives on Adult, printed numbers beside ours (a minute)",
-    "marginals": "companions: PrivBayes, JTree and PrivHD on marginals and SVM, their privacy tested (an hour)",
-    "search": "which unprinted options come nearest to the thesis's tables (minutes)",
+    "table_3_1": Experiment("sizes of the data sets (seconds)", lambda asked: [tables.table_3_1(asked.names)]),
+    "table_3_2": Experiment("worst errors of ImprovedTrigI at epsilon = 1 (minutes)",
+                            partial(_error_table, "table_3_2")),
+    "table_3_3": Experiment("worst errors of ImprovedTrigII at epsilon = 1, delta = 1e-3 (minutes)",
+                            partial(_error_table, "table_3_3")),
+    "figure_3_1": Experiment("worst error on CSN against kappa (minutes)", partial(_figure, "figure_3_1")),
+    "figure_3_2": Experiment("worst error on CRM against the rank k (minutes)", partial(_figure, "figure_3_2")),
+    "w1": Experiment("all methods on the thesis's queries, against the goals (an hour; w2 and w3 share its runs)",
+                     partial(_comparison, "w1")),
+    "w2": Experiment("the same on kernels of pairs of columns", partial(_comparison, "w2")),
+    "w3": Experiment("the same on second moments", partial(_comparison, "w3")),
+    "curves": Experiment("errors against epsilon, for three sizes of each table (an hour)",
+                         lambda asked: [curves.curves(asked.names, asked.jobs, asked.quick)]),
+    "ablations": Experiment("what each part of the package's mechanism is worth (an hour)",
+                            lambda asked: [ablations.ablations(asked.names, asked.jobs, asked.quick)]),
+    "coverage": Experiment("error bars against the truth (half an hour)",
+                           lambda asked: [coverage.coverage(asked.names, asked.jobs, asked.quick)]),
+    "coverage_tables": Experiment(
+        "error bars of columns and tables against the truth (half an hour; a part needs no data)",
+        lambda asked: table_coverage.coverage_tables(asked.sets, asked.jobs, asked.quick, asked.seeds, asked.epsilons),
+        numbers=False),
+    "designs": Experiment("where a table's budget should go: predicted beside measured errors (an hour)",
+                          lambda asked: designs.designs(asked.sets, asked.jobs, asked.quick, asked.seeds),
+                          numbers=False),
+    "rates": Experiment("errors against the number of rows, for few columns and smooth queries (half an hour; no data)",
+                        lambda asked: [rates.rates(asked.jobs, asked.quick)], numbers=False),
+    "audit": Experiment("lower bounds of epsilon, and planted faults that must exceed it (ten minutes; no data)",
+                        lambda asked: [audit.audit(asked.jobs, asked.quick)], numbers=False),
+    **{name: Experiment(f"scoreboard: {protocol.title} (hours with rivals; minutes with --quick)",
+                        partial(_board, name), numbers=False) for name, protocol in boards.PROTOCOLS.items()},
+    **{name: Experiment(f"companions: {what}", partial(_companion, companion), numbers=False)
+       for name, companion, what in (
+           ("net", net.net, "the exponential and the net mechanism (a minute; no data)"),
+           ("linear", linear_noise.linear, "near-optimal noise for linear queries, and how near (a minute; no data)"),
+           ("composition", composition.composition,
+            "theorems of composition against the exact optimum (seconds; no data)"),
+           ("tutorial", tutorial.tutorial, "a tutorial's primitives on Adult, printed numbers beside ours (a minute)"),
+           ("marginals", marginals.marginals,
+            "PrivBayes, JTree and PrivHD on marginals and SVM, their privacy tested (an hour)"))},
+    "search": Experiment("which unprinted options come nearest to the thesis's tables (minutes)", _search),
 }
-
-
-# Modules with a function of their own name: which take the data sets of the thesis, and which need none of them.
-OF_DATA_SETS = {"curves": curves, "ablations": ablations, "coverage": coverage}
-OF_THEIR_OWN = {"rates": rates, "audit": audit, "adult": adult}
-# Those that take the data sets of the protocols.
-OF_PROTOCOLS = {"tables": experiment.tables, "consistent": experiment.consistent,
-                "coverage_tables": table_coverage.coverage_tables}
-# The systems of other sources.
-COMPANIONS = {"net": net.net, "linear": linear_noise.linear, "composition": composition.composition,
-              "tutorial": tutorial.tutorial, "marginals": marginals.marginals}
-WITHOUT_DATASETS = {*OF_PROTOCOLS, *COMPANIONS}
 
 
 @app.command("list")
 def list_experiments() -> None:
     """List the experiments."""
-    for name, what in EXPERIMENTS.items():
-        console.print(f"{name:<12} {what}")
+    for name, experiment in EXPERIMENTS.items():
+        console.print(f"{name:<15} {experiment.what}")
+
+
+def numbers_of(option: str, text: str, kind: Callable[[str], Number]) -> list[Number]:
+    """Return the numbers above 0 of an option, separated by commas."""
+    try:
+        found = [kind(part) for part in text.split(",") if part.strip()]
+    except ValueError:
+        found = [kind("0")]
+    if not all(number > 0 for number in found):
+        raise typer.BadParameter(f"{option} must be numbers above 0, separated by commas, not {text}")
+    return found
 
 
 @app.command()
@@ -80,83 +174,115 @@ def run(
     quick: Annotated[bool, typer.Option(help="Fewer repetitions and queries; results get the suffix _quick.")] = False,
     jobs: Annotated[int, typer.Option(help="Processes; use 1 for times that compare with the thesis's.")] = 1,
     datasets: Annotated[
-        str, typer.Option(help="Names, separated by commas, also of sets that are not in the thesis; results of some "
+        str, typer.Option(help="Names, separated by commas, also of sets that are not in the thesis; for scoreboards "
+                               "also paths of CSV and Parquet files with a schema file beside them. Results of some "
                                "only get the suffix _partial.")
-    ] = ",".join(tables.THESIS_SETS),
-    seeds: Annotated[int, typer.Option(help="Of tables, consistent and coverage_tables: releases at each budget.",
-                                       min=1)] = 5,
+    ] = "",
+    methods: Annotated[str, typer.Option(help="Of scoreboards: methods, separated by commas, such as default, smooth, "
+                                              "independent, bootstrap, real, AIM-dpmm (see 'rivals list').")] = "",
+    seeds: Annotated[int, typer.Option(help="Of scoreboards and coverage_tables: releases at each budget.",
+                                       min=1)] = boards.SEEDS,
     eps: Annotated[str, typer.Option(help="Of the same: budgets, separated by commas, not those of the "
                                           "protocols.")] = "",
+    minutes: Annotated[float, typer.Option(help="Of scoreboards: the time limit of each table.",
+                                           min=0.01)] = boards.MINUTES,
+    cells: Annotated[str, typer.Option(help="Of scoreboards: into how many public cells numbers are cut for rivals "
+                                            "that want categories; of several the best is shown.")] = "",
+    finished: Annotated[bool, typer.Option(help="Of scoreboards: run nothing, write what has been finished.")] = False,
 ) -> None:
     """Run experiments; finished cells are cached, so an interrupted run goes on where it was."""
     chosen = list(EXPERIMENTS) if names == ["all"] else names
     unknown = [name for name in chosen if name not in EXPERIMENTS]
     if unknown:
         raise typer.BadParameter(f"no experiment named {', '.join(unknown)}; there are {', '.join(EXPERIMENTS)}")
-    wanted = list(dict.fromkeys(name.strip().upper() for name in datasets.split(",")))
-    of_protocols = [name.lower() for name in wanted if name.lower() in NAMES]
-    strange = [name for name in wanted if name not in DATASETS and name.lower() not in NAMES]
-    if strange:
-        raise typer.BadParameter(f"no data set is called {', '.join(strange)}; there are {', '.join(DATASETS)}, and "
-                                 f"for tables and consistent {', '.join(NAMES)}")
+    wanted = [name.strip() for name in datasets.split(",") if name.strip()]
+    of_numbers = [name.upper() for name in wanted if name.upper() in DATASETS]
+    # Those of the thesis, and Adult, are of both kinds.
+    sets = [name.lower() if name.lower() in SETS else name for name in wanted
+            if name.upper() not in DATASETS or name.lower() in SETS]
     try:
-        budgets = [float(epsilon) for epsilon in eps.split(",") if epsilon]
-    except ValueError as error:
-        raise typer.BadParameter(f"eps must be numbers, separated by commas, not {eps}") from error
+        for name in sets:
+            find(name)
+    except DatasetMissing as missing:
+        raise typer.BadParameter(f"{missing}; for experiments of the thesis {', '.join(DATASETS)}") from None
+    ours = [*boards.OWN, *boards.NOT_PRIVATE, *boards.rival_methods()]
+    asked_methods = [name.strip() for name in methods.split(",") if name.strip()]
+    strange = [name for name in asked_methods if name not in ours]
+    if strange:
+        raise typer.BadParameter(f"no method is called {', '.join(strange)}; there are {', '.join(ours)}")
+    budgets = numbers_of("eps", eps, float)
+    sizes = numbers_of("cells", cells, int) or list(boards.CELLS)
     if not 1 <= jobs <= (os.cpu_count() or 1) * 2:
         raise typer.BadParameter(f"jobs must be between 1 and twice the number of cores, not {jobs}")
-    found = [] if set(chosen) <= WITHOUT_DATASETS else available(name for name in wanted if name in DATASETS)
-    if not found and not set(chosen) <= WITHOUT_DATASETS:
-        console.print("no data set is available")
-        raise typer.Exit(3)
+    found: list[str] = []
+    if any(EXPERIMENTS[name].numbers for name in chosen):
+        found = available(of_numbers if wanted else tables.THESIS_SETS)
+        if not found:
+            console.print("no data set is available")
+            raise typer.Exit(3)
+    asked = Asked(found, sets, asked_methods, budgets, seeds, minutes, quick, jobs, sizes, finished)
     for name in chosen:
-        if name == "table_3_1":
-            paths = [tables.table_3_1(found)]
-        elif name in ("table_3_2", "table_3_3"):
-            paths = [tables.error_table(name, found, jobs, quick)]
-        elif name in comparison.SIGMAS:
-            paths = [comparison.comparison(name, found, jobs, quick)]
-        elif name in OF_DATA_SETS:
-            paths = [getattr(OF_DATA_SETS[name], name)(found, jobs, quick)]
-        elif name in OF_THEIR_OWN:
-            paths = [getattr(OF_THEIR_OWN[name], name)(jobs, quick)]
-        elif name in OF_PROTOCOLS:
-            paths = OF_PROTOCOLS[name](of_protocols, jobs, quick, seeds, budgets)
-        elif name in COMPANIONS:
-            try:
-                paths = COMPANIONS[name](jobs, quick)
-            except DatasetMissing as missing:
-                console.print(f"{name} left out: {missing}")
-                if len(chosen) > 1:
-                    continue
-                raise typer.Exit(3) from None
-        elif name == "search":
-            in_thesis = [each for each in found if each in tables.THESIS_SETS]
-            if not in_thesis:
-                console.print("search left out: it needs a data set of the thesis")
-                continue
-            paths = [search(table, in_thesis, jobs, quick) for table in ("table_3_2", "table_3_3")]
-        elif figures.FIGURES[name]["dataset"] in found:
-            paths = [figures.figure(name, jobs, quick)]
-        else:
-            console.print(f"{name} left out: it needs {figures.FIGURES[name]['dataset']}")
+        try:
+            paths = EXPERIMENTS[name].run(asked)
+        except LeftOut as why:
+            console.print(f"{name} left out: {why}")
             continue
         for path in paths:
-            console.print(Markdown(path.read_text(encoding="utf-8")) if path.suffix == ".md"
-                          else path.read_text(encoding="utf-8"))
+            text = path.read_text(encoding="utf-8")
+            console.print(Markdown(text) if path.suffix == ".md" else text)
             console.print(f"written: {os.path.relpath(path)}")
 
 
 @app.command()
 def check() -> None:
     """Check committed results against what the project promises of them; exit status 1 if one fails."""
-    failures = [*tables.check(RESULTS), *comparison.check(RESULTS), *coverage.check(RESULTS),
-                *table_coverage.check(RESULTS), *audit.check(RESULTS), *adult.check(RESULTS)]
+    failures = [failure for module in (tables, comparison, coverage, table_coverage, audit, boards)
+                for failure in module.check(RESULTS)]
     for failure in failures:
         console.print(f"FAILED {failure}")
     if failures:
         raise typer.Exit(1)
     console.print("all checks hold")
+
+
+@app.command("pages")
+def write_pages() -> None:
+    """Write the scoreboards' committed results into the tables of README.md and docs/comparison.md."""
+    for path in PAGES:
+        save(path, pages.filled(path.read_text(encoding="utf-8"), RESULTS))
+        failures = pages.broken_claims(path.read_text(encoding="utf-8"), RESULTS)
+        for failure in failures:
+            console.print(f"{path.name}: {failure}", markup=False)
+
+
+@of_rivals.command("list")
+def list_rivals() -> None:
+    """List the rivals: their methods, what is pinned, and whether they are installed."""
+    for rival in rivals.rivals().values():
+        methods = ", ".join(f"{method}-{rival.name}" for method in rival.methods)
+        if rival.name != rivals.OWN:
+            console.print(f"{rival.name:<12} {methods}; {' '.join(rival.requirements)}"
+                          f"{'' if rival.installed else ' (not installed)'}", markup=False)
+
+
+@of_rivals.command("install")
+def install(
+    names: Annotated[list[str], typer.Argument(help="Rivals; see 'rivals list'. 'all' for every one.")],
+) -> None:
+    """Make the rivals' environments, in the user's cache or below TRIGMECH_CACHE; exit status 1 if one fails."""
+    known = {name: rival for name, rival in rivals.rivals().items() if name != rivals.OWN}
+    unknown = [name for name in names if name not in known and names != ["all"]]
+    if unknown:
+        raise typer.BadParameter(f"no rival is called {', '.join(unknown)}; there are {', '.join(known)}")
+    failed = False
+    for name in known if names == ["all"] else names:
+        console.print(f"installing {name}")
+        try:
+            rivals.install(known[name])
+        except rivals.RivalError as error:
+            failed = True
+            console.print(str(error), markup=False)
+    raise typer.Exit(1 if failed else 0)
 
 
 if __name__ == "__main__":

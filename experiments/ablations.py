@@ -9,10 +9,9 @@ import numpy as np
 
 import trigmech as tm
 from experiments import datasets
-from experiments.cells import BEST, Cell, run_cells
+from experiments.cells import BEST, Cell, run_cells, write_csv, write_markdown
 from experiments.comparison import SETTINGS, shown
 from experiments.search import partial
-from experiments.tables import _write_csv, _write_markdown
 from trigmech.privacy.accounting import epsilon_of, gaussian_mu
 
 WORKLOADS = ("w1", "w2", "w3")
@@ -100,8 +99,8 @@ def ablations(names: list[str], jobs: int, quick: bool) -> Path:
     rows = [line for key in dict.fromkeys(cells.values())
             for line in summary(*key, results[key], results[key[0], key[1], DEFAULT])]
     suffix = ("_quick" if quick else "") + partial(names)
-    _write_csv("ablations" + suffix, rows)
-    return _write_markdown("ablations" + suffix, report(rows, repetitions, queries))
+    write_csv("ablations" + suffix, rows)
+    return write_markdown("ablations" + suffix, report(rows, repetitions, queries))
 
 
 def summary(setting: str, dataset: str, variant: str, results: dict[int, dict[str, Any]],

@@ -23,8 +23,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 import trigmech as tm
-from experiments.cells import code_fingerprint, key_of, run_cells
-from experiments.tables import _write_csv, _write_markdown
+from experiments.cells import code_fingerprint, key_of, run_cells, write_csv, write_markdown
 from trigmech.domain import Domain, OneHotGroup
 from trigmech.functions.chebyshev import ChebyshevBasis
 from trigmech.functions.features import Features
@@ -619,9 +618,9 @@ def audit(jobs: int, quick: bool) -> Path:
     results = dict(run_cells(cells, jobs, "audit"))
     rows = [results[cell] for cell in cells]
     suffix = "_quick" if quick else ""
-    _write_csv("audit" + suffix, [{key: f"{value:.6g}" if isinstance(value, float) else value
+    write_csv("audit" + suffix, [{key: f"{value:.6g}" if isinstance(value, float) else value
                                    for key, value in row.items()} for row in rows])
-    return _write_markdown("audit" + suffix, report(rows))
+    return write_markdown("audit" + suffix, report(rows))
 
 
 def report(rows: list[dict[str, Any]]) -> list[str]:

@@ -1,7 +1,9 @@
 """Cells of experiments: one mechanism, one data set, one repetition; computed once, cached, resumable."""
 
 import ast
+import csv
 import hashlib
+import io
 import json
 import os
 import platform
@@ -206,6 +208,24 @@ def publish(path: Path, text: str) -> None:
     noted = json.loads(listed.read_text(encoding="utf-8")) if listed.exists() else {}
     noted[path.name] = versions()
     save(listed, json.dumps(dict(sorted(noted.items())), indent=1) + "\n")
+
+
+def write_csv(name: str, rows: list[dict[str, Any]]) -> Path:
+    """Publish lines of one form as results/<name>.csv."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    path = RESULTS / f"{name}.csv"
+    publish(path, text.getvalue())
+    return path
+
+
+def write_markdown(name: str, lines: list[str]) -> Path:
+    """Publish a page as results/<name>.md."""
+    path = RESULTS / f"{name}.md"
+    publish(path, "\n".join(lines) + "\n")
+    return path
 
 
 @cache

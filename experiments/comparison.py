@@ -1,4 +1,4 @@
-"""W1, W2 and W3: this package against trivial baselines, the thesis, other tools as reported, and the goals."""
+"""W1, W2 and W3: this package against trivial baselines, the thesis and the goals; rivals are in `smooth`."""
 
 import csv
 import math
@@ -10,9 +10,8 @@ import numpy as np
 
 import trigmech as tm
 from experiments import baselines
-from experiments.cells import BEST, HERE, PAIR_WIDTHS, WIDTHS, Cell, run_cells
+from experiments.cells import BEST, HERE, PAIR_WIDTHS, WIDTHS, Cell, run_cells, write_csv, write_markdown
 from experiments.search import expected, partial
-from experiments.tables import _write_csv, _write_markdown
 
 # epsilon, delta, the thesis's table, and its mechanism.
 SETTINGS: dict[str, tuple[float, float, str, str]] = {"A": (1.0, 0.0, "table_3_2", "ImprovedTrigI"),
@@ -77,16 +76,6 @@ def goals() -> Goals:
     return found
 
 
-def rivals(workload: str, setting: str, dataset: str) -> dict[str, tuple[Errors, str]]:
-    """Return what expected/rivals.csv says of other tools: method -> errors by sigma, and seconds or ""."""
-    found: dict[str, tuple[Errors, str]] = {}
-    with (HERE / "expected" / "rivals.csv").open(encoding="utf-8") as file:
-        for row in csv.DictReader(file):
-            if (row["workload"], row["setting"], row["dataset"]) == (workload, setting, dataset):
-                found.setdefault(row["method"], ({}, row["seconds"]))[0][row["sigma"]] = float(row["value"])
-    return found
-
-
 def comparison(workload: str, names: list[str], jobs: int, quick: bool) -> Path:
     """Run the comparison on one workload and write results/<workload>.csv and .md.
 
@@ -117,8 +106,8 @@ def comparison(workload: str, names: list[str], jobs: int, quick: bool) -> Path:
         results.setdefault(cells[cell], []).append(result)
     rows = [line for key in dict.fromkeys(cells.values()) for line in summary(workload, *key, results[key])]
     suffix = ("_quick" if quick else "") + partial(names)
-    _write_csv(workload + suffix, rows)
-    return _write_markdown(workload + suffix, report(workload, rows, queries))
+    write_csv(workload + suffix, rows)
+    return write_markdown(workload + suffix, report(workload, rows, queries))
 
 
 def summary(workload: str, dataset: str, setting: str, method: Method,
@@ -211,7 +200,6 @@ def report(workload: str, lines: list[dict[str, Any]], queries: int) -> list[str
             f"{', '.join(map(str, baselines.BINS))} bins, chosen in hindsight, which flatters them.",
             "- *diagonal*, *Gaussian*: independent normals, and a normal with all covariances, clipped to the cube.",
             "- *uniform*: ignores the data.",
-            "- *reported*: other tools, from one to five runs each, not run here.",
             f"- ✗: above the goal; marked for {', '.join(OWN)}."]
     if workload != "w1":
         text.append("- Relative errors are relative to the answer or 0.01, whichever is larger.")
@@ -245,9 +233,6 @@ def _block(workload: str, setting: str, kind: str, dataset: str, rows: dict[tupl
             block.append(_line(name, row.errors[kind], workload, f"{row.seconds:.2f}",
                                f"{row.points:.0f}" if row.points else "", f"{row.proved:.2f}", str(row.repetitions),
                                goal if name in OWN else {}))
-    if kind == "absolute":
-        block += [_line(f"{name}, reported", errors, workload, seconds)
-                  for name, (errors, seconds) in rivals(workload, setting, dataset).items()]
     return block
 
 

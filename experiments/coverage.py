@@ -11,10 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 import trigmech as tm
-from experiments.cells import _cube, _truth, _workloads, code_fingerprint, key_of, run_cells
+from experiments.cells import _cube, _truth, _workloads, code_fingerprint, key_of, run_cells, write_csv, write_markdown
 from experiments.comparison import SIGMAS, shown
 from experiments.search import partial
-from experiments.tables import _write_csv, _write_markdown
 from trigmech.evaluation.error_bars import PredictedError
 from trigmech.measurement.released import Release
 from trigmech.workload import Workload
@@ -128,8 +127,8 @@ def coverage(names: list[str], jobs: int, quick: bool) -> Path:
         results.setdefault(cells[cell], []).append(result)
     rows = [row for key in dict.fromkeys(cells.values()) for row in summary(*key, results[key])]
     suffix = ("_quick" if quick else "") + partial(names)
-    _write_csv("coverage" + suffix, rows)
-    return _write_markdown("coverage" + suffix, report(rows, repetitions, queries))
+    write_csv("coverage" + suffix, rows)
+    return write_markdown("coverage" + suffix, report(rows, repetitions, queries))
 
 
 def summary(dataset: str, setting: str, results: list[dict[str, Any]]) -> list[dict[str, Any]]:

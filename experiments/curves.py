@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 
 import trigmech as tm
-from experiments.cells import BEST, Cell, run_cells
+from experiments.cells import BEST, Cell, run_cells, write_csv, write_markdown
 from experiments.comparison import shown
 from experiments.search import partial
-from experiments.tables import _write_csv, _write_markdown
 
 EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)
 DELTAS = (0.0, 1e-3)
@@ -69,8 +68,8 @@ def curves(names: list[str], jobs: int, quick: bool) -> Path:
         harm += [f"- {name}, {percent} %, {workload.upper()}: {_budget(more)} has {ratio:.2f} times the error of "
                  f"{_budget(less)}" for less, more, ratio in worse(medians)]
     suffix = ("_quick" if quick else "") + partial(names)
-    _write_csv("curves" + suffix, rows)
-    return _write_markdown("curves" + suffix, [*_tables(rows, repetitions, queries),
+    write_csv("curves" + suffix, rows)
+    return write_markdown("curves" + suffix, [*_tables(rows, repetitions, queries),
                                                "## Where more budget did harm", "", *(harm or ["Nowhere."])])
 
 

@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from experiments.cells import HERE, WIDTHS, Cell, run_cells
+from experiments.cells import HERE, WIDTHS, Cell, run_cells, write_csv, write_markdown
 from experiments.search import PUBLISHED
-from experiments.tables import _write_csv, _write_markdown
 
 # What is printed under the figures; neither says which sigma it shows. Ties, grid and cap as in the tables.
 FIGURES: dict[str, dict[str, Any]] = {
@@ -54,7 +53,7 @@ def figure(number: str, jobs: int, quick: bool) -> Path:
                          "standard_error": f"{worst[:, i].std(ddof=1) / math.sqrt(repetitions):.2g}",
                          "thesis": printed[float(value)]})
     suffix = "_quick" if quick else ""
-    _write_csv(number + suffix, rows)
+    write_csv(number + suffix, rows)
     lines = [f"# Figure {number[7:].replace('_', '.')}: {spec['dataset']}, {spec['mechanism']}, worst absolute error "
              f"against {spec['name']}", "", f"{repetitions} repetitions, {queries} queries. Geometric mean over the "
              "points of ours / thesis; the thesis does not print which sigma the figure shows.", "",
@@ -64,4 +63,4 @@ def figure(number: str, jobs: int, quick: bool) -> Path:
         ratios = [math.exp(np.mean([math.log(np.mean(np.sort([e[i] for e in errors[variant, value]])) / printed[value])
                                     for value in values])) for i in range(len(WIDTHS))]
         lines.append(f"| {variant} | " + " | ".join(f"{ratio:.2f}" for ratio in ratios) + " |")
-    return _write_markdown(number + suffix, lines)
+    return write_markdown(number + suffix, lines)

@@ -12,9 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import trigmech as tm
-from experiments.cells import BEST, code_fingerprint, key_of, run_cells
+from experiments.cells import BEST, code_fingerprint, key_of, run_cells, write_csv, write_markdown
 from experiments.comparison import shown
-from experiments.tables import _write_csv, _write_markdown
 from trigmech.mechanisms.base import Mechanism
 from trigmech.thesis.sizes import Sizes
 
@@ -115,8 +114,8 @@ def rates(jobs: int, quick: bool) -> Path:
             for row in summary(d, k, delta, mechanism, {
                 n: results[d, delta, mechanism, 0 if mechanism == BEST else k, n] for n in sizes})]
     suffix = "_quick" if quick else ""
-    _write_csv("rates" + suffix, rows)
-    return _write_markdown("rates" + suffix, report(rows, repetitions))
+    write_csv("rates" + suffix, rows)
+    return write_markdown("rates" + suffix, report(rows, repetitions))
 
 
 def summary(d: int, k: int, delta: float, mechanism: str, results: dict[int, list[dict[str, Any]]]) -> (

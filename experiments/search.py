@@ -6,7 +6,6 @@ searched over a few round values, and judged by the printed numbers alone. Nothi
 """
 
 import csv
-import io
 import math
 from itertools import product
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments.cells import HERE, RESULTS, WIDTHS, Cell, publish, run_cells
+from experiments.cells import HERE, WIDTHS, Cell, run_cells, write_csv
 
 PUBLISHED: dict[str, Any] = {"calibration": "published", "ellipsoid": "published", "eigenvalues": "norm",
                              "background": 0.0, "n_candidates": 10_000, "iterations": 10}
@@ -66,10 +65,4 @@ def search(table: str, names: list[str], jobs: int, quick: bool) -> Path:
         rows.append({**choice, "distance": round(distance(ours, printed), 4),
                      "factor": round(math.exp(distance(ours, printed)), 3)})
     rows.sort(key=lambda row: row["distance"])
-    text = io.StringIO()
-    writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    path = RESULTS / f"search_{table}{'_quick' if quick else ''}{partial(names)}.csv"
-    publish(path, text.getvalue())
-    return path
+    return write_csv(f"search_{table}{'_quick' if quick else ''}{partial(names)}", rows)

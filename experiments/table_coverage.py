@@ -17,10 +17,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 import trigmech as tm
-from experiments.cells import code_fingerprint, key_of, run_cells
+from experiments.cells import code_fingerprint, key_of, run_cells, write_csv, write_markdown
+from experiments.protocols.boards import available
 from experiments.protocols.data import load
-from experiments.protocols.experiment import _available
-from experiments.tables import _write_csv, _write_markdown
 from trigmech.evaluation import statistics
 from trigmech.evaluation.error_bars import PredictedError
 
@@ -174,7 +173,7 @@ def coverage_tables(names: Sequence[str], jobs: int, quick: bool, seeds: int = 5
     """
     seeds, budgets = (1, (1.0,)) if quick else (seeds, tuple(epsilons) or EPSILONS)
     wanted = [name for name in REAL if not names or name.split()[0] in names]
-    found = _available(dict.fromkeys(name.split()[0] for name in wanted))
+    found = available(dict.fromkeys(name.split()[0] for name in wanted))
     chosen = [*MADE, *(name for name in wanted if name.split()[0] in found)]
     cells = [TableBars(name, epsilon, repetition) for name in chosen for epsilon in budgets
              for repetition in range(seeds)]
@@ -184,8 +183,8 @@ def coverage_tables(names: Sequence[str], jobs: int, quick: bool, seeds: int = 5
     rows = [row for name in chosen for epsilon in budgets for row in summary(name, epsilon, results[name, epsilon])]
     whole = len(chosen) == len(MADE) + len(REAL) and budgets == EPSILONS
     suffix = "_quick" * quick + "_partial" * (not whole and not quick)
-    _write_csv("coverage_tables" + suffix, rows)
-    return [_write_markdown("coverage_tables" + suffix, page(rows, seeds))]
+    write_csv("coverage_tables" + suffix, rows)
+    return [write_markdown("coverage_tables" + suffix, page(rows, seeds))]
 
 
 def summary(dataset: str, epsilon: float, results: Sequence[dict[str, dict[str, float]]]) -> list[dict[str, Any]]:

@@ -1,7 +1,6 @@
 """The thesis's tables 3.1, 3.2 and 3.3, ours beside its own."""
 
 import csv
-import io
 import math
 from pathlib import Path
 from typing import Any
@@ -9,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from experiments import datasets
-from experiments.cells import HERE, RESULTS, WIDTHS, Cell, publish, run_cells
+from experiments.cells import HERE, WIDTHS, Cell, run_cells, write_csv, write_markdown
 from experiments.search import ALGORITHM, FIXED, expected, partial
 
 # The thesis's own options, and the values that `python -m experiments run search` found nearest to its tables.
@@ -34,8 +33,8 @@ def table_3_1(names: list[str]) -> Path:
         note = datasets.DATASETS[name].note if name in names else "not available"
         rows.append({"dataset": name, "n_thesis": theirs[0], "d_thesis": theirs[1], "n": ours[0], "d": ours[1]})
         lines.append(f"| {name} | {theirs[0]} | {theirs[1]} | {ours[0]} | {ours[1]} | {note} |")
-    _write_csv("table_3_1" + partial(names), rows)
-    return _write_markdown("table_3_1" + partial(names), lines)
+    write_csv("table_3_1" + partial(names), rows)
+    return write_markdown("table_3_1" + partial(names), lines)
 
 
 def error_table(table: str, names: list[str], jobs: int, quick: bool) -> Path:
@@ -56,8 +55,8 @@ def error_table(table: str, names: list[str], jobs: int, quick: bool) -> Path:
     printed = expected(table)
     rows = [_summary(name, variant, results[name, variant]) for name in names for variant in VARIANTS]
     suffix = ("_quick" if quick else "") + partial(names)
-    _write_csv(table + suffix, [flat for row in rows for flat in _flat(row)])
-    return _write_markdown(table + suffix, _markdown(table, names, rows, printed, repetitions, queries))
+    write_csv(table + suffix, [flat for row in rows for flat in _flat(row)])
+    return write_markdown(table + suffix, _markdown(table, names, rows, printed, repetitions, queries))
 
 
 def _summary(name: str, variant: str, results: list[dict[str, Any]]) -> dict[str, Any]:
@@ -140,20 +139,6 @@ def _nearness(known: list[str], of: dict[tuple[str, str], dict[str, Any]],
 def _near(name: str, published: list[float], rigorous: list[float]) -> str:
     return (f"| {name} | {math.exp(np.mean(published)):.2f} | {math.exp(np.mean(np.abs(published))):.2f} | "
             f"{math.exp(np.mean(rigorous)):.3f} |")
-
-
-def _write_csv(name: str, rows: list[dict[str, Any]]) -> None:
-    text = io.StringIO()
-    writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    publish(RESULTS / f"{name}.csv", text.getvalue())
-
-
-def _write_markdown(name: str, lines: list[str]) -> Path:
-    path = RESULTS / f"{name}.md"
-    publish(path, "\n".join(lines) + "\n")
-    return path
 
 
 def check(results: Path) -> list[str]:

@@ -1,7 +1,7 @@
-"""Figures 3.1 and 3.2, the thesis's points under ours, and errors against epsilon and against the number of rows.
+"""Figures 3.1 and 3.2, the thesis's points under ours, errors against epsilon and the number of rows, and scoreboards.
 
-``python -m paper_figures.draw`` writes figure_3_1.png, figure_3_2.png, curves.png and rates.png beside this file, from
-experiments/results alone; the last two only if there are results.
+``python -m paper_figures.draw`` writes figure_3_1.png, figure_3_2.png, curves.png, rates.png and boards.png beside this
+file, from experiments/results alone; the last three only if there are results.
 """
 
 import csv
@@ -12,8 +12,11 @@ import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from experiments.protocols import boards, pages
+
 HERE = Path(__file__).parent
 RESULTS = HERE.parent / "experiments" / "results"
+MARKERS = "osD^vPX*<>"
 
 # Axis, label, title, and the sigma whose published points come nearest to the thesis's (it does not print it).
 FIGURES = {
@@ -143,6 +146,48 @@ def draw_rates(results: Path, path: Path) -> Path:
     return path
 
 
+def draw_boards(results: Path, path: Path) -> Path:
+    """Draw the scoreboards' first measures: above against seconds, at epsilon = 1; below against epsilon.
+
+    A panel for each protocol, of the data set with the most methods.
+    """
+    figure = Figure(figsize=(17.0, 7.5), layout="constrained")
+    FigureCanvasAgg(figure)
+    grid = figure.subplots(2, len(boards.PROTOCOLS), squeeze=False)
+    found = {name: pages.best_of(results, name) for name in boards.PROTOCOLS}
+    methods = list(dict.fromkeys(method for best in found.values() for method in best["method"]
+                                 if method not in boards.NOT_PRIVATE))
+    for (name, protocol), (above, below) in zip(boards.PROTOCOLS.items(), grid.T, strict=True):
+        measure = "tv2_mean" if name == "adult" else protocol.shown[0]
+        of_measure = found[name][found[name]["measure"] == measure]
+        dataset = of_measure.groupby("dataset")["method"].nunique().idxmax()
+        there = found[name][found[name]["dataset"] == dataset]
+        most = 1000.0 if measure == "k_marginal" else 0.0
+        for method, own in there.groupby("method", sort=False):
+            errors = own[own["measure"] == measure].set_index("epsilon")["mean"].sub(most).abs().sort_index()
+            seconds = own[own["measure"] == "cpu_seconds"].set_index("epsilon")["mean"]
+            if method in methods:
+                k = methods.index(method)
+                style = {"color": f"C{k % 10}", "marker": MARKERS[k % len(MARKERS)], "label": method}
+                above.plot(seconds.reindex(errors.index)[errors.index == 1.0], errors[errors.index == 1.0],
+                           linestyle="", **style)
+                below.plot(errors.index, errors.to_numpy(), linewidth=1.0, **style)
+                continue
+            for axes in (above, below) if errors.iloc[0] > 0 else ():
+                axes.axhline(errors.iloc[0], color="0.6", linewidth=0.9, linestyle=":")
+                axes.annotate(method, (0.0, errors.iloc[0]), xycoords=("axes fraction", "data"), fontsize=7,
+                              xytext=(2, 2), textcoords="offset points", color="0.4")
+        shown = f"{most:g} - {measure}" if most else measure
+        above.set(xscale="log", yscale="log", xlabel="processor seconds", title=f"{dataset}, ε = 1", ylabel=shown)
+        below.set(xscale="log", yscale="log", xlabel="ε", title=dataset, ylabel=shown)
+    handles = {label: handle for axes in grid.flat for handle, label in zip(*axes.get_legend_handles_labels(),
+                                                                            strict=True)}
+    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=9, fontsize="small")
+    figure.suptitle("Scoreboards: errors against time and against ε; dotted: not private")
+    figure.savefig(path, dpi=100)
+    return path
+
+
 if __name__ == "__main__":
     for each in FIGURES:
         print(draw(each).name)
@@ -150,3 +195,5 @@ if __name__ == "__main__":
         print(draw_curves(RESULTS, HERE / "curves.png").name)
     if (RESULTS / "rates.csv").exists():
         print(draw_rates(RESULTS, HERE / "rates.png").name)
+    if all((RESULTS / f"{name}.csv").exists() for name in boards.PROTOCOLS):
+        print(draw_boards(RESULTS, HERE / "boards.png").name)

@@ -48,7 +48,7 @@ SHOWN = (
 
 def tables(shown: Shown) -> tuple[pd.DataFrame, pd.DataFrame, tm.Schema]:
     """Return real rows, as many synthetic ones, and their schema."""
-    if shown.name in protocols.NAMES:
+    if shown.name in protocols.SETS:
         real, schema = protocols.load(shown.name)
     else:
         table = datasets.load(shown.name)

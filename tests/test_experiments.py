@@ -5,7 +5,6 @@ import json
 import math
 
 import numpy as np
-import polars as pl
 import pytest
 from typer.testing import CliRunner
 
@@ -13,7 +12,6 @@ import trigmech as tm
 from experiments import __main__ as program
 from experiments import (
     ablations,
-    adult,
     audit,
     cells,
     comparison,
@@ -34,7 +32,7 @@ from trigmech.privacy.accounting import gaussian_mu
 @pytest.fixture
 def folders(tmp_path, monkeypatch):
     monkeypatch.setattr(cells, "CACHE", tmp_path / "cache")
-    monkeypatch.setattr(tables, "RESULTS", tmp_path / "results")
+    monkeypatch.setattr(cells, "RESULTS", tmp_path / "results")
     return tmp_path
 
 
@@ -312,10 +310,10 @@ def test_every_listed_experiment_can_be_run_and_is_in_the_readme(monkeypatch, tm
         return run
 
     for module, name in ((ablations, "ablations"), (coverage, "coverage"), (curves, "curves"), (rates, "rates"),
-                         (audit, "audit"), (adult, "adult")):
+                         (audit, "audit")):
         monkeypatch.setattr(module, name, stands_for(name))
     monkeypatch.setattr(comparison, "comparison", lambda name, *rest: stands_for(name)())
-    names = ["w1", "w2", "w3", "curves", "ablations", "coverage", "rates", "audit", "adult"]
+    names = ["w1", "w2", "w3", "curves", "ablations", "coverage", "rates", "audit"]
     result = CliRunner().invoke(program.app, ["run", *names, "--datasets", "WDBC"])
     assert result.exit_code == 0
     assert called == names
@@ -346,7 +344,6 @@ def newcomer(folders, monkeypatch):
     for module in (tables, figures, comparison, curves, ablations, coverage, search):
         monkeypatch.setattr(module, "run_cells", lambda todo, jobs, title: (
             (cell, made_up_result(cell)) for cell in list(todo)))
-    monkeypatch.setattr(search, "RESULTS", folders / "results")
     return folders / "results"
 
 
@@ -371,28 +368,3 @@ def test_no_experiment_fails_for_a_data_set_that_the_thesis_does_not_have(newcom
         if name == "w1":
             assert ("Geometric mean of thesis" in page.read_text()) == ("WDBC" in names)
             assert ("misses the goal" in page.read_text()) == ("WDBC" in names)
-
-
-def test_the_promises_about_adult_are_checked(tmp_path):
-    assert adult.check(tmp_path) == []
-    path = tmp_path / "adult.csv"
-    path.write_text("quantity,epsilon,delta,mean,worst\nfrequencies of sex,1,1e-06,0.002,0.1\n"
-                    "frequencies of sex,1,0,0.5,0.5\nseconds table to table,1,1e-06,12,40\n")
-    assert adult.check(tmp_path) == []
-    path.write_text("quantity,epsilon,delta,mean,worst\nfrequencies of sex,1,1e-06,0.02,0.1\n"
-                    "seconds table to table,1,1e-06,31,40\n")
-    assert len(adult.check(tmp_path)) == 2
-
-
-def test_the_schema_of_adult_encodes_its_kinds_of_rows():
-    described = adult.schema()
-    row = {"age": 39, "workclass": None, "fnlwgt": 77516, "education": "Bachelors", "education-num": 13,
-           "marital-status": "Never-married", "occupation": "Adm-clerical", "relationship": "Not-in-family",
-           "race": "White", "sex": "Male", "capital-gain": 2174, "capital-loss": 0, "hours-per-week": 40,
-           "native-country": "United-States", "income": "<=50K"}
-    assert set(row) == set(described.names)
-    points = described.to_cube(pl.DataFrame([row, {**row, "capital-gain": 0, "workclass": "Private"}]))
-    described.domain.check(points)
-    back = described.decode(points)
-    assert back["capital-gain"].tolist() == [2174, 0]
-    assert back["workclass"].tolist() == [None, "Private"]

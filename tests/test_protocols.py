@@ -4,7 +4,12 @@ import itertools
 import json
 import math
 import os
+import subprocess
+import sys
+import warnings
 from collections import Counter
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -14,9 +19,13 @@ from typer.testing import CliRunner
 
 import trigmech as tm
 from experiments import __main__ as program
-from experiments import cells
+from experiments import cells, rivals
 from experiments.datasets import DatasetMissing
-from experiments.protocols import data, experiment, scores
+from experiments.protocols import boards, data, pages, scores
+from experiments.rivals.adapters import interface
+from paper_figures.draw import draw_boards
+from trigmech.privacy.accounting import gaussian_mu
+from trigmech.schema import toml as schema_file
 
 DICTIONARY = {
     "PUMA": {"values": {"25-00503": "Waltham", "01-01301": "Birmingham", "36-04010": "Brooklyn", "19-01700": "Iowa"}},
@@ -58,16 +67,18 @@ def plain_k_marginal(real, made):
     """The rules, value by value."""
     real, made = real.copy(), made.copy()
     for name in ("AGEP", "POVPIP"):
-        values = sorted(float(value) for value in real[name] if value != "N")
+        # As sdnist does it: 501, "501 percent and more", is apart.
+        values = sorted(float(value) for value in real[name] if value not in ("N", "501"))
         cell = {value: min(19, int(20 * (sum(other < value for other in values)
                                          + (sum(other == value for other in values) + 1) / 2) / len(values)))
                 for value in values}
         most = {b: max(value for value in cell if cell[value] == b) for b in cell.values()}
 
-        def place(value, most=most):
+        def place(value, most=most, apart=name == "POVPIP"):
             if value == "N":
                 return "N"
-            return next((b for b in sorted(most) if float(value) <= most[b]), max(most))
+            beyond = "apart" if apart else max(most)
+            return next((b for b in sorted(most) if float(value) <= most[b]), beyond)
 
         real[name], made[name] = real[name].map(place), made[name].map(place)
     first = 10.0 * (53364.7 / 10.0) ** (8 / 20)
@@ -84,10 +95,10 @@ def plain_k_marginal(real, made):
 def test_nists_score_follows_its_rules(folder):
     schema = data.nist_schema(list(DICTIONARY))
     real, made = people(300, 1), people(250, 2, age=45.0)
-    found = scores.k_marginal(nist_table(folder, real), nist_table(folder, made), schema)
+    found = scores.k_marginal(nist_table(folder, real), nist_table(folder, made), schema, "PUMA")
     assert found == pytest.approx(plain_k_marginal(real, made), abs=1e-9)
     assert 300.0 < found < 900.0
-    assert scores.k_marginal(nist_table(folder, real), nist_table(folder, real), schema) == 1000.0
+    assert scores.k_marginal(nist_table(folder, real), nist_table(folder, real), schema, "PUMA") == 1000.0
     without = [name for name in DICTIONARY if name != "PUMA"]
     assert scores.k_marginal(nist_table(folder, real)[without], nist_table(folder, made)[without],
                              data.nist_schema(without)) > found
@@ -124,7 +135,7 @@ def test_the_tables_of_aim_and_of_synmeter_take_their_public_domains(folder):
     table, schema = data.load("synmeter_wine")
     assert [column.kind for column in schema.columns] == ["continuous", "categorical", "integer"]
     assert table["kind"].tolist() == ["NA"] * 3
-    assert len(data.test_rows("synmeter_wine")) == 3
+    assert len(data.find("synmeter_wine").test()) == 3
     for name in ("synmeter_bean", "nothing"):
         with pytest.raises(DatasetMissing):
             data.load(name)
@@ -208,6 +219,21 @@ def test_distances_of_columns_are_those_of_sorted_values_and_counts():
     assert found["w1_mean"] == pytest.approx((w1 + tv) / 2.0)
 
 
+def test_distances_of_pairs_are_those_of_the_best_of_all_matchings():
+    real, made = workers(5, 1).fillna({"pay": 40.0}), workers(5, 2, noise=30.0).fillna({"pay": 40.0})
+    distances = []
+    for pair in itertools.combinations(SCHEMA.columns, 2):
+        def apart(i, j, pair=pair):
+            return sum(abs(real[column.name][i] - made[column.name][j]) / (column.upper - column.lower)
+                       if column.categories is None else real[column.name][i] != made[column.name][j]
+                       for column in pair)
+
+        distances.append(min(np.mean([apart(i, j) for i, j in enumerate(order)])
+                             for order in itertools.permutations(range(5))))
+    assert scores.pair_distance(SCHEMA, real, made) == pytest.approx(np.mean(distances))
+    assert scores.pair_distance(SCHEMA, real, real.sample(frac=1.0, random_state=1)) == pytest.approx(0.0)
+
+
 def test_errors_of_ranges_are_those_of_counted_rows():
     real, made = workers(60, 1), workers(40, 2, noise=30.0)
     found = scores.range_errors(SCHEMA, real, made, queries=20)
@@ -233,15 +259,18 @@ def test_errors_of_ranges_are_those_of_counted_rows():
 def test_models_learn_what_a_table_holds_and_notice_what_it_does_not():
     real, test = workers(600, 1), workers(400, 2)
     shuffled = real.assign(ill=real["ill"].sample(frac=1.0, random_state=0).to_numpy())
-    assert scores.boosting_auc(SCHEMA, real, test) > 0.9 > 0.7 > scores.boosting_auc(SCHEMA, shuffled, test)
-    assert scores.boosting_auc(SCHEMA, real.assign(ill="no"), test) == 0.5
+    found, lost = (scores.prediction(SCHEMA, table, test) for table in (real, shuffled))
+    assert found["auc"] > 0.9 > 0.7 > lost["auc"]
+    assert found["accuracy"] > 0.8 > lost["accuracy"]
+    assert found["f1_boosting"] > 0.75 > lost["f1_boosting"]
+    assert scores.prediction(SCHEMA, real.assign(ill="no"), test)["auc"] == 0.5
     assert scores.detector_auc(SCHEMA, real, workers(600, 3)) < 0.6
     assert scores.detector_auc(SCHEMA, real, real.assign(pay=10.0)) > 0.95
     whole = tm.Schema([SCHEMA.columns[2], SCHEMA.columns[0], tm.Column("pay", -10.0, 90.0)])
     filled = [table.fillna({"pay": 40.0}) for table in (real, test)]
     of_classes, of_numbers = scores.usefulness(SCHEMA, *filled), scores.usefulness(whole, *filled)
     assert min(of_classes.values()) > 0.75
-    assert set(of_classes) == {"f1_boosting", "f1_forest"}
+    assert set(of_classes) == {"f1_boosting", "f1_forest", "f1_linear"}
     assert min(of_numbers.values()) > 0.6
     assert max(scores.usefulness(SCHEMA, filled[0].assign(ill="no"), filled[1]).values()) < 0.5
 
@@ -255,60 +284,374 @@ def test_published_tables_have_their_published_scores(table, name, published):
         made = data.nist_rows(data.file(f"nist/{table}.csv.xz"), schema)
     except DatasetMissing:
         pytest.skip(f"TRIGMECH_DATA = {os.environ.get('TRIGMECH_DATA')!r} has no tables of the cycle")
-    assert scores.k_marginal(real, made, schema) == pytest.approx(published, abs=1.0)
+    within = data.find(name).within
+    assert scores.k_marginal(real, made, schema, within, apart=False) == pytest.approx(published, abs=1.0)
+    assert scores.k_marginal(real, made, schema, within) == pytest.approx(published, abs=2.0)
+
+
+
+
+@pytest.mark.parametrize("name", list(data.NIST))
+def test_nists_own_program_gives_the_same_score(name, tmp_path):
+    scorer = rivals.rivals()["sdnist"]
+    if not scorer.installed:
+        pytest.skip("NIST's scorer is not installed: python -m experiments rivals install sdnist")
+    try:
+        real, schema = data.load(name)
+        dictionary = data.file("nist/data_dictionary.json")
+    except DatasetMissing:
+        pytest.skip(f"TRIGMECH_DATA = {os.environ.get('TRIGMECH_DATA')!r} has no tables of the cycle")
+    rng = np.random.default_rng(1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", tm.FitWarning)
+        made = tm.synthesize(real, schema, tm.Budget(1.0, 1e-5), rng=rng).sample(len(real), rng)
+
+    def text(column, value):
+        if pd.isna(value):
+            return "N"
+        return value if column.categories else repr(float(value)) if column.kind == "continuous" else str(int(value))
+
+    for table, stem in ((real, "real"), (made, "made")):
+        pd.DataFrame({column.name: [text(column, value) for value in table[column.name]]
+                      for column in schema.columns}).to_csv(tmp_path / f"{stem}.csv", index=False)
+    (tmp_path / "dictionary.json").write_text(dictionary.read_text(encoding="utf-8"))
+    subprocess.run([str(scorer.python), str(scorer.adapter), str(tmp_path)], check=True, capture_output=True)
+    theirs = json.loads((tmp_path / "score.json").read_text(encoding="utf-8"))
+    assert scores.k_marginal(real, made, schema, data.find(name).within) == pytest.approx(theirs, abs=1e-6)
+
+
+def test_conditional_means_and_frequencies_are_those_of_plain_loops():
+    real, made = workers(300, 1), workers(200, 2, noise=30.0)
+    found, errors = scores.conditional_means(SCHEMA, real, made), []
+    for by, wanted in (("work", "abc"), ("ill", ("no", "yes"))):
+        for category in wanted:
+            for name, width in (("age", 80.0), ("pay", 100.0)):
+                means = [np.nanmean([row[name] for row in table.to_dict("records") if row[by] == category])
+                         for table in (real, made)]
+                errors.append(abs(means[0] - means[1]) / width)
+    assert found["conditional_mean"] == pytest.approx(np.mean(errors))
+    assert found["conditional_worst"] == pytest.approx(np.max(errors))
+    # A category that is lost.
+    assert scores.conditional_means(SCHEMA, real, made[made["work"] != "c"])["conditional_worst"] == 0.5
+    shares = scores.frequencies(SCHEMA, real, made)
+    assert shares["frequencies of work"] == pytest.approx(sum(
+        abs((real["work"] == c).mean() - (made["work"] == c).mean()) for c in "abc") / 2.0)
+    assert set(shares) == {"frequencies of work", "frequencies of ill"}
+
+
+# A rival that is a file of its own: the rows again, the first in front, at the wrong budget if so asked.
+ADAPTER = """# /// script
+# requires-python = ">=3.11"
+# dependencies = []
+#
+# [tool.trigmech]
+# methods = ["Copy", "Spin", "Sleep", "Break"]
+# ///
+import sys
+import time
+sys.path.insert(0, {interface!r})
+import interface
+task = interface.read()
+while task.method == "Spin":
+    pass
+if task.method == "Sleep":
+    time.sleep(60)
+if task.method == "Break":
+    raise ValueError("no such thing")
+codes, sizes = interface.coded(task)
+assert all(codes[name].between(0, size - 1).all() for name, size in sizes.items()), sizes
+interface.write(task, interface.decoded(task, codes), "pandas", "add or remove", measured_rho=0.01, selected_rho=0.005)
+"""
 
 
 @pytest.fixture
-def small(folder, monkeypatch):
-    """A data set of 60 rows under the name of a protocol, and cells in this process."""
-    people(60, 5)[["AGEP", "SEX", "MSP"]].to_csv(folder / "nist" / "national2019.csv.xz", index=False)
-    monkeypatch.setitem(data.NIST, "nist_demographic", "AGEP SEX MSP")
-    monkeypatch.setattr(cells, "CACHE", folder / "cache")
-    monkeypatch.setattr(experiment, "RESULTS", folder / "results")
-    monkeypatch.setattr(experiment, "run_cells", lambda todo, jobs, title: (
+def newcomer(tmp_path, monkeypatch):
+    """A rival in a folder of adapters of its own, that runs in this environment."""
+    folder = tmp_path / "adapters"
+    folder.mkdir()
+    (folder / "with_copy.py").write_text(ADAPTER.format(interface=str(rivals.ADAPTERS)), encoding="utf-8")
+    own = rivals.ADAPTERS / "with_trigmech.py"
+    (folder / own.name).write_bytes(own.read_bytes())
+    for name in ("interface.py",):
+        (folder / name).write_bytes((rivals.ADAPTERS / name).read_bytes())
+    monkeypatch.setattr(rivals, "ADAPTERS", folder)
+    monkeypatch.setattr(rivals.Rival, "python", property(lambda self: Path(sys.executable)))
+    monkeypatch.setenv(rivals.VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.setattr(rivals, "install", lambda rival: (rival.environment.mkdir(parents=True), (
+        rival.environment / "requirements.txt").write_text(rival.wanted)))
+    rivals.rivals.cache_clear()
+    yield rivals.rivals()["copy"]
+    rivals.rivals.cache_clear()
+
+
+def run_copy(rival, table, schema, method="Copy", seconds=60.0, cells=8):
+    return rivals.run(rival, method, table, schema, tm.Budget(1.0, 1e-5), seed=3, cells=cells,
+                      workload=[("age", "ill")], within="", seconds=seconds)
+
+
+MIXED = tm.Schema([tm.Column("age", 0, 80, "integer", special=(99,)), tm.Column("pay", -10.0, 90.0, missing="keep"),
+                   tm.Column("work", kind="categorical", categories=("a", "NA", "1"), missing="keep"),
+                   tm.Column("ill", kind="categorical", categories=(0, 1)), tm.Column("sex", 0, 1, "binary")])
+
+
+def mixed(n, seed):
+    rng = np.random.default_rng(seed)
+    return pd.DataFrame({"age": rng.choice([99, *range(81)], n), "pay": np.where(rng.random(n) < 0.2, np.nan,
+                                                                             rng.uniform(-10.0, 90.0, n)),
+                         "work": rng.choice(np.array(["a", "NA", "1", None], object), n), "ill": rng.integers(0, 2, n),
+                         "sex": rng.integers(0, 2, n)})
+
+
+def test_a_rival_sees_codes_of_public_cells_and_its_table_comes_back_in_the_columns_own_values(newcomer):
+    table = mixed(400, 1)
+    made, facts = run_copy(newcomer, table, MIXED)
+    for name in ("ill", "sex"):
+        assert made[name].tolist() == table[name].tolist()
+    assert made["work"].where(made["work"].notna(), None).tolist() == table["work"].tolist()
+    assert made["pay"].isna().tolist() == table["pay"].isna().tolist()
+    # Within the cell, and not the number itself.
+    assert (np.floor((made["pay"] + 10.0) / 12.5) == np.floor((table["pay"] + 10.0) / 12.5)).sum() == (
+        table["pay"].notna().sum())
+    assert (made["pay"] != table["pay"]).any()
+    assert ((made["age"] == 99) == (table["age"] == 99)).all()
+    assert (made["age"] - table["age"]).abs().max() <= 10
+    exact, _ = run_copy(newcomer, table, MIXED, cells=100)
+    assert exact["age"].tolist() == table["age"].tolist()
+    assert facts["version"] == f"pandas {pd.__version__}"
+    assert facts["seconds"] > 0
+    assert facts["peak_mib"] > 10
+    assert facts["rho"] == pytest.approx(0.015)
+    assert facts["replace_one_rho"] == pytest.approx(0.04)
+
+
+def test_a_rival_that_fails_or_runs_out_of_time_says_so(newcomer):
+    table = mixed(20, 1)
+    with pytest.raises(rivals.RivalError, match="ValueError: no such thing"):
+        run_copy(newcomer, table, MIXED, "Break")
+    with pytest.raises(rivals.RivalError, match="ran out of time: 4 s of processor time"):
+        run_copy(newcomer, table, MIXED, "Spin", seconds=4.0)
+    with pytest.raises(rivals.RivalError, match="ran out of time"):
+        run_copy(newcomer, table, MIXED, "Sleep", seconds=0.9)
+
+
+def test_a_rival_that_cannot_be_installed_says_why_and_leaves_nothing(tmp_path, monkeypatch):
+    monkeypatch.setenv(rivals.VARIABLE, str(tmp_path))
+    rival = rivals.Rival("none", tmp_path / "with_none.py", ("/no/such/package",), ())
+    with pytest.raises(rivals.RivalError, match=r"none could not be installed: .*/no/such/package"):
+        rivals.install(rival)
+    assert not rival.environment.exists()
+    assert not rival.installed
+
+
+def plain_delta(rho, epsilon):
+    """Canonne, Kamath and Steinke's bound, by a slow search over orders."""
+    orders = [1.0 + k / 1000.0 for k in range(1, 200_000)]
+    return math.exp(min((order - 1) * (order * rho - epsilon) + order * math.log(1 - 1 / order) - math.log(order - 1)
+                        for order in orders))
+
+
+def test_budgets_of_added_and_of_replaced_rows_are_converted_by_the_known_formulas():
+    for epsilon, delta in ((1.0, 1e-5), (0.3, 1e-9), (5.0, 1e-6)):
+        rho = interface.rho_of(epsilon, delta)
+        assert plain_delta(rho, epsilon) == pytest.approx(delta, rel=1e-3)
+        assert plain_delta(1.01 * rho, epsilon) > delta
+        assert interface.epsilon_of(rho, delta) == pytest.approx(epsilon, rel=1e-6)
+        # The same Gaussian noise: mu of a table that moves by the root of two instead of one.
+        mu = gaussian_mu(tm.Budget(boards.equal_epsilon(epsilon, delta), delta))
+        assert mu == pytest.approx(math.sqrt(2.0) * math.sqrt(2.0 * rho), rel=1e-3)
+    budget = tm.Budget(1.0, 1e-5)
+    assert boards.replace_one_epsilon({"neighbours": "replace"}, budget) == 1.0
+    pure = {"neighbours": "add or remove", "replace_one_rho": 0.0, "pure_epsilon": 1.0}
+    assert boards.replace_one_epsilon(pure, budget) == 2.0
+    assert 1.0 < boards.replace_one_epsilon({"neighbours": "add or remove", "replace_one_rho": 2.0 * interface.rho_of(
+        1.0, 1e-5)}, budget) < 2.0
+
+
+@pytest.fixture
+def small(newcomer, tmp_path, monkeypatch):
+    """A data set of 60 rows under the name of a protocol, a rival, and cells in this process."""
+    schema = tm.Schema([tm.Column("age", 0, 99, "integer"), *SCHEMA.columns[2:]])
+    rows = workers(60, 5)[list(schema.names)]
+    monkeypatch.setitem(data.SETS, "tiny", data.TableSet("tiny", ("nist", "adult"), lambda: (rows, schema),
+                                                         lambda: workers(40, 6)[list(schema.names)]))
+    monkeypatch.setattr(cells, "CACHE", tmp_path / "results" / "cache")
+    monkeypatch.setattr(boards, "CACHE", tmp_path / "results" / "cache")
+    monkeypatch.setattr(boards, "RESULTS", tmp_path / "results")
+    monkeypatch.setattr(boards, "run_cells", lambda todo, jobs, title: (
         (cell, cells.run_cell(cell)) for cell in todo))
-    experiment._loaded.cache_clear()
-    yield folder / "results"
-    experiment._loaded.cache_clear()
+    boards.loaded.cache_clear()
+    yield tmp_path / "results"
+    boards.loaded.cache_clear()
 
 
-def test_tables_are_made_scored_and_written(small):
-    result = CliRunner().invoke(program.app, ["run", "tables", "consistent", "--quick", "--eps", "1,5", "--datasets",
-                                              "nist_demographic,synmeter_bean"])
+def run_board(*arguments):
+    return CliRunner().invoke(program.app, ["run", *arguments])
+
+
+def test_a_scoreboard_is_run_scored_and_written_and_goes_on_where_it_was(small):
+    asked = ("nist", "--datasets", "tiny,synmeter_bean", "--methods",
+             "independent,bootstrap,Copy-copy,Break-copy", "--eps", "1,5", "--seeds", "2")
+    result = run_board(*asked)
     assert result.exit_code == 0, result.output
-    assert "left out" in result.output
-    assert (small / "tables_consistent_quick.md").exists()
-    lines = pd.read_csv(small / "tables_quick.csv")
-    assert set(lines["method"]) == {"release", "independent", "bootstrap"}
-    score = lines[lines["measure"] == "k_marginal"].set_index(["method", "epsilon"])["mean"]
-    assert score["independent", 0] < score["bootstrap", 0] < 1000.0
-    assert set(lines[lines["method"] == "release"]["epsilon"]) == {1.0, 5.0}
-    assert "Published by others" in (small / "tables_quick.md").read_text(encoding="utf-8")
-    for name in ("tables", "consistent"):
-        assert name in CliRunner().invoke(program.app, ["list"]).output
-    assert CliRunner().invoke(program.app, ["run", "tables", "--eps", "one"]).exit_code == 2
+    assert "left out: synmeter_bean" in result.output
+    lines = pd.read_csv(small / "nist_partial.csv", keep_default_na=False)
+    assert set(lines["method"]) == {"independent", "bootstrap", "Copy-copy", "Break-copy"}
+    score = lines[lines["measure"] == "k_marginal"].set_index(["method", "cells", "epsilon"])
+    assert set(score.index) == {("independent", 0, 0.0), ("bootstrap", 0, 0.0),
+                                *(("Copy-copy", size, e) for size in (16, 64) for e in (1.0, 5.0))}
+    assert score.loc[("independent", 0, 0.0), "mean"] < score.loc[("Copy-copy", 16, 1.0), "mean"] <= 1000.0
+    assert (score["seeds"] == 2).all()
+    text = (small / "nist_partial.md").read_text(encoding="utf-8")
+    assert "no table in 2 of 2 runs: ValueError: no such thing" in text
+    # Everything has been done: without the rival the same comes out.
+    before = (small / "nist_partial.csv").read_text(encoding="utf-8")
+    (rivals.ADAPTERS / "with_copy.py").with_suffix(".gone").touch()
+    assert run_board(*asked, "--finished").exit_code == 0
+    assert (small / "nist_partial.csv").read_text(encoding="utf-8") == before
+    assert run_board("nist", "--datasets", "tiny", "--methods", "smooth", "--finished").exit_code == 0
+    assert (small / "nist_partial.csv").read_text(encoding="utf-8") == before
 
 
-def test_a_release_that_fails_is_counted_and_does_not_end_the_experiment(small, monkeypatch):
-    def fails(*arguments, **options):
-        raise ZeroDivisionError
+def test_this_package_is_run_as_its_rivals_are():
+    own = rivals.rivals()[rivals.OWN]
+    made, facts = rivals.run(own, "default", mixed(60, 1), MIXED, tm.Budget(1.0, 1e-5), seed=3, cells=0, workload=[],
+                             within="ill", seconds=300.0)
+    assert list(made.columns) == list(MIXED.names)
+    assert len(made) == 60
+    assert set(made["ill"]) <= {0, 1}
+    assert set(made["work"].dropna()) <= {"a", "NA", "1"}
+    assert made["pay"].dropna().between(-10.0, 90.0).all()
+    assert facts["proved_epsilon"] <= 1.0
+    assert facts["neighbours"] == "replace"
 
-    monkeypatch.setattr(tm, "synthesize", fails)
-    (path,) = experiment.tables(["nist_demographic"], 1, False, 2, [1.0])
-    assert path.name == "tables_partial.md"
-    assert "| failures | 2 | 0 | 0 |" in path.read_text(encoding="utf-8")
-    assert experiment.tables(["synmeter_bean"], 1, False) == []
+
+def board_lines(*rows):
+    """Lines of a scoreboard: method, cells, epsilon, measure, mean."""
+    return pd.DataFrame([{"dataset": "tiny", "method": method, "cells": cells, "epsilon": epsilon, "delta": 1e-5,
+                          "measure": measure, "mean": mean, "deviation": 0.1, "least": mean, "most": mean, "seeds": 2,
+                          "neighbours": "", "version": "", "failed": ""}
+                         for method, cells, epsilon, measure, mean in rows])
 
 
-def test_harm_by_more_budget_is_marked():
-    def line(measure, epsilon, least, most):
-        return {"dataset": "adult", "method": "release", "epsilon": epsilon, "delta": "1e-06", "measure": measure,
-                "mean": str((least + most) / 2), "least": str(least), "most": str(most), "runs": 2}
+def test_of_several_numbers_of_cells_the_best_is_shown_and_losses_are_marked():
+    lines = board_lines(("default", 0, 1.0, "k_marginal", 900.0), ("default", 0, 1.0, "tv2_mean", 0.1),
+                        ("MST-dpmm", 16, 1.0, "k_marginal", 890.0), ("MST-dpmm", 64, 1.0, "k_marginal", 910.0),
+                        ("MST-dpmm", 16, 1.0, "tv2_mean", 0.2), ("MST-dpmm", 64, 1.0, "tv2_mean", 0.3),
+                        ("bootstrap", 0, 0.0, "k_marginal", 990.0), ("bootstrap", 0, 0.0, "tv2_mean", 0.01))
+    best = boards.best_cells(lines)
+    assert len(best) == 6
+    assert boards.lost(best, "tiny", 1.0, "k_marginal") == ["MST-dpmm"]
+    assert boards.lost(best, "tiny", 1.0, "tv2_mean") == []  # to real rows nothing is lost
+    text = boards.page(boards.PROTOCOLS["nist"], lines)
+    assert any(line.startswith("| default | 900 (0.1) ✗ | 0.1 (0.1) |") for line in text)
+    assert any(line.startswith("| MST-dpmm | 910 (0.1) | 0.2 (0.1) |") for line in text)
 
-    lines = [line("auc", "1", 0.8, 0.9), line("tv1_mean", "1", 0.1, 0.2), line("seconds", "1", 1.0, 1.0),
-             line("auc", "3", 0.7, 0.79), line("tv1_mean", "3", 0.15, 0.3), line("seconds", "3", 9.0, 9.0),
-             line("tv1_mean", "10", 0.31, 0.4)]
-    text = "\n".join(experiment.page(lines, 2))
-    assert "| auc | 0.85 (0.8–0.9) | 0.745 (0.7–0.79) ✗ |  |" in text
-    assert "| tv1_mean | 0.15 (0.1–0.2) | 0.225 (0.15–0.3) | 0.355 (0.31–0.4) ✗ |" in text
-    assert "| seconds | 1 | 9 |  |" in text
+
+def test_pages_have_the_committed_results_and_no_claim_that_they_do_not_bear_out(tmp_path):
+    for page in program.PAGES:
+        text = page.read_text(encoding="utf-8")
+        assert pages.filled(text, cells.RESULTS) == text, "python -m experiments pages"
+        assert pages.broken_claims(text, cells.RESULTS) == []
+    assert "<!-- better:" in program.PAGES[1].read_text(encoding="utf-8")
+    board_lines(("default", 0, 1.0, "auc", 0.9), ("default", 0, 1.0, "failures", 0.0),
+                ("MST-dpmm", 16, 1.0, "auc", 0.8), ("MST-dpmm", 16, 1.0, "failures", 0.0),
+                ("MST-dpmm", 64, 1.0, "failures", 1.0), ("AIM-dpmm", 16, 1.0, "failures", 1.0)).to_csv(
+        tmp_path / "adult.csv", index=False)
+    text = "<!-- board: adult tiny, 1, auc -->\n\n| old |\n\nAfter.\n"
+    rows = pages.filled(text, tmp_path).splitlines()
+    assert rows[4:7] == ["| default | 0.9 (0.1) |  |  | 2 |", "| MST-dpmm | 0.8 (0.1) |  |  | 2 |",
+                         "| AIM-dpmm | no table | | | 0 |"]
+    assert rows[-1] == "After."
+    assert pages.broken_claims("<!-- better: adult tiny, 1, auc: default, MST-dpmm -->", tmp_path) == []
+    for broken in ("MST-dpmm, default", "AIM-dpmm, default"):
+        assert pages.broken_claims(f"<!-- better: adult tiny, 1, auc: {broken} -->", tmp_path)
+
+
+def test_the_scoreboards_are_drawn_from_committed_results(tmp_path):
+    assert draw_boards(cells.RESULTS, tmp_path / "boards.png").stat().st_size > 10_000
+
+
+def test_scores_are_computed_anew_without_making_the_table_anew(small, monkeypatch):
+    cell = boards.TableCell("tiny", "adult", "Copy-copy", 16, 1.0, 0, 1.0)
+    first = cells.run_cell(cell)
+    assert {"auc", "conditional_mean", "frequencies of ill", "detector"} <= set(first["scores"])
+    monkeypatch.setattr(rivals, "run", None)
+    monkeypatch.setattr(boards, "code_of_scores", lambda: "other")
+    again = cells.run_cell(cell)
+    assert again["scores"] == first["scores"]
+    # Another time limit changes nothing of a table that is there, and other rows all.
+    assert replace(cell, minutes=2.0).made() == cell.made()
+    assert replace(cell, seed=1).made() != cell.made()
+
+
+@pytest.mark.parametrize(("arguments", "message"), [
+    (["nist", "--methods", "Magic-copy"], "no method is called Magic-copy"),
+    (["nist", "--datasets", "nowhere"], "no data set is called 'nowhere'"),
+    (["nist", "--datasets", "nowhere.csv"], "there is no file nowhere.csv"),
+    (["nist", "--eps", "one"], "eps must be numbers above 0"), (["nist", "--cells", "0"], "cells must be numbers")])
+def test_what_cannot_be_run_is_refused_by_name(small, arguments, message):
+    result = run_board(*arguments)
+    assert result.exit_code == 2
+    assert message in " ".join(result.output.replace("│", " ").split())
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_anyones_table_is_a_data_set_of_the_protocols_that_it_fits(small, tmp_path, kind):
+    table = pd.concat([workers(100, 7), workers(1, 8).assign(age=200.0, work="b")], ignore_index=True)
+    schema_file.save(tmp_path / "own.toml", SCHEMA)
+    path = tmp_path / f"own.{kind}"
+    table.to_csv(path, index=False) if kind == "csv" else table.to_parquet(path)
+    own = data.find(str(path))
+    train, test = own.load()[0], own.test()
+    assert (len(train), len(test)) == (81, 20)
+    assert sorted(pd.concat([train, test])["age"]) == sorted(table["age"].clip(upper=80))
+    assert "synmeter" not in own.protocols  # numbers are missing
+    result = run_board("nist", "aim", "adult", "synmeter", "--datasets", str(path), "--methods",
+                       "Copy-copy,independent", "--seeds", "1")
+    assert result.exit_code == 0, result.output
+    assert "no data set of synmeter" in result.output
+    for protocol in ("nist", "aim", "adult"):
+        page = (small / f"{protocol}_partial.md").read_text(encoding="utf-8")
+        assert "## own, ε = 1" in page
+        assert "nan" not in page
+
+
+def test_a_table_without_schema_or_with_dates_is_refused(tmp_path):
+    workers(5, 1).to_csv(tmp_path / "own.csv", index=False)
+    with pytest.raises(DatasetMissing, match="needs a schema file"):
+        data.find(str(tmp_path / "own.csv"))
+    schema_file.save(tmp_path / "own.toml", tm.Schema([tm.Column("day", "2020-01-01", "2020-02-01", "datetime")]))
+    with pytest.raises(DatasetMissing, match="not column day"):
+        data.find(str(tmp_path / "own.csv"))
+
+
+def test_every_adapter_tells_what_to_install_and_which_methods_it_has():
+    found = rivals.rivals()
+    assert {"dpmm", "smartnoise", "opendp", "privsyn", "trigmech"} <= set(found)
+    for rival in found.values():
+        assert all("==" in requirement for requirement in rival.requirements)
+    assert {"AIM-dpmm", "MST-dpmm", "PrivBayes-dpmm"} <= set(boards.rival_methods())
+    for method in boards.rival_methods():
+        rival, name = boards.rival_of(method)
+        assert name in rival.methods
+    listed = CliRunner().invoke(program.app, ["rivals", "list"])
+    assert "dpmm==" in listed.output
+    assert CliRunner().invoke(program.app, ["rivals", "install", "nothing"]).exit_code == 2
+
+
+def test_the_promises_about_adult_are_checked(tmp_path):
+    assert boards.check(tmp_path) == []
+    head = "dataset,method,cells,epsilon,delta,measure,mean,deviation,least,most,seeds,neighbours,version,failed\n"
+
+    def line(measure, mean, method="default", deviation=""):
+        return f"adult_whole,{method},0,1,1e-06,{measure},{mean},{deviation},,,4,replace,,\n"
+
+    path = tmp_path / "adult.csv"
+    path.write_text(head + line("frequencies of sex", 0.002) + line("seconds", 12)
+                    + line("frequencies of sex", 0.5, "MST-dpmm") + line("tv1_mean", 0.5))
+    assert boards.check(tmp_path) == []
+    path.write_text(head + line("frequencies of sex", 0.02) + line("seconds", 31))
+    assert len(boards.check(tmp_path)) == 2
+    path.write_text(head + line("frequencies of sex", 0.0109, deviation=0.001)
+                    + line("frequencies of race", 0.0112, deviation=0.001))
+    assert boards.check(tmp_path) == ["adult: frequencies of race off by 0.0112, above 0.01"]

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from experiments.tables import _write_csv, _write_markdown
+from experiments.cells import write_csv, write_markdown
 
 SIMULATED = ("Simulated with a seeded generator: nothing here is a release, no ledger is charged. Neighbours are "
              "replace-one with n public, unless said.")
@@ -24,6 +24,6 @@ def grid(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[str]:
 def publish(name: str, quick: bool, rows: list[dict[str, Any]], lines: list[str]) -> list[Path]:
     """Write results/NAME.csv and .md, with the suffix _quick of a quick run; numbers with six digits."""
     stem = name + "_quick" * quick
-    _write_csv(stem, [{key: f"{value:.6g}" if isinstance(value, float) else value for key, value in row.items()}
+    write_csv(stem, [{key: f"{value:.6g}" if isinstance(value, float) else value for key, value in row.items()}
                       for row in rows])
-    return [_write_markdown(stem, lines)]
+    return [write_markdown(stem, lines)]

@@ -20,11 +20,12 @@ import pandas as pd
 from scipy import stats
 
 import trigmech as tm
-from experiments import adult, datasets
+from experiments import datasets
 from experiments.cells import HERE, save
 from experiments.companions import composition, pages
 from experiments.companions.discrete import Array
 from experiments.companions.selection import above_threshold, exponents, noisy_max, sparse
+from experiments.protocols.data import ADULT_NUMBERS, CATEGORIES, ORDER
 from trigmech.privacy.accounting import gaussian_mu
 from trigmech.privacy.noise import SystemNoise
 from trigmech.privacy.privacy_loss import gaussian_epsilon
@@ -105,8 +106,8 @@ def table() -> pd.DataFrame:
     invented = ["93, State-gov, 0, Assoc-voc, 11, Married-civ-spouse, Craft-repair, Husband, White, Male, 0, 0, 40, "
                 "United-States, <=50K", "1, State-gov, 0, Kinder, 1, Never-married, Baby, Baby, White, Female, 0, 0, "
                 "0, United-States, <=50K"]
-    frame = pd.DataFrame([*lines, *(line.split(", ") for line in invented)], columns=list(adult.ORDER))
-    return frame.astype(dict.fromkeys(adult.NUMBERS, int))
+    frame = pd.DataFrame([*lines, *(line.split(", ") for line in invented)], columns=list(ORDER))
+    return frame.astype(dict.fromkeys(ADULT_NUMBERS, int))
 
 
 @cache
@@ -123,9 +124,9 @@ def processed() -> tuple[Array, Array, Array, Array]:
     for content in datasets.raw("ADULT"):
         rows = [line.rstrip(".").split(", ") for line in content.decode().splitlines() if line and line[0] != "|"]
         parts += [row for row in rows if "?" not in row][1:]
-    frame = pd.DataFrame(parts, columns=list(adult.ORDER))
-    numbers = frame[list(adult.NUMBERS)].astype(float)
-    X = np.column_stack([pd.get_dummies(frame[[c for c in adult.CATEGORIES if c != "income"]]).to_numpy(float),
+    frame = pd.DataFrame(parts, columns=list(ORDER))
+    numbers = frame[list(ADULT_NUMBERS)].astype(float)
+    X = np.column_stack([pd.get_dummies(frame[[c for c in CATEGORIES if c != "income"]]).to_numpy(float),
                          (numbers / numbers.max()).to_numpy()])
     y = np.where(frame["income"] == ">50K", 1.0, -1.0)
     order = np.random.default_rng([2021, len(y)]).permutation(len(y))
@@ -179,9 +180,9 @@ def laplace_count() -> Iterator[Row]:
 def histograms() -> Iterator[Row]:
     dp, text = opendp(), {"HS-grad": 10501, "Some-college": 7291, "Bachelors": 5355, "Masters": 1723, "Assoc-voc": 1383}
     count = dp.t.make_count_by_categories(dp.vector_domain(dp.atom_domain(T=str)), dp.symmetric_distance(),
-                                          categories=adult.CATEGORIES["education"].split(", "),
+                                          categories=CATEGORIES["education"].split(", "),
                                           MO=dp.L1Distance[int])
-    found = dict(zip(adult.CATEGORIES["education"].split(", "), count(table()["education"].tolist()), strict=False))
+    found = dict(zip(CATEGORIES["education"].split(", "), count(table()["education"].tolist()), strict=False))
     for name, printed in text.items():
         yield Row(f"education {name}", printed, found[name], printed)
     yield Row("the same histogram moves, add/remove", None, float(count.map(1)), 1.0)
@@ -419,7 +420,7 @@ def randomised_response() -> Iterator[Row]:
 @primitive("Unary encoding", "ε = ln(p(1−q)/((1−p)q)); estimate (Σ − nq)/(p − q)",
            "`make_randomized_response_bitvec(max_weight=1, f=2q)`")
 def unary_encoding() -> Iterator[Row]:
-    dp, names = opendp(), (*adult.CATEGORIES["occupation"].split(", "), "Baby", "?")
+    dp, names = opendp(), (*CATEGORIES["occupation"].split(", "), "Baby", "?")
     answer = dp.m.make_randomized_response_bitvec(dp.bitvector_domain(max_weight=1), dp.discrete_distance(), f=0.5)
     jobs = table()["occupation"].map({name: i for i, name in enumerate(names)}).to_numpy()
     bits = [int(1 << i).to_bytes(2, "little") for i in range(16)]
@@ -438,7 +439,7 @@ def unary_encoding() -> Iterator[Row]:
 def synthetic() -> Iterator[Row]:
     rng, data = np.random.default_rng(), table()
     ages, jobs = data["age"].to_numpy(), data["occupation"]
-    labels = (*adult.CATEGORIES["occupation"].split(", "), "Baby", "?")
+    labels = (*CATEGORIES["occupation"].split(", "), "Baby", "?")
     codes = jobs.map({name: i for i, name in enumerate(labels)}).to_numpy()
     counts = np.bincount(ages * 16 + codes, minlength=101 * 16).astype(float)
     noisy = np.clip(SystemNoise().laplace(counts.reshape(101, 16).sum(axis=1), 1.0), 0, None)
@@ -475,7 +476,7 @@ def advanced_composition() -> Iterator[Row]:
 def slips() -> Iterator[Row]:
     yield Row("false: a sum moves by upper − lower, of [5, 6], if a row is added; max(abs(l), abs(u))", 1, max(5, 6))
     yield Row("false: categories by `unique()` are public: \"Baby\", in the public list", "yes",
-              "yes" if "Baby" in adult.CATEGORIES["occupation"] else "no", "no")
+              "yes" if "Baby" in CATEGORIES["occupation"] else "no", "no")
     two_lap = 2 * np.var(stats.laplace.rvs(size=200_000, random_state=np.random.default_rng(3))) / 4
     yield Row("false: the mean of two Lap(1) is as good as one Lap(1/2): variance", 0.5, float(two_lap), 1.0, 0.01)
     yield Row("a mean over 5 sampled rows: standard error of a mean age", None,

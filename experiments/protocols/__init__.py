@@ -1,6 +1,5 @@
-"""Tables made by a release, scored on the field's public protocols: the data sets, the measures, the experiment."""
+"""The field's public protocols: the data sets, the measures, and the scoreboards of this package and its rivals."""
 
-from experiments.protocols.data import NAMES, load, test_rows
-from experiments.protocols.scores import score
+from experiments.protocols.data import SETS, find, load
 
-__all__ = ["NAMES", "load", "score", "test_rows"]
+__all__ = ["SETS", "find", "load"]

@@ -1,14 +1,17 @@
-"""The data sets of the field's protocols as pandas tables, with schemas that read nothing off the rows.
+"""The data sets of the field's protocols, and anyone's: pandas tables, with schemas that read nothing off the rows.
 
 Files lie below the directory that TRIGMECH_DATA names. `nist_*`: the American Community Survey excerpt national2019 of
 the NIST Collaborative Research Cycle, bounds and categories from its data dictionary. `adult`: its documentation.
 `nltcs`, `aim_*`: discrete tables of the authors of AIM, domains from their JSON. `synmeter_*`: sets of SynMeter with
-its splits and its JSON, whose bounds are the data's own and are given to all methods alike. `thesis_*`: numbers of the
-thesis's tables, within their own bounds, as there.
+its splits and its JSON, whose bounds are the data's own and are given to all methods alike. A new data set is one entry
+of `SETS`; a CSV or Parquet file with a schema file of its name beside it (`table.csv`, `table.toml`) needs none.
 """
 
 import json
 import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +19,8 @@ import numpy as np
 import pandas as pd
 
 import trigmech as tm
-from experiments import adult, datasets
+from experiments import datasets
+from trigmech.schema import toml as schema_file
 
 NIST = {
     "nist_demographic": "AGEP SEX MSP RAC1P HOUSING_TYPE OWN_RENT EDU PINCP_DECILE DVET DEYE",
@@ -24,11 +28,7 @@ NIST = {
     "nist_all": "PUMA AGEP SEX MSP HISP RAC1P NOC NPF HOUSING_TYPE OWN_RENT DENSITY INDP_CAT EDU PINCP PINCP_DECILE "
                 "POVPIP DVET DREM DPHY DEYE DEAR PWGTP WGTP",
 }
-AIM = ("nltcs", "aim_adult", "aim_salary", "aim_titanic")
-SYNMETER = ("adult", "bean", "insurance", "magic", "obesity", "wine")
-THESIS = ("thesis_csn", "thesis_pks")
-PROTOCOLS = (*NIST, "adult", *AIM, *(f"synmeter_{name}" for name in SYNMETER))
-NAMES = (*PROTOCOLS, *THESIS)
+GROUP = "PUMA"
 
 # Codes that the dictionary sets apart from a column's range, and the only column of numbers with fractions.
 NIST_SPECIAL = {"POVPIP": (501,), "WGTP": (0,), "NOC": (0,)}
@@ -37,48 +37,152 @@ NOT_APPLICABLE = "N"
 # Of other excerpts of the same dictionary: those of Massachusetts and of Texas.
 OTHER_STATES = ("25-", "48-")
 
+# Adult, from its documentation.
+CATEGORIES = {
+    "workclass": "Private, Self-emp-not-inc, Self-emp-inc, Federal-gov, Local-gov, State-gov, Without-pay, "
+                 "Never-worked",
+    "education": "Bachelors, Some-college, 11th, HS-grad, Prof-school, Assoc-acdm, Assoc-voc, 9th, 7th-8th, 12th, "
+                 "Masters, 1st-4th, 10th, Doctorate, 5th-6th, Preschool",
+    "marital-status": "Married-civ-spouse, Divorced, Never-married, Separated, Widowed, Married-spouse-absent, "
+                      "Married-AF-spouse",
+    "occupation": "Tech-support, Craft-repair, Other-service, Sales, Exec-managerial, Prof-specialty, "
+                  "Handlers-cleaners, Machine-op-inspct, Adm-clerical, Farming-fishing, Transport-moving, "
+                  "Priv-house-serv, Protective-serv, Armed-Forces",
+    "relationship": "Wife, Own-child, Husband, Not-in-family, Other-relative, Unmarried",
+    "race": "White, Asian-Pac-Islander, Amer-Indian-Eskimo, Other, Black",
+    "sex": "Female, Male",
+    "native-country": "United-States, Cambodia, England, Puerto-Rico, Canada, Germany, Outlying-US(Guam-USVI-etc), "
+                      "India, Japan, Greece, South, China, Cuba, Iran, Honduras, Philippines, Italy, Poland, Jamaica, "
+                      "Vietnam, Mexico, Portugal, Ireland, France, Dominican-Republic, Laos, Ecuador, Taiwan, Haiti, "
+                      "Columbia, Hungary, Guatemala, Nicaragua, Scotland, Thailand, Yugoslavia, El-Salvador, "
+                      "Trinadad&Tobago, Peru, Hong, Holand-Netherlands",
+    "income": "<=50K, >50K",
+}
+KEPT_MISSING = ("workclass", "occupation", "native-country")
+UNKNOWN = "?"
+ORDER = ("age", "workclass", "fnlwgt", "education", "education-num", "marital-status", "occupation", "relationship",
+         "race", "sex", "capital-gain", "capital-loss", "hours-per-week", "native-country", "income")
 ADULT_BOUNDS = {"age": (17, 90), "fnlwgt": (0, 1_500_000), "education-num": (1, 16), "capital-gain": (0, 99_999),
                 "capital-loss": (0, 4_356), "hours-per-week": (1, 99)}
-ADULT_TRAIN, ADULT_SEED = 0.8, 2026
+ADULT_NUMBERS: dict[str, dict[str, Any]] = {
+    "age": {"lower": 16, "upper": 100}, "fnlwgt": {"lower": 1e4, "upper": 2e6, "transform": "log"},
+    "education-num": {"lower": 1, "upper": 16},
+    "capital-gain": {"lower": 1, "upper": 1e5, "special": (0,), "transform": "log"},
+    "capital-loss": {"lower": 1, "upper": 5e3, "special": (0,)},
+    "hours-per-week": {"lower": 0, "upper": 100, "special": (20, 30, 35, 40, 45, 50, 60)},
+}
+TRAIN, SPLIT_SEED = 0.8, 2026
+
+
+
+@dataclass(frozen=True)
+class TableSet:
+    """A data set of the protocols.
+
+    Parameters
+    ----------
+    name : str
+    protocols : tuple of str
+        Which it is scored by.
+    load : function
+        Returns the rows that are given to a synthesizer, and their public description. Categories are text, or integer
+        codes for the tables of AIM; missing numbers are NaN. Raises DatasetMissing if a file is not there.
+    test : function, optional
+        Returns real rows that the synthesizer has not seen.
+    within : str
+        The column that every table of the protocol has, or "".
+    """
+
+    name: str
+    protocols: tuple[str, ...]
+    load: Callable[[], tuple[pd.DataFrame, tm.Schema]]
+    test: Callable[[], pd.DataFrame] | None = None
+    within: str = ""
 
 
 def load(name: str) -> tuple[pd.DataFrame, tm.Schema]:
-    """Return the rows that are given to a synthesizer, and their public description.
-
-    Categories are text, or integer codes for the tables of AIM; missing numbers are NaN.
+    """Return the rows of a data set that are given to a synthesizer, and their public description.
 
     Raises
     ------
     DatasetMissing
         If the name is unknown or a file is not there.
     """
-    if name in NIST:
-        schema = nist_schema(NIST[name].split())
-        return nist_rows(file("nist/national2019.csv.xz"), schema), schema
-    if name == "adult":
-        return _adult_parts()[0], _adult_schema()
-    if name in AIM:
-        folder = f"aim/{name.removeprefix('aim_')}"
-        domain = json.loads(file(f"{folder}/domain.json").read_text(encoding="utf-8"))
-        table = pd.read_csv(file(f"{folder}/{folder.split('/')[1]}.csv.xz"))
-        return table, tm.Schema(tm.Column(column, 0, 1, "binary") if domain[column] == 2
-                                else tm.Column(column, kind="categorical", categories=tuple(range(domain[column])))
-                                for column in table.columns)
-    if name in THESIS:
-        table = datasets.load(name.removeprefix("thesis_"))
-        return pd.DataFrame(table.values, columns=list(table.columns)), tm.Schema(
-            tm.Column(column, float(values.min()), float(values.max()))
-            for column, values in zip(table.columns, table.values.T, strict=True))
-    if name in NAMES:
-        return pd.concat([_synmeter(name, "train"), _synmeter(name, "val")], ignore_index=True), _synmeter_schema(name)
-    raise datasets.DatasetMissing(f"no data set is called {name!r}; known are {', '.join(NAMES)}")
+    return find(name).load()
 
 
-def test_rows(name: str) -> pd.DataFrame | None:
-    """Return real rows that the synthesizer has not seen, or None if the protocol has none."""
-    if name == "adult":
-        return _adult_parts()[1]
-    return _synmeter(name, "test") if name.startswith("synmeter_") else None
+def find(name: str) -> TableSet:
+    """Return a data set by its name, or by the path of a CSV or Parquet file.
+
+    Raises
+    ------
+    DatasetMissing
+        If the name is neither.
+    """
+    if name in SETS:
+        return SETS[name]
+    if Path(name).suffix in (".csv", ".parquet"):
+        return from_path(Path(name))
+    raise datasets.DatasetMissing(f"no data set is called {name!r}; known are {', '.join(SETS)}, and paths of CSV and "
+                                  "Parquet files")
+
+
+def from_path(path: Path) -> TableSet:
+    """Return anyone's table as a data set of all protocols that it fits; a fifth of its rows are kept for tests there.
+
+    Raises
+    ------
+    DatasetMissing
+        If the file, or the schema file beside it, is not there, or if it has columns that no protocol takes.
+    """
+    described = path.with_suffix(".toml")
+    for each in (path, described):
+        if not each.is_file():
+            raise datasets.DatasetMissing(f"there is no file {each}; a table by path needs a schema file beside it")
+    schema, options = schema_file.load(described)
+    strange = [*schema.private_bounds, *schema.private_categories,
+               *(column.name for column in schema.columns if column.kind == "datetime")]
+    if strange:
+        raise datasets.DatasetMissing(f"{described}: the protocols take numbers with public bounds and public "
+                                      f"categories, not column {strange[0]}")
+    gaps = any(column.missing == "keep" for column in schema.columns)
+    fitting = ["nist", "aim", "adult"] + ["synmeter"] * (not gaps)
+    fitting += ["smooth"] * all(column.categories is None for column in schema.columns)
+    return TableSet(path.stem, tuple(fitting),
+                    lambda: (_parts(path, schema, options)[0], schema), lambda: _parts(path, schema, options)[1])
+
+
+def _parts(path: Path, schema: tm.Schema, options: dict[str, Any]) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the rows for the synthesizer and those for tests, as the schema says that they are."""
+    text = {column.name: str for column in schema.columns if column.categories is not None}
+    whole = pd.read_parquet(path) if path.suffix == ".parquet" else pd.read_csv(
+        path, dtype=text, sep=options.get("delimiter", ","), decimal=options.get("decimal", "."),
+        encoding=options.get("encoding", "utf-8"))
+    table = {}
+    for column in schema.columns:
+        values = whole[column.name]
+        if column.categories is None:
+            # As a release does it.
+            table[column.name] = pd.to_numeric(values).clip(min((column.lower, *column.special)),
+                                                            max((column.upper, *column.special)))
+            continue
+        of_text = {str(category): category for category in column.categories}
+        known = values.map(lambda value, of_text=of_text: of_text.get(str(value), value))
+        table[column.name] = known if column.other is None else known.where(
+            known.isin(column.categories) | known.isna(), column.other)
+    return _split(pd.DataFrame(table))
+
+
+def _split(whole: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return four fifths of the rows and the others, by a fixed seed."""
+    order = np.random.default_rng(SPLIT_SEED).permutation(len(whole))
+    train = round(TRAIN * len(whole))
+    return whole.iloc[order[:train]].reset_index(drop=True), whole.iloc[order[train:]].reset_index(drop=True)
+
+
+def _nist(names: str) -> tuple[pd.DataFrame, tm.Schema]:
+    schema = nist_schema(names.split())
+    return nist_rows(file("nist/national2019.csv.xz"), schema), schema
 
 
 def nist_schema(names: list[str]) -> tm.Schema:
@@ -108,45 +212,73 @@ def nist_rows(path: Path, schema: tm.Schema) -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
-def _adult_schema() -> tm.Schema:
+def _adult() -> tuple[pd.DataFrame, tm.Schema]:
     def column(name: str) -> tm.Column:
         if name in ADULT_BOUNDS:
             return tm.Column(name, *ADULT_BOUNDS[name], "integer")
-        unknown = ("?",) if name in adult.KEPT_MISSING else ()
-        return tm.Column(name, kind="categorical", categories=(*adult.CATEGORIES[name].split(", "), *unknown))
+        unknown = (UNKNOWN,) if name in KEPT_MISSING else ()
+        return tm.Column(name, kind="categorical", categories=(*CATEGORIES[name].split(", "), *unknown))
 
-    return tm.Schema(map(column, adult.ORDER))
+    return _adult_parts()[0], tm.Schema(map(column, ORDER))
 
 
+def _adult_whole() -> tuple[pd.DataFrame, tm.Schema]:
+    """Return all rows, described as a data holder would: missing and special values, and skewed numbers."""
+    def column(name: str) -> tm.Column:
+        if name in ADULT_NUMBERS:
+            return tm.Column(name, kind="integer", **ADULT_NUMBERS[name])
+        return tm.Column(name, kind="categorical", categories=tuple(CATEGORIES[name].split(", ")),
+                         missing="keep" if name in KEPT_MISSING else "refuse")
+
+    rows = pd.concat(_adult_parts(), ignore_index=True)
+    for name in KEPT_MISSING:
+        rows[name] = rows[name].where(rows[name] != UNKNOWN, None)
+    return rows, tm.Schema(map(column, ORDER))
+
+
+@lru_cache(maxsize=1)
 def _adult_parts() -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return four fifths of all rows of Adult, which are released, and the others, by a fixed seed."""
-    whole = adult.whole().to_pandas()
-    whole[list(adult.KEPT_MISSING)] = whole[list(adult.KEPT_MISSING)].fillna("?")
-    order = np.random.default_rng(ADULT_SEED).permutation(len(whole))
-    train = round(ADULT_TRAIN * len(whole))
-    return whole.iloc[order[:train]].reset_index(drop=True), whole.iloc[order[train:]].reset_index(drop=True)
+    rows = [line.split(", ") for part in datasets.raw("ADULT") for line in part.decode("ascii").splitlines()
+            if line and not line.startswith("|")]
+    whole = pd.DataFrame(rows, columns=list(ORDER)).astype(dict.fromkeys(ADULT_BOUNDS, int))
+    # The labels of the second part end in a full stop.
+    return _split(whole.assign(income=whole["income"].str.rstrip(".")))
+
+
+def _aim(name: str) -> tuple[pd.DataFrame, tm.Schema]:
+    domain = json.loads(file(f"aim/{name}/domain.json").read_text(encoding="utf-8"))
+    table = pd.read_csv(file(f"aim/{name}/{name}.csv.xz"))
+    return table, tm.Schema(tm.Column(column, 0, 1, "binary") if domain[column] == 2
+                            else tm.Column(column, kind="categorical", categories=tuple(range(domain[column])))
+                            for column in table.columns)
+
+
+def _numbers(name: str) -> tuple[pd.DataFrame, tm.Schema]:
+    """Return a data set of the thesis; bounds are the data's own, as in all experiments on these."""
+    table = datasets.load(name)
+    rows = pd.DataFrame(table.values, columns=list(table.columns))
+    return rows, tm.Schema(tm.Column(column, float(own.min()), float(own.max())) for column, own in rows.items())
 
 
 def _synmeter_columns(name: str) -> list[dict[str, Any]]:
-    folder = name.removeprefix("synmeter_")
     columns: list[dict[str, Any]] = json.loads(
-        file(f"synmeter/{folder}/{folder}.json").read_text(encoding="utf-8"))["columns"]
+        file(f"synmeter/{name}/{name}.json").read_text(encoding="utf-8"))["columns"]
     return columns
 
 
-def _synmeter_schema(name: str) -> tm.Schema:
+def _synmeter(name: str) -> tuple[pd.DataFrame, tm.Schema]:
     # Whole numbers are those whose bounds the JSON writes without a decimal point.
-    return tm.Schema(tm.Column(each["name"], kind="categorical", categories=tuple(each["i2s"])) if "i2s" in each else
-                     tm.Column(each["name"], each["min"], each["max"],
-                               "integer" if isinstance(each["min"], int) and isinstance(each["max"], int)
-                               else "continuous")
-                     for each in _synmeter_columns(name))
+    schema = tm.Schema(
+        tm.Column(each["name"], kind="categorical", categories=tuple(each["i2s"])) if "i2s" in each else
+        tm.Column(each["name"], each["min"], each["max"],
+                  "integer" if isinstance(each["min"], int) and isinstance(each["max"], int) else "continuous")
+        for each in _synmeter_columns(name))
+    return pd.concat([_synmeter_part(name, "train"), _synmeter_part(name, "val")], ignore_index=True), schema
 
 
-def _synmeter(name: str, part: str) -> pd.DataFrame:
+def _synmeter_part(name: str, part: str) -> pd.DataFrame:
     text = {each["name"]: str for each in _synmeter_columns(name) if "i2s" in each}
-    return pd.read_csv(file(f"synmeter/{name.removeprefix('synmeter_')}/{part}.csv.xz"), dtype=text,
-                       keep_default_na=False)
+    return pd.read_csv(file(f"synmeter/{name}/{part}.csv.xz"), dtype=text, keep_default_na=False)
 
 
 def file(path: str) -> Path:
@@ -155,3 +287,17 @@ def file(path: str) -> Path:
     if not place.is_file():
         raise datasets.DatasetMissing(f"{datasets.VARIABLE} names no directory that holds {path}")
     return place
+
+
+# Small ones first.
+SETS: dict[str, TableSet] = {each.name: each for each in (
+    *(TableSet(name, ("nist",), partial(_nist, columns), within=GROUP if GROUP in columns.split() else "")
+      for name, columns in NIST.items()),
+    *(TableSet(name if name == "nltcs" else f"aim_{name}", ("aim",), partial(_aim, name))
+      for name in ("titanic", "nltcs", "adult", "salary")),
+    *(TableSet(f"synmeter_{name}", ("synmeter",), partial(_synmeter, name), partial(_synmeter_part, name, "test"))
+      for name in ("insurance", "obesity", "wine", "bean", "magic", "adult")),
+    *(TableSet(name.lower(), ("smooth",), partial(_numbers, name)) for name in ("WDBC", "CTG", "PKS", "CRM", "CSN")),
+    TableSet("adult", ("adult",), _adult, lambda: _adult_parts()[1]),
+    TableSet("adult_whole", ("adult",), _adult_whole),
+)}

@@ -1,0 +1,161 @@
+"""What is predicted of designs, beside what is measured: where the budget of a table should go.
+
+Every design is released of the same tables; of each, errors are predicted by `Synthesis.error_bars` and `query`, which
+see nothing private, and measured against the real table.
+"""
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+import trigmech as tm
+from experiments.cells import code_fingerprint, key_of, run_cells, write_csv, write_markdown
+from experiments.datasets import DatasetMissing
+from experiments.protocols.data import load
+from trigmech.evaluation import statistics
+from trigmech.planning.tables import Shares
+
+Array = NDArray[np.float64]
+
+SEED = 2014
+# Delta of each table.
+TABLES = {"nist_demographic": 1e-5, "nltcs": 1e-9, "synmeter_wine": 1e-5}
+EPSILONS = (1.0, 10.0)
+DESIGNS: dict[str, Any] = {
+    "default": tm.TableMechanism(),
+    "pairs alone": tm.TableMechanism(workload=tm.workload.Marginals(2)),
+    "more of three": tm.TableMechanism(workload=tm.workload.Marginals(3)),
+    "all once": tm.TableMechanism(shares=Shares(0.2, 0.03, 0.15, 1, selected=0.0)),
+    "the same, selected": tm.TableMechanism(shares=Shares(0.2, 0.03, 0.15, 1)),
+    "a larger look": tm.TableMechanism(shares=Shares(0.6, 0.03, 0.15, 1)),
+    "smooth": tm.MomentMechanism(),
+}
+PAIRS, TRIPLES, CELLS, QUERIES = 30, 30, {1: 16, 2: 8, 3: 4}, 200
+# Of a normal error: its mean size over its deviation.
+MEAN_SIZE = np.sqrt(2.0 / np.pi)
+
+
+@dataclass(frozen=True)
+class DesignCell:
+    """One release of one table by one design."""
+
+    dataset: str
+    design: str
+    epsilon: float
+    repetition: int
+
+    def key(self) -> str:
+        """Return the name of the cache file."""
+        return key_of(self, "designs", code_fingerprint(None, ("designs", "protocols/data")))
+
+    @property
+    def shares(self) -> Hashable:
+        """Releases of the same table."""
+        return self.dataset
+
+    def compute(self) -> dict[str, Any]:
+        """Return, of each kind of statistic, the "predicted" and the "measured" error.
+
+        Of tables of one, two and three columns it is the mean total variation; of kernels of pairs of numbers the
+        median size of the errors. A prediction that the design does not make is left out.
+        """
+        table, schema = load(self.dataset)
+        rng = np.random.default_rng([self.repetition, *self.dataset.encode()])
+        made = tm.synthesize(table, schema, tm.Budget(self.epsilon, TABLES[self.dataset]), DESIGNS[self.design], rng)
+        points, found = schema.to_cube(table), {}
+        real, synthetic, chosen = schema.decode(points), made.columns(rng=rng), np.random.default_rng(SEED)
+        for size, count in ((1, schema.d), (2, PAIRS), (3, TRIPLES)):
+            sets = list(combinations(schema.names, size))
+            asked = [statistics.marginal(schema, sets[i], CELLS[size]) for i in chosen.permutation(len(sets))[:count]]
+            found[f"tables of {size}"] = kind = {"measured": float(np.mean([
+                np.abs(statistic(synthetic) - statistic(real)).sum() / 2.0 for statistic in asked]))}
+            if isinstance(DESIGNS[self.design], tm.TableMechanism):
+                kind["predicted"] = float(np.mean([MEAN_SIZE / 2.0 * deviation_of(made.error_bars(statistic)).sum()
+                                                   for statistic in asked]))
+        numbers = list(schema.domain.numbers)
+        if len(numbers) > 1:
+            family = tm.workload.PairKernels(len(numbers), seed=SEED, n_queries=QUERIES)
+            answers = made.query(family)
+            errors = np.abs(answers.values - family.answers(points[:, numbers]))
+            found["kernels"] = {"measured": float(errors.mean()),
+                                "predicted": float(MEAN_SIZE * deviation_of(answers).mean())}
+        return found
+
+
+def deviation_of(answers: tm.Answers) -> Array:
+    """Return the predicted standard deviations of answers that have error bars."""
+    assert answers.error is not None
+    return answers.error.deviation
+
+
+def designs(names: Sequence[str], jobs: int, quick: bool, seeds: int = 2) -> list[Path]:
+    """Write results/designs.csv and .md, and return the page.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Of `TABLES`; none for all that are there.
+    jobs : int
+    quick : bool
+        1 release of the smallest table, at epsilon = 1.
+    seeds : int
+        Releases by each design.
+    """
+    wanted = ["synmeter_wine"] if quick else [name for name in TABLES if not names or name in names]
+    found = []
+    for name in wanted:
+        try:
+            load(name)
+            found.append(name)
+        except DatasetMissing as missing:
+            print(f"left out: {missing}")
+    cells = [DesignCell(name, design, epsilon, repetition) for name in found
+             for epsilon in (EPSILONS[:1] if quick else EPSILONS) for design in DESIGNS
+             for repetition in range(1 if quick else seeds)]
+    if not cells:
+        return []
+    lines = [{"dataset": cell.dataset, "epsilon": f"{cell.epsilon:g}", "design": cell.design, "kind": kind, **errors}
+             for cell, result in run_cells(cells, jobs, "designs") for kind, errors in result.items()]
+    means = pd.DataFrame(lines).groupby(["dataset", "epsilon", "design", "kind"], sort=False)[
+        ["predicted", "measured"]].mean().reset_index()
+    # In the order in which they are asked for, whichever was computed first.
+    means = means.sort_values(by=["dataset", "epsilon", "kind", "design"], key=lambda column: column.map(
+        {name: place for place, name in enumerate(DESIGNS)}) if column.name == "design" else column)
+    suffix = "_quick" * quick + "_partial" * (not quick and set(found) != set(TABLES))
+    write_csv("designs" + suffix, [{**row, **{what: f"{row[what]:.4g}" for what in ("predicted", "measured")}}
+                                   for row in means.to_dict("records")])
+    return [write_markdown("designs" + suffix, page(means, 1 if quick else seeds))]
+
+
+def page(means: pd.DataFrame, seeds: int) -> list[str]:
+    """Return the Markdown: predicted and measured errors side by side, and what choosing by prediction would cost."""
+    text = ["# Designs by predicted and by measured error", "",
+            f"Means of {seeds} releases. In each entry the predicted error, then the measured one. Tables of one, two "
+            "and three columns: mean total variation, numbers in 16, 8 and 4 equal cells of their bounds; kernels: "
+            "mean error of Gaussian kernels of pairs of numbers. *smooth* measures moments, and predicts kernels alone.",
+            ""]
+    costs: dict[str, list[float]] = {}
+    for (dataset, epsilon), group in means.groupby(["dataset", "epsilon"], sort=False):
+        kinds = list(dict.fromkeys(group["kind"]))
+        text += [f"## {dataset}, ε = {epsilon}", "", "| design | " + " | ".join(kinds) + " |",
+                 "| --- |" + " --- |" * len(kinds)]
+        of = {(row["design"], row["kind"]): row for row in group.to_dict("records")}
+        for design in DESIGNS:
+            entries = ["" if (row := of.get((design, kind))) is None else
+                       ("–" if pd.isna(row["predicted"]) else f"{row['predicted']:.4f}") + f", {row['measured']:.4f}"
+                       for kind in kinds]
+            text.append(f"| {design} | " + " | ".join(entries) + " |")
+        text.append("")
+        for kind, own in group.dropna().groupby("kind", sort=False):
+            chosen = own.loc[own["predicted"].idxmin(), "measured"]
+            costs.setdefault(str(kind), []).append(float(chosen / own["measured"].min()))
+    text += ["## To choose by prediction", "",
+             "The measured error of the design that is predicted to be best, over the least measured one: "
+             + "; ".join(f"{kind} {np.mean(each):.2f}, at worst {max(each):.2f}" for kind, each in costs.items()) + "."]
+    return text

@@ -1,0 +1,453 @@
+"""Scoreboards of public protocols: this package, its rivals, and what lies below and above them.
+
+*independent*: the real columns, each in an order of its own; *bootstrap*: real rows drawn with replacement; *real*: the
+real rows themselves, where others are kept for tests. These three are not private. *default* and *smooth* are this
+package; *default-equal* is the default at the budget at which its Gaussian noise hides a replaced row as well as a
+rival's hides one that is added or removed, if the rival spends all of its budget on tables. All others are rivals.
+"""
+
+import hashlib
+import io
+import itertools
+import json
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+import trigmech as tm
+from experiments import rivals
+from experiments.cells import CACHE, RESULTS, code_fingerprint, key_of, publish, reached, run_cells, save, source_of
+from experiments.datasets import DatasetMissing
+from experiments.protocols import scores
+from experiments.protocols.data import SETS, find
+from experiments.rivals.adapters import interface
+
+DEFAULT, EQUAL, SMOOTH = "default", "default-equal", "smooth"
+OWN = (DEFAULT, EQUAL, SMOOTH)
+INDEPENDENT, BOOTSTRAP, REAL = "independent", "bootstrap", "real"
+NOT_PRIVATE = (INDEPENDENT, BOOTSTRAP, REAL)
+SEEDS, MINUTES = 5, 30.0
+FREQUENCY, SECONDS = 0.01, 30.0  # promises about Adult
+CELLS = (16, 64)  # that numbers are cut into for rivals that want categories
+QUICK = ("MST-dpmm", "PrivBayes-dpmm")
+# What is known of a run besides its scores.
+FACTS = ("seconds", "cpu_seconds", "peak_mib", "replace_one_epsilon")
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """A public way to compare synthesizers.
+
+    Parameters
+    ----------
+    name, title : str
+    delta : float
+    degree : int
+        Columns of the tables that it asks for.
+    score : function
+        Of the schema, the real, the synthetic and the test rows, and the column that all tables have.
+    shown : tuple of str
+        Measures on the page, the most important first; the CSV has all.
+    floor : str
+        What a table cannot be expected to be better than.
+    quick : tuple of str
+        Data sets of a quick run.
+    """
+
+    name: str
+    title: str
+    delta: float
+    degree: int
+    score: Callable[..., dict[str, float]]
+    shown: tuple[str, ...]
+    floor: str
+    quick: tuple[str, ...]
+
+
+PROTOCOLS = {each.name: each for each in (
+    Protocol("nist", "NIST's Collaborative Research Cycle: k-marginal score", 1e-5, 2, scores.nist,
+             ("k_marginal", "tv1_mean", "tv2_mean", "tv3_mean", "tv3_worst"), BOOTSTRAP, ("nist_demographic",)),
+    Protocol("aim", "AIM's workload: all tables of three columns", 1e-9, 3, scores.aim,
+             ("all_3way_l1", "tv1_mean", "tv2_mean", "tv2_worst", "tv3_worst"), BOOTSTRAP, ("aim_titanic",)),
+    Protocol("synmeter", "SynMeter's sets, against test rows", 1e-5, 2, scores.synmeter,
+             ("w1_mean", "pairs_w1", "range1_mean", "range2_mean", "range3_mean", "pearson_mean", "f1_boosting",
+              "r2_boosting"),
+             REAL, ("synmeter_insurance",)),
+    Protocol("adult", "Adult, as users ask", 1e-6, 2, scores.adult,
+             ("tv1_mean", "tv2_mean", "tv3_mean", "pearson_mean", "conditional_mean", "kernel_0.5", "auc", "detector"),
+             REAL, ("adult",)),
+    Protocol("smooth", "The thesis's data sets: worst errors of smooth queries", 1e-3, 2, scores.smooth,
+             ("w1_2", "w1_4", "w1_6", "w1_8", "w1_10", "w2_0.5", "w3"), BOOTSTRAP, ("wdbc",)),
+)}
+
+
+@dataclass(frozen=True)
+class TableCell:
+    """One synthetic table of a data set, and its scores.
+
+    Parameters
+    ----------
+    dataset : str
+        A name, or a path.
+    protocol : str
+    method : str
+    cells : int
+        Of numbers, for methods of categories; 0 for the others.
+    epsilon : float
+        As the method understands it; 0 for what is not private.
+    seed : int
+    minutes : float
+        Time limit.
+    """
+
+    dataset: str
+    protocol: str
+    method: str
+    cells: int
+    epsilon: float
+    seed: int
+    minutes: float
+
+    @property
+    def shares(self) -> str:
+        """Nothing that takes long."""
+        return ""
+
+    @property
+    def budget(self) -> tm.Budget:
+        """What the method is given."""
+        delta = PROTOCOLS[self.protocol].delta
+        return tm.Budget(equal_epsilon(self.epsilon, delta) if self.method == EQUAL else self.epsilon, delta)
+
+    def key(self) -> str:
+        """Return the name of the file with its scores: another one for another table, or other code of the scores."""
+        return key_of(self, "board", self.made() + code_of_scores())
+
+    def made(self) -> str:
+        """Return the name of the table itself: another one for other rows, or other code of the method."""
+        table, schema = loaded(self.dataset)
+        content = hashlib.sha256(pd.util.hash_pandas_object(table, index=False).to_numpy().tobytes())
+        content.update(json.dumps(schema.to_dict()).encode())
+        if self.method not in NOT_PRIVATE:
+            content.update(rival_of(self.method)[0].source)
+        own = code_fingerprint() if self.method in OWN else ""
+        # A table that was made is the same for another time limit.
+        return key_of(replace(self, minutes=0.0), "made", content.hexdigest() + own)
+
+    def compute(self) -> dict[str, Any]:
+        """Return "scores", and facts such as seconds; or "failed", why there is no table."""
+        described, protocol = find(self.dataset), PROTOCOLS[self.protocol]
+        table, schema = loaded(self.dataset)
+        rng = np.random.default_rng(self.seed)
+        facts: dict[str, Any] = {}
+        if self.method == INDEPENDENT:
+            made = pd.DataFrame({name: table[name].to_numpy()[rng.permutation(len(table))] for name in table})
+        elif self.method == BOOTSTRAP:
+            made = table.iloc[rng.integers(len(table), size=len(table))].reset_index(drop=True)
+        elif self.method == REAL:
+            made = table
+        else:
+            try:
+                made, facts = self._made(table, schema, described.within)
+            except rivals.RivalError as error:
+                return {"failed": str(error)}
+        test = described.test() if described.test else None
+        return {**facts, "scores": protocol.score(schema, table, made, test, described.within)}
+
+    def files(self) -> tuple[Path, Path]:
+        """Return where a rival's table is told of once it is made, and where is told that it cannot be."""
+        place = CACHE / self.made()
+        return place.with_suffix(".facts.json"), place.with_suffix(f".failed-{self.minutes:g}.json")
+
+    def _made(self, table: pd.DataFrame, schema: tm.Schema, within: str) -> tuple[pd.DataFrame, dict[str, Any]]:
+        """Return a rival's table, kept with its facts, as its scores may be computed anew."""
+        told, failed = self.files()
+        kept = told.with_name(told.name.replace(".facts.json", ".csv.xz"))
+        if not told.exists():
+            if failed.exists():
+                raise rivals.RivalError(json.loads(failed.read_text(encoding="utf-8")))
+            rival, name = rival_of(self.method)
+            degree = PROTOCOLS[self.protocol].degree
+            workload = [(within, *names) if within else names for names in itertools.combinations(
+                [each for each in schema.names if each != within], min(degree, schema.d))]
+            try:
+                made, facts = rivals.run(rival, name, table, schema, self.budget, seed=self.seed, cells=self.cells,
+                                         workload=workload, within=within, seconds=60.0 * self.minutes)
+            except rivals.RivalError as error:
+                save(failed, json.dumps(str(error)))
+                raise
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            made.to_csv(kept, index=False)
+            save(told, json.dumps(facts))
+        facts = json.loads(told.read_text(encoding="utf-8"))
+        return rivals.read_made(kept, schema), {**facts,
+                                                "replace_one_epsilon": replace_one_epsilon(facts, self.budget)}
+
+    @property
+    def finished(self) -> bool:
+        """Whether its scores, or the table, or why there is none, are there."""
+        return any(path.exists() for path in (CACHE / f"{self.key()}.json", *self.files()))
+
+
+@lru_cache(maxsize=4)
+def loaded(name: str) -> tuple[pd.DataFrame, tm.Schema]:
+    """Return a data set's rows and schema, read once."""
+    return find(name).load()
+
+
+@cache
+def code_of_scores() -> str:
+    """Return a hash of what scores depend on."""
+    content = hashlib.sha256(Path(scores.__file__).read_bytes())
+    for name in sorted(reached(("workload",))):
+        content.update(source_of(name).read_bytes())
+    return content.hexdigest()
+
+
+def rival_of(method: str) -> tuple[rivals.Rival, str]:
+    """Return the tool of a method such as "AIM-dpmm", and the method's name there.
+
+    Raises
+    ------
+    KeyError
+        If there is none.
+    """
+    if method in OWN:
+        return rivals.rivals()[rivals.OWN], SMOOTH if method == SMOOTH else DEFAULT
+    name, _, tool = method.rpartition("-")
+    found = rivals.rivals().get(tool)
+    if found is None or name not in found.methods:
+        raise KeyError(method)
+    return found, name
+
+
+def rival_methods() -> list[str]:
+    """Return all methods of all rivals."""
+    return [f"{method}-{rival.name}" for rival in rivals.rivals().values() if rival.name != rivals.OWN
+            for method in rival.methods]
+
+
+def equal_epsilon(epsilon: float, delta: float) -> float:
+    """Return the epsilon at which Gaussian noise for replaced rows is what a rival's is for added and removed ones.
+
+    The rival has the largest rho of zCDP for (epsilon, delta) and spends it on tables of counts, so mu^2 = 2 rho; a
+    replaced row moves a table by the root of 2 instead of 1, so then mu^2 = 4 rho.
+    """
+    from dp_accounting import get_epsilon_gaussian
+
+    return float(get_epsilon_gaussian(1.0 / math.sqrt(4.0 * interface.rho_of(epsilon, delta)), delta))
+
+
+def replace_one_epsilon(facts: dict[str, Any], budget: tm.Budget) -> float:
+    """Return the epsilon, at the budget's delta, that a method's own accounts prove for a replaced row."""
+    if facts["neighbours"] == "replace":
+        return budget.epsilon
+    rho = facts["replace_one_rho"]
+    return 2.0 * facts.get("pure_epsilon", 0.0) + (interface.epsilon_of(rho, budget.delta) if rho else 0.0)
+
+
+def board(protocol: Protocol, names: Sequence[str], methods: Sequence[str], epsilons: Sequence[float], seeds: int,
+          quick: bool, minutes: float, jobs: int, sizes: Sequence[int] = CELLS, finished: bool = False) -> list[Path]:
+    """Run a protocol and write its CSV and Markdown; return the page, or nothing if no data set is available.
+
+    Parameters
+    ----------
+    protocol : Protocol
+    names : sequence of str
+        Data sets, or paths; those of other protocols are left out. All if empty.
+    methods : sequence of str
+        Those that are named, whose rivals are installed if they are not; if empty this package, what is not private and
+        all rivals that are installed.
+    epsilons : sequence of float
+    seeds : int
+    quick : bool
+        One seed of small data sets, fewer cells, two rivals.
+    minutes : float
+        Time limit of each table.
+    jobs : int
+        Processes. Times compare at 1.
+    sizes : sequence of int
+        Numbers of cells that rivals' numbers are cut into.
+    finished : bool
+        Run no rival, and write what runs before have finished.
+    """
+    wanted = names or (protocol.quick if quick else [name for name in SETS if protocol.name in SETS[name].protocols])
+    found = available(wanted, protocol)
+    chosen = list(methods) or [*OWN, INDEPENDENT, protocol.floor, *(QUICK if quick else [
+        method for method in rival_methods() if rival_of(method)[0].installed])]
+    for method in methods or (QUICK if quick else ()):
+        if method not in NOT_PRIVATE and not rival_of(method)[0].installed:
+            print(f"installing {rival_of(method)[0].name}")
+            rivals.install(rival_of(method)[0])
+    # What comes first is a table by each method, so that an interrupted run has something of all.
+    cells = [TableCell(name, protocol.name, method, size, 0.0 if method in NOT_PRIVATE else epsilon, seed, minutes)
+             for seed in range(1 if quick else seeds) for k in range(len(sizes)) for name in found for method in chosen
+             for size in sizes_for(method, loaded(name)[1], sizes[:1] if quick else sizes)[k:k + 1]
+             for epsilon in epsilons]
+    cells = [cell for cell in dict.fromkeys(cells) if not finished or cell.finished]
+    if not cells:
+        return []
+    results = dict(run_cells(cells, jobs, protocol.name))
+    lines = summary({cell: results[cell] for cell in cells})
+    whole = not names and not methods and tuple(sizes) == CELLS
+    return write(protocol, lines, protocol.name + "_quick" * quick + "_partial" * (not whole and not quick))
+
+
+def available(names: Iterable[str], protocol: Protocol | None = None) -> list[str]:
+    """Return which data sets, of a protocol, can be had, and say of each other one why not."""
+    found = []
+    for name in names:
+        try:
+            if protocol is not None and protocol.name not in find(name).protocols:
+                print(f"left out: {name} is no data set of {protocol.name}")
+                continue
+            loaded(name)
+        except DatasetMissing as missing:
+            print(f"left out: {missing}")
+        else:
+            found.append(name)
+    return found
+
+
+def sizes_for(method: str, schema: tm.Schema, sizes: Sequence[int]) -> Sequence[int]:
+    """Return the numbers of cells that a method is run with: one if it takes numbers, or if they make no difference."""
+    if method in (*OWN, *NOT_PRIVATE):
+        return (0,)
+    alike = all(column.categories is not None or len(interface.edges(each, sizes[-1])) == len(
+        interface.edges(each, sizes[0])) for column, each in zip(schema.columns, rivals.plain(schema), strict=True))
+    return sizes[:1] if alike else sizes
+
+
+def summary(results: dict[TableCell, dict[str, Any]]) -> pd.DataFrame:
+    """Return a line for each data set, method, budget and measure: mean and spread over the seeds that did not fail."""
+    rows = []
+    for cell, result in results.items():
+        head = {"dataset": Path(cell.dataset).stem, "method": cell.method, "cells": cell.cells,
+                "epsilon": cell.epsilon, "delta": PROTOCOLS[cell.protocol].delta if cell.epsilon else 0.0,
+                "neighbours": result.get("neighbours", ""), "version": result.get("version", "")}
+        values = {"failures": float("failed" in result), **result.get("scores", {}),
+                  **{name: result[name] for name in FACTS if name in result}}
+        rows += [{**head, "failed": result.get("failed", ""), "measure": measure, "value": value}
+                 for measure, value in values.items()]
+    table = pd.DataFrame(rows)
+    keys = ["dataset", "method", "cells", "epsilon", "delta", "measure"]
+    grouped = table.groupby(keys, sort=False)
+    lines = grouped["value"].agg(mean="mean", deviation="std", least="min", most="max", seeds="count")
+    # What a failed seed does not know, another does.
+    told = grouped[["neighbours", "version", "failed"]].agg(lambda texts: max(texts, key=len))
+    return lines.join(told).reset_index()
+
+
+def write(protocol: Protocol, lines: pd.DataFrame, stem: str) -> list[Path]:
+    """Write the CSV and the page of a protocol; return the page."""
+    text = io.StringIO()
+    lines.to_csv(text, index=False, float_format="%.6g", lineterminator="\n")
+    publish(RESULTS / f"{stem}.csv", text.getvalue())
+    path = RESULTS / f"{stem}.md"
+    publish(path, "\n".join(page(protocol, lines)) + "\n")
+    return [path]
+
+
+def read_csv(path: Path) -> pd.DataFrame:
+    """Return the lines of a CSV file as :func:`summary` made them; a spread of one seed is NaN."""
+    return pd.read_csv(path, keep_default_na=False, na_values={
+        name: [""] for name in ("mean", "deviation", "least", "most")})
+
+
+def loss(measure: str, value: float) -> float:
+    """Return a number that is smaller for better tables."""
+    if measure == "detector":
+        return max(0.0, value - 0.5)
+    return -value if measure.startswith(("k_marginal", "auc", "f1_", "r2_", "accuracy")) else value
+
+
+def best_cells(lines: pd.DataFrame) -> pd.DataFrame:
+    """Return the lines without those of a number of cells that did worse, in each measure by itself."""
+    losses = [loss(*pair) for pair in zip(lines["measure"], lines["mean"], strict=True)]
+    order = lines.assign(loss=losses).sort_values("loss", kind="stable", na_position="last")
+    kept = order.drop_duplicates(["dataset", "method", "epsilon", "measure"]).index
+    return lines.loc[sorted(kept)]
+
+
+def lost(lines: pd.DataFrame, dataset: str, epsilon: float, measure: str, method: str = DEFAULT) -> list[str]:
+    """Return the rivals whose mean is better than that of a method of ours."""
+    there = lines[(lines["dataset"] == dataset) & (lines["epsilon"] == epsilon) & (lines["measure"] == measure)]
+    means = {line.method: loss(measure, line.mean) for line in there.itertuples()}
+    if method not in means:
+        return []
+    return [name for name, value in means.items() if name not in (*OWN, *NOT_PRIVATE) and value < means[method]]
+
+
+def page(protocol: Protocol, lines: pd.DataFrame) -> list[str]:
+    """Return the Markdown: for each data set and budget a table, methods by measures."""
+    best = best_cells(lines)
+    text = [f"# {protocol.title}", "",
+            f"Means over seeds (standard deviations in brackets); δ = {protocol.delta:g}, as many rows as the data. "
+            "k_marginal: 1000 is best; auc, f1, r2: more is better; detector: 0.5 is best; all others are errors. ✗: a "
+            "rival's mean is better than this one of ours.", "",
+            "- *default*, *smooth*: this package by default, and designed for smooth queries alone; neighbours replace "
+            "a row. *default-equal*: the default at the budget that a rival at this ε, which adds or removes a row, "
+            "spends at least when a row is replaced. *replaced*: the ε that a tool's own accounts prove then.",
+            "- *independent*: real columns, each in an order of its own. *bootstrap*: real rows drawn with "
+            "replacement. *real*: the real rows, compared with test rows. None of these is private.",
+            f"- Rivals take categories: numbers are cut into {' or '.join(map(str, CELLS))} equal public cells, in "
+            "each measure the better in hindsight, which flatters them. CPU: processor seconds of a process with one "
+            "thread, importing included, and MiB its peak memory, of the slower number of cells."]
+    for (dataset, epsilon), group in best[best["epsilon"] > 0].groupby(["dataset", "epsilon"], sort=False):
+        beside = best[(best["dataset"] == dataset) & (best["epsilon"] == 0)]
+        every = lines[(lines["dataset"] == dataset) & (lines["epsilon"] == epsilon)]
+        measures = [measure for measure in protocol.shown if measure in set(group["measure"])]
+        head = ["method", *measures, "replaced", "neighbours", "CPU", "MiB", "seeds"]
+        text += ["", f"## {dataset}, ε = {epsilon:g}", "", f"| {' | '.join(head)} |",
+                 "| --- |" + " --- |" * len(head[1:])]
+        for method, own in pd.concat([group, beside]).groupby("method", sort=False):
+            row = own.set_index("measure")
+            slowest = every[every["method"] == method].groupby("measure")["mean"].max()
+            worse = {measure for measure in measures if method in OWN and lost(best, dataset, epsilon, measure, method)}
+            entries = [f"{entry(row.loc[measure])}{' ✗' if measure in worse else ''}" if measure in row.index else ""
+                       for measure in measures]
+            entries.append(f"{slowest['replace_one_epsilon']:.2f}" if "replace_one_epsilon" in slowest else "")
+            entries.append(max(row["neighbours"], key=len))
+            entries += [f"{slowest[name]:.0f}" if name in slowest else "" for name in ("cpu_seconds", "peak_mib")]
+            made = row["seeds"].drop("failures", errors="ignore")
+            text.append(f"| {method} | {' | '.join(entries)} | {made.max() if len(made) else 0} |")
+        failed = every[(every["measure"] == "failures") & (every["mean"] > 0)]
+        text += [""] * bool(len(failed))
+        text += [f"- {line.method}{f', {line.cells} cells' if line.cells else ''}: no table in "
+                 f"{line.mean * line.seeds:.0f} of {line.seeds} runs: {line.failed}" for line in failed.itertuples()]
+    versions = sorted(set(lines["version"]) - {""})
+    return [*text, "", f"Versions: {', '.join(versions)}."] if versions else text
+
+
+def entry(line: Any) -> str:
+    """Return a mean and its spread as text."""
+    mean = f"{line['mean']:.4g}"
+    return mean if not line["deviation"] > 0 else f"{mean} ({line['deviation']:.2g})"
+
+
+def check(results: Path) -> list[str]:
+    """Return which promises about Adult the committed results do not keep; none if they are not there.
+
+    Of all its 48,842 rows the frequencies of every column of categories are within 0.01 on average, but for two
+    standard errors of the mean over the seeds, and a table takes at most 30 seconds. (Countries of birth are at the
+    edge: with five seeds 0.0099, with five others 0.0109.)
+    """
+    path = results / "adult.csv"
+    if not path.exists():
+        return []
+    lines = read_csv(path)
+    own = lines[(lines["method"] == DEFAULT) & (lines["epsilon"] == 1.0) & (lines["dataset"] == "adult_whole")]
+    found = []
+    for line in own.itertuples():
+        spread = 0.0 if math.isnan(line.deviation) else 2.0 * line.deviation / math.sqrt(line.seeds)
+        if line.measure.startswith("frequencies of ") and line.mean - spread > FREQUENCY:
+            found.append(f"adult: {line.measure} off by {line.mean}, above {FREQUENCY}")
+        if line.measure == "seconds" and line.mean > SECONDS:
+            found.append(f"adult: {line.mean} seconds, above {SECONDS}")
+    return found

@@ -1,0 +1,58 @@
+"""Tables and claims of documentation pages, from the committed results of the scoreboards.
+
+A page asks for a table by ``<!-- board: protocol data set, epsilon, measures -->``, and stands by a claim by ``<!--
+better: protocol data set, epsilon, measure: method, method -->``: the first of the two has the better mean.
+"""
+
+import re
+from functools import cache
+from pathlib import Path
+
+import pandas as pd
+
+from experiments.protocols import boards
+
+TABLE = re.compile(r"(<!-- board: (\w+) (\w+), ([\d.]+), ([\w., ]+?) -->\n\n?)((?:\|.*\n)*)")
+CLAIM = re.compile(r"<!-- better: (\w+) (\w+), ([\d.]+), ([\w.]+): ([\w-]+), ([\w-]+) -->")
+
+
+@cache
+def best_of(results: Path, protocol: str) -> pd.DataFrame:
+    """Return the committed lines of a protocol, of several numbers of cells the best in each measure."""
+    return boards.best_cells(boards.read_csv(results / f"{protocol}.csv"))
+
+
+def filled(text: str, results: Path) -> str:
+    """Return a page with its tables as the results have them."""
+    return TABLE.sub(lambda found: found[1] + "\n".join(table(
+        best_of(results, found[2]), found[3], float(found[4]), found[5].split(", "))) + "\n", text)
+
+
+def table(best: pd.DataFrame, dataset: str, epsilon: float, measures: list[str]) -> list[str]:
+    """Return the lines of a table: methods by measures, with the ε for a replaced row, processor seconds and seeds."""
+    there = best[(best["dataset"] == dataset) & best["epsilon"].isin([epsilon, 0.0])]
+    lines = [f"| method | {' | '.join(measures)} | ε, replaced | CPU s | seeds |",
+             "| --- |" + " --- |" * (len(measures) + 3)]
+    for method, own in there.groupby("method", sort=False):
+        row = own.set_index("measure")
+        if row["seeds"].drop("failures").empty:
+            lines.append(f"| {method} | {' | '.join(['no table'] + [''] * (len(measures) - 1))} | | | 0 |")
+            continue
+        entries = [boards.entry(row.loc[measure]) for measure in measures]
+        facts = [f"{row.loc[name, 'mean']:.{digits}f}" if name in row.index else ""
+                 for name, digits in (("replace_one_epsilon", 2), ("cpu_seconds", 0))]
+        lines.append(f"| {method} | {' | '.join([*entries, *facts])} | {row['seeds'].drop('failures').max()} |")
+    return lines
+
+
+def broken_claims(text: str, results: Path) -> list[str]:
+    """Return the claims of a page that the results do not bear out."""
+    broken = []
+    for protocol, dataset, epsilon, measure, first, second in CLAIM.findall(text):
+        best = best_of(results, protocol)
+        there = best[(best["dataset"] == dataset) & best["epsilon"].isin([float(epsilon), 0.0])
+                     & (best["measure"] == measure)].set_index("method")["mean"]
+        if not {first, second} <= set(there.index) or not (
+                boards.loss(measure, there[first]) < boards.loss(measure, there[second])):
+            broken.append(f"{protocol} {dataset}, {measure}: {first} is not better than {second}")
+    return broken
