@@ -20,6 +20,7 @@ from experiments.datasets import DatasetMissing
 from experiments.protocols.data import load
 from trigmech.evaluation import statistics
 from trigmech.planning.tables import Shares
+from trigmech.results import Answers
 
 Array = NDArray[np.float64]
 
@@ -88,7 +89,7 @@ class DesignCell:
         return found
 
 
-def deviation_of(answers: tm.Answers) -> Array:
+def deviation_of(answers: Answers) -> Array:
     """Return the predicted standard deviations of answers that have error bars."""
     assert answers.error is not None
     return answers.error.deviation
@@ -138,7 +139,7 @@ def page(means: pd.DataFrame, seeds: int) -> list[str]:
     text = ["# Designs by predicted and by measured error", "",
             f"Means of {seeds} releases. In each entry the predicted error, then the measured one. Tables of one, two "
             "and three columns: mean total variation, numbers in 16, 8 and 4 equal cells of their bounds; kernels: "
-            "mean error of Gaussian kernels of pairs of numbers. *smooth* measures moments, and predicts kernels alone.",
+            "mean error of Gaussian kernels of pairs of numbers. *smooth* measures moments and predicts kernels alone.",
             ""]
     costs: dict[str, list[float]] = {}
     for (dataset, epsilon), group in means.groupby(["dataset", "epsilon"], sort=False):
