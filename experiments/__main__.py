@@ -227,6 +227,9 @@ def run(
         except LeftOut as why:
             console.print(f"{name} left out: {why}")
             continue
+        except DatasetMissing as missing:
+            console.print(f"{name}: {missing}", markup=False)
+            raise typer.Exit(3) from None
         for path in paths:
             text = path.read_text(encoding="utf-8")
             console.print(Markdown(text) if path.suffix == ".md" else text)

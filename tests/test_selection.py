@@ -18,7 +18,7 @@ from trigmech.planning import selection
 from trigmech.planning.dependence import design_dependence
 from trigmech.planning.selection import MOST_CELLS, MOST_TRIPLES, select_tables
 from trigmech.planning.tables import plan_tables
-from trigmech.reconstruction.dependence import shrunk_table
+from trigmech.reconstruction.dependence import shrunk_beside, shrunk_table
 from trigmech.reconstruction.tables import strengths_of
 
 C = tm.Column
@@ -191,6 +191,17 @@ def test_of_noise_alone_little_is_left_and_of_a_strong_table_nearly_all(shape):
     assert np.allclose(found, 1e6 * strong, atol=1e-3 * np.abs(1e6 * strong).max(initial=1e-3))
     for axis in range(len(shape)):
         assert np.allclose(found.sum(axis=axis), 0.0, atol=1e-6 * np.abs(found).max(initial=1.0))
+
+
+@pytest.mark.parametrize("shape", [(4, 3, 5), (2, 2, 2), (12, 5, 2)])
+def test_what_rows_have_of_fewer_columns_stays_unless_it_is_clearly_off(shape):
+    rng, size = np.random.default_rng(0), np.prod(shape)
+    kept = [float((shrunk_beside(rng.normal(size=shape), 1.0) ** 2).sum()) for _ in range(200)]
+    assert np.mean(kept) <= 0.5 * size
+    # Of two columns alone, and far above the noise, nearly all is kept; by the interaction alone (a fault) nothing.
+    strong = 30.0 * np.broadcast_to(rng.normal(size=(*shape[:2], 1)), shape) + rng.normal(size=shape)
+    assert ((shrunk_beside(strong, 1.0) - strong) ** 2).sum() <= 2.0 * size
+    assert ((shrunk_table(strong, 1.0) - strong) ** 2).sum() > 20.0 * size
 
 
 def test_strengths_are_the_total_variation_from_independence():

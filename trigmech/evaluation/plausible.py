@@ -21,7 +21,7 @@ from trigmech.functions.released_column import ReleasedColumn
 from trigmech.measurement.table_release import CloserLook, NoisyHistogram, TableRelease
 from trigmech.reconstruction.columns import nearest_probabilities
 from trigmech.reconstruction.constrained import kept
-from trigmech.reconstruction.dependence import shrunk_products, shrunk_table
+from trigmech.reconstruction.dependence import centred, shrunk_products, shrunk_table
 from trigmech.reconstruction.tables import Targets, independent, reconstruct_table
 
 Array = NDArray[np.float64]
@@ -58,7 +58,7 @@ class PlausibleTables:
         # Tables that contrasts tell are not measured.
         self._kept = [target - own for target, own in zip(targets.tables, tables, strict=False)]
         self._deviations = [
-            _left_open(partial(shrunk_table, noise=noise), table - own, noise, _centred, rng)
+            _left_open(partial(shrunk_table, noise=noise), table - own, noise, centred, rng)
             for table, own, noise in zip(release.tables, tables, release.table_deviations.tolist(), strict=True)]
         self._kept_products, self._product_deviation = targets.products - products, 0.0
         if chosen is not None and len(chosen.pairs):
@@ -73,7 +73,7 @@ class PlausibleTables:
                         for j, (column, look) in enumerate(zip(release.columns, release.looks, strict=True)))
         release = replace(release, columns=columns)
         tables, products = independent(release)
-        drawn = [np.clip(own + shift + _centred(rng.normal(0.0, deviation, own.shape)), 0.0, 1.0)
+        drawn = [np.clip(own + shift + centred(rng.normal(0.0, deviation, own.shape)), 0.0, 1.0)
                  for own, shift, deviation in zip(tables, self._kept, self._deviations, strict=True)]
         products = np.clip(products + self._kept_products + rng.normal(0.0, self._product_deviation, products.shape),
                            -1.0, 1.0)
@@ -101,10 +101,6 @@ def _left_open(shrink: Callable[[Array], Array], deviation: Array, noise: float,
     slope = sum(float(((shrink(deviation + step * each) - base) * each).sum()) for each in directions) / (step * size)
     hidden = HIDDEN * np.sqrt(2.0 * DIRECTIONS / size)
     return min(noise, LARGEST) * float(np.sqrt(np.clip(slope + hidden, 0.0, 1.0)))
-
-
-def _centred(values: Array) -> Array:
-    return values - values.mean(axis=0) - values.mean(axis=1, keepdims=True) + values.mean()
 
 
 def _plausible(column: ReleasedColumn, look: NoisyHistogram, closer: list[CloserLook],

@@ -42,9 +42,7 @@ def shrunk_table(deviation: Array, noise: float) -> Array:
     """
     if not (min(deviation.shape) > 0 and noise > 0.0):
         return deviation
-    values = np.clip(deviation / noise, -LARGEST, LARGEST)
-    for axis in range(values.ndim):
-        values = values - values.mean(axis=axis, keepdims=True)
+    values = centred(np.clip(deviation / noise, -LARGEST, LARGEST))
     longest = int(np.argmax(values.shape))
     moved = np.moveaxis(values, longest, 0)
     short, long = sorted((moved.shape[0] - 1, math.prod(side - 1 for side in moved.shape[1:])))
@@ -60,6 +58,34 @@ def shrunk_table(deviation: Array, noise: float) -> Array:
         kept[~above] = y[~above] * max(0.0, 1.0 - rest / below)
     made = (left[:, :short] * (kept * np.sqrt(long) * noise)) @ right[:short]
     return np.moveaxis(made.reshape(moved.shape), 0, longest)
+
+
+def shrunk_beside(deviation: Array, noise: float) -> Array:
+    """Return a table's deviation (a, b, c) from what rows have already, without the noise.
+
+    Parameters
+    ----------
+    deviation : ndarray (a, b, c)
+        Noisy.
+    noise : float
+        Standard deviation in each entry, above 0.
+
+    Notes
+    -----
+    What is of all axes is shrunk as in :func:`shrunk_table`. What is of fewer the rows have from elsewhere, but not
+    better than rows can: of that is kept what its squares exceed those of noise alone by (James and Stein).
+    """
+    lower = deviation - noise * centred(np.clip(deviation / noise, -LARGEST, LARGEST))
+    freedom = deviation.size - math.prod(side - 1 for side in deviation.shape)
+    known = max(0.0, 1.0 - freedom / max(float(((lower / noise) ** 2).sum()), np.finfo(float).tiny))
+    return shrunk_table(deviation, noise) + known * lower
+
+
+def centred(values: Array) -> Array:
+    """Return what has sums of 0 along each axis."""
+    for axis in range(values.ndim):
+        values = values - values.mean(axis=axis, keepdims=True)
+    return values
 
 
 def shrunk_products(deviation: Array, noise: float, places: NDArray[np.int64]) -> Array:

@@ -14,7 +14,7 @@ from trigmech.functions.released_column import ReleasedColumn
 from trigmech.measurement.table_release import TableRelease
 from trigmech.planning.dependence import DependenceDesign
 from trigmech.reconstruction.constrained import ConstrainedRows
-from trigmech.reconstruction.dependence import shrunk_products, shrunk_table
+from trigmech.reconstruction.dependence import shrunk_beside, shrunk_products, shrunk_table
 from trigmech.reconstruction.result import Reconstruction
 from trigmech.reconstruction.rows import FittedRows, RowObjective, independent_rows
 
@@ -84,7 +84,8 @@ def _with_triples(fitted: FittedRows, targets: "Targets", constrained: Constrain
                                        strict=True):
         place = np.ravel_multi_index(tuple(chosen.maps[c][rows[:, c]] for c in (j, h, k)), table.shape)
         held = np.bincount(place, minlength=table.size).reshape(table.shape) / len(rows)
-        kept = shrunk_table(table - held, noise)
+        # Beyond 1 all is noise, of which squares could overflow.
+        kept = shrunk_beside(np.clip(table, -1.0, 2.0) - held, noise)
         if kept.any():
             objective.table((maps[j], maps[h], maps[k]), held + kept, 1.0 / max(noise, LEAST / len(rows)) ** 2)
             asked = True
