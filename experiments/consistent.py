@@ -1,0 +1,75 @@
+"""More and more budget: no error of the default release's tables should grow."""
+
+from pathlib import Path
+
+import pandas as pd
+
+from experiments.cells import run_cells, write_csv, write_markdown
+from experiments.protocols.boards import BOOTSTRAP, DEFAULT, MINUTES, PROTOCOLS, TableCell, available
+
+SETS = {"nist_demographic": "nist", "adult": "adult", "pks": "smooth", "csn": "smooth"}
+EPSILONS = (1.0, 3.0, 10.0, 100.0, 1000.0)
+# A mean has grown if it is larger by this part and by so many standard errors of the difference.
+GROWN, ERRORS = 1.05, 2.0
+# Better if larger; all other measures are errors.
+GAINS = ("k_marginal", "auc", "accuracy", "f1")
+
+
+def consistent(names: list[str], jobs: int, quick: bool, seeds: int = 5) -> list[Path]:
+    """Write results/consistent.csv and .md, and return the page.
+
+    Parameters
+    ----------
+    names : list of str
+        Of `SETS`; none for all that are there.
+    jobs : int
+    quick : bool
+        2 releases of the smallest set.
+    seeds : int
+    """
+    wanted = ["nist_demographic"] if quick else [name for name in SETS if not names or name in names]
+    found, seeds = available(wanted), 2 if quick else seeds
+    cells = [TableCell(name, SETS[name], method, 0, epsilon, seed, MINUTES) for name in found for seed in range(seeds)
+             for method, epsilon in [(BOOTSTRAP, 0.0), *((DEFAULT, epsilon) for epsilon in EPSILONS)]]
+    if not cells:
+        return []
+    lines = [{"dataset": cell.dataset, "epsilon": cell.epsilon, "measure": measure, "value": loss(measure, value)}
+             for cell, result in run_cells(cells, jobs, "consistent")
+             for measure, value in {**result["scores"], "warnings": result.get("warnings", 0)}.items()]
+    means = pd.DataFrame(lines).groupby(["dataset", "measure", "epsilon"])["value"].agg(["mean", "sem"]).reset_index()
+    suffix = "_quick" * quick + "_partial" * (not quick and set(found) != set(SETS))
+    write_csv("consistent" + suffix, [{**row, "mean": f"{row['mean']:.5g}", "sem": f"{row['sem']:.3g}"}
+                                      for row in means.to_dict("records")])
+    return [write_markdown("consistent" + suffix, page(means, seeds))]
+
+
+def loss(measure: str, value: float) -> float:
+    """Return what should shrink: an error as it is, what a better table has more of by what is missing."""
+    if measure == "detector":
+        return max(0.0, value - 0.5)
+    return (1000.0 if measure == "k_marginal" else 1.0) - value if measure.startswith(GAINS) else value
+
+
+def page(means: pd.DataFrame, seeds: int) -> list[str]:
+    """Return the Markdown: a table for each data set, with a mark where more budget did harm."""
+    text = ["# More and more budget", "",
+            f"Means of {seeds} releases by default, with as many rows as the data. All numbers are errors: of k_marginal "
+            "what is missing to 1000, of auc, accuracy and f1 what is missing to 1, of the detector what it has above "
+            f"0.5. ✗: larger than at the budget before by more than {GROWN - 1:.0%} and {ERRORS:g} standard errors. "
+            "*bootstrap*: real rows drawn with replacement. The last column is the error at the largest budget over that "
+            "of the bootstrap.", ""]
+    for dataset, group in means.groupby("dataset", sort=False):
+        text += [f"## {dataset}", "", "| measure | " + " | ".join(f"ε = {epsilon:g}" for epsilon in EPSILONS)
+                 + " | bootstrap | ratio |", "| --- |" + " --- |" * (len(EPSILONS) + 2)]
+        for measure, own in group.groupby("measure", sort=False):
+            of = own.set_index("epsilon")
+            entries = [f"{of['mean'][EPSILONS[0]]:.4g}"]
+            for before, epsilon in zip(EPSILONS, EPSILONS[1:], strict=False):
+                more = of["mean"][epsilon] - max(of["mean"][before] * GROWN, of["mean"][before] + ERRORS * (
+                    of["sem"][epsilon] ** 2 + of["sem"][before] ** 2) ** 0.5)
+                entries.append(f"{of['mean'][epsilon]:.4g}" + " ✗" * bool(more > 0.0))
+            floor = of["mean"][0.0]
+            ratio = f"{of['mean'][EPSILONS[-1]] / floor:.2f}" if floor > 0.0 else ""
+            text.append(f"| {measure} | " + " | ".join(entries) + f" | {floor:.4g} | {ratio} |")
+        text.append("")
+    return text
