@@ -1,11 +1,12 @@
 """More and more budget: no error of the default release's tables should grow."""
 
+from itertools import pairwise
 from pathlib import Path
 
 import pandas as pd
 
 from experiments.cells import run_cells, write_csv, write_markdown
-from experiments.protocols.boards import BOOTSTRAP, DEFAULT, MINUTES, PROTOCOLS, TableCell, available
+from experiments.protocols.boards import BOOTSTRAP, DEFAULT, MINUTES, TableCell, available
 
 SETS = {"nist_demographic": "nist", "adult": "adult", "pks": "smooth", "csn": "smooth"}
 EPSILONS = (1.0, 3.0, 10.0, 100.0, 1000.0)
@@ -53,18 +54,18 @@ def loss(measure: str, value: float) -> float:
 def page(means: pd.DataFrame, seeds: int) -> list[str]:
     """Return the Markdown: a table for each data set, with a mark where more budget did harm."""
     text = ["# More and more budget", "",
-            f"Means of {seeds} releases by default, with as many rows as the data. All numbers are errors: of k_marginal "
-            "what is missing to 1000, of auc, accuracy and f1 what is missing to 1, of the detector what it has above "
-            f"0.5. ✗: larger than at the budget before by more than {GROWN - 1:.0%} and {ERRORS:g} standard errors. "
-            "*bootstrap*: real rows drawn with replacement. The last column is the error at the largest budget over that "
-            "of the bootstrap.", ""]
+            f"Means of {seeds} releases by default, with as many rows as the data. All numbers are errors: of "
+            "k_marginal what is missing to 1000, of auc, accuracy and f1 what is missing to 1, of the detector what it "
+            f"has above 0.5. ✗: larger than at the budget before by more than {GROWN - 1:.0%} and {ERRORS:g} standard "
+            "errors. *bootstrap*: real rows drawn with replacement. The last column is the error at the largest budget "
+            "over that of the bootstrap.", ""]
     for dataset, group in means.groupby("dataset", sort=False):
         text += [f"## {dataset}", "", "| measure | " + " | ".join(f"ε = {epsilon:g}" for epsilon in EPSILONS)
                  + " | bootstrap | ratio |", "| --- |" + " --- |" * (len(EPSILONS) + 2)]
         for measure, own in group.groupby("measure", sort=False):
             of = own.set_index("epsilon")
             entries = [f"{of['mean'][EPSILONS[0]]:.4g}"]
-            for before, epsilon in zip(EPSILONS, EPSILONS[1:], strict=False):
+            for before, epsilon in pairwise(EPSILONS):
                 more = of["mean"][epsilon] - max(of["mean"][before] * GROWN, of["mean"][before] + ERRORS * (
                     of["sem"][epsilon] ** 2 + of["sem"][before] ** 2) ** 0.5)
                 entries.append(f"{of['mean'][epsilon]:.4g}" + " ✗" * bool(more > 0.0))
