@@ -211,7 +211,8 @@ def page(rows: Sequence[dict[str, Any]], seeds: int) -> list[str]:
             "- In each entry first the share of errors that are within their bound; the goal is "
             f"{LOWEST:g} to {HIGHEST:g}. ✗: less.",
             "- Then the width: how much wider the bounds are than the errors warrant, the mean bound over the mean "
-            "error, divided by 2.46, which it is for normal errors; the goal is at most 2 (2.5 for kernels of all columns).",
+            "error, divided by 2.46, which it is for normal errors; the goal is at most 2, and 2.5 for kernels of all "
+            "columns.",
             "- *columns*, *pairs*, *triples*: contingency tables; numbers are cut into 16, 6 and 3 equal parts of "
             "their bounds. *ranges*: distribution functions of numbers. Values that are 0, as all tables agree, do not "
             "count.",
