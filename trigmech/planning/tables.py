@@ -306,7 +306,7 @@ def plan_tables(n: int, domain: Domain, budget: Budget, shares: Shares | None = 
                        charge("columns, closer", closer, law),
                        charge("dependence", rest - kept, "linf" if sharp else law),
                        shares.products * rest / (rest - kept) if rest else 0.0, shares.scores, tuple(crossed),
-                       charge("dependence, selected", kept, law), triples)
+                       charge("selected tables", kept, law), triples)
 
 
 def _charge(purpose: str, strength: float, law: Law, sensitivity: float) -> Charge:
