@@ -346,7 +346,7 @@ def _shares(n: int, columns: Sequence[Partition], strength: float, gaussian: boo
         return Shares(PURE_LOOK, PURE_CLOSER * min(1.0, 3.0 * wide), 0.15 if len(numbers) > 1 else 0.0)
     # The fewer rows and the more columns, the more of the budget the columns themselves need.
     d, m = len(columns), len(numbers)
-    look = min(max(0.21 * (10_000.0 / (n * strength)) ** 0.25, 0.15), 0.35)
+    look = min(max(0.225 * (10_000.0 / (n * strength)) ** 0.25, 0.15), 0.35)
     look = min(look * max(d / 15.0, 1.0) ** 0.25, 0.5)
     if m < 2:
         return Shares(look, 0.03, 0.0)
@@ -371,7 +371,7 @@ def _look_parts(columns: Sequence[Partition], gaussian: bool) -> Array:
         levels = OF_A_NUMBER if column.levels is None else min(OF_A_NUMBER, len(column.levels))
         return len(column.indicators) + (0 if column.value is None else levels)
 
-    return np.array([max(worth(column), 1) for column in columns]) ** (0.4 if gaussian else 0.5)
+    return np.array([max(worth(column), 1) for column in columns]) ** (0.45 if gaussian else 0.5)
 
 
 def _partition(column: Partition, strength: float, gaussian: bool) -> Partition:
