@@ -181,8 +181,7 @@ def test_draws_have_the_density_and_a_wrong_start_of_the_tail_would_show():
                                                           ((0, 1, 2, 20, 21), 1.0, 20.148)])
 def test_the_better_of_layers_and_staircase_is_near_the_optimum(values, epsilon, least):
     best = linear_noise.optimum(values, epsilon)
-    layered, stairs = (Layered(neighbours([(v, v) for v in moves], False), epsilon, lattice=True).expected_size
-                       for moves in (values, range(values[-1] + 1)))
+    layered, stairs = (linear_noise.on_integers(moves, epsilon) for moves in (values, range(values[-1] + 1)))
     assert best == pytest.approx(least, abs=6e-4)
     assert best * (1 - 1e-6) <= min(layered, stairs) <= 1.01 * best
     assert best < 2 * math.exp(-epsilon / values[-1]) / (1 - math.exp(-2 * epsilon / values[-1]))

@@ -42,7 +42,7 @@ def published(each: float, count: int, delta: float = DELTA) -> float:
 
 def advanced(each: float, count: int, delta: float = DELTA) -> float:
     """Return the theorem of Dwork, Rothblum and Vadhan."""
-    return each * math.sqrt(2.0 * count * math.log(1.0 / delta)) + count * each * math.expm1(each)
+    return published(each, count, delta) / 2.0 + count * each * math.expm1(each)
 
 
 def concentrated(each: float, count: int, delta: float = DELTA) -> float:
@@ -58,31 +58,23 @@ def gaussian(each: float, count: int, delta: float = DELTA) -> float:
 
 def ours(each: float, count: int, delta: float = DELTA) -> float:
     """Return what the package's accounting proves of `count` claims of each."""
-    claim = Charge.claimed("composition", Budget(each), "experiments", count=count)
-    return epsilon_of([claim], delta)
+    return epsilon_of([Charge.claimed("composition", Budget(each), "experiments", count=count)], delta)
+
+
+RULES = {"printed": published, "Dwork, Rothblum, Vadhan": advanced, "zCDP": concentrated, "Gaussian DP": gaussian,
+         "exact": exact, "epsilon_of": ours}
 
 
 def composition(jobs: int, quick: bool) -> list[Path]:
-    """Write results/composition.csv and .md."""
-    rules = {"sum": lambda e, k: e * k, "printed": published, "Dwork, Rothblum, Vadhan": advanced, "zCDP": concentrated,
-             "Gaussian DP": gaussian, "exact": exact, "epsilon_of": ours}
-    rows = [{"epsilon_0": each, "k": k, **{name: float(rule(each, k)) for name, rule in rules.items()}}
-            for each in EPSILONS for k in (COUNTS[::3] if quick else COUNTS)]
+    """Write results/composition.csv and .md; quick: every third k."""
+    rows: pages.Rows = [
+        {"epsilon_0": each, "k": k, "sum": each * k} | {name: rule(each, k) for name, rule in RULES.items()}
+        for each in EPSILONS for k in (COUNTS[::3] if quick else COUNTS)]
     wrong = [row for row in rows if row["printed"] < row["exact"] - 1e-9]
     least = {delta: next(k for k in range(1, 10_000) if published(0.01, k, delta) < 0.01 * k)
              for delta in (1e-3, 1e-5, 1e-9)}
-    lines = ["# Composition", "", pages.SIMULATED, "",
-             f"ε of k mechanisms, each ε₀-private, together, at δ = {DELTA:g}. Dwork and Roth's theorems 3.14 to 3.16 "
-             "are the sums, which hold adaptively too; *printed* is the tutorial's 2ε₀√(2k ln(1/δ)), **bold** where it "
-             "is below what is possible; *exact* the optimum; `epsilon_of` is "
-             "`trigmech.privacy.accounting.epsilon_of`.", "",
-             *pages.grid(list(rows[0]), [[f"**{row[key]:.4g}**" if key == "printed" and row in wrong else
-                                          f"{row[key]:.4g}" for key in row] for row in rows]),
-             "![Curves of composition](../../paper_figures/companions_composition.png)", "",
-             f"- The printed formula is false in {len(wrong)} of {len(rows)} cases, all with ε₀√k above "
-             f"{min((row['epsilon_0'] * row['k'] ** 0.5 for row in wrong), default=math.inf):.3g}.",
-             "- It is smaller than the sum from k = 8 ln(1/δ) on: " + ", ".join(
-                 f"{k} at δ = {delta:g}" for delta, k in least.items()) + ". The text's 70 and 100 are for one δ each.",
-             "- Theorem 3.16 for (ε, δ)-private mechanisms is `epsilon_of` of claimed charges, which is never more "
-             "than its sums."]
-    return pages.publish("composition", quick, rows, lines)
+    table = pages.grid(rows[0], [[f"**{row[key]:.4g}**" if key == "printed" and row in wrong else f"{row[key]:.4g}"
+                                  for key in row] for row in rows])
+    return pages.publish("composition", quick, rows, delta=DELTA, table=table, wrong=len(wrong), cases=len(rows),
+                         from_on=min((row["epsilon_0"] * row["k"]**0.5 for row in wrong), default=math.inf),
+                         least=", ".join(f"{k} at δ = {delta:g}" for delta, k in least.items()))

@@ -1,5 +1,6 @@
 """One run of PrivBayes, JTree, PrivHD or the package's default release: a synthetic table, and how near it is."""
 
+import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,12 +17,10 @@ from experiments.companions.discrete import Codes
 from experiments.companions.jtree import JTree
 from experiments.companions.privbayes import PrivBayes
 from experiments.companions.privhd import PrivHD
+from experiments.protocols.data import file
 from trigmech.errors import InputError
 
-EPSILONS = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
-SETS = ("nltcs", "adult", "br2000", "acs")
-WAYS, DRAWN = (2, 3, 5, 6), 200
-SEED = 2018
+WAYS, DRAWN, SEED = (2, 3, 5, 6), 200, 2018
 OURS, INDEPENDENT, NO_PRIVACY = "trigmech", "independent columns, not private", "no privacy"
 MODULES = tuple(f"companions/{name}" for name in ("discrete", "jtree", "marginal_models", "marginal_cells", "privbayes",
                                                   "privhd", "selection"))
@@ -42,12 +41,7 @@ TARGETS: dict[str, dict[str, tuple[int, tuple[str, ...], tuple[int, ...]]]] = {
               "post-secondary, no education-num": (3, COLLEGE, (4,)), "more than 50K": (14, (">50K",), ()),
               "never married": (5, ("Never-married",), ())}}
 
-
-@lru_cache(maxsize=1)
-def loaded(name: str) -> tuple[Codes, tuple[int, ...]]:
-    """Return a table, its columns each in one piece, and its domain."""
-    table, domain = discrete.load(name)
-    return np.asfortranarray(table), domain
+loaded = lru_cache(maxsize=1)(discrete.load)
 
 
 def synthetic(method: str, table: Codes, domain: Sequence[int], epsilon: float, rng: np.random.Generator) -> Codes:
@@ -77,30 +71,21 @@ def ways(d: int, k: int) -> list[tuple[int, ...]]:
     return [every[i] for i in np.random.default_rng([SEED, d, k]).choice(len(every), DRAWN, replace=False)]
 
 
-def label(name: str, target: str, table: Codes) -> tuple[Codes, list[int]]:
-    """Return whether each row is in a class, and the columns that may tell."""
-    column, counted, hidden = TARGETS[name][target]
-    codes = [int(code) for code, text in discrete.labels(name)[column].items() if text in counted]
-    return (np.isin(table[:, column], codes).astype(np.int64),
-            [j for j in range(table.shape[1]) if j not in (column, *hidden)])
-
-
 def classification_error(name: str, target: str, train: Codes, test: Codes, domain: Sequence[int]) -> float:
     """Return the share of test rows that a linear support vector machine, trained on a table, gets wrong."""
     from sklearn.preprocessing import OneHotEncoder
     from sklearn.svm import LinearSVC
 
-    (y, columns), (truth, _) = label(name, target, train), label(name, target, test)
+    column, counted, hidden = TARGETS[name][target]
+    columns = [j for j in range(len(domain)) if j not in (column, *hidden)]
+    labels = json.loads(file(f"{discrete.TABLES[name][0]}/{name}_int_to_str.json").read_text(encoding="utf-8"))[column]
+    codes = [int(code) for code, text in labels.items() if text in counted]
+    y, truth = (np.isin(rows[:, column], codes).astype(np.int64) for rows in (train, test))
     if len(np.unique(y)) < 2:
         return float(np.mean(truth != y[0]))
     encoder = OneHotEncoder(categories=[np.arange(domain[j]) for j in columns])
     model = LinearSVC(dual=False).fit(encoder.fit_transform(train[:, columns]), y)
     return float(np.mean(model.predict(encoder.transform(test[:, columns])) != truth))
-
-
-def usable(name: str, method: str) -> bool:
-    """Return whether a method is for a data set: F is for binary columns, and slow with many."""
-    return not (method.endswith(", F") and name != "nltcs")
 
 
 @dataclass(frozen=True)
@@ -129,18 +114,15 @@ class MarginalCell:
         train, test = table, table
         if self.svm:
             order = np.random.default_rng([SEED, self.repetition]).permutation(len(table))
-            train, test = table[order[: len(table) * 4 // 5]], table[order[len(table) * 4 // 5:]]
+            train, test = np.split(table[order], [len(table) * 4 // 5])
         started = time.perf_counter()
         try:
-            rows = synthetic(self.method, train, domain, self.epsilon, rng)
+            rows = np.asfortranarray(synthetic(self.method, train, domain, self.epsilon, rng))
         except InputError as error:
             return {"refused": str(error)}
-        seconds = time.perf_counter() - started
+        seconds = {} if self.svm else {"seconds": time.perf_counter() - started}
         if self.svm:
-            scores = {target: classification_error(self.dataset, target, rows, test, domain)
-                      for target in TARGETS[self.dataset]}
-        else:
-            rows = np.asfortranarray(rows)
-            scores = {f"{k}-way": float(np.mean([discrete.variation(table, rows, domain, columns)
-                                                 for columns in ways(len(domain), k)])) for k in WAYS}
-        return {"seconds": seconds, **scores}
+            return {target: classification_error(self.dataset, target, rows, test, domain)
+                    for target in TARGETS[self.dataset]}
+        return seconds | {f"{k}-way": float(np.mean([discrete.variation(table, rows, domain, columns)
+                                                     for columns in ways(len(domain), k)])) for k in WAYS}

@@ -10,68 +10,40 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from experiments.companions.discrete import Codes, check_table
-from experiments.companions.jtree import Variant, fitted, passed, split, thresholds
-from experiments.companions.marginal_models import (
-    Columns,
-    JunctionTree,
-    dependence_sensitivity,
-    information_sensitivity,
-    pair_scores,
-    pairs,
-    useful_cells,
-    within,
-)
+from experiments.companions import marginal_models as models
+from experiments.companions.discrete import Codes
+from experiments.companions.jtree import JTree, passed, split, thresholds
 from experiments.companions.selection import several
 
 
 @dataclass(frozen=True)
-class PrivHD:
-    """Options of PrivHD.
+class PrivHD(JTree):
+    """Options of PrivHD; `edges` are drawn.
 
-    Parameters
-    ----------
-    variant : {"published", "honest"}
-        Honest, and private: no filter, edges drawn by R, `share` of the budget for them, counts with Lap(2m/ε2);
-        edges that would make a clique too large to be useful, by PrivBayes's rule, are left out afterwards.
-    edges : int
-        How many are drawn.
-    share : float
-        Of the honest variant.
-    usefulness : float
-        Of the honest variant: the least mean count of a cell over the noise's scale, of d cliques.
-    strength : float
-        The filter's threshold, as JTree's.
+    Honest, and private: no filter, edges drawn by R, `share` of the budget for them, counts with Lap(2m/ε2); edges that
+    would make a clique too large to be useful are left out afterwards. As published counts move by 1: add/remove.
     """
 
-    variant: Variant = "published"
     edges: int = 25
     share: float = 0.3
-    usefulness: float = 4.0
-    strength: float = 0.2
 
-    def kept(self, table: Codes, domain: Sequence[int], epsilon: float, rng: np.random.Generator) -> list[int]:
-        """Return which pairs pass the published filter, of budget `epsilon`."""
-        scale = information_sensitivity(len(table), min(domain) == 2) / epsilon
-        scores = pair_scores(table, domain, "I")
-        return np.flatnonzero(passed(scores, thresholds(domain, self.strength), scale, rng, shared=False)).tolist()
+    def split(self, epsilon: float) -> tuple[float, float]:
+        """Return the parts of the budget for the graph and for its tables."""
+        return (self.share * epsilon, (1.0 - self.share) * epsilon) if self.variant == "honest" else split(epsilon)
 
-    def graph(self, table: Codes, domain: Sequence[int], epsilon: float, rng: np.random.Generator) -> list[Columns]:
-        """Return the graph."""
-        every = pairs(len(domain))
+    @property
+    def moved(self) -> float:
+        """How far a clique's counts are taken to move."""
+        return 2.0 if self.variant == "honest" else 1.0
+
+    def graph(self, table: Codes, domain: Sequence[int], epsilon: float, rest: float,
+              rng: np.random.Generator) -> list[models.Columns]:
+        """Return the edges, for which epsilon is spent; `rest` will be spent on the tables."""
+        every, n, d = models.pairs(len(domain)), len(table), len(domain)
         if self.variant == "honest":
-            drawn = several(pair_scores(table, domain, "R"), dependence_sensitivity(len(table)), epsilon, self.edges,
-                            rng)
-            rest = epsilon * (1.0 - self.share) / self.share
-            limit = useful_cells(len(table), len(domain), rest, self.usefulness)
-            return within(domain, [every[i] for i in drawn], limit)
-        kept = self.kept(table, domain, epsilon / 2.0, rng)
-        scores = pair_scores(table, domain, "I")[kept]
-        moved = information_sensitivity(len(table), min(domain) == 2)
-        return [every[kept[i]] for i in several(scores, moved, epsilon / 2.0, self.edges, rng)]
-
-    def fit(self, table: Codes, domain: Sequence[int], epsilon: float, rng: np.random.Generator) -> JunctionTree:
-        """Return the tree with consistent, non-negative tables."""
-        honest, table = self.variant == "honest", check_table(table, domain)
-        first, rest = (self.share * epsilon, (1.0 - self.share) * epsilon) if honest else split(epsilon)
-        return fitted(table, domain, self.graph(table, domain, first, rng), rest, rng, 2.0 if honest else 1.0)
+            drawn = several(models.pair_scores(table, domain, "R"), models.dependence_sensitivity(n), epsilon,
+                            self.edges, rng)
+            return models.within(domain, [every[i] for i in drawn], models.useful_cells(n, d, rest, self.usefulness))
+        moved, scores = models.information_sensitivity(n, min(domain) == 2), models.pair_scores(table, domain, "I")
+        kept = np.flatnonzero(passed(scores, thresholds(domain, self.strength), 2.0 * moved / epsilon, rng, False))
+        return [every[kept[i]] for i in several(scores[kept], moved, epsilon / 2.0, self.edges, rng)]
