@@ -60,8 +60,8 @@ def privhd(claimed: float = 0.5, count: int = 5) -> Claim:
             left[0][i] = left[1][i] = -np.inf
         return ratio
 
-    return Claim("PrivHD's filter", claimed, lambda side, rng: float(jtree.passed(
-        filtered[side], LEAST, 2.0 * MOVED / claimed, rng, False).sum()), corrected)
+    return Claim("PrivHD's filter", claimed, lambda side, rng: float(len(jtree.passed(
+        filtered[side], LEAST, 2.0 * MOVED / claimed, rng, False))), corrected)
 
 
 def jtree_filter(claimed: float = 0.5) -> Claim:
@@ -70,7 +70,8 @@ def jtree_filter(claimed: float = 0.5) -> Claim:
     sign = np.sign(of[1] - of[0])
 
     def kept(factor: float, shared: bool) -> Statistic:
-        return lambda side, rng: float(sign @ jtree.passed(of[side], LEAST, factor * MOVED / claimed, rng, shared))
+        return lambda side, rng: float(sign[jtree.passed(of[side], LEAST, factor * MOVED / claimed, rng,
+                                                                    shared)].sum())
 
     return Claim("JTree's filter", claimed, kept(2.0, True), kept(len(sign), False))
 

@@ -1,12 +1,14 @@
-"""JTree (Chen, Xiao, Zhang and Xu 2015): pairs that pass a noisy threshold, a junction tree, noisy tables of cliques.
+"""JTree (Chen, Xiao, Zhang and Xu 2015) and PrivHD (Zhang, Chen, Jin and Meng 2018): junction trees of chosen pairs.
 
-The filter is not private as claimed: one noisy threshold is compared with all pairs, any number of which may pass.
+Neither filter is private as claimed. JTree compares one noisy threshold with all pairs, any number of which may pass.
+PrivHD gives every pair's mutual information noise for its own sensitivity, but all of them move together: d columns
+cost d(d-1)/2 times what is claimed. The source's text has lost PrivHD's threshold (JTree's is taken), the number of
+edges and their shares of the budget (equal ones).
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Literal
 
 import numpy as np
@@ -14,7 +16,7 @@ from scipy import stats
 
 from experiments.companions import marginal_models as models
 from experiments.companions.discrete import Array, Codes, check_table
-from experiments.companions.selection import check_positive
+from experiments.companions.selection import check_positive, several
 
 
 def split(epsilon: float) -> tuple[float, float]:
@@ -24,15 +26,11 @@ def split(epsilon: float) -> tuple[float, float]:
     return first, epsilon - first
 
 
-@cache
 def sampling_rate(n: int, epsilon: float, binary: bool) -> tuple[float, float]:
-    """Return the rate at which sampled rows need the least noise, and the filter's scale b at it."""
-    rates = np.geomspace(min(1.0, 10.0 / n), 1.0, 400)
-    amplified = np.log(np.expm1(epsilon) + rates) - np.log(rates)
-    scales = [2.0 * models.information_sensitivity(rate * n, binary) / e
-              for rate, e in zip(rates, amplified, strict=True)]
-    best = int(np.argmin(scales))
-    return float(rates[best]), float(scales[best])
+    """Return the filter's least scale b for rows sampled before, and the rate of sampling that has it."""
+    return min((2.0 * models.information_sensitivity(rate * n, binary)
+                / (math.log(math.expm1(epsilon) + rate) - math.log(rate)), rate)
+               for rate in np.geomspace(min(1.0, 10.0 / n), 1.0, 400).tolist())
 
 
 def thresholds(domain: Sequence[int], strength: float) -> Array:
@@ -40,60 +38,80 @@ def thresholds(domain: Sequence[int], strength: float) -> Array:
     return np.array([strength**2 * (min(domain[a], domain[b]) - 1) / 2.0 for a, b in models.pairs(len(domain))])
 
 
-def passed(scores: Array, least: Array, scale: float, rng: np.random.Generator, shared: bool) -> Array:
+def passed(scores: Array, least: Array, scale: float, rng: np.random.Generator, shared: bool) -> list[int]:
     """Return which noisy scores are at least their noisy thresholds; `shared`: all thresholds by one number."""
     noise = rng.laplace(0.0, scale, len(scores))
-    return np.asarray(scores + noise >= least + (rng.laplace(0.0, scale) if shared else 0.0))
+    return np.flatnonzero(scores + noise >= least + (rng.laplace(0.0, scale) if shared else 0.0)).tolist()
 
 
 @dataclass(frozen=True)
 class JTree:
-    """Options of JTree.
+    """Options of JTree; `strength` is Cramér's phi from which a pair is kept.
 
     Honest: every pair's mutual information has noise that pays for all pairs, Lap(ΔI d(d-1)/(2 ε1)), and edges are
-    taken by it, the largest first, while a mean count is `usefulness` times the noise's scale, of d cliques, by
-    PrivBayes's rule. `strength` is Cramér's phi from which a pair is kept.
+    taken by it, the largest first, while a mean count is `usefulness` times the noise's scale, of d cliques.
     """
 
     variant: Literal["published", "honest"] = "published"
     strength: float = 0.2
     usefulness: float = 4.0
 
-    def split(self, epsilon: float) -> tuple[float, float]:
-        """Return the parts of the budget for the graph and for its tables."""
-        return split(epsilon)
+    def parts(self, epsilon: float) -> tuple[float, float, float]:
+        """Return the budgets of the graph and of its tables, and how far a row moves counts that noise is for."""
+        return *split(epsilon), 2.0
 
-    @property
-    def moved(self) -> float:
-        """How far a clique's counts are taken to move."""
-        return 2.0
-
-    def graph(self, table: Codes, domain: Sequence[int], epsilon: float, rest: float,
-              rng: np.random.Generator) -> list[models.Columns]:
-        """Return the edges, for which epsilon is spent; `rest` will be spent on the tables."""
-        binary, n, every = min(domain) == 2, len(table), models.pairs(len(domain))
-        least = thresholds(domain, self.strength)
+    def chosen(self, table: Codes, domain: Sequence[int], epsilon: float, rng: np.random.Generator) -> list[int]:
+        """Return the chosen pairs, for which epsilon is spent, the most important ones first."""
+        n, binary, least = len(table), min(domain) == 2, thresholds(domain, self.strength)
         if self.variant == "published":
-            rate, scale = sampling_rate(n, epsilon, binary)
+            scale, rate = sampling_rate(n, epsilon, binary)
             sampled = table[rng.random(n) < rate] if rate < 1.0 else table
-            keep = passed(models.pair_scores(sampled, domain, "I"), least, scale, rng, shared=True)
-            return [every[i] for i in np.flatnonzero(keep)]
-        scale = models.information_sensitivity(n, binary) * len(every) / epsilon
-        noisy = models.pair_scores(table, domain, "I") + rng.laplace(0.0, scale, len(every))
-        return models.within(domain, [every[i] for i in np.argsort(-noisy) if noisy[i] >= least[i]],
-                             models.useful_cells(n, len(domain), rest, self.usefulness))
+            return passed(models.pair_scores(sampled, domain, "I"), least, scale, rng, shared=True)
+        scale = models.information_sensitivity(n, binary) * len(least) / epsilon
+        noisy = models.pair_scores(table, domain, "I") + rng.laplace(0.0, scale, len(least))
+        return [i for i in np.argsort(-noisy).tolist() if noisy[i] >= least[i]]
 
-    def fit(self, table: Codes, domain: Sequence[int], epsilon: float,
-            rng: np.random.Generator) -> models.JunctionTree:
+    def fit(self, table: Codes, domain: Sequence[int], epsilon: float, rng: np.random.Generator) -> models.JunctionTree:
         """Return the tree of the graph, merged, with noisy, consistent, non-negative tables."""
-        (first, rest), table, n = self.split(epsilon), check_table(table, domain), float(len(table))
-        edges = self.graph(table, domain, first, rest, rng)
-        tree = models.JunctionTree(domain, models.merged(domain, models.triangulated(len(domain), edges)))
-        return tree.noisy(table, rest, rng, self.moved).non_negative(n).consistent().non_negative(n)
+        (first, rest, moved), table, d = self.parts(epsilon), check_table(table, domain), len(domain)
+        edges = [models.pairs(d)[i] for i in self.chosen(table, domain, first, rng)]
+        if self.variant == "honest":
+            edges = models.within(domain, edges, models.useful_cells(len(table), d, rest, self.usefulness))
+        tree = models.JunctionTree(domain, models.merged(domain, models.triangulated(d, edges)))
+        total = float(len(table))
+        return tree.noisy(table, rest, rng, moved).non_negative(total).consistent().non_negative(total)
+
+
+@dataclass(frozen=True)
+class PrivHD(JTree):
+    """Options of PrivHD: a high-pass filter of pairs, then `edges` by the exponential mechanism.
+
+    Honest, and private: no filter, edges drawn by R, `share` of the budget for them, counts with Lap(2m/ε2); edges that
+    would make a clique too large to be useful are left out afterwards. As published counts move by 1: add/remove.
+    """
+
+    edges: int = 25
+    share: float = 0.3
+
+    def parts(self, epsilon: float) -> tuple[float, float, float]:
+        """As of JTree."""
+        if self.variant == "honest":
+            return self.share * epsilon, (1.0 - self.share) * epsilon, 2.0
+        return *split(epsilon), 1.0
+
+    def chosen(self, table: Codes, domain: Sequence[int], epsilon: float, rng: np.random.Generator) -> list[int]:
+        """As of JTree."""
+        if self.variant == "honest":
+            return several(models.pair_scores(table, domain, "R"), models.dependence_sensitivity(len(table)), epsilon,
+                           self.edges, rng)
+        moved = models.information_sensitivity(len(table), min(domain) == 2)
+        scores = models.pair_scores(table, domain, "I")
+        kept = passed(scores, thresholds(domain, self.strength), 2.0 * moved / epsilon, rng, shared=False)
+        return [kept[i] for i in several(scores[kept], moved, epsilon / 2.0, self.edges, rng)]
 
 
 def worst_loss(d: int, n: int, epsilon: float, strength: float = 0.2) -> float:
-    """Return a privacy loss of the published filter on d binary columns, by two tables and an event.
+    """Return a privacy loss of JTree's published filter on d binary columns, by two tables and an event.
 
     n - 1 rows of zeros and (1..1, 0..0), against (0..0, 1..1): every pair of one half has the mutual information
     ΔI or 0. The event is that no pair of the first half passes and all of the second do.

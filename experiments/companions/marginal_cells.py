@@ -14,16 +14,15 @@ import trigmech as tm
 from experiments.cells import code_fingerprint, key_of
 from experiments.companions import discrete
 from experiments.companions.discrete import Codes
-from experiments.companions.jtree import JTree
+from experiments.companions.jtree import JTree, PrivHD
 from experiments.companions.privbayes import PrivBayes
-from experiments.companions.privhd import PrivHD
 from experiments.protocols.data import file
 from trigmech.errors import InputError
 
 WAYS, DRAWN, SEED = (2, 3, 5, 6), 200, 2018
 OURS, INDEPENDENT, NO_PRIVACY = "trigmech", "independent columns, not private", "no privacy"
 MODULES = tuple(f"companions/{name}" for name in ("discrete", "jtree", "marginal_models", "marginal_cells", "privbayes",
-                                                  "privhd", "selection"))
+                                                  "selection"))
 # What the source leaves unsaid of its programs is said in each class.
 METHODS: dict[str, Any] = {
     INDEPENDENT: None, OURS: None,

@@ -80,7 +80,7 @@ def within(domain: Sequence[int], edges: Iterable[Columns], limit: float) -> lis
 
 
 def tree_of(cliques: Sequence[Columns]) -> list[tuple[int, int]]:
-    """Return the edges of a spanning tree of the cliques of largest total intersection: a junction tree, if there is one."""
+    """Return the edges of a spanning tree of the cliques of largest total intersection: a junction tree, if any."""
     graph = nx.Graph()
     graph.add_nodes_from(range(len(cliques)))
     graph.add_weighted_edges_from((a, b, len({*cliques[a]} & {*cliques[b]})) for a, b in pairs(len(cliques)))
