@@ -17,7 +17,6 @@ from experiments import datasets
 from experiments import errata as errata_of_the_thesis
 from experiments.cells import RESULTS
 from experiments.companions import (
-    audits,
     composition,
     discrete,
     errata,
@@ -272,7 +271,7 @@ def test_a_gallery_without_data_says_where_to_put_them(monkeypatch, tmp_path):
 # Privacy claims
 
 
-@pytest.mark.parametrize("claim", audits.CLAIMS, ids=lambda claim: claim.__name__)
+@pytest.mark.parametrize("claim", errata.CLAIMS.values(), ids=lambda claim: claim.__name__)
 def test_false_claims_are_refuted_and_corrected_ones_are_not(claim):
     made = claim()
     assert made.bound("published", 4_000, 1).epsilon > made.claimed
