@@ -76,7 +76,7 @@ class JTree:
         (first, rest, moved), table, d = self.parts(epsilon), check_table(table, domain), len(domain)
         edges = [models.pairs(d)[i] for i in self.chosen(table, domain, first, rng)]
         if self.variant == "honest":
-            edges = models.within(domain, edges, models.useful_cells(len(table), d, rest, self.usefulness))
+            edges = models.within(domain, edges, len(table) * rest / (2.0 * d * self.usefulness))
         tree = models.JunctionTree(domain, models.merged(domain, models.triangulated(d, edges)))
         total = float(len(table))
         return tree.noisy(table, rest, rng, moved).non_negative(total).consistent().non_negative(total)

@@ -2,12 +2,13 @@
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any, Self
 
 import networkx as nx
 import numpy as np
+from scipy import special
 
 from experiments.companions.discrete import LARGEST_TABLE, Array, Codes, cells, marginal, mixed
 from experiments.companions.selection import check_positive
@@ -17,17 +18,20 @@ Columns = tuple[int, ...]
 einsum: Any = np.einsum
 
 
-def mutual_information(joint: Array) -> float:
-    """Return the mutual information, in nats, of the axis 0 of a table of shares and all its others."""
+def against_independence(joint: Array) -> tuple[Array, Array]:
+    """Return a table of shares, its first axis against all others, and what it would be if they were independent."""
     table = joint.reshape(len(joint), -1)
-    independent, held = np.outer(table.sum(axis=1), table.sum(axis=0)), table > 0
-    return float(np.sum(table[held] * np.log(table[held] / independent[held])))
+    return table, np.outer(table.sum(axis=1), table.sum(axis=0))
+
+
+def mutual_information(joint: Array) -> float:
+    """Return the mutual information, in nats, of the first axis of a table of shares and all its others."""
+    return float(special.rel_entr(*against_independence(joint)).sum())
 
 
 def dependence(joint: Array) -> float:
     """Return R, half the L1 distance of a table of shares from that of its independent first and other axes."""
-    table = joint.reshape(len(joint), -1)
-    return 0.5 * float(np.abs(table - np.outer(table.sum(axis=1), table.sum(axis=0))).sum())
+    return 0.5 * float(np.abs(np.subtract(*against_independence(joint))).sum())
 
 
 def information_sensitivity(n: float, binary: bool) -> float:
@@ -61,16 +65,8 @@ def triangulated(d: int, edges: Iterable[Columns]) -> list[Columns]:
     return sorted(tuple(sorted(c)) for c in nx.chordal_graph_cliques(nx.complete_to_chordal_graph(graph)[0]))
 
 
-def useful_cells(n: int, d: int, epsilon: float, usefulness: float) -> float:
-    """Return how many cells a table may have if their mean count is to be `usefulness` times the scale 2d/epsilon."""
-    return n * epsilon / (2.0 * d * usefulness)
-
-
 def within(domain: Sequence[int], edges: Iterable[Columns], limit: float) -> list[Columns]:
-    """Return the edges, each in its turn, that leave every triangulated clique at most `limit` cells.
-
-    Post-processing of the edges and their order.
-    """
+    """Return the edges, each in its turn, that leave every triangulated clique at most `limit` cells."""
     kept = list[Columns]()
     for edge in edges:
         if all(cells(domain, clique) <= limit for clique in triangulated(len(domain), [*kept, edge])
@@ -122,31 +118,36 @@ def conditional(table: Array, given: int) -> Array:
     return rows / rows.sum(axis=1, keepdims=True)
 
 
-def draw_given(rows: Codes, domain: Sequence[int], given: Columns, new: Columns, table: Array,
-               rng: np.random.Generator) -> None:
-    """Fill in the new columns of rows, drawn given others by a table of non-negative weights, axes (given, new)."""
-    cumulative = np.cumsum(conditional(table, len(given)), axis=1)
-    cumulative /= cumulative[:, -1:]
-    condition = mixed(rows, domain, given)
-    # Row c of the cumulative weights lies in (c, c + 1], so that one search serves all conditions.
-    at = (cumulative + np.arange(len(cumulative))[:, None]).ravel()
-    found = np.searchsorted(at, condition + 1.0 - rng.random(len(rows))) - condition * cumulative.shape[1]
-    for j in reversed(new):
-        found, rows[:, j] = np.divmod(np.clip(found, 0, None), domain[j])
+@dataclass(frozen=True, eq=False)
+class Network:
+    """Factors of a joint law: columns, others that they are drawn given, and weights, axes (given, new)."""
+
+    domain: Sequence[int]
+    factors: Iterable[tuple[Columns, Columns, Array]]
+
+    def sample(self, n: int, rng: np.random.Generator) -> Codes:
+        """Return n rows."""
+        rows = np.zeros((n, len(self.domain)), dtype=np.int64)
+        for given, new, table in self.factors:
+            cumulative = np.cumsum(conditional(table, len(given)), axis=1)
+            cumulative /= cumulative[:, -1:]
+            condition = mixed(rows, self.domain, given)
+            # Row c of the cumulative weights lies in (c, c + 1], so that one search serves all conditions.
+            at = (cumulative + np.arange(len(cumulative))[:, None]).ravel()
+            found = np.searchsorted(at, condition + 1.0 - rng.random(n)) - condition * cumulative.shape[1]
+            for j in reversed(new):
+                found, rows[:, j] = np.divmod(np.clip(found, 0, None), self.domain[j])
+        return rows
 
 
 @dataclass(frozen=True, eq=False)
 class JunctionTree:
-    """Tables of cliques of columns that form a tree.
-
-    `domain` has the sizes of the columns; `cliques`, each ascending, the running intersection property, as
-    :func:`triangulated` and :func:`merged` return them; `tables` counts, an axis for each column, by :meth:`noisy`.
-    InputError if a clique has more than a million cells.
-    """
+    """Counts of cliques of columns, each ascending, that form a tree, as :func:`triangulated` and :func:`merged` return
+    them; `domain` has the columns' sizes. InputError if a clique has more than a million cells."""
 
     domain: Sequence[int]
     cliques: Sequence[Columns]
-    tables: tuple[Array, ...] = ()
+    tables: Sequence[Array] = ()
 
     def __post_init__(self) -> None:
         for clique in self.cliques:
@@ -154,19 +155,16 @@ class JunctionTree:
                 raise InputError(f"the clique of columns {', '.join(map(str, clique))} has {size:.3g} cells; at most "
                                  f"{LARGEST_TABLE} are counted")
 
-    def _with(self, tables: Iterable[Array]) -> Self:
-        return type(self)(self.domain, self.cliques, tuple(tables))
-
     def noisy(self, table: Codes, epsilon: float, rng: np.random.Generator, moved: float = 2.0) -> Self:
-        """Return the tree with counts + Lap(moved m / epsilon); m counts of a row move by `moved` in L1 when it is
-        replaced (2), or added or removed (1)."""
+        """Return the tree with counts + Lap(moved m / epsilon); a row moves each of m tables by `moved` in L1."""
         check_positive(epsilon=epsilon)
         exact = [marginal(table, self.domain, clique) for clique in self.cliques]
-        return self._with(c + rng.laplace(0.0, moved * len(exact) / epsilon, c.shape) for c in exact)
+        scale = moved * len(exact) / epsilon
+        return replace(self, tables=[c + rng.laplace(0.0, scale, c.shape) for c in exact])
 
     def non_negative(self, total: float) -> Self:
         """Return the tree with the largest counts kept."""
-        return self._with(keep_largest(counts, total) for counts in self.tables)
+        return replace(self, tables=[keep_largest(counts, total) for counts in self.tables])
 
     def consistent(self) -> Self:
         """Return the tree with tables that agree on what they share, by least squares; smallest intersections first."""
@@ -181,7 +179,7 @@ class JunctionTree:
             agreed = sum(sums[i].ravel() / size[i] for i in over) / sum(1.0 / size[i] for i in over)
             for i in over:
                 tables[i] = tables[i] + (agreed.reshape(sums[i].shape) - sums[i]) / size[i]
-        return self._with(tables)
+        return replace(self, tables=tables)
 
     @property
     def order(self) -> list[tuple[int, Columns]]:
@@ -200,10 +198,7 @@ class JunctionTree:
 
     def sample(self, n: int, rng: np.random.Generator) -> Codes:
         """Return n rows: the largest clique, then every other one given its separator."""
-        rows = np.zeros((n, len(self.domain)), dtype=np.int64)
-        for separator, new, table in self.factors():
-            draw_given(rows, self.domain, separator, new, table, rng)
-        return rows
+        return Network(self.domain, self.factors()).sample(n, rng)
 
     def marginal(self, columns: Columns) -> Array:
         """Return the joint law's shares of these columns, from the product of all tables over separators."""

@@ -39,21 +39,6 @@ def nearness(counts: Array) -> float:
     return -float(missing[best >= 0].min()) / n
 
 
-@dataclass(frozen=True, eq=False)
-class Network:
-    """Columns in order, each with its parents and a table of weights, axes (parents, column)."""
-
-    domain: Sequence[int]
-    parts: Sequence[tuple[int, Columns, Array]]
-
-    def sample(self, n: int, rng: np.random.Generator) -> Codes:
-        """Return n rows."""
-        rows = np.zeros((n, len(self.domain)), dtype=np.int64)
-        for column, parents, table in self.parts:
-            models.draw_given(rows, self.domain, parents, (column,), table, rng)
-        return rows
-
-
 @dataclass(frozen=True)
 class PrivBayes:
     """Options of PrivBayes: the score, where I is the mutual information and F is for binary columns; the share of the
@@ -64,11 +49,6 @@ class PrivBayes:
     usefulness: float = 4.0
     most: int = 4
 
-    def degree(self, n: int, d: int, epsilon: float) -> int:
-        """Return k for binary columns: the largest that is useful, 0 for independent columns."""
-        return max((k for k in range(1, min(d - 1, self.most) + 1)
-                    if n * epsilon / ((d - k) * 2 ** (k + 2)) >= self.usefulness), default=0)
-
     def parents(self, domain: Sequence[int], placed: Columns, size: int, limit: float) -> Iterable[Columns]:
         """Return the maximal sets of placed columns, at most `most`, with at most limit / size cells; () if none."""
         sets = [found for k in range(min(self.most, len(placed)) + 1) for found in combinations(placed, k)
@@ -76,7 +56,7 @@ class PrivBayes:
         larger = {found[:i] + found[i + 1:] for found in sets for i in range(len(found))}
         return [found for found in sets if found not in larger] or [()]
 
-    def fit(self, table: Codes, domain: Sequence[int], epsilon: float, rng: np.random.Generator) -> Network:
+    def fit(self, table: Codes, domain: Sequence[int], epsilon: float, rng: np.random.Generator) -> models.Network:
         """Return the network; with k = 0 all of the budget goes to independent columns."""
         if self.most > len(domain):
             raise InputError(f"{self.most} parents need more than {len(domain)} columns")
@@ -89,7 +69,10 @@ class PrivBayes:
         measure, moved = {"R": (models.dependence, models.dependence_sensitivity(n)), "F": (nearness, 1.0 / n),
                           "I": (models.mutual_information, models.information_sensitivity(n, min(domain) == 2))}[
             self.score]
-        k, limit = self.degree(n, d, rest) * binary, models.useful_cells(n, d, rest, self.usefulness)
+        # Of binary columns the largest useful number of parents, 0 for independent columns.
+        k = max((k for k in range(1, min(d - 1, self.most) + 1)
+                 if binary and n * rest / ((d - k) * 2 ** (k + 2)) >= self.usefulness), default=0)
+        limit = n * rest / (2.0 * d * self.usefulness)
         known, order = dict[Columns, float](), [(int(rng.integers(d)), Columns())]
         independent = not k if binary else limit < min(a * b for a, b in combinations(domain, 2))
         while len(order) < d:
@@ -106,10 +89,10 @@ class PrivBayes:
                       for key in keys if key not in known}
             order.append(choices[exponential([known[key] for key in keys], moved, first / (d - 1), rng)])
         # With k parents each, the first k columns are among the parents of the next, whose table has theirs.
-        scale, parts = 2.0 * (d - k) / (epsilon if independent else rest), list[tuple[int, Columns, Array]]()
+        scale, parts = 2.0 * (d - k) / (epsilon if independent else rest), list[tuple[Columns, Columns, Array]]()
         for place, (x, parents) in enumerate(order[k:]):
             exact = marginal(rows, domain, (*parents, x), counts)
             noisy = np.maximum(exact + rng.laplace(0.0, scale, exact.shape), 0.0)
-            parts += [(column, below, models.einsum(noisy, [*parents, x], [*below, column]))
+            parts += [(below, (column,), models.einsum(noisy, [*parents, x], [*below, column]))
                       for column, below in (*(order[:k] if not place else ()), (x, parents))]
-        return Network(domain, parts)
+        return models.Network(domain, parts)
