@@ -19,13 +19,6 @@ from experiments.companions.discrete import Array, Codes, check_table
 from experiments.companions.selection import check_positive, several
 
 
-def split(epsilon: float) -> tuple[float, float]:
-    """Return the parts for structure and tables: 0.1 and the rest, half each where that is less."""
-    check_positive(epsilon=epsilon)
-    first = 0.1 if epsilon > 0.1 else epsilon / 2.0
-    return first, epsilon - first
-
-
 def sampling_rate(n: int, epsilon: float, binary: bool) -> tuple[float, float]:
     """Return the filter's least scale b for rows sampled before, and the rate of sampling that has it."""
     return min((2.0 * models.information_sensitivity(rate * n, binary)
@@ -57,8 +50,10 @@ class JTree:
     usefulness: float = 4.0
 
     def parts(self, epsilon: float) -> tuple[float, float, float]:
-        """Return the budgets of the graph and of its tables, and how far a row moves counts that noise is for."""
-        return *split(epsilon), 2.0
+        """Return the budgets of the graph and of its tables, and how far noise lets a row move their counts."""
+        check_positive(epsilon=epsilon)
+        first = 0.1 if epsilon > 0.1 else epsilon / 2.0
+        return first, epsilon - first, 2.0
 
     def chosen(self, table: Codes, domain: Sequence[int], epsilon: float, rng: np.random.Generator) -> list[int]:
         """Return the chosen pairs, for which epsilon is spent, the most important ones first."""
@@ -97,7 +92,7 @@ class PrivHD(JTree):
         """As of JTree."""
         if self.variant == "honest":
             return self.share * epsilon, (1.0 - self.share) * epsilon, 2.0
-        return *split(epsilon), 1.0
+        return *super().parts(epsilon)[:2], 1.0
 
     def chosen(self, table: Codes, domain: Sequence[int], epsilon: float, rng: np.random.Generator) -> list[int]:
         """As of JTree."""

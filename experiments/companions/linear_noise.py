@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import product
 from pathlib import Path
 from typing import Any, Literal
 
@@ -44,10 +45,7 @@ def union(intervals: Any) -> Array:
 
 
 def neighbours(values: Intervals, replace_one: bool = True) -> Array:
-    """Return N of a query's possible values V: V - V of replace-one, or V, -V and 0 of add/remove.
-
-    InputError if V is empty, or its intervals are not finite, at least 0, ascending and apart.
-    """
+    """Return N of a query's possible values V, ascending and apart: V - V of replace-one, or V, -V, 0 of add/remove."""
     parts = np.asarray(values, dtype=np.float64)
     if not parts.size or parts.ndim != 2 or not np.isfinite(parts).all():
         raise InputError(f"values must be one or more finite intervals (low, high), not {values}")
@@ -67,21 +65,18 @@ def layers(moves: Array, steps: int = STEPS) -> list[Array]:
 
 
 @lru_cache(maxsize=8)
-def _known(moves: tuple[tuple[float, float], ...], steps: int) -> tuple[list[Array], Array, tuple[Array, ...]]:
+def _known(moves: tuple[tuple[float, float], ...], steps: int) -> tuple[list[Array], Array, Array]:
     """Return the sets, where each ends, and of all gaps to the right of 0 their layer, centre and size."""
     sets = layers(np.array(moves), steps)
     right = [part[part[:, 1] >= 0] for part in sets]
-    gaps = [(np.full(len(part) - 1, i), (part[1:, 0] + part[:-1, 1]) / 2, part[1:, 0] - part[:-1, 1])
+    gaps = [np.column_stack([np.full(len(part) - 1, i), (part[1:, 0] + part[:-1, 1]) / 2, part[1:, 0] - part[:-1, 1]])
             for i, part in enumerate(right)]
-    return sets, np.array([part[-1, 1] for part in sets]), tuple(map(np.concatenate, zip(*gaps, strict=True)))
+    return sets, np.array([part[-1, 1] for part in sets]), np.concatenate(gaps).T
 
 
 @dataclass(frozen=True, eq=False)
 class Layered:
-    """The noise of N (by :func:`neighbours`); the width "best" is of the least expected size.
-
-    InputError if epsilon or the width is not positive, or gaps remain after all `steps`.
-    """
+    """The noise of N (by :func:`neighbours`); the width "best" is of the least expected size. Gaps must close."""
 
     moves: Array
     epsilon: float
@@ -93,14 +88,13 @@ class Layered:
         if self.width == "best":
             object.__setattr__(self, "width", self._best())
         check_positive(width=float(self.width))
-        if self.converged is None:
-            last = len(self._known[0]) - 1
-            left = self._known[2][2][self._known[2][0] == last].max()
-            raise InputError(f"after {last} steps a gap of {left:g} is left, which a width of {self.width} does not "
-                             "close")
+        if self._converged(float(self.width)) is None:
+            (at, _, size), last = self._known[2], len(self._known[0]) - 1
+            raise InputError(f"after {last} steps a gap of {size[at == last].max():g} is left, which a width of "
+                             f"{self.width} does not close")
 
-    @cached_property
-    def _known(self) -> tuple[list[Array], Array, tuple[Array, ...]]:
+    @property
+    def _known(self) -> tuple[list[Array], Array, Array]:
         return _known(tuple(map(tuple, self.moves.tolist())), self.steps)
 
     def _converged(self, width: float) -> int | None:
@@ -109,11 +103,6 @@ class Layered:
         first = max(1, int(at[size > 2.0 * width + 1e-9].max(initial=0)) + 1)
         return first if first < len(sets) else None
 
-    @property
-    def converged(self) -> int | None:
-        """The step of convergence."""
-        return self._converged(float(self.width))
-
     def expected(self, width: float) -> float:
         """Return E|z| at a width; infinite where layers have not converged."""
         if self._converged(width) is None:
@@ -121,7 +110,7 @@ class Layered:
         _, reach, (at, centre, size) = self._known
         q, step, closed = math.exp(-self.epsilon), float(self.moves[-1, 1]), np.maximum(size - 2.0 * width, 0.0)
         # Of each U_i its measure and the integral of |z| over it.
-        holes, firsts = (2.0 * np.bincount(at, weights=w, minlength=len(reach)) for w in (closed, centre * closed))
+        holes, firsts = (2.0 * np.bincount(at.astype(int), part, len(reach)) for part in (closed, centre * closed))
         lengths, firsts = 2.0 * (reach + width) - holes, (reach + width) ** 2 - firsts
         decay, end = q ** np.arange(len(lengths)), float(reach[-1]) + width
         # Sums of q^j, j q^j, j^2 q^j for the layers after the last one known.
@@ -205,11 +194,10 @@ def on_integers(values: Sequence[int], epsilon: float) -> float:
 
 
 def optimum(values: Sequence[int], epsilon: float) -> float:
-    """Return the least E|r| of noise r on the integers, the same wherever it is added, that is epsilon-private.
+    """Return the least E|r| of epsilon-private noise r on the integers, the same wherever it is added.
 
-    For add/remove of records with these values. A linear program: p symmetric and at least 0, of sum 1,
-    p(r) <= e^epsilon p(r + v) for all moves v, and geometric from a range of 14 Delta / epsilon on, at least 8 Delta,
-    which can only raise the optimum, by a part of e^-14.
+    For add/remove of records with these values. A linear program: p symmetric, p(r) <= e^epsilon p(r + v) for all moves
+    v, and geometric from a range of 14 Delta / epsilon on, which raises the optimum by a part of e^-14 at most.
     """
     widest, q = max(values), math.exp(-epsilon)
     last = max(8, math.ceil(14.0 / epsilon)) * widest
@@ -231,13 +219,11 @@ def optimum(values: Sequence[int], epsilon: float) -> float:
 
 
 def gain(k: int, epsilon: float) -> float:
-    """Return how much less E||z|| layers (i - 1 + width, i + width] of a convex ball in k dimensions have than K-norm
-    noise, at the best width."""
-    i, q = np.arange(math.ceil((60.0 + 8.0 * k) / epsilon)), math.exp(-epsilon)
+    """Return how much less E||z|| layers of a ball in k dimensions have than K-norm noise, at the best width."""
+    i = np.arange(math.ceil((60.0 + 8.0 * k) / epsilon))
 
     def size(width: float) -> float:
-        weights = (i + width) ** k * q ** i
-        return float(k / (k + 1) * (weights @ (i + width)) / weights.sum())
+        return float(k / (k + 1) * np.average(i + width, weights=(i + width) ** k * np.exp(-epsilon * i)))
 
     best: Any = optimize.minimize_scalar(size, bounds=(1e-3, 1.0), method="bounded")
     return 1.0 - best.fun * epsilon / k
@@ -246,19 +232,19 @@ def gain(k: int, epsilon: float) -> float:
 def linear(jobs: int, quick: bool) -> list[Path]:
     """Write results/linear.csv and .md; quick: two of the figures' sets and a third of the linear programs."""
     rows, table, certified = pages.Rows(), [], []
-    for name, (values, step) in FIGURES.items():
-        if quick and name not in ("V4", "V5"):
-            continue
-        for which in ("add/remove", "replace-one"):
-            made = [Layered(neighbours(values, which == "replace-one"), epsilon) for epsilon in EPSILONS]
-            stairs = [Staircase(values[-1][1], epsilon).expected_size for epsilon in EPSILONS]
-            rates, last = [a.expected_size / b for a, b in zip(made, stairs, strict=True)], len(made[0]._known[0]) - 1
-            rows += [{"set": name, "neighbours": which, "epsilon": each.epsilon, "printed": "lost", "rate": rate,
-                      "width": each.width, "converged": last, "expected_size": each.expected_size, "staircase": stair,
-                      "laplace": values[-1][1] / each.epsilon, "expected_steps": step}
-                     for each, rate, stair in zip(made, rates, stairs, strict=True)]
-            table.append((name, which, *(f"{rate:.3f}" for rate in rates), last,
-                          ", ".join(f"{each.width:.3g}" for each in made)))
+    for name, which in product(("V4", "V5") if quick else FIGURES, ("add/remove", "replace-one")):
+        values, expected = FIGURES[name]
+        these: pages.Rows = []
+        for epsilon in EPSILONS:
+            made = Layered(neighbours(values, which == "replace-one"), epsilon)
+            stairs, size = Staircase(values[-1][1], epsilon).expected_size, made.expected_size
+            these.append({"set": name, "neighbours": which, "epsilon": epsilon, "printed": "lost",
+                          "rate": size / stairs, "width": made.width, "converged": len(made._known[0]) - 1,
+                          "expected_size": size, "staircase": stairs, "laplace": values[-1][1] / epsilon,
+                          "expected_steps": expected})
+        rows += these
+        table.append((name, which, *(f"{row['rate']:.3f}" for row in these), these[0]["converged"],
+                      ", ".join(f"{row['width']:.3g}" for row in these)))
     nearest = [0.0, 0.0]
     for form, held in ((form, held) for form, sets in enumerate(LATTICES) for held in sets):
         for epsilon in (2.0,) if quick else (0.5, 1.0, 2.0, 3.0, 4.0):

@@ -18,9 +18,8 @@ RUNS, RUNS_SVM = {"nltcs": 5, "adult": 3, "br2000": 3, "acs": 2}, 2
 
 
 def filter_loss(method: str, d: int, n: int, epsilon: float) -> float:
-    """Return the epsilon that a published filter was shown to cost at least, at its part of the budget; d binary
-    columns. Derived in docs/errata.md."""
-    first = jtree.split(epsilon)[0]
+    """Return the epsilon that a published filter of d binary columns costs at least: derived in docs/errata.md."""
+    first = jtree.JTree().parts(epsilon)[0]
     return jtree.worst_loss(d, n, first) if method.startswith("JTree") else d * (d - 1) / 2 * first / 2.0
 
 
@@ -56,8 +55,8 @@ def marginals(jobs: int, quick: bool) -> list[Path]:
             for row in pages.summary([each for each in records if each["measure"] != "refused"], "mean")]
     refused = Counter(f"- {each['dataset']}, {each['method']}, ε = {each['epsilon']:g}: "
                       for each in records if each["measure"] == "refused")
-    costs = [(e, jtree.split(e)[0] / 2.0, filter_loss("PrivHD", 16, 21_574, e), jtree.split(e)[0],
-              filter_loss("JTree", 16, 21_574, e)) for e in EPSILONS]
+    costs = [(e, first / 2.0, filter_loss("PrivHD", 16, 21_574, e), first, filter_loss("JTree", 16, 21_574, e))
+             for e in EPSILONS for first in [jtree.JTree().parts(e)[0]]]
     return pages.publish(
         "marginals", quick, rows, runs=", ".join(f"{runs} of {name}" for name, runs in RUNS.items()), svm=RUNS_SVM,
         costs=pages.grid(("ε", "claimed by PrivHD", "PrivHD's filter", "claimed by JTree", "JTree's filter"), costs),

@@ -4,16 +4,15 @@ A net is all databases of m rows on a grid of N points; the score of one is minu
 moves by at most the queries' largest sensitivity when a row of the table is replaced.
 """
 
+import itertools
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import reduce
-from itertools import combinations_with_replacement
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 from rich.progress import track
 from scipy import optimize
 
@@ -40,7 +39,7 @@ def databases(points: int, rows: int, limit: int = LARGEST_NET) -> Array:
         fits = max((m for m in range(rows) if math.comb(points + m - 1, m) <= limit), default=0)
         raise InputError(f"a net of {rows} rows on {points} points has {size} databases; the limit is {limit}, so that "
                          f"at most {fits} rows fit")
-    chosen = np.array(list(combinations_with_replacement(range(points), rows)))
+    chosen = np.array(list(itertools.combinations_with_replacement(range(points), rows)))
     return np.asarray((chosen[:, :, None] == np.arange(points)).mean(axis=1))
 
 
@@ -82,9 +81,9 @@ def exponents_of_n(d: int, K: int) -> dict[str, float]:
             "algorithm 5": 2 * K / (3 * d + 2 * K), "lower bound": min(1.0, K / d)}
 
 
-def product(axes: ArrayLike) -> Array:
-    """Return the points of a product of d axes."""
-    return np.stack(np.meshgrid(*np.asarray(axes), indexing="ij"), axis=-1).reshape(-1, len(np.asarray(axes)))
+def product(axes: Sequence[Array]) -> Array:
+    """Return the points of a product of axes."""
+    return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
 
 
 def grid(points: int, d: int = 1) -> Array:
@@ -105,7 +104,8 @@ def _methods(X: Array, epsilon: float, rng: np.random.Generator) -> dict[str, tu
     for name, made in (("uniform", baselines.uniform(X, budget, rng)),
                        *((f"{b} bins", baselines.histograms(X, budget, rng, bins=b)) for b in (16, 64)[: 3 - d])):
         if isinstance(made.distribution, baselines.Product):
-            found[name] = product(made.distribution.nodes), reduce(np.multiply.outer, made.distribution.weights).ravel()
+            nodes, weights = made.distribution.nodes, made.distribution.weights
+            found[name] = product([*nodes]), reduce(np.multiply.outer, weights).ravel()
     for name, mechanism in {"TrigI, published": tm.TrigI(smoothness=4, calibration="published"),
                             "TrigI, rigorous": tm.TrigI(smoothness=4), "MomentMechanism": tm.MomentMechanism()}.items():
         cloud = tm.synthesize(X, tm.Schema.cube(d), budget, mechanism, rng).distribution
@@ -117,10 +117,11 @@ def net(jobs: int, quick: bool) -> list[Path]:
     """Write results/net.csv and .md; quick: n up to 10^4 and two runs. Rows are 2 Beta(2, 5) - 1."""
     warnings.simplefilter("ignore", tm.FitWarning)
     epsilon, records = 1.0, pages.Rows()
-    sizes = [(10**k, 1) for k in range(2, 5 if quick else 7)] + [(10**4, 2)]
+    sizes = {1: [10**k for k in range(2, 5 if quick else 7)], 2: [10**4]}
     nets = {1: [(f"({N}, {m})", grid(N), databases(N, m)) for N, m in NETS],
             2: [("(16, 6)", grid(4, 2), databases(16, 6))]}
-    for (n, d), r in track([(size, r) for size in sizes for r in range(2 if quick else RUNS)], "net"):
+    runs = [(n, d, r) for d, of in sizes.items() for n in of for r in range(2 if quick else RUNS)]
+    for n, d, r in track(runs, "net"):
         rng = np.random.default_rng([SEED, n, d, r])
         X = 2.0 * rng.beta(2.0, 5.0, (n, d)) - 1.0
         made = _methods(X, epsilon, rng)
@@ -135,20 +136,15 @@ def net(jobs: int, quick: bool) -> list[Path]:
                 errors[name] = float(np.abs(queries(points) @ weights - truth).max())
             records += [{"n": n, "d": d, "sigma": width, "method": name, "value": error}
                         for name, error in errors.items()]
-    rows = pages.summary(records, "error")
-    bound = ("bound 2α of proposition 1.20, β = 0.05", *(theorem_bound(n, QUERIES, NETS[1][0], epsilon)
-                                                         for n, d in sizes if d == 1))
-    tables = []
-    for d in (1, 2):
-        for width in WIDTHS:
-            these = [row for row in rows if (row["d"], row["sigma"]) == (d, width)]
-            hindsight = ("best net, in hindsight", *(
-                min(row["error"] for row in these if row["n"] == n and row["method"].startswith("net"))
-                for n, of in sizes if of == d))
-            table = pages.crossed(these, "n", "error", "n = {}", [hindsight, bound][: 3 - d])
-            tables.append(f"## d = {d}, σ = {width:g}\n\n{table}")
+    rows, tables = pages.summary(records, "error"), ""
+    for d, width in itertools.product(sizes, WIDTHS):
+        these = [row for row in rows if (row["d"], row["sigma"]) == (d, width)]
+        best = [min(row["error"] for row in these if row["n"] == n and row["method"].startswith("net"))
+                for n in sizes[d]]
+        bounds = [theorem_bound(n, QUERIES, NETS[1][0], epsilon) for n in sizes[d]]
+        more = [("best net, in hindsight", *best), ("bound 2α of proposition 1.20, β = 0.05", *bounds)][: 3 - d]
+        tables += f"## d = {d}, σ = {width:g}\n\n" + pages.crossed(these, "n", "error", "n = {}", more) + "\n\n"
     losses = [exact_loss(3, 4, 2, np.array([[low, 0.0, 1.0], [1.0, low, 0.5]]), 1.0, 1.0 / 4) for low in (0.0, -1.0)]
     exponents = pages.grid(("d, K", *exponents_of_n(1, 1)), [
         (f"{d}, {K}", *(f"{x:.3f}" for x in exponents_of_n(d, K).values())) for d, K in SIZES_OF_2_3])
-    return pages.publish("net", quick, rows, epsilon=epsilon, tables="\n\n".join(tables), losses=losses,
-                         exponents=exponents)
+    return pages.publish("net", quick, rows, epsilon=epsilon, tables=tables.strip(), losses=losses, exponents=exponents)

@@ -20,13 +20,7 @@ def check_positive(**numbers: float) -> None:
 
 
 def exponents(scores: ArrayLike, sensitivity: float, epsilon: float) -> Array:
-    """Return epsilon scores / (2 sensitivity), the logarithms of the exponential mechanism's law but for a constant.
-
-    Raises
-    ------
-    InputError
-        If there are no scores, one is not finite, or a number is not positive.
-    """
+    """Return epsilon scores / (2 sensitivity), the logarithms of the exponential mechanism's law but for a constant."""
     check_positive(sensitivity=sensitivity, epsilon=epsilon)
     values = np.asarray(scores, dtype=np.float64).ravel()
     if not (values.size and np.isfinite(values).all()):
@@ -36,11 +30,9 @@ def exponents(scores: ArrayLike, sensitivity: float, epsilon: float) -> Array:
 
 
 def exponential(scores: ArrayLike, sensitivity: float, epsilon: float, rng: np.random.Generator) -> int:
-    """Return an index drawn with probability proportional to exp(epsilon score / (2 sensitivity)): epsilon-private.
-
-    The largest of these exponents with Gumbel noise has that law. Seeded, hence a simulation.
-    """
+    """Return an index drawn with probability proportional to exp(epsilon score / (2 sensitivity)): epsilon-private."""
     at = exponents(scores, sensitivity, epsilon)
+    # The largest of these with Gumbel noise has that law.
     return int(np.argmax(at + rng.gumbel(size=at.size)))
 
 

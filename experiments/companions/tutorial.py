@@ -25,7 +25,6 @@ from experiments import adult, datasets
 from experiments.cells import HERE, save
 from experiments.companions import pages
 from experiments.companions.discrete import Array
-from trigmech.privacy.noise import SystemNoise
 
 PAGE = HERE.parent / "docs" / "gallery.md"
 BLOCK = re.compile(r"^```python\n((?:.*\n)+?)```\n", re.MULTILINE)
@@ -121,16 +120,6 @@ def table() -> pd.DataFrame:
     """Return Adult's train part and the text's two invented records."""
     invented = (HERE / "expected" / "tutorial_rows.csv").read_bytes()
     return parsed(datasets.raw("ADULT")[0] + b"\n" + invented).astype(dict.fromkeys(adult.NUMBERS, int))
-
-
-def laplace(value: float, scale: float) -> float:
-    """Return a number with OpenDP's Laplace noise."""
-    return float(SystemNoise().laplace(np.array([value]), scale)[0])
-
-
-def yes(holds: Any, answers: str = "true false") -> str:
-    """Return the first of two words if something holds, else the second."""
-    return answers.split(" ")[not holds]
 
 
 def distance_to(bound: float, upper: float, n: int) -> int:
