@@ -101,7 +101,7 @@ def sample_and_aggregate(claimed: float = 1.0, k: int = 20) -> Claim:
     by_place = [tutorial.chunk_answers(ages[cut:], places[: n - cut], k).mean() for cut in (0, 1)]
     by_hash = [tutorial.chunk_answers(ages, hashed, k).mean(), without]
     return Claim("Sample and aggregate, one row removed", claimed, *(
-        lambda side, rng, means=means: float(means[side] + rng.laplace(0.0, 60.0 / (k * claimed)))  # type: ignore[misc]
+        lambda side, rng, means=means: float(means[side] + rng.laplace(0.0, 60.0 / (k * claimed)))
         for means in (by_place, by_hash)))
 
 

@@ -135,7 +135,8 @@ class Layered:
     def _pieces(self) -> tuple[Array, Array, Array]:
         """Return where layers end, from 0 outwards to convergence, the layer before each end, and the mass of these
         pieces and of all beyond, but for a constant."""
-        last, q, width = self.converged or 0, math.exp(-self.epsilon), float(self.width)
+        q, width = math.exp(-self.epsilon), float(self.width)
+        last = self._converged(width) or 0
         sets = [union(part + np.array([-width, width])).ravel() for part in self._known[0][: last + 1]]
         ends = np.unique(np.concatenate([[0.0], *(part[part > 0] for part in sets)]))
         layer, middles = np.full(len(ends) - 1, last), (ends[1:] + ends[:-1]) / 2.0

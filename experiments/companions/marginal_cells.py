@@ -9,6 +9,7 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 import trigmech as tm
 from experiments.cells import code_fingerprint, key_of
@@ -52,8 +53,6 @@ def synthetic(method: str, table: Codes, domain: Sequence[int], epsilon: float, 
     if method != OURS:
         rows: Codes = METHODS[method].fit(table, domain, epsilon, rng).sample(len(table), rng)
         return rows
-    import pandas as pd
-
     names = [f"c{j}" for j in range(len(domain))]
     schema = tm.Schema(tm.Column(name, 0, 1, "binary") if size == 2 else
                        tm.Column(name, kind="categorical", categories=tuple(range(size)))
@@ -119,9 +118,9 @@ class MarginalCell:
             rows = np.asfortranarray(synthetic(self.method, train, domain, self.epsilon, rng))
         except InputError as error:
             return {"refused": str(error)}
-        seconds = {} if self.svm else {"seconds": time.perf_counter() - started}
+        seconds = time.perf_counter() - started
         if self.svm:
             return {target: classification_error(self.dataset, target, rows, test, domain)
                     for target in TARGETS[self.dataset]}
-        return seconds | {f"{k}-way": float(np.mean([discrete.variation(table, rows, domain, columns)
-                                                     for columns in ways(len(domain), k)])) for k in WAYS}
+        return {"seconds": seconds} | {f"{k}-way": float(np.mean([
+            discrete.variation(table, rows, domain, columns) for columns in ways(len(domain), k)])) for k in WAYS}
