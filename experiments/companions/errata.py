@@ -5,18 +5,16 @@ Printed claims of privacy are tested by experiment: as printed and corrected, on
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
-from experiments.audit import Bound, lower_bound
+from experiments.audit import Claim, Statistic
 from experiments.companions import composition, jtree, linear_noise, net, selection, tutorial
 from experiments.companions import marginal_models as models
 from experiments.companions.discrete import Array
 from experiments.errata import Figure
 
-Statistic = Callable[[int, np.random.Generator], float]
 RUNS, SEED = 20_000, 2018
 # Of the tables of the filters: few rows, so that a threshold is passed about every second time.
 ROWS, COLUMNS = 50, 16
@@ -25,27 +23,6 @@ LEAST, MOVED = jtree.thresholds((2,) * COLUMNS, 0.2), models.information_sensiti
 # The source's example: columns count from 1, as printed.
 GRAPH = ((1, 3), (1, 5), (3, 5), (2, 5), (3, 4), (4, 5), (4, 6), (5, 6))
 DOMAIN = (2, 2, 3, 3, 2, 2)
-
-
-@dataclass(frozen=True)
-class Claim:
-    """A claim of privacy, and a number that a run shows of the first (0) or second (1) of two neighbouring tables.
-
-    The larger it is, the more it speaks for the second.
-    """
-
-    name: str
-    claimed: float
-    published: Statistic
-    corrected: Statistic
-
-    def bound(self, which: str, count: int, seed: int) -> Bound:
-        """Return the lower bound of epsilon from `count` runs of each table; `which` is "published" or "corrected"."""
-        shown, found = getattr(self, which), []
-        for side in (0, 1):
-            rng = np.random.default_rng([seed, side, *self.name.encode(), *which.encode()])
-            found.append((np.array([shown(side, rng) for _ in range(count)]), rng.random(count)))
-        return lower_bound(found[1], found[0], 0.0)
 
 
 def scores(score: str, *ones: slice) -> list[Array]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from scipy import ndimage, optimize, sparse
+from scipy import ndimage, optimize, sparse, stats
 
 from experiments.companions import pages
 from experiments.companions.discrete import Array
@@ -132,34 +132,27 @@ class Layered:
         return self.expected(float(self.width))
 
     @cached_property
-    def _pieces(self) -> tuple[Array, Array, Array]:
-        """Return where layers end, from 0 outwards to convergence, the layer before each end, and the mass of these
-        pieces and of all beyond, but for a constant."""
-        q, width = math.exp(-self.epsilon), float(self.width)
-        last = self._converged(width) or 0
+    def _law(self) -> Any:
+        """The law of the noise but for what weighs less than e^-45."""
+        width, step = float(self.width), float(self.moves[-1, 1])
+        last, more = self._converged(width) or 0, np.arange(math.ceil(45.0 / self.epsilon)) + 1
         sets = [union(part + np.array([-width, width])).ravel() for part in self._known[0][: last + 1]]
-        ends = np.unique(np.concatenate([[0.0], *(part[part > 0] for part in sets)]))
+        ends = np.unique(np.concatenate(sets))
         layer, middles = np.full(len(ends) - 1, last), (ends[1:] + ends[:-1]) / 2.0
         for i in range(last - 1, -1, -1):
             # Within a set an odd number of ends lies to the left.
             layer[np.searchsorted(sets[i], middles) % 2 == 1] = i
-        return ends, layer, np.append(np.diff(ends) * q**layer, self.moves[-1, 1] * q ** (last + 1) / (1 - q))
+        ends = np.concatenate([ends[0] - step * more[::-1], ends, ends[-1] + step * more])
+        layer = np.concatenate([last + more[::-1], layer, last + more])
+        return stats.rv_histogram((np.diff(ends) * np.exp(-self.epsilon * layer), ends), density=False)
 
     def density(self, z: Array) -> Array:
         """Return the density at each place."""
-        (ends, layer, mass), size = self._pieces, np.abs(np.asarray(z, dtype=np.float64))
-        inside = layer[np.clip(np.searchsorted(ends, size) - 1, 0, len(layer) - 1)]
-        beyond = np.ceil(np.maximum(0.0, size - ends[-1]) / self.moves[-1, 1])
-        found = np.where(beyond > 0, layer[-1] + beyond, inside)
-        return np.asarray(np.exp(-self.epsilon * found) / (2.0 * mass.sum()))
+        return np.asarray(self._law.pdf(z))
 
-    def sample(self, rng: np.random.Generator, size: int = 1, first: int = 1) -> Array:
-        """Return draws of the noise on the line. A seeded simulation. `first` = 0 is what the text leaves possible."""
-        ends, layer, mass = self._pieces
-        which, step = rng.choice(len(mass), size, p=mass / mass.sum()), float(self.moves[-1, 1])
-        more = np.where(which == len(layer), rng.geometric(1 - math.exp(-self.epsilon), size) - 2 + first, 0)
-        away = ends[which] + rng.random(size) * np.append(np.diff(ends), step)[which] + more * step
-        return np.where(rng.random(size) < 0.5, -away, away)
+    def sample(self, rng: np.random.Generator, size: int = 1) -> Array:
+        """Return draws of the noise on the line. A seeded simulation."""
+        return np.asarray(self._law.rvs(size=size, random_state=rng))
 
 
 @dataclass(frozen=True)

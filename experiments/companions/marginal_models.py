@@ -18,20 +18,16 @@ Columns = tuple[int, ...]
 einsum: Any = np.einsum
 
 
-def against_independence(joint: Array) -> tuple[Array, Array]:
-    """Return a table of shares, its first axis against all others, and what it would be if they were independent."""
-    table = joint.reshape(len(joint), -1)
-    return table, np.outer(table.sum(axis=1), table.sum(axis=0))
-
-
 def mutual_information(joint: Array) -> float:
     """Return the mutual information, in nats, of the first axis of a table of shares and all its others."""
-    return float(special.rel_entr(*against_independence(joint)).sum())
+    table = joint.reshape(len(joint), -1)
+    return float(special.rel_entr(table, np.outer(table.sum(axis=1), table.sum(axis=0))).sum())
 
 
 def dependence(joint: Array) -> float:
     """Return R, half the L1 distance of a table of shares from that of its independent first and other axes."""
-    return 0.5 * float(np.abs(np.subtract(*against_independence(joint))).sum())
+    table = joint.reshape(len(joint), -1)
+    return 0.5 * float(np.abs(table - np.outer(table.sum(axis=1), table.sum(axis=0))).sum())
 
 
 def information_sensitivity(n: float, binary: bool) -> float:
