@@ -22,7 +22,6 @@ from experiments.companions import (
     errata,
     jtree,
     linear_noise,
-    marginal_cells,
     marginal_models,
     marginals,
     net,
@@ -30,7 +29,7 @@ from experiments.companions import (
     tutorial,
 )
 from experiments.companions.jtree import PrivHD
-from experiments.companions.linear_noise import FIGURES, Layered, Staircase, neighbours
+from experiments.companions.linear_noise import FIGURES, Layered, neighbours, staircase
 from experiments.companions.marginal_models import JunctionTree, keep_largest, merged, noise_error, triangulated
 from experiments.companions.privbayes import PrivBayes, nearness
 from trigmech.errors import InputError
@@ -128,8 +127,8 @@ def test_the_committed_net_experiment_is_near_what_was_expected():
 def test_one_interval_is_the_staircase(gamma):
     for epsilon in (0.1, 1.0, 5.0):
         made = Layered(neighbours([(0, 7)], False), epsilon, width=gamma * 7)
-        assert made.expected_size == pytest.approx(Staircase(7, epsilon, gamma).expected_size, rel=1e-12)
-    assert Staircase(7, 1.0).expected_size == pytest.approx(7 / (2 * math.sinh(0.5)), rel=1e-12)
+        assert made.expected_size == pytest.approx(staircase(7, epsilon, gamma), rel=1e-12)
+    assert staircase(7, 1.0) == pytest.approx(7 / (2 * math.sinh(0.5)), rel=1e-12)
 
 
 @pytest.mark.parametrize(("name", "rates"), [("V4", (1,) * 5), ("V5", (1.000, 0.955, 0.752, 0.549, 0.300))])
@@ -138,7 +137,7 @@ def test_rates_and_the_step_of_convergence_are_those_expected(name, rates):
     moves = neighbours(values, False)
     for epsilon, rate in zip((0.5, 1, 2, 3, 5), rates, strict=True):
         made = Layered(moves, epsilon)
-        assert made.expected_size / Staircase(values[-1][1], epsilon).expected_size == pytest.approx(rate, abs=6e-4)
+        assert made.expected_size / staircase(values[-1][1], epsilon) == pytest.approx(rate, abs=6e-4)
     assert len(linear_noise.layers(moves)) - 1 == step == max(
         1, math.ceil((values[-1][1] - values[0][1]) / (values[-1][1] - values[-1][0])) if len(values) > 1 else 1)
 
@@ -415,7 +414,7 @@ def test_coded_tables_that_are_wrong_are_refused():
         PrivBayes().fit(table, (2, 2, 2), 1.0, rng)
 
 
-@pytest.mark.parametrize("method", [m for m in marginal_cells.METHODS.values() if m], ids=repr)
+@pytest.mark.parametrize("method", [m for m in marginals.METHODS.values() if m], ids=repr)
 def test_constant_columns_are_allowed_and_much_budget_returns_the_table(method):
     rng = np.random.default_rng(9)
     table = rng.integers(0, 2, (4_000, 6))
@@ -454,11 +453,11 @@ def test_committed_marginals_are_near_the_prototype_and_ours_are_better_from_0_8
     for method, values in prototype.items():
         for epsilon, value in zip(("0.05", "0.2", "0.8", "1.6"), values, strict=True):
             assert at["nltcs", "2-way", method, epsilon] == pytest.approx(value, rel=0.35)
-    assert at["nltcs", "2-way", marginal_cells.INDEPENDENT, "0.05"] == pytest.approx(0.160, abs=0.002)
+    assert at["nltcs", "2-way", marginals.INDEPENDENT, "0.05"] == pytest.approx(0.160, abs=0.002)
     for epsilon in ("0.8", "1.6"):
         rivals = [value for (name, measure, method, e), value in at.items() if (name, measure, e) == (
-            "nltcs", "2-way", epsilon) and method != marginal_cells.OURS]
-        assert at["nltcs", "2-way", marginal_cells.OURS, epsilon] < 0.6 * min(rivals)
+            "nltcs", "2-way", epsilon) and method != marginals.OURS]
+        assert at["nltcs", "2-way", marginals.OURS, epsilon] < 0.6 * min(rivals)
     assert marginals.filter_loss("PrivHD, published", 16, 21_574, 0.2) == pytest.approx(6.0)
 
 

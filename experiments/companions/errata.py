@@ -4,7 +4,7 @@ Printed claims of privacy are tested by experiment: as printed and corrected, on
 """
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -13,7 +13,7 @@ from experiments.audit import Claim, Statistic
 from experiments.companions import composition, jtree, linear_noise, net, selection, tutorial
 from experiments.companions import marginal_models as models
 from experiments.companions.discrete import Array
-from experiments.errata import Figure
+from experiments.errata import Figure, figure
 
 RUNS, SEED = 20_000, 2018
 # Of the tables of the filters: few rows, so that a threshold is passed about every second time.
@@ -92,11 +92,6 @@ def propose_test_release(claimed: float = 1.0) -> Claim:
 
 CLAIMS = {claim.__name__: claim for claim in (privhd_filter, jtree_filter, report_noisy_max, sample_and_aggregate,
                                               propose_test_release)}
-
-
-def figure(title: str, columns: str, rows: Iterable[Sequence[object]]) -> Figure:
-    """Return a figure; its columns are parted by semicolons."""
-    return Figure(title, tuple(columns.split("; ")), [tuple(row) for row in rows])
 
 
 def exponential_mechanism() -> list[Figure]:

@@ -19,13 +19,6 @@ from experiments.companions.discrete import Array, Codes, check_table
 from experiments.companions.selection import check_positive, several
 
 
-def sampling_rate(n: int, epsilon: float, binary: bool) -> tuple[float, float]:
-    """Return the filter's least scale b for rows sampled before, and the rate of sampling that has it."""
-    return min((2.0 * models.information_sensitivity(rate * n, binary)
-                / (math.log(math.expm1(epsilon) + rate) - math.log(rate)), rate)
-               for rate in np.geomspace(min(1.0, 10.0 / n), 1.0, 400).tolist())
-
-
 def thresholds(domain: Sequence[int], strength: float) -> Array:
     """Return for each pair the mutual information of Cramér's phi: phi² (the smaller domain - 1) / 2."""
     return np.array([strength**2 * (min(domain[a], domain[b]) - 1) / 2.0 for a, b in models.pairs(len(domain))])
@@ -59,7 +52,10 @@ class JTree:
         """Return the chosen pairs, for which epsilon is spent, the most important ones first."""
         n, binary, least = len(table), min(domain) == 2, thresholds(domain, self.strength)
         if self.variant == "published":
-            scale, rate = sampling_rate(n, epsilon, binary)
+            # The rate of sampled rows that needs the least noise.
+            scale, rate = min((2.0 * models.information_sensitivity(rate * n, binary)
+                               / (math.log(math.expm1(epsilon) + rate) - math.log(rate)), rate)
+                              for rate in np.geomspace(min(1.0, 10.0 / n), 1.0, 400).tolist())
             sampled = table[rng.random(n) < rate] if rate < 1.0 else table
             return passed(models.pair_scores(sampled, domain, "I"), least, scale, rng, shared=True)
         scale = models.information_sensitivity(n, binary) * len(least) / epsilon

@@ -155,21 +155,11 @@ class Layered:
         return np.asarray(self._law.rvs(size=size, random_state=rng))
 
 
-@dataclass(frozen=True)
-class Staircase:
-    """Noise of Geng and Viswanath; `gamma` is by default of the least expected size."""
-
-    sensitivity: float
-    epsilon: float
-    gamma: float | None = None
-
-    @property
-    def expected_size(self) -> float:
-        """E|z|."""
-        check_positive(sensitivity=self.sensitivity, epsilon=self.epsilon)
-        q = math.exp(-self.epsilon)
-        g = 1.0 / (1.0 + math.exp(self.epsilon / 2.0)) if self.gamma is None else self.gamma
-        return self.sensitivity * (q / (1.0 - q) + (g**2 + q * (1.0 - g**2)) / (2.0 * (g + q * (1.0 - g))))
+def staircase(sensitivity: float, epsilon: float, gamma: float | None = None) -> float:
+    """Return E|z| of the noise of Geng and Viswanath; `gamma` is by default of the least."""
+    check_positive(sensitivity=sensitivity, epsilon=epsilon)
+    q, g = math.exp(-epsilon), 1.0 / (1.0 + math.exp(epsilon / 2.0)) if gamma is None else gamma
+    return sensitivity * (q / (1.0 - q) + (g**2 + q * (1.0 - g**2)) / (2.0 * (g + q * (1.0 - g))))
 
 
 def on_integers(values: Sequence[int], epsilon: float) -> float:
@@ -231,7 +221,7 @@ def linear(jobs: int, quick: bool) -> list[Path]:
         these: pages.Rows = []
         for epsilon in EPSILONS:
             made = Layered(neighbours(values, which == "replace-one"), epsilon)
-            stairs, size = Staircase(values[-1][1], epsilon).expected_size, made.expected_size
+            stairs, size = staircase(values[-1][1], epsilon), made.expected_size
             these.append({"set": name, "neighbours": which, "epsilon": epsilon, "printed": "lost",
                           "rate": size / stairs, "width": made.width, "converged": len(made._known[0]) - 1,
                           "expected_size": size, "staircase": stairs, "laplace": values[-1][1] / epsilon,
@@ -249,7 +239,7 @@ def linear(jobs: int, quick: bool) -> list[Path]:
     return pages.publish(
         "linear", quick, rows, nearest=nearest,
         rates=pages.grid(("V", "neighbours", *(f"ε = {e:g}" for e in EPSILONS), "converged at", "best widths"), table),
-        laplace=", ".join(f"{Staircase(1, e).expected_size ** -1 / e:.3f} (ε = {e:g})" for e in EPSILONS),
+        laplace=", ".join(f"{staircase(1, e) ** -1 / e:.3f} (ε = {e:g})" for e in EPSILONS),
         certified=pages.grid(("V", "ε", "layers", "staircase", "geometric", "optimum"), certified),
         gains=pages.grid(("k", "ε = 0.5", "1", "2", "4"), [(k, *(f"{gain(k, e):.1%}" for e in (0.5, 1.0, 2.0, 4.0)))
                                                            for k in (1, 3, 10, 30)]))

@@ -30,7 +30,6 @@ PAGE = HERE.parent / "docs" / "gallery.md"
 BLOCK = re.compile(r"^```python\n((?:.*\n)+?)```\n", re.MULTILINE)
 # Title, guarantee, code and table.
 SECTION = re.compile(r"^## (.+)\n\n(.+)\n\n(<!--.+\n```python\n((?:.*\n)+?)```)\n\n((?:\|.*\n)+)", re.MULTILINE)
-SLOW = ("Randomised response", "Unary encoding")
 
 
 @dataclass(frozen=True)
@@ -149,7 +148,8 @@ def tutorial(jobs: int, quick: bool) -> list[Path]:
 
     quick leaves out what draws for each row of the table, and the page of the documentation.
     """
-    found = {each: list(each.rows()) for each in track(GALLERY, "tutorial") if not quick or each.title not in SLOW}
+    slow = ("Randomised response", "Unary encoding") if quick else ()
+    found = {each: list(each.rows()) for each in track(GALLERY, "tutorial") if each.title not in slow}
     rows = [{"primitive": each.title, "what": row.what, "printed": row.printed, "ours": row.ours,
              "should_be": row.truth, "standard_error": row.spread, "passed": row.passed}
             for each, lines in found.items() for row in lines]
