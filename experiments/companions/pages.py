@@ -12,16 +12,12 @@ Rows = list[dict[str, Any]]
 WORDS = Path(__file__).parent / "pages"
 
 
-def shown(value: Any) -> str:
-    """Return a number with three digits, anything else as it is; None is empty."""
-    return "" if value is None else f"{value:.3g}" if isinstance(value, float) else str(value)
-
-
 def grid(columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
-    """Return a Markdown table."""
-    names = list(columns)
-    return "\n".join(["| " + " | ".join(names) + " |", "|" + " --- |" * len(names),
-                      *("| " + " | ".join(map(shown, row)) + " |" for row in rows)])
+    """Return a Markdown table, numbers with three digits; None is empty."""
+    lines = [list(columns), *([f"{x:.3g}" if isinstance(x, float) else "" if x is None else str(x) for x in row]
+                              for row in rows)]
+    lines.insert(1, ["---"] * len(lines[0]))
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
 def crossed(rows: Rows, across: str, value: str, title: str, more: Iterable[Sequence[Any]] = ()) -> str:
