@@ -43,6 +43,7 @@ from trigmech.thesis.release import release
 
 Array = NDArray[np.float64]
 Runs = tuple[Array, Array]
+Statistic = Callable[[int, np.random.Generator], float]
 
 CONFIDENCE = 0.999
 # What the audited mechanisms are made of.
@@ -278,6 +279,27 @@ def lower_bound(first: Runs, second: Runs, delta: float, confidence: float = CON
     a, b = (part[half:] >= chosen[2] for part in chosen[:2])
     bound = _bounds(a.sum(), b.sum(), len(a), delta, confidence)
     return Bound(max(0.0, float(bound)), float(a.mean()), float(b.mean()))
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim of privacy, and a number that a run shows of the first (0) or second (1) of two neighbouring tables.
+
+    The larger it is, the more it speaks for the second.
+    """
+
+    name: str
+    claimed: float
+    published: Statistic
+    corrected: Statistic
+
+    def bound(self, which: str, count: int, seed: int) -> Bound:
+        """Return the lower bound of epsilon from `count` runs of each table; `which` is "published" or "corrected"."""
+        shown, found = getattr(self, which), []
+        for side in (0, 1):
+            rng = np.random.default_rng([seed, side, *self.name.encode(), *which.encode()])
+            found.append((np.array([shown(side, rng) for _ in range(count)]), rng.random(count)))
+        return lower_bound(found[1], found[0], 0.0)
 
 
 def _bounds(hits: Any, others: Any, count: int, delta: float, confidence: float) -> Array:

@@ -9,7 +9,7 @@ Notation: n rows, d columns, k axes, L iterations; `ratio` is how far a coordina
 
 import argparse
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 from typing import Any, get_args
@@ -44,6 +44,11 @@ class Figure:
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
         lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in cells]
         return "\n".join([self.title, *lines])
+
+
+def figure(title: str, columns: str, rows: Iterable[Sequence[object]]) -> Figure:
+    """Return a figure; its columns are parted by semicolons."""
+    return Figure(title, tuple(columns.split("; ")), [tuple(row) for row in rows])
 
 
 # What noise costs

@@ -13,8 +13,8 @@ import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from experiments.companions.linear_noise import FIGURES, Layered, Staircase, neighbours
-from experiments.companions.marginal_cells import FALSE, METHODS
+from experiments.companions.linear_noise import FIGURES, Layered, neighbours, staircase
+from experiments.companions.marginals import FALSE, METHODS
 
 HERE = Path(__file__).parent
 RESULTS = HERE.parent / "experiments" / "results"
@@ -72,7 +72,7 @@ def linear() -> Figure:
         rates = np.empty((len(epsilons), len(ratios)))
         for i, epsilon in enumerate(epsilons):
             noise = Layered(moves, float(epsilon), width=size)
-            best = Staircase(size, float(epsilon)).expected_size
+            best = staircase(size, float(epsilon))
             rates[i] = [noise.expected(float(ratio * size)) / best for ratio in ratios]
         drawn = axes.pcolormesh(ratios, epsilons, rates, vmin=0.2, vmax=1.8, cmap="RdBu_r")
         axes.contour(ratios, epsilons, rates, levels=[1.0 - 1e-9], colors="black", linewidths=0.8)

@@ -1,6 +1,7 @@
-"""Theorems of composition against the exact optimum for k mechanisms of the same pure epsilon."""
+"""Theorems of composition against the exact optimum for k mechanisms of the same pure epsilon, at delta = 1e-5."""
 
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +28,11 @@ def exact_delta(epsilon: float, each: float, count: int) -> float:
     return float(shares @ np.maximum(0.0, -np.expm1(np.minimum(0.0, epsilon - each * (2 * j - count)))))
 
 
-def exact(each: float, count: int, delta: float = DELTA) -> float:
-    """Return the least epsilon of composition at delta > 0."""
-    if exact_delta(0.0, each, count) <= delta:
+def exact(each: float, count: int) -> float:
+    """Return the least epsilon of composition."""
+    if exact_delta(0.0, each, count) <= DELTA:
         return 0.0
-    found: Any = optimize.brentq(lambda e: exact_delta(e, each, count) - delta, 0.0, each * count, xtol=1e-10)
+    found: Any = optimize.brentq(lambda e: exact_delta(e, each, count) - DELTA, 0.0, each * count, xtol=1e-10)
     return float(found)
 
 
@@ -40,49 +41,29 @@ def published(each: float, count: int, delta: float = DELTA) -> float:
     return 2.0 * each * math.sqrt(2.0 * count * math.log(1.0 / delta))
 
 
-def advanced(each: float, count: int, delta: float = DELTA) -> float:
-    """Return the theorem of Dwork, Rothblum and Vadhan."""
-    return each * math.sqrt(2.0 * count * math.log(1.0 / delta)) + count * each * math.expm1(each)
-
-
-def concentrated(each: float, count: int, delta: float = DELTA) -> float:
-    """Return rho + 2 sqrt(rho ln(1/delta)) for rho = k each^2 / 2."""
-    rho = count * each**2 / 2.0
-    return rho + 2.0 * math.sqrt(rho * math.log(1.0 / delta))
-
-
-def gaussian(each: float, count: int, delta: float = DELTA) -> float:
-    """Return what Gaussian differential privacy proves."""
-    return gaussian_epsilon(math.sqrt(count) * mu_of_pure(each), delta)
-
-
-def ours(each: float, count: int, delta: float = DELTA) -> float:
+def ours(each: float, count: int) -> float:
     """Return what the package's accounting proves of `count` claims of each."""
-    claim = Charge.claimed("composition", Budget(each), "experiments", count=count)
-    return epsilon_of([claim], delta)
+    return epsilon_of([Charge.claimed("composition", Budget(each), "experiments", count=count)], DELTA)
+
+
+RULES: dict[str, Callable[[float, int], float]] = {
+    "sum": lambda each, k: each * k, "printed": published,
+    "Dwork, Rothblum, Vadhan": lambda each, k: published(each, k) / 2.0 + k * each * math.expm1(each),
+    # rho + 2 sqrt(rho ln(1/delta)) for rho = k each^2 / 2.
+    "zCDP": lambda each, k: k * each**2 / 2.0 + published(each, k) / 2.0,
+    "Gaussian DP": lambda each, k: gaussian_epsilon(math.sqrt(k) * mu_of_pure(each), DELTA),
+    "exact": exact, "epsilon_of": ours}
 
 
 def composition(jobs: int, quick: bool) -> list[Path]:
-    """Write results/composition.csv and .md."""
-    rules = {"sum": lambda e, k: e * k, "printed": published, "Dwork, Rothblum, Vadhan": advanced, "zCDP": concentrated,
-             "Gaussian DP": gaussian, "exact": exact, "epsilon_of": ours}
-    rows = [{"epsilon_0": each, "k": k, **{name: float(rule(each, k)) for name, rule in rules.items()}}
-            for each in EPSILONS for k in (COUNTS[::3] if quick else COUNTS)]
+    """Write results/composition.csv and .md; quick: every third k."""
+    rows: pages.Rows = [{"epsilon_0": each, "k": k} | {name: rule(each, k) for name, rule in RULES.items()}
+                        for each in EPSILONS for k in (COUNTS[::3] if quick else COUNTS)]
     wrong = [row for row in rows if row["printed"] < row["exact"] - 1e-9]
     least = {delta: next(k for k in range(1, 10_000) if published(0.01, k, delta) < 0.01 * k)
              for delta in (1e-3, 1e-5, 1e-9)}
-    lines = ["# Composition", "", pages.SIMULATED, "",
-             f"ε of k mechanisms, each ε₀-private, together, at δ = {DELTA:g}. Dwork and Roth's theorems 3.14 to 3.16 "
-             "are the sums, which hold adaptively too; *printed* is the tutorial's 2ε₀√(2k ln(1/δ)), **bold** where it "
-             "is below what is possible; *exact* the optimum; `epsilon_of` is "
-             "`trigmech.privacy.accounting.epsilon_of`.", "",
-             *pages.grid(list(rows[0]), [[f"**{row[key]:.4g}**" if key == "printed" and row in wrong else
-                                          f"{row[key]:.4g}" for key in row] for row in rows]),
-             "![Curves of composition](../../paper_figures/companions_composition.png)", "",
-             f"- The printed formula is false in {len(wrong)} of {len(rows)} cases, all with ε₀√k above "
-             f"{min((row['epsilon_0'] * row['k'] ** 0.5 for row in wrong), default=math.inf):.3g}.",
-             "- It is smaller than the sum from k = 8 ln(1/δ) on: " + ", ".join(
-                 f"{k} at δ = {delta:g}" for delta, k in least.items()) + ". The text's 70 and 100 are for one δ each.",
-             "- Theorem 3.16 for (ε, δ)-private mechanisms is `epsilon_of` of claimed charges, which is never more "
-             "than its sums."]
-    return pages.publish("composition", quick, rows, lines)
+    table = pages.grid(rows[0], [[f"**{row[key]:.4g}**" if key == "printed" and row in wrong else f"{row[key]:.4g}"
+                                  for key in row] for row in rows])
+    return pages.publish("composition", quick, rows, delta=DELTA, table=table, wrong=len(wrong), cases=len(rows),
+                         from_on=min((row["epsilon_0"] * row["k"]**0.5 for row in wrong), default=math.inf),
+                         least=", ".join(f"{k} at δ = {delta:g}" for delta, k in least.items()))

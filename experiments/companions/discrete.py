@@ -4,7 +4,6 @@ import hashlib
 import json
 import math
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -27,47 +26,29 @@ LARGEST_TABLE = 10**6
 
 
 def load(name: str) -> tuple[Codes, tuple[int, ...]]:
-    """Return a table (n, d) of codes and the sizes of its domains.
+    """Return a table (n, d) of codes, each column in one piece, and the sizes of its domains.
 
-    Raises
-    ------
-    DatasetMissing, DatasetCorrupt
-        If it is not below the directory that TRIGMECH_DATA names, or is another file.
+    Raises DatasetMissing if it is not below the directory that TRIGMECH_DATA names, DatasetCorrupt if it is another.
     """
     folder, known = TABLES[name]
-    place = file(f"{folder}/{name}.csv")
-    content = place.read_bytes()
+    content = file(f"{folder}/{name}.csv").read_bytes()
     if (found := hashlib.sha256(content).hexdigest()) != known:
         raise datasets.DatasetCorrupt(f"{folder}/{name}.csv is not the known file: expected sha256 {known}, found "
                                       f"{found}; put the known file there")
     described = json.loads(file(f"{folder}/{name}.json").read_text(encoding="utf-8"))
     table = np.loadtxt(content.decode().splitlines()[1:], delimiter=",", dtype=np.int64, ndmin=2)
     domain = tuple(int(described[str(j)]["domain"]) for j in range(table.shape[1]))
-    return check_table(table, domain), domain
-
-
-@lru_cache(maxsize=1)
-def labels(name: str) -> list[dict[str, str]]:
-    """Return each column's labels by code."""
-    found: list[dict[str, str]] = json.loads(file(f"{TABLES[name][0]}/{name}_int_to_str.json").read_text("utf-8"))
-    return found
+    return np.asfortranarray(check_table(table, domain)), domain
 
 
 def check_table(table: Any, domain: Sequence[int]) -> Codes:
-    """Return a table as integers.
-
-    Raises
-    ------
-    InputError
-        If it has no rows or fewer than two columns, or a code is missing or outside its domain.
-    """
+    """Return a table as integers; InputError if it has no rows or one column, or a code is not in its domain."""
     codes = np.asarray(table)
     if codes.ndim != 2 or codes.shape[1] != len(domain) or codes.shape[1] < 2 or not len(codes):
         raise InputError(f"a coded table needs rows and at least two columns, one for each of {len(domain)} domains; "
                          f"its shape is {codes.shape}")
     for j, size in enumerate(domain):
-        if not (np.isfinite(codes[:, j]).all() and (codes[:, j] >= 0).all() and (codes[:, j] < size).all()
-                and (codes[:, j] == np.floor(codes[:, j])).all()):
+        if not np.isin(codes[:, j], np.arange(size)).all():
             raise InputError(f"column {j} has a code that is missing or not one of 0 to {size - 1}")
     return codes.astype(np.int64)
 
@@ -85,16 +66,10 @@ def mixed(table: Codes, domain: Sequence[int], columns: Sequence[int]) -> Codes:
     return code
 
 
-def marginal(table: Codes, domain: Sequence[int], columns: Sequence[int], weights: Array | None = None) -> Array:
+def marginal(table: Codes, domain: Sequence[int], columns: Sequence[int], weights: Any = None) -> Array:
     """Return the counts of the table of these columns, an axis for each."""
     counts = np.bincount(mixed(table, domain, columns), weights, minlength=cells(domain, columns))
     return counts.astype(np.float64).reshape([domain[j] for j in columns])
-
-
-def distinct(table: Codes) -> tuple[Codes, Array]:
-    """Return the different rows, and how often each occurs."""
-    rows, counts = np.unique(table, axis=0, return_counts=True)
-    return rows, counts.astype(np.float64)
 
 
 def variation(first: Codes, second: Codes, domain: Sequence[int], columns: Sequence[int]) -> float:

@@ -10,11 +10,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import product
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from scipy import optimize, sparse
+from scipy import ndimage, optimize, sparse, stats
 
 from experiments.companions import pages
 from experiments.companions.discrete import Array
@@ -29,8 +30,8 @@ FIGURES: dict[str, tuple[Intervals, int]] = {
     "V7": (((0, 1), (2000, 2001)), 2000)}
 EPSILONS = (0.1, 0.5, 1.0, 2.0, 3.0, 5.0)
 # On the integers: of the text's form [0, a] and [b, c], and others.
-LATTICES = ((0, 1, 10, 11), (0, 1, 2, 20, 21), (0, 1, 12), (0, 1, 2, 3, 9, 10, 11, 12), (0, 6, 7, 8))
-OTHERS = ((0, 3, 10), (0, 1, 4, 9, 16), (0, 7, 8, 15))
+LATTICES = (((0, 1, 10, 11), (0, 1, 2, 20, 21), (0, 1, 12), (0, 1, 2, 3, 9, 10, 11, 12), (0, 6, 7, 8)),
+            ((0, 3, 10), (0, 1, 4, 9, 16), (0, 7, 8, 15)))
 STEPS = 2200
 
 
@@ -40,17 +41,11 @@ def union(intervals: Any) -> Array:
     parts = parts[np.argsort(parts[:, 0], kind="stable")]
     ends = np.maximum.accumulate(parts[:, 1])
     first = np.append(True, parts[1:, 0] > ends[:-1] + 1e-12 * max(1.0, ends[-1]))
-    return np.column_stack([parts[first, 0], ends[np.append(np.flatnonzero(first)[1:] - 1, len(parts) - 1)]])
+    return np.column_stack([parts[first, 0], ends[np.append(first[1:], True)]])
 
 
 def neighbours(values: Intervals, replace_one: bool = True) -> Array:
-    """Return N of a query's possible values V: V - V of replace-one, or V, -V and 0 of add/remove.
-
-    Raises
-    ------
-    InputError
-        If V is empty, or its intervals are not finite, at least 0, ascending and apart.
-    """
+    """Return N of a query's possible values V, ascending and apart: V - V of replace-one, or V, -V, 0 of add/remove."""
     parts = np.asarray(values, dtype=np.float64)
     if not parts.size or parts.ndim != 2 or not np.isfinite(parts).all():
         raise InputError(f"values must be one or more finite intervals (low, high), not {values}")
@@ -61,121 +56,74 @@ def neighbours(values: Intervals, replace_one: bool = True) -> Array:
     return union([*parts, *(-parts[:, ::-1]), (0.0, 0.0)])
 
 
-def layers(moves: Array, steps: int = STEPS, cell: float = 0.0) -> list[Array]:
-    """Return A_0, A_1, ... up to the first from A_1 on that is one interval, or A_steps.
-
-    On the integers `cell` is 1: the length around each number that stands for it.
-    """
-    found = [np.array([[-cell / 2.0, cell / 2.0]])]
+def layers(moves: Array, steps: int = STEPS) -> list[Array]:
+    """Return A_0, A_1, ... up to the first from A_1 on that is one interval, or A_steps."""
+    found = [np.zeros((1, 2))]
     while len(found) == 1 or (len(found[-1]) > 1 and len(found) <= steps):
         found.append(union((found[-1][:, None, :] + moves[None, :, :]).reshape(-1, 2)))
     return found
 
 
 @lru_cache(maxsize=8)
-def _known(moves: tuple[tuple[float, float], ...], steps: int, cell: float,
-           ) -> tuple[list[Array], Array, tuple[Array, ...]]:
+def _known(moves: tuple[tuple[float, float], ...], steps: int) -> tuple[list[Array], Array, Array]:
     """Return the sets, where each ends, and of all gaps to the right of 0 their layer, centre and size."""
-    sets = layers(np.array(moves), steps, cell)
+    sets = layers(np.array(moves), steps)
     right = [part[part[:, 1] >= 0] for part in sets]
-    gaps = [(np.full(len(part) - 1, i), (part[1:, 0] + part[:-1, 1]) / 2, part[1:, 0] - part[:-1, 1])
+    gaps = [np.column_stack([np.full(len(part) - 1, i), (part[1:, 0] + part[:-1, 1]) / 2, part[1:, 0] - part[:-1, 1]])
             for i, part in enumerate(right)]
-    return sets, np.array([part[-1, 1] for part in sets]), tuple(map(np.concatenate, zip(*gaps, strict=True)))
+    return sets, np.array([part[-1, 1] for part in sets]), np.concatenate(gaps).T
 
 
 @dataclass(frozen=True, eq=False)
 class Layered:
-    """The noise.
-
-    Parameters
-    ----------
-    moves : ndarray (parts, 2)
-        N, by :func:`neighbours`.
-    epsilon : float
-    width : float or "best"
-        "best": of the least expected size.
-    lattice : bool
-        Whether the noise is on the integers: the ends of N's parts, which are single integers, and the width, of which
-        0 is one.
-    steps : int
-        Layers that are looked at.
-
-    Raises
-    ------
-    InputError
-        If epsilon or the width is not positive, or gaps remain after all steps.
-    """
+    """The noise of N (by :func:`neighbours`); the width "best" is of the least expected size. Gaps must close."""
 
     moves: Array
     epsilon: float
     width: float | Literal["best"] = "best"
-    lattice: bool = False
     steps: int = STEPS
 
     def __post_init__(self) -> None:
         check_positive(epsilon=self.epsilon)
         if self.width == "best":
             object.__setattr__(self, "width", self._best())
-        elif not self.lattice:
-            check_positive(width=float(self.width))
+        check_positive(width=float(self.width))
         if self._converged(float(self.width)) is None:
-            left = self._known[2][2][self._known[2][0] == len(self._known[0]) - 1].max()
-            raise InputError(f"after {len(self._known[0]) - 1} steps a gap of {left:g} is left, which a width of "
+            (at, _, size), last = self._known[2], len(self._known[0]) - 1
+            raise InputError(f"after {last} steps a gap of {size[at == last].max():g} is left, which a width of "
                              f"{self.width} does not close")
 
-    @cached_property
-    def _known(self) -> tuple[list[Array], Array, tuple[Array, ...]]:
-        return _known(tuple(map(tuple, self.moves.tolist())),
-                      math.ceil(45.0 / self.epsilon) if self.lattice else self.steps, float(self.lattice))
-
     @property
-    def sensitivity(self) -> float:
-        """The farthest that a neighbour moves the query."""
-        return float(self.moves[-1, 1])
+    def _known(self) -> tuple[list[Array], Array, Array]:
+        return _known(tuple(map(tuple, self.moves.tolist())), self.steps)
 
     def _converged(self, width: float) -> int | None:
         """Return the first layer from 1 on without gaps; from there on each is the last one moved outwards."""
         sets, _, (at, _, size) = self._known
-        open_layers = at[size > 2.0 * width + 1e-9]
-        first = max(1, int(open_layers.max(initial=0)) + 1)
-        if first < len(sets):
-            return first
-        # At the ends of sets of integers gaps may stay for ever; the layers beyond these weigh less than e^-45.
-        return len(sets) - 1 if self.lattice else None
-
-    @property
-    def converged(self) -> int:
-        """The step of convergence."""
-        return self._converged(float(self.width)) or 0
-
-    def _sizes(self, width: float) -> tuple[Array, Array]:
-        """Return for each U_i its measure and the integral of |z| over it."""
-        _, reach, (at, centre, size) = self._known
-        closed = np.maximum(size - 2.0 * width, 0.0)
-        lengths, firsts = (2.0 * np.bincount(at, weights=w, minlength=len(reach)) for w in (closed, centre * closed))
-        # A unit cell around each integer has the integer's size for its integral, but for the one at 0.
-        return 2.0 * (reach + width) - lengths, (reach + width) ** 2 - firsts - 0.25 * self.lattice
+        first = max(1, int(at[size > 2.0 * width + 1e-9].max(initial=0)) + 1)
+        return first if first < len(sets) else None
 
     def expected(self, width: float) -> float:
         """Return E|z| at a width; infinite where layers have not converged."""
         if self._converged(width) is None:
             return math.inf
-        (lengths, firsts), q, step = self._sizes(width), math.exp(-self.epsilon), self.sensitivity
-        decay, end = q ** np.arange(len(lengths)), float(self._known[1][-1]) + width
+        _, reach, (at, centre, size) = self._known
+        q, step, closed = math.exp(-self.epsilon), float(self.moves[-1, 1]), np.maximum(size - 2.0 * width, 0.0)
+        # Of each U_i its measure and the integral of |z| over it.
+        holes, firsts = (2.0 * np.bincount(at.astype(int), part, len(reach)) for part in (closed, centre * closed))
+        lengths, firsts = 2.0 * (reach + width) - holes, (reach + width) ** 2 - firsts
+        decay, end = q ** np.arange(len(lengths)), float(reach[-1]) + width
         # Sums of q^j, j q^j, j^2 q^j for the layers after the last one known.
         s0, s1, s2 = q / (1 - q), q / (1 - q) ** 2, q * (1 + q) / (1 - q) ** 3
         total = decay @ lengths + decay[-1] * 2.0 * (end * s0 + step * s1)
-        moment = decay @ firsts + decay[-1] * ((end**2 - 0.25 * self.lattice) * s0 + 2 * end * step * s1 + step**2 * s2)
-        return float(moment / total)
+        return float((decay @ firsts + decay[-1] * (end**2 * s0 + 2 * end * step * s1 + step**2 * s2)) / total)
 
     def _best(self) -> float:
-        if self.lattice:
-            return float(min(range(int(self.sensitivity) + 1), key=self.expected))
-        tried = (np.geomspace(1e-4, 1.0, 241) * self.sensitivity).tolist()
+        tried = (np.geomspace(1e-4, 1.0, 241) * self.moves[-1, 1]).tolist()
         best = min(range(len(tried)), key=lambda i: self.expected(tried[i]))
-        low, high = tried[max(0, best - 1)], tried[min(len(tried) - 1, best + 1)]
-        found: Any = optimize.minimize_scalar(self.expected, bounds=(low, high), method="bounded",
-                                              options={"xatol": 1e-6 * high})
+        bounds = (tried[max(0, best - 1)], tried[min(len(tried) - 1, best + 1)])
+        found: Any = optimize.minimize_scalar(self.expected, bounds=bounds, method="bounded",
+                                              options={"xatol": 1e-6 * bounds[1]})
         return float(found.x if found.fun < self.expected(tried[best]) else tried[best])
 
     @property
@@ -183,115 +131,83 @@ class Layered:
         """E|z|."""
         return self.expected(float(self.width))
 
-    def layer(self, z: Array) -> Any:
-        """Return the layer of each place."""
-        size, width = np.abs(np.asarray(z, dtype=np.float64)), float(self.width)
-        sets, reach, _ = self._known
-        found = len(sets) - 1 + np.ceil(np.maximum(0.0, size - reach[-1] - width) / self.sensitivity)
-        for i in range(len(sets) - 1, -1, -1):
-            place = np.clip(np.searchsorted(sets[i][:, 0], size, side="right") - 1, 0, None)
-            after = np.minimum(place + 1, len(sets[i]) - 1)
-            away = np.minimum(np.abs(size - np.clip(size, *sets[i][place].T)),
-                              np.abs(size - np.clip(size, *sets[i][after].T)))
-            found = np.where(away <= width, i, found)
-        return found
-
     @cached_property
-    def _alpha(self) -> float:
-        lengths, q = self._sizes(float(self.width))[0], math.exp(-self.epsilon)
-        end = float(self._known[1][-1]) + float(self.width)
-        tail = 2.0 * (end * q / (1 - q) + self.sensitivity * q / (1 - q) ** 2)
-        decay = q ** np.arange(len(lengths))
-        return float((1 - q) * (decay @ lengths + decay[-1] * tail))
+    def _law(self) -> Any:
+        """The law of the noise but for what weighs less than e^-45."""
+        width, step = float(self.width), float(self.moves[-1, 1])
+        last, more = self._converged(width) or 0, np.arange(math.ceil(45.0 / self.epsilon)) + 1
+        sets = [union(part + np.array([-width, width])).ravel() for part in self._known[0][: last + 1]]
+        ends = np.unique(np.concatenate(sets))
+        layer, middles = np.full(len(ends) - 1, last), (ends[1:] + ends[:-1]) / 2.0
+        for i in range(last - 1, -1, -1):
+            # Within a set an odd number of ends lies to the left.
+            layer[np.searchsorted(sets[i], middles) % 2 == 1] = i
+        ends = np.concatenate([ends[0] - step * more[::-1], ends, ends[-1] + step * more])
+        layer = np.concatenate([last + more[::-1], layer, last + more])
+        return stats.rv_histogram((np.diff(ends) * np.exp(-self.epsilon * layer), ends), density=False)
 
     def density(self, z: Array) -> Array:
         """Return the density at each place."""
-        return np.asarray(np.exp(-self.epsilon * self.layer(z)) / self._alpha)
+        return np.asarray(self._law.pdf(z))
 
-    def sample(self, rng: np.random.Generator, size: int = 1, first: int = 1) -> Array:
-        """Return draws of the noise on the line. A seeded simulation. `first` = 0 is what the text leaves possible."""
-        n, width, q = self.converged, float(self.width), math.exp(-self.epsilon)
-        sets = [union(part + np.array([-width, width])) for part in self._known[0][: n + 1]]
-        # U_(i-1) lies within U_i, so their ends, sorted, are those of the parts of what lies between.
-        parts = [sets[0], *(np.sort(np.concatenate([a, b]).ravel()).reshape(-1, 2)
-                            for a, b in zip(sets[1:], sets[:-1], strict=True))]
-        measures = np.array([(part[:, 1] - part[:, 0]).sum() for part in parts])
-        tail = 2.0 * self.sensitivity * q ** (n + 1) / (1 - q)
-        weights = np.append(measures * q ** np.arange(n + 1), tail)
-        chosen, out = rng.choice(n + 2, size, p=weights / weights.sum()), np.empty(size)
-        for i in np.unique(chosen):
-            held = np.flatnonzero(chosen == i)
-            if i <= n:
-                length = parts[i][:, 1] - parts[i][:, 0]
-                which = rng.choice(len(length), held.size, p=length / length.sum())
-                out[held] = parts[i][which, 0] + rng.random(held.size) * length[which]
-            else:
-                j = rng.geometric(1 - q, held.size) - 1 + first
-                away = sets[-1][-1, 1] + (j - 1 + rng.random(held.size)) * self.sensitivity
-                out[held] = np.where(rng.random(held.size) < 0.5, -away, away)
-        return out
+    def sample(self, rng: np.random.Generator, size: int = 1) -> Array:
+        """Return draws of the noise on the line. A seeded simulation."""
+        return np.asarray(self._law.rvs(size=size, random_state=rng))
 
 
-@dataclass(frozen=True)
-class Staircase:
-    """Noise of Geng and Viswanath; `gamma` is by default of the least expected size."""
+def staircase(sensitivity: float, epsilon: float, gamma: float | None = None) -> float:
+    """Return E|z| of the noise of Geng and Viswanath; `gamma` is by default of the least."""
+    check_positive(sensitivity=sensitivity, epsilon=epsilon)
+    q, g = math.exp(-epsilon), 1.0 / (1.0 + math.exp(epsilon / 2.0)) if gamma is None else gamma
+    return sensitivity * (q / (1.0 - q) + (g**2 + q * (1.0 - g**2)) / (2.0 * (g + q * (1.0 - g))))
 
-    sensitivity: float
-    epsilon: float
-    gamma: float | None = None
 
-    @property
-    def expected_size(self) -> float:
-        """E|z|."""
-        check_positive(sensitivity=self.sensitivity, epsilon=self.epsilon)
-        q = math.exp(-self.epsilon)
-        g = 1.0 / (1.0 + math.exp(self.epsilon / 2.0)) if self.gamma is None else self.gamma
-        level = g + q * (1.0 - g)
-        return self.sensitivity * (q / (1.0 - q) + (g**2 + q * (1.0 - g**2)) / (2.0 * level))
+def on_integers(values: Sequence[int], epsilon: float) -> float:
+    """Return E|r| of layers on the integers at their best width, for add/remove of records with these values.
+
+    Layers of weight below e^-45 are cut off. Of all values up to the largest it is the staircase.
+    """
+    steps, widest = math.ceil(45.0 / epsilon), max(values)
+    r, widths = np.arange(-(steps + 1) * widest, (steps + 1) * widest + 1), np.arange(widest + 1)[:, None]
+    layer, reached = np.full((len(widths), len(r)), np.inf), r == 0
+    for i in range(steps + 1):
+        layer = np.minimum(layer, np.where(ndimage.distance_transform_edt(~reached) <= widths, i, np.inf))
+        reached = np.any([np.roll(reached, sign * v) for v in (0, *values) for sign in (-1, 1)], axis=0)
+    weights = np.exp(-epsilon * layer)
+    return float((weights @ np.abs(r) / weights.sum(axis=1)).min())
 
 
 def optimum(values: Sequence[int], epsilon: float) -> float:
-    """Return the least E|r| of noise r on the integers, the same wherever it is added, that is epsilon-private.
+    """Return the least E|r| of epsilon-private noise r on the integers, the same wherever it is added.
 
-    For add/remove of records with these values. A linear program: p symmetric and at least 0, of sum 1,
-    p(r) <= e^epsilon p(r + v) for all moves v, and geometric from a range of 14 Delta / epsilon on, at least 8 Delta,
-    which can only raise the optimum, by a part of e^-14.
+    For add/remove of records with these values. A linear program: p symmetric, p(r) <= e^epsilon p(r + v) for all moves
+    v, and geometric from a range of 14 Delta / epsilon on, which raises the optimum by a part of e^-14 at most.
     """
-    moves, widest, q = sorted({abs(v) for v in values} - {0}), max(map(abs, values)), math.exp(-epsilon)
+    widest, q = max(values), math.exp(-epsilon)
     last = max(8, math.ceil(14.0 / epsilon)) * widest
+    at, r = np.arange(last + 1), np.arange(last + 2 * widest + 1)
 
-    def place(r: int) -> tuple[int, float]:
-        over = max(0, -(-(abs(r) - last) // widest))
-        return abs(r) - over * widest, q**over
+    def p(places: Any) -> Any:
+        over = np.maximum(0, -(-(np.abs(places) - last) // widest))
+        return sparse.csr_array((q**over, (np.arange(len(places)), np.abs(places) - over * widest)),
+                                (len(places), last + 1))
 
-    entries: list[tuple[int, int, float]] = []
-    count = 0
-    for r in range(last + 2 * widest + 1):
-        for v in (*moves, *(-move for move in moves)):
-            (a, x), (b, y) = place(r), place(r + v)
-            entries += [(count, a, x), (count, b, -math.exp(epsilon) * y)]
-            count += 1
-    row, column, value = zip(*entries, strict=True)
-    at = np.arange(last + 1)
-    mass, cost = np.where(at == 0, 1.0, 2.0), 2.0 * at
+    rules = sparse.vstack([p(r) - math.exp(epsilon) * p(r + sign * v) for v in {*values} - {0} for sign in (-1, 1)])
     tail = at > last - widest
-    cost = np.where(tail, 2.0 * (at / (1 - q) + widest * q / (1 - q) ** 2), cost)
-    mass = np.where(tail, 2.0 / (1 - q), mass)
-    scale = float(widest) / epsilon
+    cost = 2.0 * np.where(tail, at / (1 - q) + widest * q / (1 - q) ** 2, at)
+    mass, scale = np.where(tail, 2.0 / (1 - q), np.where(at == 0, 1.0, 2.0)), widest / epsilon
     minimise: Any = optimize.linprog
-    found = minimise(cost / scale, A_ub=sparse.csr_array((value, (row, column)), (count, last + 1)),
-                     b_ub=np.zeros(count), A_eq=mass[None, :], b_eq=[1.0], method="highs")
+    found = minimise(cost / scale, A_ub=rules, b_ub=np.zeros(rules.shape[0]), A_eq=mass[None, :], b_eq=[1.0],
+                     method="highs")
     return float(found.fun) * scale
 
 
 def gain(k: int, epsilon: float) -> float:
-    """Return how much less E||z|| layers (i - 1 + width, i + width] of a convex ball in k dimensions have than K-norm
-    noise, at the best width."""
-    i, q = np.arange(math.ceil((60.0 + 8.0 * k) / epsilon)), math.exp(-epsilon)
+    """Return how much less E||z|| layers of a ball in k dimensions have than K-norm noise, at the best width."""
+    i = np.arange(math.ceil((60.0 + 8.0 * k) / epsilon))
 
     def size(width: float) -> float:
-        weights = (i + width) ** k * q ** i
-        return float(k / (k + 1) * (weights @ (i + width)) / weights.sum())
+        return float(k / (k + 1) * np.average(i + width, weights=(i + width) ** k * np.exp(-epsilon * i)))
 
     best: Any = optimize.minimize_scalar(size, bounds=(1e-3, 1.0), method="bounded")
     return 1.0 - best.fun * epsilon / k
@@ -299,53 +215,31 @@ def gain(k: int, epsilon: float) -> float:
 
 def linear(jobs: int, quick: bool) -> list[Path]:
     """Write results/linear.csv and .md; quick: two of the figures' sets and a third of the linear programs."""
-    sets = {name: FIGURES[name] for name in (("V4", "V5") if quick else FIGURES)}
-    rows: list[dict[str, Any]] = []
-    for name, (values, step) in sets.items():
-        for replace in (False, True):
-            for epsilon in EPSILONS:
-                made, stairs = Layered(neighbours(values, replace), epsilon), Staircase(values[-1][1], epsilon)
-                rows.append({"set": name, "neighbours": "replace-one" if replace else "add/remove", "epsilon": epsilon,
-                             "printed": "lost", "rate": made.expected_size / stairs.expected_size, "width": made.width,
-                             "converged": len(made._known[0]) - 1, "expected_size": made.expected_size,
-                             "staircase": stairs.expected_size, "laplace": values[-1][1] / epsilon,
-                             "expected_steps": step})
-    programs = [(held, e) for held in LATTICES + OTHERS for e in ((2.0,) if quick else (0.5, 1.0, 2.0, 3.0, 4.0))]
-    certified = []
-    for held, epsilon in programs:
-        # The staircase on the integers has the layers of all moves up to the largest.
-        layered, stepped = (Layered(neighbours([(v, v) for v in moves], False), epsilon, lattice=True).expected_size
-                            for moves in (held, range(held[-1] + 1)))
-        a = math.exp(-epsilon / held[-1])
-        certified.append((str(held), epsilon, layered, stepped, 2 * a / (1 - a * a), optimum(held, epsilon)))
-    nearest = [max(min(layered, stepped) / best for v, _, layered, stepped, _, best in certified if v in map(str, form))
-               for form in (LATTICES, OTHERS)]
-    columns = ("V", "neighbours", *(f"ε = {e:g}" for e in EPSILONS), "converged at", "best widths")
-    table = []
-    for name in sets:
-        for which in ("add/remove", "replace-one"):
-            these = [row for row in rows if (row["set"], row["neighbours"]) == (name, which)]
-            table.append((name, which, *(f"{row['rate']:.3f}" for row in these), these[0]["converged"],
-                          ", ".join(f"{row['width']:.3g}" for row in these)))
-    lines = ["# Near-optimal noise for linear queries", "", pages.SIMULATED, "",
-             "The source's figures are pictures, which are lost, so there is no printed number to compare with. Rate: "
-             "E|z| of the layered noise at its best width over that of the best staircase; below 1 is better. As "
-             "printed neighbours add or remove a record; the package's replace one, which moves the query by V − V. "
-             "The staircase is for the largest move.", "",
-             *pages.grid(columns, table),
-             "Laplace over staircase: " + ", ".join(
-                 f"{Staircase(1, e).expected_size ** -1 / e:.3f} (ε = {e:g})" for e in EPSILONS) + ".", "",
-             "![Rates by width and ε, and densities](../../paper_figures/companions_linear.png)", "",
-             "## How near to optimal", "",
-             "Of all private noise on the integers that is the same wherever it is added, the least E|r|, by a linear "
-             f"program. The better of layers and staircase is within {nearest[0] - 1:.2%} of it for V of the text's "
-             f"form, two intervals, and within {nearest[1] - 1:.2%} for the other V here. Layers are not always the "
-             "better of the two: take whichever is, both are private. Gaps may stay for ever at the ends of sets of "
-             "integers, where the text's algorithm does not stop; layers of weight below e^-45 are cut off here.", "",
-             *pages.grid(("V", "ε", "layers", "staircase", "geometric", "optimum"),
-                         [(v, e, *(f"{x:.3f}" for x in found)) for v, e, *found in certified]),
-             "## In several dimensions", "", "How much smaller E‖z‖ is than of K-norm noise, the continuous limit, for "
-             "a convex ball in k dimensions:", "",
-             *pages.grid(("k", "ε = 0.5", "1", "2", "4"),
-                         [(k, *(f"{gain(k, e):.1%}" for e in (0.5, 1.0, 2.0, 4.0))) for k in (1, 3, 10, 30)])]
-    return pages.publish("linear", quick, rows, lines)
+    rows, table, certified = pages.Rows(), [], []
+    for name, which in product(("V4", "V5") if quick else FIGURES, ("add/remove", "replace-one")):
+        values, expected = FIGURES[name]
+        these: pages.Rows = []
+        for epsilon in EPSILONS:
+            made = Layered(neighbours(values, which == "replace-one"), epsilon)
+            stairs, size = staircase(values[-1][1], epsilon), made.expected_size
+            these.append({"set": name, "neighbours": which, "epsilon": epsilon, "printed": "lost",
+                          "rate": size / stairs, "width": made.width, "converged": len(made._known[0]) - 1,
+                          "expected_size": size, "staircase": stairs, "laplace": values[-1][1] / epsilon,
+                          "expected_steps": expected})
+        rows += these
+        table.append((name, which, *(f"{row['rate']:.3f}" for row in these), these[0]["converged"],
+                      ", ".join(f"{row['width']:.3g}" for row in these)))
+    nearest = [0.0, 0.0]
+    for form, held in ((form, held) for form, sets in enumerate(LATTICES) for held in sets):
+        for epsilon in (2.0,) if quick else (0.5, 1.0, 2.0, 3.0, 4.0):
+            layered, stair = on_integers(held, epsilon), on_integers(range(held[-1] + 1), epsilon)
+            a, best = math.exp(-epsilon / held[-1]), optimum(held, epsilon)
+            certified.append((str(held), epsilon, *(f"{x:.3f}" for x in (layered, stair, 2 * a / (1 - a * a), best))))
+            nearest[form] = max(nearest[form], min(layered, stair) / best - 1.0)
+    return pages.publish(
+        "linear", quick, rows, nearest=nearest,
+        rates=pages.grid(("V", "neighbours", *(f"ε = {e:g}" for e in EPSILONS), "converged at", "best widths"), table),
+        laplace=", ".join(f"{staircase(1, e) ** -1 / e:.3f} (ε = {e:g})" for e in EPSILONS),
+        certified=pages.grid(("V", "ε", "layers", "staircase", "geometric", "optimum"), certified),
+        gains=pages.grid(("k", "ε = 0.5", "1", "2", "4"), [(k, *(f"{gain(k, e):.1%}" for e in (0.5, 1.0, 2.0, 4.0)))
+                                                           for k in (1, 3, 10, 30)]))

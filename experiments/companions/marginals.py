@@ -1,127 +1,201 @@
 """PrivBayes, JTree and PrivHD on marginals and support vector machines, beside the package's default release."""
 
 import itertools
+import json
+import time
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
-from experiments.cells import run_cells
-from experiments.companions import jtree, marginal_cells, pages
-from experiments.companions.marginal_cells import FALSE, INDEPENDENT, NO_PRIVACY, OURS, MarginalCell
+import trigmech as tm
+from experiments.cells import code_fingerprint, key_of, run_cells
+from experiments.companions import discrete, pages
+from experiments.companions.discrete import Codes
+from experiments.companions.jtree import JTree, PrivHD, worst_loss
+from experiments.companions.privbayes import PrivBayes
 from experiments.datasets import DatasetMissing
+from experiments.protocols.data import file
+from trigmech.errors import InputError
 
+EPSILONS = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
 # Releases at each budget; of the support vector machines two.
 RUNS, RUNS_SVM = {"nltcs": 5, "adult": 3, "br2000": 3, "acs": 2}, 2
+WAYS, DRAWN, SEED = (2, 3, 5, 6), 200, 2018
+OURS, INDEPENDENT, NO_PRIVACY = "trigmech", "independent columns, not private", "no privacy"
+MODULES = tuple("companions/" + name for name in ("discrete", "jtree", "marginal_models", "marginals", "privbayes",
+                                                  "selection"))
+# What the source leaves unsaid of its programs is said in each class.
+METHODS: dict[str, Any] = {
+    INDEPENDENT: None, OURS: None,
+    "PrivBayes, R": PrivBayes("R"), "PrivBayes, mutual information": PrivBayes("I"), "PrivBayes, F": PrivBayes("F"),
+    "JTree, published": JTree("published"), "JTree, honest": JTree("honest"),
+    "PrivHD, published": PrivHD("published"), "junction tree, honest": PrivHD("honest")}
+FALSE = ("JTree, published", "PrivHD, published")
+
+COLLEGE = ("Some-college", "Assoc-acdm", "Assoc-voc", "Bachelors", "Masters", "Prof-school", "Doctorate")
+# Of each: a column, the labels that count, and columns that must not be known.
+TARGETS: dict[str, dict[str, tuple[int, tuple[str, ...], tuple[int, ...]]]] = {
+    "nltcs": {"outside": (15, ("1",), ()), "money": (2, ("1",), ()), "toilet": (10, ("1",), ()),
+              "travelling": (3, ("1",), ())},
+    "adult": {"male": (9, ("Male",), ()), "post-secondary": (3, COLLEGE, ()),
+              "post-secondary, no education-num": (3, COLLEGE, (4,)), "more than 50K": (14, (">50K",), ()),
+              "never married": (5, ("Never-married",), ())}}
+
+loaded = lru_cache(maxsize=1)(discrete.load)
+
+
+def synthetic(method: str, table: Codes, domain: Sequence[int], epsilon: float, rng: np.random.Generator) -> Codes:
+    """Return as many synthetic rows as the table has."""
+    if method == NO_PRIVACY:
+        return table
+    if method == INDEPENDENT:
+        return np.column_stack([column[rng.permutation(len(table))] for column in table.T])
+    if method != OURS:
+        rows: Codes = METHODS[method].fit(table, domain, epsilon, rng).sample(len(table), rng)
+        return rows
+    names = [f"c{j}" for j in range(len(domain))]
+    schema = tm.Schema(tm.Column(name, 0, 1, "binary") if size == 2 else
+                       tm.Column(name, kind="categorical", categories=tuple(range(size)))
+                       for name, size in zip(names, domain, strict=True))
+    made = tm.synthesize(pd.DataFrame(table, columns=names), schema, tm.Budget(epsilon), rng=rng)
+    return np.asarray(made.sample(len(table), rng)[names].to_numpy(), dtype=np.int64)
+
+
+def ways(d: int, k: int) -> list[tuple[int, ...]]:
+    """Return all sets of k columns, for k > 3 at most 200 drawn ones, always the same."""
+    every = list(itertools.combinations(range(d), k))
+    if k <= 3 or len(every) <= DRAWN:
+        return every
+    return [every[i] for i in np.random.default_rng([SEED, d, k]).choice(len(every), DRAWN, replace=False)]
+
+
+def classification_error(name: str, target: str, train: Codes, test: Codes, domain: Sequence[int]) -> float:
+    """Return the share of test rows that a linear support vector machine, trained on a table, gets wrong."""
+    from sklearn.preprocessing import OneHotEncoder
+    from sklearn.svm import LinearSVC
+
+    column, counted, hidden = TARGETS[name][target]
+    columns = [j for j in range(len(domain)) if j not in (column, *hidden)]
+    labels = json.loads(file(f"{discrete.TABLES[name][0]}/{name}_int_to_str.json").read_text(encoding="utf-8"))[column]
+    codes = [int(code) for code, text in labels.items() if text in counted]
+    y, truth = (np.isin(rows[:, column], codes).astype(np.int64) for rows in (train, test))
+    if len(np.unique(y)) < 2:
+        return float(np.mean(truth != y[0]))
+    encoder = OneHotEncoder(categories=[np.arange(domain[j]) for j in columns])
+    model = LinearSVC(dual=False).fit(encoder.fit_transform(train[:, columns]), y)
+    return float(np.mean(model.predict(encoder.transform(test[:, columns])) != truth))
+
+
+@dataclass(frozen=True)
+class MarginalCell:
+    """One synthetic table: its distances of marginals, or, of `svm`, what is learned from one of four fifths."""
+
+    dataset: str
+    method: str
+    epsilon: float
+    repetition: int
+    svm: bool = False
+
+    def key(self) -> str:
+        """Return the name of the cell's cache file."""
+        reached = None if self.method == OURS else ("privacy.budget",)
+        return key_of(self, f"marginals-{self.dataset}", code_fingerprint(reached, MODULES))
+
+    @property
+    def shares(self) -> None:
+        """Nothing: the data are read in a moment."""
+
+    def compute(self) -> dict[str, Any]:
+        """Return "seconds", and the mean total variation by k or the error by target; or "refused", why."""
+        table, domain = loaded(self.dataset)
+        rng = np.random.default_rng([SEED, self.repetition, *self.dataset.encode(), int(1000 * self.epsilon)])
+        train, test = table, table
+        if self.svm:
+            order = np.random.default_rng([SEED, self.repetition]).permutation(len(table))
+            train, test = np.split(table[order], [len(table) * 4 // 5])
+        started = time.perf_counter()
+        try:
+            rows = np.asfortranarray(synthetic(self.method, train, domain, self.epsilon, rng))
+        except InputError as error:
+            return {"refused": str(error)}
+        seconds = time.perf_counter() - started
+        if self.svm:
+            return {target: classification_error(self.dataset, target, rows, test, domain)
+                    for target in TARGETS[self.dataset]}
+        return {"seconds": seconds} | {f"{k}-way": float(np.mean([
+            discrete.variation(table, rows, domain, columns) for columns in ways(len(domain), k)])) for k in WAYS}
+
 
 def filter_loss(method: str, d: int, n: int, epsilon: float) -> float:
-    """Return the epsilon that a published filter was shown to cost at least, at its part of the budget; d binary
-    columns. Derived in docs/errata.md."""
-    first = jtree.split(epsilon)[0]
-    return jtree.worst_loss(d, n, first) if method.startswith("JTree") else d * (d - 1) / 2 * first / 2.0
+    """Return the epsilon that a published filter of d binary columns costs at least: derived in docs/errata.md."""
+    first = JTree().parts(epsilon)[0]
+    return worst_loss(d, n, first) if method.startswith("JTree") else d * (d - 1) / 2 * first / 2.0
 
 
 def marginals(jobs: int, quick: bool) -> list[Path]:
     """Write results/marginals.csv and .md; quick: NLTCS, two epsilons, one run."""
-    names = _found(("nltcs",) if quick else marginal_cells.SETS)
-    epsilons = (0.2, 0.8) if quick else marginal_cells.EPSILONS
-    cells = list[MarginalCell]()
-    for name, svm in itertools.product(names, (False, True)):
-        methods = [method for method in marginal_cells.METHODS if marginal_cells.usable(name, method)]
-        runs = 1 if quick else RUNS_SVM if svm else RUNS[name]
-        if not svm or name in marginal_cells.TARGETS:
-            cells += [MarginalCell(name, method, epsilon, r, svm) for method in [NO_PRIVACY] * svm + methods
-                      for epsilon in (epsilons[:1] if method in (INDEPENDENT, NO_PRIVACY) else epsilons)
-                      for r in range(runs)]
-    results = dict(run_cells(cells, jobs, "marginals"))
-    groups: dict[tuple[str, str, float, str], list[float]] = {}
-    refused: dict[tuple[str, str, float], list[str]] = {}
-    for cell in cells:
-        for measure, value in results[cell].items():
-            if measure == "refused":
-                refused.setdefault((cell.dataset, cell.method, cell.epsilon), []).append(value)
-            elif measure != "seconds" or not cell.svm:
-                groups.setdefault((cell.dataset, cell.method, cell.epsilon, measure), []).append(value)
-    lines = [{"dataset": name, "measure": measure, "method": method, "epsilon": epsilon, "printed": "",
-              "mean": float(np.mean(values)), "standard_error": float(np.std(values) / max(1, len(values) - 1) ** 0.5),
-              "runs": len(values), "private_as_claimed": method not in (*FALSE, INDEPENDENT, NO_PRIVACY)}
-             for (name, method, epsilon, measure), values in groups.items()]
-    return pages.publish("marginals", quick, lines, page(lines, refused))
-
-
-def _found(names: Sequence[str]) -> list[str]:
-    """Return the tables that can be had; if none can, raise why."""
-    found = []
-    for name in names:
+    epsilons, once = (0.2, 0.8) if quick else EPSILONS, (INDEPENDENT, NO_PRIVACY)
+    cells, names = list[MarginalCell](), list[str]()
+    for name in ("nltcs",) if quick else RUNS:
         try:
-            marginal_cells.loaded(name)
-            found.append(name)
+            loaded(name)
+            names.append(name)
         except DatasetMissing as missing:
             print(f"left out: {missing}")
             reason = missing
-    if not found:
+    if not names:
         raise reason
-    return found
+    for name, svm in itertools.product(names, (False, True)):
+        # F is for binary columns, and slow with many.
+        methods = [method for method in METHODS if name == "nltcs" or not method.endswith(", F")]
+        runs = 1 if quick else RUNS[name] if not svm else RUNS_SVM * (name in TARGETS)
+        cells += [MarginalCell(name, method, epsilon, r, svm) for method in [NO_PRIVACY] * svm + methods
+                  for epsilon in (epsilons[:1] if method in once else epsilons) for r in range(runs)]
+    results = dict(run_cells(cells, jobs, "marginals"))
+    records = [{"dataset": cell.dataset, "measure": measure, "method": cell.method, "epsilon": cell.epsilon,
+                "printed": "", "value": value} for cell in cells for measure, value in results[cell].items()]
+    rows = [row | {"private_as_claimed": row["method"] not in (*FALSE, *once)}
+            for row in pages.summary([each for each in records if each["measure"] != "refused"], "mean")]
+    refused = Counter(f"- {each['dataset']}, {each['method']}, ε = {each['epsilon']:g}: "
+                      for each in records if each["measure"] == "refused")
+    costs = [(e, first / 2.0, filter_loss("PrivHD", 16, 21_574, e), first, filter_loss("JTree", 16, 21_574, e))
+             for e in EPSILONS for first in [JTree().parts(e)[0]]]
+    return pages.publish(
+        "marginals", quick, rows, runs=", ".join(f"{runs} of {name}" for name, runs in RUNS.items()), svm=RUNS_SVM,
+        costs=pages.grid(("ε", "claimed by PrivHD", "PrivHD's filter", "claimed by JTree", "JTree's filter"), costs),
+        tables="\n\n".join(table(rows, *which) for which in
+                           dict.fromkeys((row["dataset"], row["measure"]) for row in rows)),
+        refused="\n".join(["## Refused", "", "Some or all runs had a clique of more than a million cells; means are of "
+                           "the others.", "", *(f"{what}{count} runs" for what, count in refused.items()), "\n"]
+                          if refused else []), **verdicts(rows))
 
 
-def page(lines: list[dict[str, Any]], refused: dict[tuple[str, str, float], list[str]]) -> list[str]:
-    """Return the Markdown, from the lines of the CSV file."""
-    at = {(row["dataset"], row["measure"], row["method"], row["epsilon"]): row["mean"] for row in lines}
-    names, epsilons = list(dict.fromkeys(row["dataset"] for row in lines)), sorted({row["epsilon"] for row in lines})
-    out = ["# Marginals and support vector machines: PrivBayes, JTree, PrivHD", "", pages.SIMULATED, "",
-           "All budgets are (ε, 0). The source prints its figures as pictures, which are lost, so there is no printed "
-           "number to compare with; TPC-E and TIC are not to be had. *Published* filters are **not private as "
-           "claimed**; *honest* ones pay for what they look at (docs/errata.md). PrivBayes is private as printed. "
-           "Runs: " + ", ".join(f"{runs} of {name}" for name, runs in RUNS.items())
-           + f"; {RUNS_SVM} of vector machines.", "",
-           "## What the published filters cost", "", "At least, on the worst tables found, for NLTCS's 21,574 rows and "
-           "16 columns; claimed is a part of ε.", "",
-           *pages.grid(("ε", "claimed by PrivHD", "PrivHD's filter", "claimed by JTree", "JTree's filter"),
-                       [(e, jtree.split(e)[0] / 2.0, filter_loss("PrivHD", 16, 21_574, e), jtree.split(e)[0],
-                         filter_loss("JTree", 16, 21_574, e)) for e in marginal_cells.EPSILONS])]
-    for name in names:
-        for measure in dict.fromkeys(row["measure"] for row in lines if row["dataset"] == name):
-            methods = dict.fromkeys(row["method"] for row in lines
-                                    if row["dataset"] == name and row["measure"] == measure)
-            what = ("seconds of a run" if measure == "seconds" else f"mean total variation of {measure} marginals"
-                    if measure.endswith("way") else f"misclassified by a linear support vector machine: {measure}")
-            rows = [(method + (" (not private as claimed)" if method in FALSE else ""),
-                     *(at.get((name, measure, method, epsilons[0] if method in (INDEPENDENT, NO_PRIVACY) else epsilon),
-                              "refused") for epsilon in epsilons)) for method in methods]
-            out += [f"## {name}: {what}", "", *pages.grid(("method", *(f"ε = {e:g}" for e in epsilons)), rows)]
-    if refused:
-        out += ["## Refused", "", "Some or all runs had a clique of more than a million cells; means are of the "
-                "others.", "", *(f"- {name}, {method}, ε = {epsilon:g}: {len(why)} runs"
-                                 for (name, method, epsilon), why in refused.items()), ""]
-    return [*out, *verdicts(at, names, epsilons)]
+def table(rows: pages.Rows, dataset: str, measure: str) -> str:
+    """Return a section of the page; what knows no epsilon was measured at one, and holds at all."""
+    these = [row | {"method": row["method"] + " (not private as claimed)" * (row["method"] in FALSE)}
+             for row in rows if (row["dataset"], row["measure"]) == (dataset, measure)]
+    these += [row | {"epsilon": e} for row in these if row["method"] in (INDEPENDENT, NO_PRIVACY)
+              for e in {each["epsilon"] for each in these}]
+    what = ("seconds of a run" if measure == "seconds" else f"mean total variation of {measure} marginals"
+            if measure.endswith("way") else f"misclassified by a linear support vector machine: {measure}")
+    return f"## {dataset}: {what}\n\n" + pages.crossed(these, "epsilon", "mean", "ε = {:g}")
 
 
-def verdicts(at: dict[tuple[str, str, str, float], float], names: list[str], epsilons: list[float]) -> list[str]:
-    """Return the source's statements, each ticked true or false by our figures."""
-    rivals = ("PrivBayes, R", "JTree, published")
-
-    def ratio(name: str, a: str, b: str, e: float) -> float:
-        return at.get((name, "2-way", a, e), np.inf) / at.get((name, "2-way", b, e), np.inf)
-
-    def wins(tree: str) -> tuple[int, int]:
-        cases = [(n, k, e) for n in names for k in ("2-way", "3-way", "5-way", "6-way") for e in epsilons]
-        return sum(at.get((n, k, tree, e), np.inf) <= min(at.get((n, k, r, e), np.inf) for r in rivals)
-                   for n, k, e in cases), len(cases)
-
-    (published, count), (honest, _) = wins(FALSE[1]), wins("junction tree, honest")
-    small = [e for e in epsilons if e < 0.2] or epsilons[:1]
-    least = {tree: min(ratio(n, "PrivBayes, R", tree, e) for n in names for e in small)
-             for tree in (FALSE[1], "junction tree, honest")}
-    largest = {tree: max(ratio(n, "PrivBayes, R", tree, e) for n in names for e in small) for tree in least}
-    better = [ratio(n, OURS, "junction tree, honest", e) for n in names for e in epsilons]
-    return ["## The source's statements", "",
-            f"- \"PrivHD is best in most cases\", against PrivBayes (R) and JTree: {published} of {count} as "
-            f"published, which is not private; {honest} of {count} by the honest junction tree: "
-            f"{'true' if honest > count / 2 else 'false'}.",
-            f"- \"At ε < 0.2 PrivBayes's distance is more than twice PrivHD's\" (2-way): {least[FALSE[1]]:.2f} to "
-            f"{largest[FALSE[1]]:.2f} times as published, {least['junction tree, honest']:.2f} to "
-            f"{largest['junction tree, honest']:.2f} honestly: "
-            f"{'true' if least['junction tree, honest'] > 2 else 'false'}.",
-            f"- Ours over the honest junction tree, 2-way: {min(better):.2f} to {max(better):.2f}, smaller in "
-            f"{sum(x < 1 for x in better)} of {len(better)}."]
+def verdicts(rows: pages.Rows) -> dict[str, Any]:
+    """Return the numbers by which the source's statements are true or false; what was refused is infinite."""
+    means = pd.DataFrame(rows).pivot(index=["measure", "dataset", "epsilon"], columns="method", values="mean")
+    ways = means.fillna(np.inf).loc[[f"{k}-way" for k in WAYS]]
+    two, rivals, trees = ways.loc["2-way"], ["PrivBayes, R", FALSE[0]], (FALSE[1], "junction tree, honest")
+    budgets = two.index.get_level_values("epsilon")
+    small = two[budgets < max(0.2, 1.01 * budgets.min())]
+    wins = [int((ways[tree] <= ways[rivals].min(axis=1)).sum()) for tree in trees]
+    more, ours = [small["PrivBayes, R"] / small[tree] for tree in trees], two[OURS] / two[trees[1]]
+    return {"wins": wins, "cases": len(ways), "best": str(wins[1] > len(ways) / 2).lower(),
+            "more": [f"{each.min():.2f} to {each.max():.2f}" for each in more], "twice": str(more[1].min() > 2).lower(),
+            "ours": f"{ours.min():.2f} to {ours.max():.2f}", "smaller": int((ours < 1).sum()), "of": len(ours)}

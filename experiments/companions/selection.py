@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,28 +20,19 @@ def check_positive(**numbers: float) -> None:
 
 
 def exponents(scores: ArrayLike, sensitivity: float, epsilon: float) -> Array:
-    """Return epsilon scores / (2 sensitivity), the logarithms of the exponential mechanism's law but for a constant.
-
-    Raises
-    ------
-    InputError
-        If there are no scores, one is not finite, or a number is not positive.
-    """
+    """Return epsilon scores / (2 sensitivity), the logarithms of the exponential mechanism's law but for a constant."""
     check_positive(sensitivity=sensitivity, epsilon=epsilon)
     values = np.asarray(scores, dtype=np.float64).ravel()
-    if not values.size:
-        raise InputError("the exponential mechanism needs at least one thing to choose from, not 0")
-    if not np.isfinite(values).all():
-        raise InputError(f"scores must be finite; {(~np.isfinite(values)).sum()} of {values.size} are not")
+    if not (values.size and np.isfinite(values).all()):
+        raise InputError(f"scores must be finite, and at least one; {(~np.isfinite(values)).sum()} of {values.size} "
+                         "are not finite")
     return values * (epsilon / (2.0 * sensitivity))
 
 
 def exponential(scores: ArrayLike, sensitivity: float, epsilon: float, rng: np.random.Generator) -> int:
-    """Return an index drawn with probability proportional to exp(epsilon score / (2 sensitivity)): epsilon-private.
-
-    The largest of these exponents with Gumbel noise has that law. Seeded, hence a simulation.
-    """
+    """Return an index drawn with probability proportional to exp(epsilon score / (2 sensitivity)): epsilon-private."""
     at = exponents(scores, sensitivity, epsilon)
+    # The largest of these with Gumbel noise has that law.
     return int(np.argmax(at + rng.gumbel(size=at.size)))
 
 
@@ -56,32 +46,32 @@ def several(scores: ArrayLike, sensitivity: float, epsilon: float, count: int, r
 
 
 def noisy_max(scores: ArrayLike, sensitivity: float, epsilon: float, draw: Draw, monotone: bool = False) -> int:
-    """Return the index of the largest score with Laplace noise; the scale is half as large where all scores move one
-    way. `draw(value, scale)` adds the noise."""
-    at = exponents(scores, sensitivity, epsilon) * (2.0 * sensitivity / epsilon)
-    scale = (1.0 if monotone else 2.0) * sensitivity / epsilon
-    return int(np.argmax([draw(float(value), scale) for value in at]))
+    """Return the index of the largest score with Laplace noise of scale 2 sensitivity / epsilon: epsilon-private.
 
-
-def above_threshold(queries: Iterable[Any], threshold: float, epsilon: float, draw: Draw) -> int | None:
-    """Return the place of the first query of sensitivity 1 that is noisily above the threshold, None if there is none.
-
-    Threshold with Lap(2 / epsilon), each query with Lap(4 / epsilon): epsilon-private however many there are.
+    Half that scale is enough where all scores move one way (`monotone`). `draw(value, scale)` adds the noise.
     """
+    scale = (1.0 if monotone else 2.0) * sensitivity / epsilon
+    return int(np.argmax([draw(value, scale) for value in 2.0 * sensitivity / epsilon
+                          * exponents(scores, sensitivity, epsilon)]))
+
+
+def above_threshold(queries: Iterable[float], threshold: float, epsilon: float, draw: Draw) -> int | None:
+    """Return the place of the first query above the threshold by :func:`sparse`, None if there is none."""
     return next(sparse(queries, threshold, epsilon, 1, draw), None)
 
 
-def sparse(queries: Iterable[Any], threshold: float, epsilon: float, count: int, draw: Draw) -> Iterator[int]:
-    """Yield the places of the first `count` queries above the threshold: above threshold again, epsilon / count each.
+def sparse(queries: Iterable[float], threshold: float, epsilon: float, count: int, draw: Draw) -> Iterator[int]:
+    """Yield the places of the first `count` queries noisily above the threshold; `draw(value, scale)` adds the noise.
 
-    A new query may depend on the places before it.
+    At epsilon / count for each: threshold with Lap(2 / epsilon), again after each that is found, every query, of
+    sensitivity 1, with Lap(4 / epsilon). Epsilon-private however many there are, also if they depend on places before.
     """
     check_positive(epsilon=epsilon, count=count)
-    each, limit, found = epsilon / count, None, 0
+    each, limit = epsilon / count, draw(threshold, 2.0 * count / epsilon)
     for place, query in enumerate(queries):
-        limit = draw(threshold, 2.0 / each) if limit is None else limit
-        if draw(float(query), 4.0 / each) >= limit:
+        if draw(query, 4.0 / each) >= limit:
             yield place
-            limit, found = None, found + 1
-            if found == count:
+            count -= 1
+            if not count:
                 return
+            limit = draw(threshold, 2.0 / each)
