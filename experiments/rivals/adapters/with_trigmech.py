@@ -23,8 +23,8 @@ if __name__ == "__main__":
             table[column.name] = [of_text.get(value) for value in table[column.name]]
     mechanism = tm.MomentMechanism() if task.method == "smooth" else None
     # What the protocol asks for beside tables of two columns: of three, or all within one column.
-    columns = max(map(len, task.workload)) - bool(task.within)
-    workload = tm.workload.Marginals(min(columns, 3), task.within or None) if task.method == "default" and (
+    columns = max(map(len, task.workload), default=0) - bool(task.within)
+    workload = tm.workload.Marginals(3 if columns > 2 else 2, task.within or None) if task.method == "default" and (
         task.within or columns > 2) else None
     rng = np.random.default_rng(task.seed)
     with warnings.catch_warnings():
