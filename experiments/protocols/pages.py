@@ -1,6 +1,7 @@
 """Tables and claims of documentation pages, from the committed results of the scoreboards.
 
-A page asks for a table by ``<!-- board: protocol data set, epsilon, measures -->``, and stands by a claim by ``<!--
+A page asks for a table by ``<!-- board: protocol data set, epsilon, measures -->``, or with ``means`` in place of
+``board`` for one without spreads, and stands by a claim by ``<!--
 better: protocol data set, epsilon, measure: method, method -->``: the first of the two has the better mean.
 """
 
@@ -12,7 +13,7 @@ import pandas as pd
 
 from experiments.protocols import boards
 
-TABLE = re.compile(r"(<!-- board: (\w+) (\w+), ([\d.]+), ([\w., ]+?) -->\n\n?)((?:\|.*\n)*)")
+TABLE = re.compile(r"(<!-- (board|means): (\w+) (\w+), ([\d.]+), ([\w., ]+?) -->\n\n?)((?:\|.*\n)*)")
 CLAIM = re.compile(r"<!-- better: (\w+) (\w+), ([\d.]+), ([\w.]+): ([\w-]+), ([\w-]+) -->")
 
 
@@ -25,10 +26,10 @@ def best_of(results: Path, protocol: str) -> pd.DataFrame:
 def filled(text: str, results: Path) -> str:
     """Return a page with its tables as the results have them."""
     return TABLE.sub(lambda found: found[1] + "\n".join(table(
-        best_of(results, found[2]), found[3], float(found[4]), found[5].split(", "))) + "\n", text)
+        best_of(results, found[3]), found[4], float(found[5]), found[6].split(", "), found[2] == "board")) + "\n", text)
 
 
-def table(best: pd.DataFrame, dataset: str, epsilon: float, measures: list[str]) -> list[str]:
+def table(best: pd.DataFrame, dataset: str, epsilon: float, measures: list[str], spreads: bool) -> list[str]:
     """Return the lines of a table: methods by measures, with the ε for a replaced row, processor seconds and seeds."""
     there = best[(best["dataset"] == dataset) & best["epsilon"].isin([epsilon, 0.0])]
     lines = [f"| method | {' | '.join(measures)} | ε, replaced | CPU s | seeds |",
@@ -38,7 +39,8 @@ def table(best: pd.DataFrame, dataset: str, epsilon: float, measures: list[str])
         if row["seeds"].drop("failures").empty:
             lines.append(f"| {method} | {' | '.join(['no table'] + [''] * (len(measures) - 1))} | | | 0 |")
             continue
-        entries = [boards.entry(row.loc[measure]) for measure in measures]
+        entries = [boards.entry(row.loc[measure]) if spreads else f"{row.loc[measure, 'mean']:.4g}"
+                   for measure in measures]
         facts = [f"{row.loc[name, 'mean']:.{digits}f}" if name in row.index else ""
                  for name, digits in (("replace_one_epsilon", 2), ("cpu_seconds", 0))]
         lines.append(f"| {method} | {' | '.join([*entries, *facts])} | {row['seeds'].drop('failures').max()} |")
