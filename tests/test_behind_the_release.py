@@ -23,7 +23,7 @@ from trigmech.measurement.moments import measure
 from trigmech.measurement.private_bounds import histogram_charges
 from trigmech.measurement.release import Session
 from trigmech.measurement.released import Release
-from trigmech.measurement.rows import PrivateRows
+from trigmech.measurement.rows import PrivateRows, PrivateTable
 from trigmech.privacy.noise import SimulatedNoise, SystemNoise
 from trigmech.report import page as report
 from trigmech.report import sections as report_sections
@@ -279,7 +279,7 @@ def test_private_bounds_are_a_function_of_the_noisy_counts(law, level, monkeypat
 
         ledger = tm.Ledger(budget, simulated=True)
         charges = histogram_charges(budget, 0.5, len(UNBOUNDED.private_bounds))
-        schemas.append(module.with_private_bounds(lambda table=table: (table,), UNBOUNDED, charges,
+        schemas.append(module.with_private_bounds(PrivateTable(table, UNBOUNDED).raw(UNBOUNDED), UNBOUNDED, charges,
                                                   Session(ledger, Noisy(np.random.default_rng(0)))))
     assert schemas[0] == schemas[1]
 

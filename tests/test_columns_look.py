@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,7 @@ from trigmech.errors import InputError
 from trigmech.functions import prefix_sums
 from trigmech.functions.partition import Partition, all_codes, columns_of, even_edges
 from trigmech.measurement import counts
+from trigmech.measurement import sums as sums_module
 from trigmech.measurement.rows import PrivateRows
 from trigmech.reconstruction.columns import (
     CLEAR,
@@ -85,7 +87,7 @@ def places(pairs, scores):
 @pytest.mark.parametrize("lengths", CHUNKS)
 @pytest.mark.parametrize("at_a_time", [2**16, 7])
 def test_joint_counts_are_those_of_pandas_whatever_the_chunks(lengths, at_a_time, monkeypatch):
-    monkeypatch.setattr(counts, "ROWS_AT_A_TIME", at_a_time)
+    monkeypatch.setattr(counts, "pieces", partial(sums_module.pieces, most=at_a_time))
     points = rows_of(200)
     columns, tables, scores, pairs = asked(np.random.default_rng(1))
     found, sums = counts.joint_counts(private(points, lengths), columns, tables, scores, places(pairs, scores))
@@ -95,7 +97,7 @@ def test_joint_counts_are_those_of_pandas_whatever_the_chunks(lengths, at_a_time
         expected = pd.crosstab(cells[0], cells[1:], dropna=False).to_numpy()
         np.testing.assert_array_equal(count, expected.reshape(count.shape))
     values = [score[codes[:, j]] for j, score in enumerate(scores)]
-    np.testing.assert_array_equal(sums, np.ravel([values[i].T @ values[j] for i, j in pairs]))
+    np.testing.assert_array_equal(sums * 2.0**30, np.ravel([values[i].T @ values[j] for i, j in pairs]))
 
 
 def test_nothing_is_counted_where_nothing_is_asked():

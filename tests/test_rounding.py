@@ -30,7 +30,8 @@ laws = pytest.mark.parametrize("law", BUDGETS)
 
 def term(n, degree):
     """The documented movement, by rounding, of a mean of n values of products of a total degree."""
-    return float(UNIT * (Fraction(16 * math.ceil(degree) ** 2, n) + Fraction(202, 100) * (800 + Fraction(n, 2**18))))
+    # Of both persons: of the value, of its rounding to 2^-40, and of that of the mean over her rows.
+    return float(UNIT * (Fraction(16 * math.ceil(degree) ** 2, n) + 8) + Fraction(4, n * 2**41))
 
 
 def added(law, each):

@@ -304,7 +304,7 @@ def _run(private: PrivateTable, schema: Schema, planned: Design, public_rng: np.
         _check_room(session, account, planned.all_charges)
     if planned.bounds:
         private.say("finding bounds", 0, 0)
-        schema = with_private_bounds(lambda: private.tables(incomplete), incomplete, planned.bounds, session)
+        schema = with_private_bounds(private.raw(incomplete), incomplete, planned.bounds, session)
         logger.info("found private bounds of %d columns", len(incomplete.private_bounds))
     if planned.categories:
         private.say("finding categories", 0, 0)

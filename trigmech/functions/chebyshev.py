@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from trigmech._parallel import for_each, total
 from trigmech._validate import check_choice, check_integers, numbers
 from trigmech.errors import InputError
-from trigmech.functions import kernels, sensitivity
+from trigmech.functions import kernels, lattice, sensitivity
 from trigmech.functions.multi_indices import Ties as Ties
 from trigmech.functions.multi_indices import ascending
 from trigmech.functions.prefix_tree import PrefixTree
@@ -194,18 +194,39 @@ class ChebyshevBasis:
         X = self._rows(X)
         if len(X) == 0:
             raise InputError("X must have at least one row")
+        means = np.ones(self.K)
+        outputs = self.tree.nodes[:, kernels.OUTPUT]
+        means[outputs[outputs >= 0]] = self._sums(X, 0.0)[outputs >= 0] / len(X)
+        return means
+
+    def lattice_sums(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Return the sums (K,) of the functions, each value rounded to the lattice of the multiples of 2^-40.
+
+        Parameters
+        ----------
+        X : array_like (n, d)
+            At most 2^13 points of the cube.
+
+        Notes
+        -----
+        Exact, as floats hold multiples of 2^-40 up to 2^13: in any order, by any number of threads, on any processor.
+        """
+        X = self._rows(X)
+        sums = np.full(self.K, float(len(X)))
+        outputs = self.tree.nodes[:, kernels.OUTPUT]
+        sums[outputs[outputs >= 0]] = self._sums(X, lattice.ROUNDER)[outputs >= 0]
+        return sums
+
+    def _sums(self, X: NDArray, rounder: float) -> NDArray[np.float64]:
+        """Return the sums over the rows of the products of the tree's nodes."""
         tree = self.tree
 
         def work(start: int, stop: int) -> NDArray[np.float64]:
             sums = np.zeros((len(tree.nodes), tree.lanes))
-            self._walk(kernels.basis_sums, X[start:stop], sums)
+            self._walk(kernels.basis_sums, X[start:stop], rounder, sums)
             return sums.sum(axis=1)
 
-        sums = total(work, len(X), ROWS_PER_CHUNK, len(tree.nodes))
-        means = np.ones(self.K)
-        outputs = tree.nodes[:, kernels.OUTPUT]
-        means[outputs[outputs >= 0]] = sums[outputs >= 0] / len(X)
-        return means
+        return total(work, len(X), ROWS_PER_CHUNK, len(tree.nodes))
 
     def combine(self, X: ArrayLike, coefficients: ArrayLike) -> NDArray[np.float64]:
         """Return sum_r y_r phi_r(x) for each row x, without ever holding the (n, K) matrix.
@@ -292,7 +313,7 @@ class ChebyshevBasis:
         outputs = self.tree.nodes[:, kernels.OUTPUT]
         return y, np.where(outputs >= 0, y[outputs], 0.0)
 
-    def _walk(self, kernel: Callable[..., int], rows: NDArray, *arrays: NDArray) -> None:
+    def _walk(self, kernel: Callable[..., int], rows: NDArray, *arrays: NDArray | float) -> None:
         """Run a kernel on a chunk of rows, with what it reads besides the tree and what it writes."""
         # One chunk at a time, so that a table in another layout or precision is never copied whole. Plain ndarrays
         # only: a memory map would make the kernels compile twice.

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from trigmech._parallel import for_each, total
 from trigmech._validate import numbers
 from trigmech.errors import InputError
-from trigmech.functions import kernels
+from trigmech.functions import kernels, lattice
 from trigmech.functions.chebyshev import POINTS_PER_CHUNK, ROWS_PER_CHUNK, ChebyshevBasis
 
 Array = NDArray[np.float64]
@@ -154,6 +154,13 @@ class Features:
         sums = total(lambda a, b: _lane_sums(self._whole(rows[a:b])), len(rows), ROWS_PER_CHUNK, len(self.profiles))
         return np.concatenate([means, sums / len(rows)])
 
+    def lattice_sums(self, X: ArrayLike) -> Array:
+        """Return the sums (K,) of values rounded to a lattice; see :meth:`ChebyshevBasis.lattice_sums`."""
+        sums = self.basis.lattice_sums(X)
+        if not len(self.profiles):
+            return sums
+        return np.concatenate([sums, lattice.rounded(self._whole(np.asarray(X))).sum(axis=0)])
+
     def gradient(self, X: ArrayLike, coefficients: ArrayLike) -> Array:
         """Return the gradient of sum_r y_r phi_r at each row; see :meth:`ChebyshevBasis.gradient`.
 
@@ -183,12 +190,12 @@ class Features:
         return 2.0 * (out - self.floors) / (1.0 - self.floors) - 1.0
 
 
-def exact_means(functions: FunctionSet, rows: Array) -> Array:
-    """Return the means (K,) of functions over rows, with few additions in a row, whoever wrote the functions.
+def lattice_sums(functions: FunctionSet, rows: Array) -> Array:
+    """Return the sums (K,) over at most 2^13 rows of the functions' values, each rounded to the lattice; exact.
 
-    Of functions that are not the package's own only ``evaluate`` is used, in chunks: what its values lack of being
-    numbers in [-1, 1] is mended row by row (clipped, and 0 for what is no number), so that no row can move a mean
-    further than two values are apart, and the sum errs as :func:`trigmech.planning.design.rounding` supposes.
+    Of functions that are not the package's own only ``evaluate`` is used: what its values lack of being numbers in
+    [-1, 1] is mended row by row (clipped, and 0 for what is no number), so that no row can move a sum further than two
+    values are apart.
 
     Raises
     ------
@@ -196,13 +203,14 @@ def exact_means(functions: FunctionSet, rows: Array) -> Array:
         If the values are not (n, K) numbers.
     """
     if isinstance(functions, Features | ChebyshevBasis):
-        return functions.means(rows)
-    sums = np.zeros(functions.K)
-    for start in range(0, len(rows), ROWS_PER_CHUNK):
-        part = rows[start : start + ROWS_PER_CHUNK]
-        values = numbers("the values of the functions", functions.evaluate(part), len(part), functions.K)
-        sums += _lane_sums(bounded(values))
-    return sums / len(rows)
+        return functions.lattice_sums(rows)
+    return lattice_values(functions, rows).sum(axis=0)
+
+
+def lattice_values(functions: FunctionSet, rows: Array) -> Array:
+    """Return the values (n, K) of the functions, rounded to the lattice; see :func:`lattice_sums`."""
+    values = numbers("the values of the functions", functions.evaluate(rows), len(rows), functions.K)
+    return lattice.rounded(bounded(values))
 
 
 def bounded(values: ArrayLike) -> Array:

@@ -1,9 +1,11 @@
-"""PRIVATE. Exact counts over the rows of a table: histograms of columns, tables of several, sums of products of scores.
+"""PRIVATE. Counts over the persons of a table: histograms of columns, tables of several, sums of products of scores.
 
-All are integers, so they do not depend on the order of the rows, on chunks or on threads.
+A person counts once: with the share of her rows at each position.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numba import njit
@@ -12,74 +14,147 @@ from numpy.typing import NDArray
 from trigmech.errors import InputError
 from trigmech.functions.partition import Partition, all_codes
 from trigmech.measurement.rows import PrivateRows
+from trigmech.measurement.sums import SHARE_BITS, Chunk, Integers, Total, add_means, pieces, shares
 
-Integers = NDArray[np.int64]
+Array = NDArray[np.float64]
 
-ROWS_AT_A_TIME = 2**16
+# Products of two scores in 2^-15 are in 2^-30: so many bits more are those of shares.
+PRODUCT_BITS = SHARE_BITS - 30
+NO_PRODUCTS = np.zeros((0, 2), dtype=np.int64)
 
 
-def histograms(rows: PrivateRows, partitions: Sequence[Partition]) -> list[Integers]:
-    """Return how many rows are at each position of each partition; private.
+@dataclass(frozen=True, eq=False)
+class Histograms:
+    """How many persons are at each position of each partition."""
+
+    partitions: tuple[Partition, ...]
+
+    @property
+    def size(self) -> int:
+        """How many numbers."""
+        return sum(partition.size for partition in self.partitions)
+
+    def add(self, chunk: Chunk, total: Total) -> None:
+        """Add the shares of a chunk's persons; their rows must keep to the domain."""
+        points = chunk.checked()
+        for span, starts, count in pieces(len(points), chunk.starts):
+            rows = points[span]
+            total.add(np.concatenate([shares(partition.codes(rows), starts, partition.size)
+                                      for partition in self.partitions]), count)
+
+    def check(self, total: Total) -> None:
+        """Raise an InputError unless each histogram is of all persons."""
+        _check_groups(total, [partition.size for partition in self.partitions])
+
+    def parted(self, total: Total) -> list[Array]:
+        """Return the histogram of each partition."""
+        return np.split(total.over(SHARE_BITS), np.cumsum([partition.size for partition in self.partitions])[:-1])
+
+
+@dataclass(frozen=True, eq=False)
+class JointCounts:
+    """Contingency tables, and sums of products of two columns' scores.
 
     Parameters
     ----------
-    rows : PrivateRows, private
-    partitions : sequence of Partition
-        Of any columns.
+    partitions : tuple of Partition
+        Of each column.
+    tables : tuple of (columns, maps)
+        The columns of each table, and for each a map (size,) from its positions to cells.
+    scores : tuple of ndarray (size, q_j) of int
+        Of each column, at its positions, in 2^-15: at most 2^15 in size.
+    places : ndarray (K, 2) of int
+        Of both factors of each product among the scores of all columns.
+    """
+
+    partitions: tuple[Partition, ...]
+    tables: tuple[tuple[tuple[int, ...], tuple[Integers, ...]], ...]
+    scores: tuple[Integers, ...]
+    places: Integers
+
+    @cached_property
+    def shapes(self) -> list[tuple[int, ...]]:
+        """Of the tables: as many cells of each column as its map has."""
+        return [tuple(int(cells.max()) + 1 for cells in maps) for _, maps in self.tables]
+
+    @cached_property
+    def sizes(self) -> list[int]:
+        """Of the tables: how many cells each has."""
+        return [int(np.prod(shape)) for shape in self.shapes]
+
+    @property
+    def size(self) -> int:
+        """How many numbers."""
+        return sum(self.sizes) + len(self.places)
+
+    def add(self, chunk: Chunk, total: Total) -> None:
+        """Add the shares of a chunk's persons, and their means of products. No row is refused, whatever it holds."""
+        points, first, second = chunk.points, *self.places.T
+        tables, products = (total.part(members) for members in (slice(sum(self.sizes)), slice(sum(self.sizes), None)))
+        for span, starts, count in pieces(len(points), chunk.starts):
+            codes = all_codes(self.partitions, points[span])
+            tables.add(self._shares(codes, starts))
+            total.n += count
+            if not len(self.places):
+                continue
+            scores = np.concatenate([score.T[:, codes[:, j]] for j, score in enumerate(self.scores)])
+            if starts is None:
+                sums = np.zeros(len(self.places), dtype=np.int64)
+                _add_products(scores, self.places, sums)
+                products.add(sums << PRODUCT_BITS)
+            else:
+                add_means(lambda rows, scores=scores: (scores[first, rows] * scores[second, rows]).T, len(codes),  # type: ignore[misc]
+                          starts, PRODUCT_BITS, products)
+
+    def check(self, total: Total) -> None:
+        """Raise an InputError unless each table is of all persons."""
+        _check_groups(total, self.sizes)
+
+    def parted(self, total: Total) -> tuple[list[Array], Array]:
+        """Return the tables, with an axis for each column, and the sums of products."""
+        values = total.over(SHARE_BITS)
+        parts = np.split(values, np.cumsum(self.sizes))
+        return [part.reshape(shape) for part, shape in zip(parts, self.shapes, strict=False)], parts[-1]
+
+    def _shares(self, codes: NDArray[np.int32], starts: Integers | None) -> Integers:
+        found = []
+        for (columns, maps), shape in zip(self.tables, self.shapes, strict=True):
+            place = np.zeros(len(codes), dtype=np.int64)
+            for j, cells, size in zip(columns, maps, shape, strict=True):
+                place = place * size + cells[codes[:, j]]
+            found.append(shares(place, starts, int(np.prod(shape))))
+        return np.concatenate(found) if found else np.zeros(0, dtype=np.int64)
+
+
+def histograms(rows: PrivateRows, partitions: Sequence[Partition]) -> list[Array]:
+    """Return how many persons are at each position of each partition, of any columns; private.
 
     Raises
     ------
     InputError
         If the rows do not keep to their domain, or are not as many as was said.
     """
-    counts = [np.zeros(partition.size, dtype=np.int64) for partition in partitions]
-    seen = 0
-    for chunk in rows.chunks():
-        rows.domain.check(chunk)
-        if not (np.abs(chunk) <= 1.0).all():
-            raise InputError("the rows must lie in the cube [-1, 1]^d")
-        seen += len(chunk)
-        for count, partition in zip(counts, partitions, strict=True):
-            count += np.bincount(partition.codes(chunk), minlength=partition.size)
-    if seen != rows.n:
-        raise InputError(f"the table was said to have {rows.n} rows and has {seen}; was it changed in the meantime?")
-    return counts
+    asked = Histograms(tuple(partitions))
+    return asked.parted(rows.sums(asked))
 
 
 def joint_counts(rows: PrivateRows, partitions: Sequence[Partition], tables: Sequence[tuple[Sequence[int], Sequence[
-        Integers]]], scores: Sequence[Integers], places: Integers) -> tuple[list[Integers], Integers]:
-    """Return contingency tables, and sums of products of two columns' scores; private.
+        Integers]]], scores: Sequence[Integers] = (), places: Integers = NO_PRODUCTS) -> tuple[list[Array], Array]:
+    """Return contingency tables, with an axis for each column, and sums (K,) of products of two scores; private.
 
-    Parameters
-    ----------
-    rows : PrivateRows, private
-    partitions : sequence of Partition
-        Of each column.
-    tables : sequence of (columns, maps)
-        The columns of each table, and for each a map (size,) from its positions to cells.
-    scores : sequence of ndarray (size, q_j) of int
-        Of each column, at its positions: at most 2^15 in size.
-    places : ndarray (K, 2) of int
-        Of both factors of each product among the scores of all columns.
-
-    Returns
-    -------
-    list of ndarray of int, with an axis for each column; ndarray (K,) of int
+    See :class:`JointCounts`.
     """
-    shapes = [tuple(int(cells.max()) + 1 for cells in maps) for _, maps in tables]
-    counts = [np.zeros(shape, dtype=np.int64) for shape in shapes]
-    sums = np.zeros(len(places), dtype=np.int64)
-    for chunk in rows.chunks():
-        for start in range(0, len(chunk), ROWS_AT_A_TIME):
-            codes = all_codes(partitions, chunk[start : start + ROWS_AT_A_TIME])
-            for count, (columns, maps) in zip(counts, tables, strict=True):
-                place = np.zeros(len(codes), dtype=np.int64)
-                for j, cells, size in zip(columns, maps, count.shape, strict=True):
-                    place = place * size + cells[codes[:, j]]
-                count += np.bincount(place, minlength=count.size).reshape(count.shape)
-            if len(places):
-                _add_products(np.concatenate([score.T[:, codes[:, j]] for j, score in enumerate(scores)]), places, sums)
-    return counts, sums
+    asked = JointCounts(tuple(partitions), tuple((tuple(columns), tuple(maps)) for columns, maps in tables),
+                        tuple(scores), places)
+    return asked.parted(rows.sums(asked))
+
+
+def _check_groups(total: Total, sizes: Sequence[int]) -> None:
+    """Raise an InputError unless the shares of each group, one after another, sum to the number of persons."""
+    ends = np.cumsum(sizes).tolist()
+    for size, end in zip(sizes, ends, strict=True):
+        if not total.is_sum_of(total.n << SHARE_BITS, slice(end - size, end)):
+            raise InputError(f"counts that are of {total.n} persons do not sum to {total.n}")
 
 
 @njit(cache=True, nogil=True)

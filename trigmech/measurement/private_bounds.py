@@ -8,16 +8,17 @@ are, which is what makes the bounds private.
 
 Sensitivity. A row is in at most one cell of a column's histogram (in none if its value is missing or special).
 Replacing it changes at most two counts of each of c columns by 1: by 2 c in L1 and sqrt(2 c) in L2, exactly, for counts
-are whole numbers. Each histogram has half of the budget fraction; epsilons add up, or mu^2 does.
+are whole numbers. A person of several rows has shares of the cells, in 2^-10, none below 0 and of a sum of at most 1.
+Two such vectors are no further apart, and floats hold their sums exactly up to 2^43 persons. Each histogram has half of
+the budget fraction; epsilons add up, or mu^2 does.
 
 The threshold is what, of cells that are all empty, one exceeds with a probability of at most 1 % (and one run of each
 width together likewise).
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from numbers import Real
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +27,8 @@ from scipy.special import ndtr, ndtri
 from trigmech.errors import BudgetError, InputError, shown
 from trigmech.functions.sensitivity import root_up
 from trigmech.measurement.release import Session
+from trigmech.measurement.rows import PrivateRows
+from trigmech.measurement.sums import Chunk, Total, pieces, shares
 from trigmech.planning.design import UPWARD
 from trigmech.privacy.accounting import SMALLEST_GAUSSIAN_EPSILON, gaussian_mu
 from trigmech.privacy.budget import Budget, Charge
@@ -34,26 +37,72 @@ from trigmech.schema.schema import Schema
 from trigmech.tables.frames import Columns
 
 Array = NDArray[np.float64]
-# The values of the columns concerned, in chunks (k, c): NaN where one is missing or special.
-Chunks = Callable[[], Iterable[Array]]
 
 EXPONENTS = np.arange(-50, 51)
 FINE_CELLS = 64
 WIDEST_RUN = 16
 WIDENING = 0.25
 FALSE_CELL = 0.01
+# Of a person's share of 1.
+BITS = 10
 
 _PROOF = "private-bounds"
 
 
-def with_private_bounds(tables: Callable[[], Iterable[Any]], schema: Schema, charges: tuple[Charge, Charge],
-                        session: Session) -> Schema:
+@dataclass(frozen=True, eq=False)
+class CellCounts:
+    """How many persons' values lie in each cell of some columns; those outside count for the nearest cell.
+
+    Parameters
+    ----------
+    names : tuple of str
+        Of all columns, for an array's columns are known by their places alone.
+    places : tuple of int
+        Of the columns concerned.
+    special : tuple of tuple of float
+        Values of each that are in no cell.
+    edges : tuple of ndarray (c + 1,)
+        Of each column's cells.
+    """
+
+    names: tuple[str, ...]
+    places: tuple[int, ...]
+    special: tuple[tuple[float, ...], ...]
+    edges: tuple[Array, ...]
+
+    @property
+    def size(self) -> int:
+        """How many numbers."""
+        return sum(len(edge) - 1 for edge in self.edges)
+
+    def add(self, chunk: Chunk, total: Total) -> None:
+        """Add the counts of a chunk of the table as it is."""
+        read = Columns(chunk.rows, self.names)
+        cells = [_cells(read.numbers(j), special, edge)
+                 for j, special, edge in zip(self.places, self.special, self.edges, strict=True)]
+        for span, starts, count in pieces(read.n, chunk.starts):
+            # What is in no cell is in one more, which is not counted.
+            total.add(np.concatenate([shares(cell[span], starts, len(edge), BITS)[:-1]
+                                      for cell, edge in zip(cells, self.edges, strict=True)]), count)
+
+    def check(self, total: Total) -> None:
+        """Raise an InputError if a column's counts are of more persons than there are, or below 0."""
+        counts = self.parted(total)
+        if not all((count >= 0.0).all() and count.sum() <= total.n for count in counts):
+            raise InputError(f"counts that are of {total.n} persons sum to more")
+
+    def parted(self, total: Total) -> list[Array]:
+        """Return the counts of each column."""
+        return np.split(total.over(BITS), np.cumsum([len(edge) - 1 for edge in self.edges])[:-1])
+
+
+def with_private_bounds(rows: PrivateRows, schema: Schema, charges: tuple[Charge, Charge], session: Session) -> Schema:
     """Return the schema with bounds for the columns that have private ones.
 
     Parameters
     ----------
-    tables : callable, private
-        Returns the table again at each call, in one or more parts.
+    rows : PrivateRows, private
+        The table as it is.
     schema : Schema
     charges : tuple of Charge
         Of the coarse and the fine histogram, by :func:`histogram_charges`.
@@ -73,46 +122,33 @@ def with_private_bounds(tables: Callable[[], Iterable[Any]], schema: Schema, cha
     -----
     Privacy: proved in the module's docstring. Cost: two passes over the rows.
     """
-    names = schema.private_bounds
     places = [j for j, column in enumerate(schema.columns) if column.private_bounds]
-    described = [schema.columns[j] for j in places]
+    columns = tuple(schema.columns[j] for j in places)
+    edges = [_coarse_edges(column.transform == "log") for column in columns]
 
-    def chunks() -> Iterator[Array]:
-        for part in tables():
-            # All names, for an array's columns are known by their places alone.
-            read = Columns(part, schema.names)
-            values = np.column_stack([read.numbers(j) for j in places])
-            for j, column in enumerate(described):
-                values[np.isin(values[:, j], np.array(column.special, dtype=np.float64)), j] = np.nan
-            yield values
+    def counts() -> list[Array]:
+        asked = CellCounts(schema.names, tuple(places), tuple(tuple(column.special) for column in columns),
+                           tuple(edges))
+        return asked.parted(rows.sums(asked))
 
-    return schema.with_bounds(_bounds(chunks, names, tuple(column.transform == "log" for column in described),
-                                      tuple(column.kind == "integer" for column in described), charges,
-                                      session))
-
-
-def _bounds(chunks: Chunks, names: tuple[str, ...], positive: tuple[bool, ...], whole: tuple[bool, ...],
-            charges: tuple[Charge, Charge], session: Session) -> dict[str, tuple[float, float]]:
-    """Return bounds by name: above 0 where positive, and of whole numbers where whole."""
-    edges = [_coarse_edges(above) for above in positive]
     first, second = charges
-    found = _significant(_counts(chunks, edges), first, 1, session)
+    found = _significant(counts(), first, 1, session)
     # One power of two more on either side, for tails too thin to be seen; the fine histogram cuts them if empty.
     coarse = [(edge[max(low - 1, 0)], edge[min(high + 2, len(edge) - 1)])
               for edge, (low, high) in zip(edges, found, strict=True)]
     edges = [np.linspace(low, high, FINE_CELLS + 1) for low, high in coarse]
-    found = _significant(_counts(chunks, edges), second, WIDEST_RUN, session)
+    found = _significant(counts(), second, WIDEST_RUN, session)
     bounds = {}
-    for name, edge, (low, high), integral, above in zip(names, edges, found, whole, positive, strict=True):
+    for column, edge, (low, high) in zip(columns, edges, found, strict=True):
         # Cells of thin tails pass no threshold. Clipping a tail costs more than a range that is a little wide.
         margin = WIDENING * float(edge[high + 1] - edge[low])
         lower, upper = np.clip([edge[low] - margin, edge[high + 1] + margin], edge[0], edge[-1]).tolist()
-        if integral:
+        if column.kind == "integer":
             # 0 has no logarithm.
-            lower = max(math.floor(lower), 1) if above else math.floor(lower)
+            lower = max(math.floor(lower), 1) if column.transform == "log" else math.floor(lower)
             upper = max(math.ceil(upper), lower + 1)
-        bounds[name] = lower, upper
-    return bounds
+        bounds[column.name] = lower, upper
+    return schema.with_bounds(bounds)
 
 
 def rest_of(budget: Budget, share: float) -> Budget:
@@ -177,15 +213,10 @@ def _coarse_edges(positive: bool) -> Array:
     return powers if positive else np.concatenate([-powers[::-1], powers])
 
 
-def _counts(chunks: Chunks, edges: list[Array]) -> list[Array]:
-    """Return how many values lie in each cell; those outside count for the nearest cell. Private."""
-    counts = [np.zeros(len(edge) - 1) for edge in edges]
-    for chunk in chunks():
-        for values, edge, count in zip(chunk.T, edges, counts, strict=True):
-            held = values[~np.isnan(values)]
-            cell = np.clip(np.searchsorted(edge, held, side="right") - 1, 0, len(count) - 1)
-            count += np.bincount(cell, minlength=len(count))
-    return counts
+def _cells(values: Array, special: tuple[float, ...], edges: Array) -> NDArray[np.int64]:
+    """Return the cell of each value, and the number of cells for those that are in none."""
+    cell = np.clip(np.searchsorted(edges, values, side="right") - 1, 0, len(edges) - 2)
+    return np.where(np.isnan(values) | np.isin(values, np.array(special, dtype=np.float64)), len(edges) - 1, cell)
 
 
 def _significant(counts: list[Array], charge: Charge, widest: int, session: Session) -> list[tuple[int, int]]:

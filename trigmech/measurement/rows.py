@@ -11,11 +11,13 @@ from numpy.typing import NDArray
 from trigmech._validate import numbers
 from trigmech.domain import Domain
 from trigmech.errors import InputError
+from trigmech.measurement.sums import Chunk, Statistic, Total
 from trigmech.schema.column import CATEGORIES
 from trigmech.schema.schema import Schema
 from trigmech.tables.frames import categorical_names, collected, library_of
 from trigmech.tables.reader import TableFile
 
+Array = NDArray[np.float64]
 # Called with the name of a step, what is done of it and its total (0: not known); all public.
 Progress = Callable[[str, int, int], None]
 
@@ -27,19 +29,19 @@ class PrivateRows:
     Parameters
     ----------
     n : int
-        Number of rows; public.
+        Number of persons; public.
     domain : Domain
         What their coordinates mean; public.
     chunks : callable, private
-        Returns the rows again at each call, in arrays (k, d) of any lengths.
+        Returns the rows again at each call, in arrays (k, D) of any lengths, or in chunks.
     """
 
     n: int
     domain: Domain
-    chunks: Callable[[], Iterable[NDArray[np.float64]]]
+    chunks: Callable[[], Iterable[Array | Chunk]]
 
     @classmethod
-    def of(cls, X: NDArray[np.float64], domain: Domain | None = None) -> "PrivateRows":
+    def of(cls, X: Array, domain: Domain | None = None) -> "PrivateRows":
         """Return the rows of an array (n, d)."""
         X = numbers("the rows", X, "n", "d")
         return cls(len(X), domain or Domain(X.shape[1]), lambda: (X,))
@@ -51,6 +53,22 @@ class PrivateRows:
 
     def __repr__(self) -> str:
         return f"PrivateRows(n={self.n}, d={self.d}, values hidden)"
+
+    def sums(self, asked: Statistic) -> Total:
+        """Return what is asked for, summed over the persons; private.
+
+        Raises
+        ------
+        InputError
+            If the rows break a rule of the statistic, or the persons are not as many as was said.
+        """
+        total = Total(asked.size)
+        for chunk in self.chunks():
+            asked.add(chunk if isinstance(chunk, Chunk) else Chunk(chunk, self.domain), total)
+        if total.n != self.n:
+            raise InputError(f"the table was said to have {self.n} rows and has {total.n}; was it changed in the "
+                             "meantime?")
+        return total
 
 
 class PrivateTable:
@@ -115,6 +133,11 @@ class PrivateTable:
             return self._rows
         self.say(self._next, 0, 0)
         return self._encoded(schema, schema)
+
+    def raw(self, schema: Schema) -> PrivateRows:
+        """Return the table as it is, in one or more chunks, of the schema's columns."""
+        return PrivateRows(self.n, self._rows.domain,
+                           lambda: (Chunk(part, self._rows.domain) for part in self.tables(schema)))
 
     @property
     def _next(self) -> str:

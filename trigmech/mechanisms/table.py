@@ -19,7 +19,7 @@ from trigmech.measurement.table_release import CloserLook, NoisyHistogram, Table
 from trigmech.mechanisms.base import Design, Mechanism, PublicFacts, points_of
 from trigmech.planning.dependence import design_dependence
 from trigmech.planning.selection import SelectedTables, select_tables
-from trigmech.planning.tables import SCORE_BITS, Shares, TableDesign, heavy_intervals, plan_tables
+from trigmech.planning.tables import Shares, TableDesign, heavy_intervals, plan_tables
 from trigmech.privacy.budget import Charge
 from trigmech.reconstruction.columns import distribution_of, looked_closer, nearest_probabilities
 from trigmech.reconstruction.result import Reconstruction
@@ -27,8 +27,6 @@ from trigmech.reconstruction.tables import reconstruct_table, strengths_of
 from trigmech.workload.tables import Marginals, Ranges
 
 Array = NDArray[np.float64]
-Integers = NDArray[np.int64]
-
 # How much all tables of three columns matter beside all of two; none where those of two alone are asked for.
 THREE_BESIDE_TWO, THREE_ASKED = 2.0 / 3.0, 2.0
 
@@ -129,7 +127,7 @@ def released(rows: PrivateRows, design: TableDesign, session: Session) -> TableR
     return _with_dependence(release, rows, design, design.dependence, session)
 
 
-def _looked(counts: list[NDArray[np.int64]], design: TableDesign, session: Session) -> tuple[NoisyHistogram, ...]:
+def _looked(counts: list[Array], design: TableDesign, session: Session) -> tuple[NoisyHistogram, ...]:
     """Return the noisy histograms of all columns, drawn at once, or at twice if some are measured by contrasts."""
     looks: dict[int, NoisyHistogram] = {}
     for charge, contrasted in ((design.look, False), (design.contrasts, True)):
@@ -180,28 +178,29 @@ def _with_dependence(release: TableRelease, rows: PrivateRows, design: TableDesi
     asked = [((j, h), (chosen.maps[j], chosen.maps[h])) for j, h in chosen.tables.tolist()]
     counts, sums = joint_counts(rows, [column.partition for column in release.columns], asked, chosen.scores,
                                 chosen.places)
-    vector = chosen.weighted([count / rows.n for count in counts], sums / (rows.n * 4.0**SCORE_BITS))
+    vector = chosen.weighted([count / rows.n for count in counts], sums / rows.n)
     tables, products = chosen.parted(session.draw(vector, charge))
     release = replace(release, dependence=chosen, tables=tables, products=products,
                       deviation=design.deviation(charge, chosen.size))
     if design.selected is None:
         return release
     again = select_tables(design, release.columns, chosen, release.table_deviations, strengths_of(release))
-    return _with_selected(release, again, rows, counts, design.selected, design.deviation(design.selected), session)
+    return _with_selected(release, again, rows, design.selected, design.deviation(design.selected), session)
 
 
-def _with_selected(release: TableRelease, chosen: SelectedTables, rows: PrivateRows, counts: list[Integers],
-                   charge: Charge, deviation: float, session: Session) -> TableRelease:
-    """Return the release with what the last round measures: of the tables' counts, and of three columns."""
+def _with_selected(release: TableRelease, chosen: SelectedTables, rows: PrivateRows, charge: Charge, deviation: float,
+                   session: Session) -> TableRelease:
+    """Return the release with what the last round measures: some of the tables again, and of three columns."""
     before = release.table_deviations
     if not chosen.sensitivity <= ROUNDED_UP:
         raise BudgetError(f"{charge.purpose}: what was planned would move further than was charged for")
-    asked = [(columns, [chosen.maps[j] for j in columns]) for columns in chosen.triples.tolist()]
-    found = joint_counts(rows, [column.partition for column in release.columns], asked, (),
-                         np.zeros((0, 2), dtype=np.int64))[0] if asked else []
-    again = np.flatnonzero(chosen.weights).tolist()
+    again, dependence = np.flatnonzero(chosen.weights).tolist(), release.dependence
+    asked = [] if dependence is None else [(pair, [dependence.maps[j] for j in pair])
+                                           for pair in dependence.tables[again].tolist()]
+    asked += [(columns, [chosen.maps[j] for j in columns]) for columns in chosen.triples.tolist()]
+    # What was counted for the round before is not kept, so that this one may be counted elsewhere, or another day.
+    measured, _ = joint_counts(rows, [column.partition for column in release.columns], asked)
     weights = [*chosen.weights[again], *chosen.triple_weights]
-    measured = [*(counts[t] for t in again), *found]
     noisy = session.draw(np.concatenate([weight * (count.ravel() / rows.n) for weight, count in zip(
         weights, measured, strict=True)]), charge)
     parts = [part.reshape(count.shape) / weight for part, count, weight in zip(

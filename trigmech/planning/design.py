@@ -2,10 +2,11 @@
 
 Rounding. What is released is computed in floating point, with unit u = 2^-53, and that moves too. A computed phi_r of
 total degree Q differs from phi_r by at most 8 Q^2 u: each step of T_q = 2 x T_(q-1) - T_(q-2) errs by at most 5u, which
-U_(q-k) <= q - k + 1 carries on, and the product adds Q u. A sum of n computed values is made of at most 800 + n/2^18
-additions in a row (`moments`: 512 in a lane, 256 lanes, 16 chunks; parts of 2^18 rows are then added as integers, each
-rounded to their lattice by less than u/512 of the mean), so a computed mean errs by at most that times 1.01 u. Both
-tables err, so each mean moves by at most `rounding` more than without.
+U_(q-k) <= q - k + 1 carries on, and the product adds Q u. It is rounded to the lattice of 2^-40, and so is a person's
+mean over her rows: each moves it by at most 2^-41. The sum over persons is exact, so only the person who is replaced
+makes a difference, of at most 2 (8 Q^2 u + 2^-40) / n to a mean. Then the sum is rounded to a float (at most twice),
+divided by n and multiplied by a weight, each with an error of at most u of a mean of at most 1, with what that leaves
+of the second order: at most 4u of either table, 8u of both. Together this is what `rounding` adds to each mean.
 
 Whole-row functions with profiles of degree q <= 8 err by at most 2 d (8 q^2 + 4) units in the last place times
 sum |c_m| <= 1 + 8 4/pi over 1 - low^d, which the same formula covers with degree 5 d q / sqrt(1 - low^d): 12,800 d^2
@@ -20,6 +21,7 @@ from numpy.typing import NDArray
 
 from trigmech._html import html_table
 from trigmech.errors import BudgetError
+from trigmech.functions import lattice
 from trigmech.functions.features import Features
 from trigmech.functions.index import FunctionIndex
 from trigmech.privacy.accounting import gaussian_mu
@@ -29,6 +31,7 @@ Array = NDArray[np.float64]
 
 # Scales are raised by this factor, so that rounding can never make the sum of the parts exceed the whole.
 UPWARD = 1.0 + 1e-12
+UNIT = 2.0**-53
 # Of the profiles of whole-row functions.
 PROFILE_DEGREE = 8
 NOISE_NAMES = {"gaussian": "Gaussian", "laplace": "Laplace", "linf": "l-infinity K-norm"}
@@ -166,12 +169,11 @@ def rounding(n: int, degree: int) -> float:
     Parameters
     ----------
     n : int
-        Rows.
+        Persons.
     degree : int
         The largest total degree of a function.
     """
-    unit = 2.0**-53
-    return unit * (16.0 * degree**2 / n + 2.02 * (800.0 + n / 2**18))
+    return (16.0 * degree**2 * UNIT + 2.0 * lattice.STEP) / n + 8.0 * UNIT
 
 
 def roundings(features: Features, n: int) -> Array:

@@ -43,10 +43,12 @@ are such that its sensitivity is 1/n whatever that was, so its charge is fixed b
 adaptively: the squares of their mu, or their epsilons, add up.
 
 Rounding, with u = 2^-53. Weights are computed too, so the bounds that should be 1/n may exceed it by rounding errors of
-sums over tables: relatively by less than `ROUNDED_UP` allows, for up to 10^6 of them. Counts are exact, so a weighted
-frequency errs by at most 4u of itself, and the vector, of length at most 1, by 4u. Contrasts and their products are -1,
-0 or 1, so half their means are exact sums, which are at most n, over 2n, and err by u. A product with the factor R sums
-c exact products of total at most 1: an error of at most (c + 3) u in each of K entries. Both tables err; this is added.
+sums over tables: relatively by less than `ROUNDED_UP` allows, for up to 10^6 of them, and so may products of scores,
+whose means over a person's rows are rounded to 2^-46. Shares of a person sum to 1 exactly
+(:mod:`trigmech.measurement.sums`). Counts are exact on their lattice and rounded to floats at most twice, so a weighted
+frequency errs by at most 4u of itself, and the vector, of length at most 1, by 4u; so does half the mean of a product
+of contrasts. A product with the factor R, or with contrasts, sums c products of total at most 1: an error of at most
+(c + 5) u in each of K entries. Both tables err; this is added.
 """
 
 import math
@@ -302,7 +304,7 @@ def plan_tables(n: int, domain: Domain, budget: Budget, shares: Shares | None = 
     first = charge("columns", look * (1.0 - of_contrasts), law,
                    2.0 * UNIT * (longest + 8.0) * (math.sqrt(entries) if gaussian else entries))
     return TableDesign(n, domain, gaussian, partitions, contrasted, weights, first,
-                       charge("columns, contrasts", look * of_contrasts, "linf"),
+                       charge("columns, contrasts", look * of_contrasts, "linf", 2.0 * UNIT * (longest + 8.0)),
                        charge("columns, closer", closer, law),
                        charge("dependence", rest - kept, "linf" if sharp else law),
                        shares.products * rest / (rest - kept) if rest else 0.0, shares.scores, tuple(crossed),

@@ -1,0 +1,243 @@
+"""PRIVATE. Sums over the persons of a table, as whole numbers on lattices that are fixed beforehand.
+
+All that is ever computed of private rows is a vector of sums: a *statistic*. Each person adds whole numbers to it,
+those of her row, or, where persons have several rows, the mean over her rows, rounded once. Whole numbers add up to the
+same in any order, so the sums have the same bits however a table was cut, and whoever added the parts.
+
+**Persons.** What one person adds is the mean of what her rows would add alone, so it lies in the convex hull of that,
+but for rounding. The largest distance between two points of a hull, in any norm, is that between two of the points that
+span it: so replacing a person moves the sums no further than replacing one row does, whatever the number of her rows.
+Rounding: means of functions are rounded to their lattice of 2^-40, by at most half its step an entry
+(:func:`trigmech.planning.design.rounding`). Shares of positions are divided so that those of a person sum to 1 exactly
+(:func:`_add_shares`): a person's part is a probability vector, which lies in the hull of the indicators, with nothing
+added to any norm. Products of scores move by at most 2^-47 of their unit, see :mod:`trigmech.planning.tables`.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from trigmech.domain import Domain
+from trigmech.errors import InputError
+from trigmech.schema.schema import Schema
+
+Array = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+# A person's share of 1 is 2^46 units, and the shares of 2^16 persons fit into 64 bits.
+SHARE_BITS = 46
+PERSONS_AT_A_TIME = 2**16
+# So that no product of a number of rows and a remainder leaves 64 bits.
+MOST_ROWS_OF_A_PERSON = 2**22
+# Values of functions at several rows that are held at a time.
+MOST_VALUES = 2**22
+LIMB = 32
+
+
+@dataclass(frozen=True, eq=False)
+class Chunk:
+    """Some rows of a table, all of each person; as points of the cube, or as they are with the schema that maps them.
+
+    Parameters
+    ----------
+    rows : ndarray (k, D), or a table, private
+    domain : Domain
+    schema : Schema, optional
+        Maps a table to points. None: the rows are points.
+    starts : ndarray (p,) of int, optional, private
+        The first row of each person, ascending from 0. None: each row is a person.
+    """
+
+    rows: object
+    domain: Domain
+    schema: Schema | None = None
+    starts: Integers | None = None
+
+    @property
+    def points(self) -> Array:
+        """The rows as points (k, D)."""
+        return np.asarray(self.rows) if self.schema is None else self.schema.to_cube(self.rows)
+
+    def checked(self) -> Array:
+        """Return the points, or raise an InputError if they do not keep to the domain, which sensitivities rely on."""
+        points = self.points
+        self.domain.check(points)
+        if not (np.abs(points) <= 1.0).all():
+            raise InputError("the rows must lie in the cube [-1, 1]^d")
+        return points
+
+    def __repr__(self) -> str:
+        return "Chunk(values hidden)"
+
+
+class Total:
+    """Whole numbers (K,) of up to 95 bits, in two limbs, and how many persons they are of.
+
+    Attributes
+    ----------
+    limbs : ndarray (2, K) of int
+        high and low with the value 2^32 high + low, 0 <= low < 2^32: one form of each value.
+    n : int
+        Persons.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.limbs, self.n = np.zeros((2, size), dtype=np.int64), 0
+
+    def __repr__(self) -> str:
+        return f"Total(n={self.n}, values hidden)"
+
+    def part(self, members: slice) -> "Total":
+        """Return some of the values: what is added to them is added here; persons are not."""
+        own = Total(0)
+        own.limbs = self.limbs[:, members]
+        return own
+
+    def add(self, numbers: Integers, persons: int = 0) -> None:
+        """Add numbers (K,) of at most 63 bits."""
+        high, low = self.limbs
+        low += numbers & (2**LIMB - 1)
+        high += (numbers >> LIMB) + (low >> LIMB)
+        low &= 2**LIMB - 1
+        self.n += persons
+
+    def __iadd__(self, other: "Total") -> "Total":
+        self.add(other.limbs[1], other.n)
+        self.limbs[0] += other.limbs[0]
+        return self
+
+    def over(self, unit: int) -> Array:
+        """Return the values (K,) over a power of two 2^unit, rounded to the nearest float if the high limb has 53 bits.
+
+        With more, for more than 2^39 persons, they are rounded twice.
+        """
+        high, low = self.limbs.astype(np.float64)
+        return np.asarray((high * 2.0**LIMB + low) * 2.0**-unit)
+
+    def is_sum_of(self, whole: int, members: slice = slice(None)) -> bool:
+        """Return whether some of the values, none below 0, sum to a number."""
+        high, low = self.limbs[:, members]
+        return bool((high >= 0).all()) and (
+            sum(high.tolist()) * 2**LIMB + sum(low.tolist()) == whole)
+
+
+class Statistic(Protocol):
+    """What is summed over persons; public."""
+
+    @property
+    def size(self) -> int:
+        """How many numbers."""
+        ...
+
+    def add(self, chunk: Chunk, total: Total) -> None:
+        """Add what the persons of a chunk add; raise an InputError if its rows break a rule."""
+        ...
+
+    def check(self, total: Total) -> None:
+        """Raise an InputError if the sums cannot be of so many persons."""
+        ...
+
+
+def pieces(n: int, starts: Integers | None,
+           most: int = PERSONS_AT_A_TIME) -> Iterator[tuple[slice, Integers | None, int]]:
+    """Yield consecutive persons, at most so many at a time: their rows, the first row of each, counted there, and p."""
+    if starts is None:
+        for low in range(0, n, most):
+            yield slice(low, min(low + most, n)), None, min(most, n - low)
+        return
+    ends = _ends(n, starts)
+    for low in range(0, len(starts), most):
+        own = starts[low : low + most]
+        yield slice(int(own[0]), int(ends[low + len(own)])), own - own[0], len(own)
+
+
+def _ends(n: int, starts: Integers) -> Integers:
+    """Return where each person begins, and where the last one ends."""
+    ends = np.append(starts, n)
+    if (np.diff(ends) > MOST_ROWS_OF_A_PERSON).any():
+        raise InputError(f"a person has more than {MOST_ROWS_OF_A_PERSON:,} rows")
+    return ends
+
+
+def add_means(values: Callable[[slice], Integers], n: int, starts: Integers, bits: int, total: Total) -> None:
+    """Add each person's mean of whole numbers, times 2^bits and rounded to the nearest, half up.
+
+    Parameters
+    ----------
+    values : callable
+        Returns those (k, K) of some of n rows, which are of at most 46 - bits bits.
+    n, starts
+        The rows, and the first of each person.
+    """
+    most = max(1, MOST_VALUES // max(total.limbs.shape[1], 1))
+    ends = _ends(n, starts)
+    first = 0
+    while first < len(starts):
+        last = max(int(np.searchsorted(ends, starts[first] + most, side="right")) - 1, first + 1)
+        rows = range(int(starts[first]), int(ends[last]))
+        if len(rows) > most:
+            # One person, of more rows than are held at a time.
+            sums = np.add.reduce([values(slice(a, min(a + most, rows.stop))).sum(axis=0)
+                                  for a in range(rows.start, rows.stop, most)])[None]
+        else:
+            sums = np.add.reduceat(values(slice(rows.start, rows.stop)), starts[first:last] - rows.start, axis=0)
+        counts = np.diff(ends[first : last + 1])[:, None]
+        whole, rest = np.divmod(sums, counts)
+        means = (whole << bits) + ((rest << (bits + 1)) + counts) // (2 * counts)
+        for low in range(0, len(means), PERSONS_AT_A_TIME):
+            part = means[low : low + PERSONS_AT_A_TIME]
+            total.add(part.sum(axis=0), len(part))
+        first = last
+
+
+def shares(places: Integers | NDArray[np.int32], starts: Integers | None, size: int,
+           bits: int = SHARE_BITS) -> Integers:
+    """Return sums (size,) over at most 2^16 persons of the share of their rows at each place, in 2^-bits.
+
+    Parameters
+    ----------
+    places : ndarray (k,) of int
+        Of each row, from 0 to size - 1.
+    starts : ndarray (p,) of int or None
+        The first row of each person.
+    """
+    if starts is None:
+        return np.bincount(places, minlength=size) << bits
+    sums = np.zeros(size, dtype=np.int64)
+    _add_shares(np.ascontiguousarray(places, dtype=np.int64), starts, 1 << bits, sums)
+    return sums
+
+
+@njit(cache=True, nogil=True)
+def _add_shares(places: Integers, starts: Integers, whole: int, sums: Integers) -> None:
+    """Add each person's units, divided by the number of her rows at each place.
+
+    Of each place the quotient is rounded down; what is left, less than a unit for each of her places, goes to the first
+    of her places, one each. So the units sum to the whole, and depend on how many rows are where, not on their order.
+    """
+    for person in range(len(starts)):
+        first = starts[person]
+        last = starts[person + 1] if person + 1 < len(starts) else len(places)
+        m = last - first
+        if m == 1:
+            sums[places[first]] += whole
+            continue
+        own = np.sort(places[first:last])
+        each, rest = divmod(whole, m)
+        left = whole
+        begin = 0
+        for i in range(m):
+            if i + 1 == m or own[i + 1] != own[begin]:
+                count = i + 1 - begin
+                units = count * each + count * rest // m
+                sums[own[begin]] += units
+                left -= units
+                begin = i + 1
+        for i in range(m):
+            if left > 0 and (i == 0 or own[i] != own[i - 1]):
+                sums[own[i]] += 1
+                left -= 1
