@@ -14,6 +14,8 @@ from trigmech.functions.grid import Grid
 from trigmech.mechanisms.base import Design, Mechanism
 from trigmech.mechanisms.moment import MomentMechanism, minimax
 from trigmech.mechanisms.table import TableMechanism
+from trigmech.parts.part import Part
+from trigmech.parts.steps import measure_part, release_parts
 from trigmech.privacy.budget import Budget, Charge
 from trigmech.privacy.ledger import Ledger
 from trigmech.privacy.ledger_file import LedgerFile
@@ -50,6 +52,7 @@ __all__ = [
     "Mechanism",
     "MomentMechanism",
     "NoisyMoments",
+    "Part",
     "Schema",
     "SolverError",
     "Synthesis",
@@ -64,9 +67,11 @@ __all__ = [
     "load",
     "load_schema",
     "measure",
+    "measure_part",
     "minimax",
     "preview",
     "reconstruct",
+    "release_parts",
     "synthesize",
     "workload",
 ]

@@ -10,11 +10,12 @@ from trigmech.errors import InputError
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
+def replacing(path: Path, private: bool = False) -> Iterator[Path]:
     """Yield a path beside ``path`` to write to; on leaving without an error, make it durable and rename it to ``path``.
 
     Whatever ends the process, ``path`` holds its old content or the new one, never a part. After an error or an
-    interruption the file beside is removed; a killed process can leave it, hidden and with the suffix ``.part``.
+    interruption the file beside is removed; a killed process can leave it, hidden and with the suffix ``.part``. What is
+    private can be read by its owner alone.
 
     Raises
     ------
@@ -29,7 +30,10 @@ def replacing(path: Path) -> Iterator[Path]:
     try:
         yield beside
         _make_durable(beside)
-        _take_over_permissions(beside, path)
+        if private:
+            beside.chmod(0o600)
+        else:
+            _take_over_permissions(beside, path)
         beside.replace(path)
         _make_durable(path.parent)
     finally:

@@ -14,7 +14,7 @@ from trigmech.errors import BudgetError, FitWarning, InputError, shown
 from trigmech.measurement.private_bounds import histogram_charges, rest_of, with_private_bounds
 from trigmech.measurement.private_categories import found_categories, selection_charges, without_thresholds
 from trigmech.measurement.release import Session
-from trigmech.measurement.rows import PrivateTable, Progress
+from trigmech.measurement.rows import PrivateTable, Progress, TableSource
 from trigmech.mechanisms.base import Design, Mechanism, PublicFacts, check_mechanism
 from trigmech.mechanisms.default import default_mechanism, mechanism_of
 from trigmech.privacy.budget import Budget, Charge
@@ -101,7 +101,7 @@ def design(n: int, schema: Schema, budget: Budget, mechanism: Mechanism | None =
     if categories:
         _check_selection(schema, budget, _is_gaussian(planned.charges))
         planned = replace(planned, categories=selection_charges(budget, each * categories, categories))
-    return replace(planned, whole=budget, schema=schema)
+    return replace(planned, whole=budget, schema=schema, bounds_share=bounds_share)
 
 
 def measure(table: Any, schema: Schema, design: Design, rng: np.random.Generator | None = None, *,
@@ -272,23 +272,23 @@ def _measured(private: PrivateTable, schema: Schema, planned: Design, rng: np.ra
               ledger: str | Path | LedgerFile | None, rounds: str | Path | None
               ) -> tuple[NoisyMoments, np.random.Generator]:
     """Return the noisy moments, and the generator for what is made of them."""
-    noise, public_rng = _generators(rng)
+    noise, public_rng = generators(rng)
     account = Ledger(planned.budget, enforced=not planned.mechanism.published, simulated=noise.simulated,
-                     file=_opened(ledger))
+                     file=opened_ledger(ledger))
     if rounds is None:
-        return _run(private, schema, planned, public_rng, account, Session(account, noise)), public_rng
+        return run(private, schema, planned, public_rng, account, Session(account, noise)), public_rng
     if noise.simulated:
         raise InputError("a simulation (rng) can be made again, so it takes no file of rounds")
     file = account.file
-    with rounds_file.opened(rounds, **_identity(schema, planned, file)) as kept:
+    with rounds_file.opened(rounds, **identity(schema, planned, file)) as kept:
         account.run, public_rng = kept.run, np.random.default_rng(kept.seed)
         if kept.resumed:
             account.written = [entry.charge for entry in (file.entries if file else ()) if entry.run == kept.run]
             logger.info("going on with a run that was broken off")
-        return _run(private, schema, planned, public_rng, account, Session(account, noise, kept)), public_rng
+        return run(private, schema, planned, public_rng, account, Session(account, noise, kept)), public_rng
 
 
-def _identity(schema: Schema, planned: Design, file: LedgerFile | None) -> dict[str, Any]:
+def identity(schema: Schema, planned: Design, file: LedgerFile | None) -> dict[str, Any]:
     """Return what must be the same for a run to go on; public."""
     mechanism = f"{type(planned.mechanism).__module__}.{type(planned.mechanism).__qualname__}"
     return {"n": planned.n, "ledger": file.identity if file else None,
@@ -296,7 +296,7 @@ def _identity(schema: Schema, planned: Design, file: LedgerFile | None) -> dict[
             "design": rounds_file.fingerprint(mechanism, planned.measured, planned.all_charges, planned.budget)}
 
 
-def _run(private: PrivateTable, schema: Schema, planned: Design, public_rng: np.random.Generator, account: Ledger,
+def run(private: TableSource, schema: Schema, planned: Design, public_rng: np.random.Generator, account: Ledger,
          session: Session) -> NoisyMoments:
     """Find what is private of the schema, then let the mechanism release the rest."""
     mechanism, incomplete = planned.mechanism, schema
@@ -367,7 +367,7 @@ def _check_room(session: Session, account: Ledger, charges: Sequence[Charge]) ->
     account.check_file(*charges)
 
 
-def _generators(rng: np.random.Generator | None) -> tuple[Noise, np.random.Generator]:
+def generators(rng: np.random.Generator | None) -> tuple[Noise, np.random.Generator]:
     if rng is None:
         return SystemNoise(), np.random.default_rng()
     if not isinstance(rng, np.random.Generator):
@@ -376,7 +376,7 @@ def _generators(rng: np.random.Generator | None) -> tuple[Noise, np.random.Gener
     return SimulatedNoise(noise_rng), public_rng
 
 
-def _opened(ledger: Any) -> LedgerFile | None:
+def opened_ledger(ledger: Any) -> LedgerFile | None:
     if isinstance(ledger, str | Path):
         return LedgerFile.open(Path(ledger))
     if ledger is not None and not isinstance(ledger, LedgerFile):

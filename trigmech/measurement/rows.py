@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,6 +71,26 @@ class PrivateRows:
         return total
 
 
+class TableSource(Protocol):
+    """What a run needs of a table, wherever it is."""
+
+    n: int
+    library: str | None
+    categorical: tuple[str, ...]
+
+    def say(self, step: str, done: int, total: int, /) -> None:
+        """Tell of progress."""
+
+    def tables(self, schema: Schema) -> Iterable[Any]:
+        """Return the table in one or more parts, of the schema's columns."""
+
+    def raw(self, schema: Schema) -> PrivateRows:
+        """Return the table as it is, of the schema's columns."""
+
+    def rows(self, schema: Schema, found: bool = False) -> PrivateRows:
+        """Return the rows as points of the cube; ``found`` if something of the schema was private before."""
+
+
 class PrivateTable:
     """A table of any kind that can be read again and again, checked against its schema.
 
@@ -83,6 +103,8 @@ class PrivateTable:
         without them.
     progress : callable, optional
         Called with public facts alone.
+    least : int
+        Rows.
 
     Attributes
     ----------
@@ -100,8 +122,8 @@ class PrivateTable:
         fewer than 2 rows.
     """
 
-    def __init__(self, table: Any, schema: Schema, progress: Progress | None = None) -> None:
-        self.say: Progress = progress or (lambda step, done, total: None)
+    def __init__(self, table: Any, schema: Schema, progress: Progress | None = None, least: int = 2) -> None:
+        self._progress = progress
         self._table = TableFile(table) if isinstance(table, str | Path) else collected(table)
         self._file = isinstance(self._table, TableFile)
         self.library = "pyarrow" if self._file else library_of(self._table)
@@ -114,14 +136,19 @@ class PrivateTable:
         complete = complete.with_categories(dict.fromkeys(schema.private_categories, ()))
         self._rows = self._encoded(complete, schema, quiet=checking)
         self.n = self._rows.n
-        if self.n < 2:
-            raise InputError(f"a release needs at least 2 rows; the table has {self.n}")
+        if self.n < least:
+            raise InputError(f"a release needs at least {least} rows; the table has {self.n}")
         if checking:
             for _ in self._rows.chunks():
                 pass
 
     def __repr__(self) -> str:
         return f"PrivateTable(n={self.n}, values hidden)"
+
+    def say(self, step: str, done: int, total: int, /) -> None:
+        """Tell of progress: public facts alone."""
+        if self._progress is not None:
+            self._progress(step, done, total)
 
     def tables(self, schema: Schema) -> Iterable[Any]:
         """Return the table in one or more parts, of the schema's columns."""

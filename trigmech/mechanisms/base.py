@@ -1,7 +1,7 @@
 """What a mechanism is: a design from public facts, a session with the release, a reconstruction."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -51,6 +51,28 @@ class PublicFacts:
 
 
 @dataclass(frozen=True, eq=False)
+class History:
+    """What earlier rounds of a run released. Public.
+
+    Parameters
+    ----------
+    run : str
+        The run's identifier.
+    seed : int
+        Of public random numbers.
+    round : int
+        How many questions are answered.
+    draws : tuple of (Charge, ndarray)
+        What each draw released, in order.
+    """
+
+    run: str
+    seed: int
+    round: int
+    draws: tuple[tuple[Charge, Array], ...] = field(repr=False)
+
+
+@dataclass(frozen=True, eq=False)
 class Design:
     """What will be measured, and what it will cost. Public; made by :func:`trigmech.design`.
 
@@ -72,6 +94,10 @@ class Design:
         Of the whole release. Default: that of the mechanism.
     schema : Schema, optional
         That the design is for; :func:`trigmech.design` adds it, and :func:`trigmech.measure` takes no other.
+    bounds_share : float
+        The part of the budget for private bounds and categories, as :func:`trigmech.design` was given it.
+    history : History, optional
+        What was released already, of a table in parts; see :func:`trigmech.release_parts`.
     """
 
     mechanism: "Mechanism"
@@ -82,6 +108,24 @@ class Design:
     whole: Budget | None = None
     schema: Schema | None = None
     categories: tuple[()] | tuple[Charge, Charge] = ()
+    bounds_share: float = 0.1
+    history: History | None = None
+
+    @property
+    def passes(self) -> int:
+        """How many questions the whole run asks of the table at most, one after another: as many passes over it."""
+        return len(self.bounds) + bool(self.categories) + self.mechanism.passes(self)
+
+    @property
+    def schema_given(self) -> Schema:
+        """The schema; an InputError if there is none."""
+        if self.schema is None:
+            raise InputError("the design has no schema; make one by trigmech.design")
+        return self.schema
+
+    def after(self, history: History) -> "Design":
+        """Return the design of the round that follows what was released."""
+        return replace(self, history=history)
 
     @property
     def n(self) -> int:
@@ -156,6 +200,10 @@ class Mechanism(ABC):
     @abstractmethod
     def plan(self, facts: PublicFacts) -> Design:
         """Return what will be measured and charged; raise what must be refused, before anything is charged."""
+
+    def passes(self, design: Design) -> int:
+        """Return how many questions :meth:`run` asks of the rows at most, one after another."""
+        return 1
 
     def equip(self, facts: PublicFacts, functions: FunctionSet, diameter: float, weights: Array | None = None, *,
               evaluation_error: float | None = None, proof: str = "its-mechanism") -> Design:

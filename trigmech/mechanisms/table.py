@@ -92,6 +92,11 @@ class TableMechanism(Mechanism):
         measured = plan_tables(facts.n, facts.domain, facts.budget, self.shares, crossed, triples)
         return Design(self, facts, measured, measured.charges)
 
+    def passes(self, design: Design) -> int:
+        """Return how many rounds there are at most."""
+        measured: TableDesign = design.measured
+        return 1 + sum(charge is not None for charge in (measured.closer, measured.dependence, measured.selected))
+
     def run(self, rows: PrivateRows, design: Design, session: Session, rng: np.random.Generator) -> TableRelease:  # type: ignore[override]
         """Release the columns, then tables and products by their released distributions."""
         release = released(rows, design.measured, session)

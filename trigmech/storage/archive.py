@@ -62,12 +62,15 @@ _ZIP64 = 20
 _BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, OverflowError, ValueError)
 
 
-def write(path: str | os.PathLike[str], manifest: dict[str, Any], arrays: dict[str, NDArray]) -> None:
+def write(path: str | os.PathLike[str], manifest: dict[str, Any], arrays: dict[str, NDArray],
+          kind: str = FORMAT) -> None:
     """Write a file, whole or not at all; see :func:`trigmech._files.replacing`.
 
     Parameters
     ----------
     path : path, public
+    kind : str
+        The name of the format; files of another name have the same form.
     manifest : dict, public
         Of JSON's types alone: dict with str keys, list, str, int, finite float, bool, None.
     arrays : dict of str to ndarray, public
@@ -81,7 +84,7 @@ def write(path: str | os.PathLike[str], manifest: dict[str, Any], arrays: dict[s
     """
     if not isinstance(manifest, dict):
         raise InputError(f"the manifest must be a dict, not {type(manifest).__name__}")
-    content = {"format": FORMAT, "version": VERSION, "content": manifest}
+    content = {"format": kind, "version": VERSION, "content": manifest}
     _check_plain(content)
     text = json.dumps(content, allow_nan=False).encode("ascii")
     if len(text) > MAX_MANIFEST:
@@ -101,12 +104,12 @@ def write(path: str | os.PathLike[str], manifest: dict[str, Any], arrays: dict[s
     with replacing(Path(path)) as beside, zipfile.ZipFile(beside, "w") as archive:
         with archive.open(_member(MANIFEST), "w") as file:
             file.write(text)
-        for name, array in sorted(arrays.items()):
-            with archive.open(_member(f"{name}.npy"), "w") as file:
+        for member, array in sorted(arrays.items()):
+            with archive.open(_member(f"{member}.npy"), "w") as file:
                 npy.write_array(file, array, version=(1, 0), allow_pickle=False)
 
 
-def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, NDArray]]:
+def read(path: str | os.PathLike[str], kind: str = FORMAT) -> tuple[dict[str, Any], dict[str, NDArray]]:
     """Return the manifest and the arrays of a file, or refuse it.
 
     Parameters
@@ -133,9 +136,9 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, NDArra
     """
     path = Path(path)
     try:
-        with _open(path) as file, _archive(file) as archive:
+        with _open(path) as file, _archive(file, kind) as archive:
             manifest, *members = _members(archive)
-            content = _manifest(_unpacked(archive, manifest))
+            content = _manifest(_unpacked(archive, manifest), kind)
             return content, {member.filename.removesuffix(".npy"): _array(member.filename, _unpacked(archive, member))
                              for member in members}
     except InputError as broken:
@@ -192,11 +195,11 @@ def _open(path: Path) -> BinaryIO:
     return path.open("rb")
 
 
-def _archive(file: BinaryIO) -> zipfile.ZipFile:
+def _archive(file: BinaryIO, kind: str) -> zipfile.ZipFile:
     """Return the archive, once it is sure that its list of members, which zipfile reads whole, is short."""
     start, size = file.read(4), file.seek(0, os.SEEK_END)
     if start != b"PK\3\4" or size < _END.size:
-        raise InputError(f'it is not a "{FORMAT}", which is a ZIP archive')
+        raise InputError(f'it is not a "{kind}", which is a ZIP archive')
     file.seek(max(0, size - _END.size - _ZIP64))
     end = file.read()
     mark, *_, length, offset, comment = _END.unpack(end[-_END.size:])
@@ -237,7 +240,7 @@ def _unpacked(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
     return content
 
 
-def _manifest(text: bytes) -> dict[str, Any]:
+def _manifest(text: bytes, kind: str) -> dict[str, Any]:
     try:
         manifest = json.loads(text.decode("utf-8"), object_pairs_hook=_distinct)
     except InputError:
@@ -247,8 +250,8 @@ def _manifest(text: bytes) -> dict[str, Any]:
     except ValueError:
         raise InputError(f"{MANIFEST} is not JSON in UTF-8") from None
     _check_plain(manifest)
-    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-        raise InputError(f'{MANIFEST} does not say that this is a "{FORMAT}"')
+    if not isinstance(manifest, dict) or manifest.get("format") != kind:
+        raise InputError(f'{MANIFEST} does not say that this is a "{kind}"')
     version = manifest.get("version")
     if type(version) is not int or abs(version) > 10**6:
         raise InputError(f"{MANIFEST} does not say which version of the format this is")

@@ -43,7 +43,7 @@ import os
 import re
 import secrets
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -119,6 +119,12 @@ class RoundsFile:
         if drawn != charge or (released.shape if isinstance(released, np.ndarray) else None) != shape:
             raise InputError(f"{str(self.path)!r} holds another draw than that of {charge.purpose} which is due")
         return released
+
+    def begins_with(self, draws: Sequence[tuple[Charge, Array]]) -> bool:
+        """Return whether these draws are the first that the file has."""
+        return len(draws) <= len(self._known) and all(
+            drawn == charge and isinstance(released, np.ndarray) and np.array_equal(released, values)
+            for (drawn, released), (charge, values) in zip(self._known, draws, strict=False))
 
     def keep(self, charge: Charge, released: Array | Found) -> None:
         """Write what a draw released, durably, before it is used."""

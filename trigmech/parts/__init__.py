@@ -1,0 +1,1 @@
+"""Tables in parts: exact sums that are added, and released together."""

@@ -1,0 +1,166 @@
+"""Questions to a table that is elsewhere: a run is repeated up to the first that has no answer yet.
+
+A run asks for sums, draws noise for them, and goes on by what it released, which is public. So whoever knows what was
+released so far can repeat it without the table: sums that were asked for before are not needed, as their draws are
+known, and the next question is the one at which the repetition ends.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trigmech.errors import InputError
+from trigmech.functions import lattice
+from trigmech.measurement.release import Rounds, Selected
+from trigmech.measurement.rows import PrivateRows
+from trigmech.measurement.sums import SHARE_BITS, Statistic, Total
+from trigmech.mechanisms.base import Design, History
+from trigmech.parts.part import Part
+from trigmech.privacy.budget import Charge
+from trigmech.privacy.ledger_lock import version
+from trigmech.privacy.noise import Noise
+from trigmech.schema.schema import Schema
+from trigmech.storage.rounds_file import fingerprint
+
+Array = NDArray[np.float64]
+
+
+class Unanswered(Exception):  # noqa: N818 - it says what happened
+    """The question that is next.
+
+    Attributes
+    ----------
+    asked : Statistic
+    schema : Schema
+        That maps the table to points, or, if ``raw``, that the table's columns are read by.
+    raw : bool
+        Whether the table is asked as it is.
+    """
+
+    def __init__(self, asked: Statistic, schema: Schema, raw: bool) -> None:
+        super().__init__()
+        self.asked, self.schema, self.raw = asked, schema, raw
+
+
+class AskedTable:
+    """Stands for a table that is elsewhere; see :class:`trigmech.measurement.rows.PrivateTable`.
+
+    Parameters
+    ----------
+    design : Design
+        With the history of the rounds before.
+    part : Part, optional
+        The answer to the question that is next.
+    """
+
+    library: str | None = None
+    categorical: tuple[str, ...] = ()
+
+    def __init__(self, design: Design, part: Part | None = None) -> None:
+        self.n = design.n
+        self._design, self._part, self._place = design, part, 0
+
+    def say(self, step: str, done: int, total: int) -> None:
+        """Say nothing."""
+
+    def tables(self, schema: Schema) -> Iterable[Any]:
+        """Refuse what needs the cells themselves."""
+        raise InputError("private categories cannot be found over parts: each has its own set of texts; give the "
+                         "categories in the schema")
+
+    def raw(self, schema: Schema) -> PrivateRows:
+        """Return the table as it is."""
+        return _AskedRows(self.n, schema.domain, tuple, self, schema, True)
+
+    def rows(self, schema: Schema, found: bool = False) -> PrivateRows:
+        """Return the table's rows as points of the cube."""
+        return _AskedRows(self.n, schema.domain, tuple, self, schema, False)
+
+    def answer(self, asked: Statistic, schema: Schema, raw: bool) -> Total:
+        """Return the sums that are asked for: nothing if their draws are known, else those of the part."""
+        place, now = self._place, 0 if self._design.history is None else self._design.history.round
+        self._place += 1
+        if place < now:
+            nothing = Total(asked.size)
+            nothing.n = self.n
+            return nothing
+        if place > now or self._part is None:
+            raise Unanswered(asked, schema, raw)
+        if self._part.question != question_of(self._design, asked, schema):
+            raise InputError("the parts answer another question than the design asks: they are of another schema, "
+                             "design, round, lattice or version of trigmech")
+        if self._part.total.limbs.shape[1] != asked.size:
+            raise InputError("the parts do not hold what they say")
+        asked.check(self._part.total)
+        return self._part.total
+
+
+@dataclass(frozen=True, eq=False)
+class _AskedRows(PrivateRows):
+    table: AskedTable
+    schema: Schema
+    raw: bool
+
+    def sums(self, asked: Statistic) -> Total:
+        """Return the sums that are asked for, or raise :class:`Unanswered`."""
+        return self.table.answer(asked, self.schema, self.raw)
+
+
+class Recorder:
+    """What a run has released so far, read from a history or a rounds file, and written to the latter.
+
+    Parameters
+    ----------
+    history : History or None
+        What was released by the rounds before.
+    rounds : Rounds, optional
+        Where it is kept. None for a simulation, and for whoever asks the questions only.
+    noise : Noise, optional
+        Of a simulation: moved on by what each known draw took of it.
+    """
+
+    def __init__(self, history: History | None, rounds: Rounds | None = None, noise: Noise | None = None) -> None:
+        self.draws: list[tuple[Charge, Array]] = []
+        self._known = [] if history is None or rounds is not None else list(history.draws)
+        self._rounds, self._noise = rounds, noise
+
+    def begin(self) -> bool:
+        """Be there before the first charge."""
+        return self._rounds is not None and self._rounds.begin()
+
+    def remove(self) -> None:
+        """Be gone."""
+        if self._rounds is not None:
+            self._rounds.remove()
+
+    def known(self, charge: Charge, shape: tuple[int, ...] | None) -> Array | Selected | None:
+        """Return what the next draw released before."""
+        found = None if self._rounds is None else self._rounds.known(charge, shape)
+        if self._known:
+            drawn, found = self._known.pop(0)
+            if drawn != charge or found.shape != shape:
+                raise InputError("what the design was released before does not fit it")
+            if self._noise is not None:
+                {"laplace": self._noise.laplace, "gaussian": self._noise.gaussian,
+                 "linf": self._noise.linf}[charge.law](np.zeros(shape), charge.scale)
+        if isinstance(found, np.ndarray):
+            self.draws.append((charge, found))
+        return found
+
+    def keep(self, charge: Charge, released: Array | Selected) -> None:
+        """Keep what a draw released."""
+        if self._rounds is not None:
+            self._rounds.keep(charge, released)
+        if isinstance(released, np.ndarray):
+            self.draws.append((charge, released))
+
+
+def question_of(design: Design, asked: Statistic, schema: Schema) -> str:
+    """Return a fingerprint of all that must be the same for parts that are added."""
+    history = design.history
+    return fingerprint(version(), lattice.BITS, SHARE_BITS, design.n, schema.to_dict(), asked,
+                       type(design.mechanism).__qualname__, design.all_charges,
+                       None if history is None else (history.run, history.round))

@@ -1,0 +1,173 @@
+"""Tables in parts: measured where they are, added, and released as one table would be."""
+
+import logging
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from trigmech.errors import InputError, shown
+from trigmech.measurement.release import Session
+from trigmech.measurement.rows import PrivateTable, Progress
+from trigmech.mechanisms.base import Design, History
+from trigmech.parts.answers import AskedTable, Recorder, Unanswered, question_of
+from trigmech.parts.part import Part
+from trigmech.privacy.ledger import Ledger
+from trigmech.privacy.ledger_file import LedgerFile
+from trigmech.privacy.noise import SimulatedNoise
+from trigmech.results import NoisyMoments
+from trigmech.schema.schema import Schema
+from trigmech.storage import rounds_file
+from trigmech.synthesis import generators, identity, opened_ledger, run
+
+logger = logging.getLogger(__name__)
+
+
+def measure_part(table: Any, design: Design, *, progress: Progress | None = None) -> Part:
+    """Return the sums over one part of a table that a design asks for next: **private**, as the table is.
+
+    Parameters
+    ----------
+    table : dataframe, array_like (n, d), path or TableFile, private
+        All rows of some of the persons, at least one; as for :func:`trigmech.synthesize`.
+    design : Design
+        By :func:`trigmech.design` for the number of persons in all parts together, or, after the first round, by
+        :func:`release_parts`.
+    progress : callable, optional
+        Called with public facts alone.
+
+    Returns
+    -------
+    Part
+        Of whole numbers: the sum of parts has the same bits however the table was cut.
+
+    Raises
+    ------
+    InputError
+        If the table does not fit the design's schema, or the design has private categories or no schema.
+
+    Notes
+    -----
+    Privacy: nothing is charged and nothing is public; a part must stay as safe as its table. A person must have all of
+    her rows in one part: one who is in two counts as two. Cost: one pass over the rows, and in the third round and
+    later a moment for the repetition of what was planned before.
+    """
+    _check(design)
+    question = _question(design)
+    private = PrivateTable(table, design.schema_given, progress, least=1)
+    rows = private.raw(question.schema) if question.raw else private.rows(question.schema,
+                                                                          found=question.schema != design.schema)
+    total = rows.sums(question.asked)
+    question.asked.check(total)
+    return Part.of(total, question_of(design, question.asked, question.schema))
+
+
+def release_parts(parts: Sequence[Part], design: Design, rng: np.random.Generator | None = None, *,
+                  ledger: str | Path | LedgerFile | None = None,
+                  rounds: str | Path | None = None) -> NoisyMoments | Design:
+    """Release what parts hold together, as if they were one table.
+
+    Parameters
+    ----------
+    parts : sequence of Part, private
+        Answers to the design's question, by :func:`measure_part`; of all persons together.
+    design : Design
+        That the parts were measured by.
+    rng : numpy.random.Generator, optional
+        Makes the run a repeatable *simulation*. Give one of the same seed in each round.
+    ledger : path or LedgerFile, optional
+        As for :func:`trigmech.synthesize`; all rounds are charged in the first, before its draw.
+    rounds : path
+        The file in which all that is drawn is kept, so that nothing is drawn twice. Needed if the design asks more than
+        one question, the same in each round; see :attr:`trigmech.Design.passes`. Not for simulations.
+
+    Returns
+    -------
+    NoisyMoments or Design
+        What was released, for :func:`trigmech.reconstruct` and :func:`trigmech.generate`; or, if the mechanism asks
+        again, the design with the next question, which is public: measure all parts again by it.
+
+    Raises
+    ------
+    InputError
+        If there is no part; they answer different questions, or another one than the design's; one is among them twice;
+        they have more or fewer persons together than the design is for; or the file of rounds is missing, or of another
+        run. Nothing is charged or drawn then.
+    BudgetError
+        As :func:`trigmech.synthesize`.
+
+    Notes
+    -----
+    Privacy: (epsilon, delta) under replacing a person, as one table's release: the sums are those of all rows, to the
+    last bit. That the same rows were measured twice, in two parts, is not noticed. Whoever calls this sees exact sums.
+    """
+    _check(design)
+    whole = _added(parts)
+    if whole.n != design.n:
+        raise InputError(f"the design is for {design.n} persons; the parts have {whole.n} together")
+    noise, public_rng = generators(rng)
+    if noise.simulated and rounds is not None:
+        raise InputError("a simulation (rng) can be made again, so it takes no file of rounds")
+    if not noise.simulated and rounds is None and design.passes > 1:
+        raise InputError(f"the design may ask {design.passes} questions, one after another; give rounds, the path of a "
+                         "file in which what is released is kept between them")
+    account = Ledger(design.budget, enforced=not design.mechanism.published, simulated=noise.simulated,
+                     file=opened_ledger(ledger))
+    history = design.history
+    if rounds is not None and history is not None and not Path(rounds).exists():
+        raise InputError(f"there is no rounds file {str(rounds)!r}, which has what the rounds before released")
+    kept: AbstractContextManager[rounds_file.RoundsFile | None] = nullcontext() if rounds is None else (
+        rounds_file.opened(rounds, **identity(design.schema_given, design, account.file)))
+    with kept as file:
+        seed = 0
+        if file is not None:
+            if history is not None and (file.run != history.run or not file.begins_with(history.draws)):
+                raise InputError(f"{str(rounds)!r} is the rounds file of another run than the design's")
+            account.run, seed = file.run, file.seed
+            public_rng = np.random.default_rng(seed)
+            if file.resumed:
+                account.written = [entry.charge for entry in (account.file.entries if account.file else ())
+                                   if entry.run == file.run]
+        recorder = Recorder(history, file, noise if noise.simulated else None)
+        try:
+            return run(AskedTable(design, whole), design.schema_given, design, public_rng, account,
+                       Session(account, noise, recorder))
+        except Unanswered:
+            again = 0 if history is None else history.round
+            name = account.run or "" if file is not None else "simulation"
+            logger.info("round %d is released; the design asks again", again + 1)
+            return design.after(History(name, seed, again + 1, tuple(recorder.draws)))
+
+
+def _added(parts: Sequence[Part]) -> Part:
+    if isinstance(parts, Part):
+        parts = [parts]
+    if not isinstance(parts, Sequence) or not parts or not all(isinstance(part, Part) for part in parts):
+        raise InputError(f"parts must be a list of parts by trigmech.measure_part, at least one, not {shown(parts)}")
+    whole = parts[0]
+    for part in parts[1:]:
+        whole = whole + part
+    return whole
+
+
+def _check(design: Design) -> None:
+    if not isinstance(design, Design) or design.schema is None:
+        raise InputError(f"design must be a Design by trigmech.design, not {shown(design)}")
+    if design.schema.private_categories:
+        AskedTable(design).tables(design.schema)
+
+
+def _question(design: Design) -> Unanswered:
+    """Return what the design asks next: the run is repeated, with what was released and no table."""
+    schema: Schema = design.schema_given
+    history = design.history
+    account = Ledger(design.budget, enforced=not design.mechanism.published, simulated=True)
+    rng = np.random.default_rng(0 if history is None else history.seed)
+    session = Session(account, SimulatedNoise(np.random.default_rng(0)), Recorder(history))
+    try:
+        run(AskedTable(design), schema, design, rng, account, session)
+    except Unanswered as question:
+        return question
+    raise InputError("the design has nothing more to ask: all of it is released")
