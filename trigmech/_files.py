@@ -14,8 +14,8 @@ def replacing(path: Path, private: bool = False) -> Iterator[Path]:
     """Yield a path beside ``path`` to write to; on leaving without an error, make it durable and rename it to ``path``.
 
     Whatever ends the process, ``path`` holds its old content or the new one, never a part. After an error or an
-    interruption the file beside is removed; a killed process can leave it, hidden and with the suffix ``.part``. What is
-    private can be read by its owner alone.
+    interruption the file beside is removed; a killed process can leave it, hidden and with the suffix ``.part``. A
+    private one can be read by its owner alone.
 
     Raises
     ------

@@ -308,7 +308,7 @@ def run(private: TableSource, schema: Schema, planned: Design, public_rng: np.ra
         logger.info("found private bounds of %d columns", len(incomplete.private_bounds))
     if planned.categories:
         private.say("finding categories", 0, 0)
-        found = found_categories(lambda: private.tables(incomplete), incomplete, planned.categories, session)
+        found = found_categories(private.raw(incomplete), incomplete, planned.categories, session)
         schema, planned = _with_categories(schema, planned, found, session, account)
         logger.info("found private categories of %d columns", len(found))
     rows = private.rows(schema, found=schema is not incomplete)

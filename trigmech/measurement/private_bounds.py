@@ -78,7 +78,7 @@ class CellCounts:
     def add(self, chunk: Chunk, total: Total) -> None:
         """Add the counts of a chunk of the table as it is."""
         read = Columns(chunk.rows, self.names)
-        cells = [_cells(read.numbers(j), special, edge)
+        cells = [chunk.sorted(_cells(read.numbers(j), special, edge))
                  for j, special, edge in zip(self.places, self.special, self.edges, strict=True)]
         for span, starts, count in pieces(read.n, chunk.starts):
             # What is in no cell is in one more, which is not counted.

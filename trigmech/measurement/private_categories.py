@@ -19,6 +19,10 @@ and its count is 1. It is released if its noise exceeds s z, with a probability 
 probability of at least 1 - delta none is released, whichever of the tables it is. Two distributions that both give one
 outcome a probability of at least 1 - delta differ by at most delta in total variation: that is (0, delta)-DP.
 
+A person of several rows does not add shares of keys, of which there could be any number: of her rows one is drawn, by
+the operating system's entropy, and is the row of the proof. The theorem holds for every outcome of these draws, which
+are made for each person by herself, so it holds for their mixture.
+
 By the second mechanism alone no epsilon is lost: delta is a charge of law "threshold", and composes with the rest as a
 claim of (0, delta) does (:mod:`trigmech.privacy.accounting`). OpenDP's noise is on a lattice so fine (2^-1074) that its
 tails are those of the normal distribution up to less than what the threshold is raised by; and a count that rounding
@@ -29,16 +33,17 @@ with a mu that is fixed before. Therefore other mechanisms are refused, as compo
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from trigmech.errors import InputError
 from trigmech.measurement.private_bounds import histogram_charge
 from trigmech.measurement.release import Session
+from trigmech.measurement.rows import PrivateRows
+from trigmech.measurement.sums import Chunk
 from trigmech.planning.design import UPWARD
 from trigmech.privacy.budget import Budget, Charge, as_decimal, float_below
 from trigmech.schema.encoding import key_of
@@ -53,14 +58,14 @@ MOST_FOUND = 100
 _PROOF = "private-categories"
 
 
-def found_categories(tables: Callable[[], Iterable[Any]], schema: Schema, charges: tuple[Charge, ...],
+def found_categories(rows: PrivateRows, schema: Schema, charges: tuple[Charge, ...],
                      session: Session) -> dict[str, tuple[str, ...]]:
     """Return the frequent categories of the columns that have private ones, for :meth:`Schema.with_categories`.
 
     Parameters
     ----------
-    tables : callable, private
-        Returns the table again at each call, in one or more parts.
+    rows : PrivateRows, private
+        The table as it is.
     schema : Schema
     charges : tuple of two Charge
         Of the counts and of the threshold, by :func:`selection_charges`.
@@ -85,7 +90,7 @@ def found_categories(tables: Callable[[], Iterable[Any]], schema: Schema, charge
     """
     names = schema.private_categories
     # Sorted: the noise of a key does not depend on where the table has it.
-    counted = [sorted(counts.items()) for counts in _counts(tables, schema, names)]
+    counted = [sorted(counts.items()) for counts in _counts(rows, schema, names, session)]
     noise, threshold = charges
     session.charge(noise, threshold)
     limit = least_count(noise, threshold, len(names))
@@ -126,14 +131,20 @@ def least_count(noise: Charge, threshold: Charge, columns: int) -> float:
     return (1.0 + noise.scale * float(-ndtri(threshold.scale / columns))) * UPWARD
 
 
-def _counts(tables: Callable[[], Iterable[Any]], schema: Schema, names: tuple[str, ...]) -> list[Counter[str]]:
-    """Return how many rows hold each key of the named columns, but for those that are ``other`` anyway. Private."""
+def _counts(rows: PrivateRows, schema: Schema, names: tuple[str, ...], session: Session) -> list[Counter[str]]:
+    """Return how many persons hold each key of the named columns, but for those that are ``other`` anyway. Private."""
     counts = [Counter[str]() for _ in names]
-    for part in tables():
+    for chunk in rows.chunks():
+        if not isinstance(chunk, Chunk):
+            raise InputError("private categories are found in a table, not in points")
         # All names, for an array's columns are known by their places alone.
-        read = Columns(part, schema.names)
+        read = Columns(chunk.rows, schema.names)
+        chosen = None
+        if chunk.starts is not None and chunk.order is not None:
+            lengths = np.diff(np.append(chunk.starts, len(chunk.order)))
+            chosen = chunk.order[chunk.starts + (session.uniform(len(lengths)) * lengths).astype(np.int64)]
         for name, count in zip(names, counts, strict=True):
-            count.update(read.tally(schema.names.index(name), key_of))
+            count.update(read.tally(schema.names.index(name), key_of, chosen))
     for name, count in zip(names, counts, strict=True):
         del count[str(schema.columns[schema.names.index(name)].other).strip()]
     return counts

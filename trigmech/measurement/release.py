@@ -18,7 +18,7 @@ from trigmech.measurement.rows import PrivateRows
 from trigmech.planning.design import Block, MomentDesign
 from trigmech.privacy.budget import Charge
 from trigmech.privacy.ledger import Ledger
-from trigmech.privacy.noise import Noise
+from trigmech.privacy.noise import Noise, SimulatedNoise, uniform
 
 Array = NDArray[np.float64]
 
@@ -153,6 +153,12 @@ class Session:
         if self._rounds is not None:
             self._rounds.keep(charge, released)
         return released
+
+    def uniform(self, size: int) -> Array:
+        """Return numbers (size,) of [0, 1) that decide which row of a person counts: not noise, and never shown."""
+        if isinstance(self._noise, SimulatedNoise):
+            return self._noise.rng.random(size)
+        return uniform(size)
 
     def release(self, rows: PrivateRows, design: MomentDesign) -> Release:
         """Measure the functions of a design on private rows and release their means; see :meth:`release_moments`.

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from trigmech._validate import numbers
 from trigmech.domain import Domain
 from trigmech.errors import InputError
+from trigmech.measurement.persons import Buckets, chunk_of
 from trigmech.measurement.sums import Chunk, Statistic, Total
 from trigmech.schema.column import CATEGORIES
 from trigmech.schema.schema import Schema
@@ -81,9 +82,6 @@ class TableSource(Protocol):
     def say(self, step: str, done: int, total: int, /) -> None:
         """Tell of progress."""
 
-    def tables(self, schema: Schema) -> Iterable[Any]:
-        """Return the table in one or more parts, of the schema's columns."""
-
     def raw(self, schema: Schema) -> PrivateRows:
         """Return the table as it is, of the schema's columns."""
 
@@ -97,19 +95,20 @@ class PrivateTable:
     Parameters
     ----------
     table : dataframe, array_like (n, d), path or TableFile, private
-        What is lazy, or can be read only once, is read into memory, once. A file is read in chunks.
+        What is lazy, or can be read only once, is read into memory, once. A file is read in chunks; if the schema has a
+        person, by way of :class:`trigmech.measurement.persons.Buckets`.
     schema : Schema
         It may have private bounds and categories that are not found yet: the table is then checked as far as it can be
         without them.
     progress : callable, optional
         Called with public facts alone.
     least : int
-        Rows.
+        Persons.
 
     Attributes
     ----------
     n : int
-        Rows; public.
+        Persons, or rows if each is one; public.
     library : str or None
         The dataframe's library, "pyarrow" for a file; public.
     categorical : tuple of str
@@ -119,7 +118,7 @@ class PrivateTable:
     ------
     InputError
         If the table does not fit the schema; files are read for that only if something in it is private. If it has
-        fewer than 2 rows.
+        fewer than 2 persons.
     """
 
     def __init__(self, table: Any, schema: Schema, progress: Progress | None = None, least: int = 2) -> None:
@@ -134,10 +133,12 @@ class PrivateTable:
         # Whatever the bounds are, as long as any kind and transform allows them.
         complete = schema.with_bounds(dict.fromkeys(schema.private_bounds, (1.0, 2.0)))
         complete = complete.with_categories(dict.fromkeys(schema.private_categories, ()))
+        self._buckets = Buckets(self._table, schema) if self._file and schema.person is not None else None
         self._rows = self._encoded(complete, schema, quiet=checking)
         self.n = self._rows.n
         if self.n < least:
-            raise InputError(f"a release needs at least {least} rows; the table has {self.n}")
+            whose = "rows" if schema.person is None else "persons"
+            raise InputError(f"a release needs at least {least} {whose}; the table has {self.n}")
         if checking:
             for _ in self._rows.chunks():
                 pass
@@ -150,9 +151,10 @@ class PrivateTable:
         if self._progress is not None:
             self._progress(step, done, total)
 
-    def tables(self, schema: Schema) -> Iterable[Any]:
-        """Return the table in one or more parts, of the schema's columns."""
-        return self._table.chunks(schema) if self._file else (self._table,)
+    def raw(self, schema: Schema) -> PrivateRows:
+        """Return the table as it is, in one or more chunks, of the schema's columns."""
+        return PrivateRows(self.n, self._rows.domain,
+                           lambda: (chunk_of(part, schema, raw=True) for part in self._parts(schema)))
 
     def rows(self, schema: Schema, found: bool = False) -> PrivateRows:
         """Return the rows as points of the cube; ``found`` if something of the schema was private before."""
@@ -161,33 +163,39 @@ class PrivateTable:
         self.say(self._next, 0, 0)
         return self._encoded(schema, schema)
 
-    def raw(self, schema: Schema) -> PrivateRows:
-        """Return the table as it is, in one or more chunks, of the schema's columns."""
-        return PrivateRows(self.n, self._rows.domain,
-                           lambda: (Chunk(part, self._rows.domain) for part in self.tables(schema)))
-
     @property
     def _next(self) -> str:
         return "counting rows and planning" if self._file else "planning, measuring and fitting"
 
-    def _encoded(self, schema: Schema, read_by: Schema, quiet: bool = False) -> PrivateRows:
+    def _parts(self, schema: Schema) -> Iterable[Any]:
+        """Return the table in one or more parts, each with all rows of its persons."""
+        if self._buckets is not None:
+            return self._buckets.tables()
+        return self._table.chunks(schema) if self._file else (self._table,)
+
+    def _encoded(self, schema: Schema, first: Schema, quiet: bool = False) -> PrivateRows:
         """Return the rows; a file's cells are read by the second schema, which is the first or less complete.
 
         A mark of missing values is one unless it is among the categories. So nothing is missing by a schema that is not
         missing by a less complete one, and what is refused is refused before they are found.
         """
         if not self._file:
-            return PrivateRows.of(schema.to_cube(self._table), schema.domain)
+            whole = chunk_of(self._table, schema)
+            # Mapped once, for all rounds.
+            mapped = Chunk(whole.points, schema.domain, None, whole.starts)
+            return PrivateRows(mapped.persons, schema.domain, lambda: (mapped,))
+        n = self._table.n if self._buckets is None else self._buckets.n
 
-        def chunks() -> Iterator[NDArray[np.float64]]:
+        def chunks() -> Iterator[Chunk]:
             done = 0
-            for chunk in self._table.chunks(read_by):
-                rows = schema.to_cube(chunk)
-                done += len(rows)
+            for part in self._parts(first):
+                whole = chunk_of(part, schema)
+                mapped = Chunk(whole.points, schema.domain, None, whole.starts)
+                done += mapped.persons
                 if not quiet:
-                    self.say("measuring", done, self._table.n)
-                yield rows
+                    self.say("measuring", done, n)
+                yield mapped
             if not quiet:
                 self.say("releasing and fitting", 0, 0)
 
-        return PrivateRows(self._table.n, schema.domain, chunks)
+        return PrivateRows(n, schema.domain, chunks)

@@ -15,7 +15,7 @@ added to any norm. Products of scores move by at most 2^-47 of their unit, see :
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numba import njit
@@ -50,17 +50,29 @@ class Chunk:
         Maps a table to points. None: the rows are points.
     starts : ndarray (p,) of int, optional, private
         The first row of each person, ascending from 0. None: each row is a person.
+    order : ndarray (k,) of int, optional, private
+        Brings each person's rows together; None: they are.
     """
 
-    rows: object
+    rows: Any
     domain: Domain
     schema: Schema | None = None
     starts: Integers | None = None
+    order: Integers | None = None
 
     @property
     def points(self) -> Array:
-        """The rows as points (k, D)."""
-        return np.asarray(self.rows) if self.schema is None else self.schema.to_cube(self.rows)
+        """The rows as points (k, D), each person's together."""
+        return self.sorted(np.asarray(self.rows) if self.schema is None else self.schema.to_cube(self.rows))
+
+    def sorted(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Return what is known of each row, each person's together."""
+        return values if self.order is None else values[self.order]
+
+    @property
+    def persons(self) -> int:
+        """How many persons there are; of a table without ``starts`` its rows are counted elsewhere."""
+        return len(self.rows) if self.starts is None else len(self.starts)
 
     def checked(self) -> Array:
         """Return the points, or raise an InputError if they do not keep to the domain, which sensitivities rely on."""

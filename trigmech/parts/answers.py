@@ -5,9 +5,7 @@ released so far can repeat it without the table: sums that were asked for before
 known, and the next question is the one at which the repetition ends.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,11 +63,6 @@ class AskedTable:
 
     def say(self, step: str, done: int, total: int) -> None:
         """Say nothing."""
-
-    def tables(self, schema: Schema) -> Iterable[Any]:
-        """Refuse what needs the cells themselves."""
-        raise InputError("private categories cannot be found over parts: each has its own set of texts; give the "
-                         "categories in the schema")
 
     def raw(self, schema: Schema) -> PrivateRows:
         """Return the table as it is."""

@@ -156,7 +156,8 @@ def _check(design: Design) -> None:
     if not isinstance(design, Design) or design.schema is None:
         raise InputError(f"design must be a Design by trigmech.design, not {shown(design)}")
     if design.schema.private_categories:
-        AskedTable(design).tables(design.schema)
+        raise InputError("private categories cannot be found over parts: each has its own set of texts; give the "
+                         "categories in the schema")
 
 
 def _question(design: Design) -> Unanswered:

@@ -198,6 +198,12 @@ class SimulatedNoise:
         return math.inf
 
 
+def uniform(size: int) -> Values:
+    """Return uniform numbers (size,) of [0, 1), in steps of 2^-53, from the operating system's entropy."""
+    bits = np.frombuffer(secrets.token_bytes(8 * size), dtype=np.uint64)
+    return (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
 def lattice_step(scale: float) -> float:
     """Return the step g of the lattice on which :meth:`SystemNoise.linf` adds noise of the given scale.
 

@@ -128,7 +128,7 @@ def _points_given(schema: Schema, release: Release | TableRelease, fitted: Distr
 def _rows_given(schema: Schema, release: TableRelease, count: int, rng: np.random.Generator,
                 given: Given) -> Array | None:
     """Return points that were fitted to what was released beside what is given, or None if that is nothing."""
-    wanted = Schema(schema.columns, [*schema.constraints, *_conditions(schema, given)])
+    wanted = Schema(schema.columns, [*schema.constraints, *_conditions(schema, given)], schema.person)
     witness(wanted)
     constrained = ConstrainedRows(wanted, release.columns, release.closer)
     targets = _targets_given(Targets(constrained.of(release)), constrained, [schema.names.index(name)
@@ -181,6 +181,6 @@ def _conditions(schema: Schema, given: Given) -> list[str]:
 
 def _matched(schema: Schema, given: Given, points: Array) -> NDArray[np.bool_]:
     # With its own constraints: what is given may be none of their combinations.
-    wanted = Schema(schema.columns, [*schema.constraints, *_conditions(schema, given)])
+    wanted = Schema(schema.columns, [*schema.constraints, *_conditions(schema, given)], schema.person)
     return keeps(schema, points, wanted.constraints[len(schema.constraints) :])
 

@@ -34,6 +34,10 @@ class Schema:
     ----------
     columns : iterable of Column
         At least one, with distinct names.
+    person : str, optional
+        Name of a further column of the table that says whose each row is, of text or numbers. A person then counts once
+        however many rows she has: n is the number of persons, and what is protected is all that a person has. Without
+        it each row is a person.
     constraints : iterable of str or Constraint
         Public rules that every synthetic row keeps, such as ``"age < 15 implies education is missing"``; their grammar
         is in :mod:`trigmech.schema.constraint_grammar`. Like bounds they come from knowledge of the subject. They say
@@ -42,21 +46,27 @@ class Schema:
     Raises
     ------
     InputError
-        If there is no column, an entry is not a Column, or a name occurs twice; if a constraint is not of the grammar
+        If there is no column, an entry is not a Column, or a name occurs twice, that of the person included; if a
+        constraint is not of the grammar
         or does not suit the columns; or if there is no row that keeps all constraints.
     """
 
     columns: tuple[Column, ...]
     constraints: tuple[Constraint, ...]
+    person: str | None
 
-    def __init__(self, columns: Iterable[Column], constraints: Iterable[str | Constraint] = ()) -> None:
+    def __init__(self, columns: Iterable[Column], constraints: Iterable[str | Constraint] = (),
+                 person: str | None = None) -> None:
         columns = tuple(columns)
         if not columns:
             raise InputError("a schema needs at least one column")
         for column in columns:
             if not isinstance(column, Column):
                 raise InputError(f"a schema is made of Column objects, not {type(column).__name__}")
-        twice = sorted(name for name, count in Counter(column.name for column in columns).items() if count > 1)
+        if person is not None and not (isinstance(person, str) and person):
+            raise InputError(f"person must be the name of the column that says whose each row is, not {shown(person)}")
+        names = [*(column.name for column in columns), *([] if person is None else [person])]
+        twice = sorted(name for name, count in Counter(names).items() if count > 1)
         if twice:
             raise InputError(f"column names must be distinct; given twice: {', '.join(map(repr, twice))}")
         if isinstance(constraints, str) or not isinstance(constraints, Iterable):
@@ -66,6 +76,7 @@ class Schema:
         check_satisfiable(rules, named)
         object.__setattr__(self, "columns", columns)
         object.__setattr__(self, "constraints", rules)
+        object.__setattr__(self, "person", person)
 
     @classmethod
     def cube(cls, d: int) -> "Schema":
@@ -138,7 +149,7 @@ class Schema:
                 lower, upper = bounds[column.name]
                 column = replace(column, lower=lower, upper=upper, private_bounds=False)
             columns.append(column)
-        return Schema(columns, self.constraints)
+        return Schema(columns, self.constraints, self.person)
 
     def holds(self, table: Any) -> Truth:
         """Return for each row of a synthetic table whether it keeps all constraints.
@@ -200,7 +211,7 @@ class Schema:
                 column = replace(column, categories=categories if len(categories) > 1 else column.none_found,
                                  private_categories=False)
             columns.append(column)
-        return Schema(columns, self.constraints)
+        return Schema(columns, self.constraints, self.person)
 
     def to_cube(self, table: Any) -> Matrix:
         """Return the table as points of the cube.
@@ -324,7 +335,8 @@ class Schema:
     def to_dict(self) -> dict[str, Any]:
         """Return the schema as plain data, of types that JSON and TOML have; :meth:`from_dict` reverses it."""
         columns = {"columns": [column.to_dict() for column in self.columns]}
-        return columns | ({"constraints": [each.text for each in self.constraints]} if self.constraints else {})
+        return (columns | ({"constraints": [each.text for each in self.constraints]} if self.constraints else {})
+                | ({} if self.person is None else {"person": self.person}))
 
     @classmethod
     def from_dict(cls, plain: Any) -> "Schema":
@@ -336,10 +348,10 @@ class Schema:
             If something is missing, unknown or of the wrong type; the message names the column and the option.
         """
         if not (isinstance(plain, Mapping) and isinstance(plain.get("columns"), list | tuple)
-                and plain.keys() <= {"columns", "constraints"}):
-            raise InputError("a schema must be a table with a list 'columns', perhaps a list 'constraints', and "
-                             "nothing else")
-        return cls(map(Column.from_dict, plain["columns"]), plain.get("constraints", ()))
+                and plain.keys() <= {"columns", "constraints", "person"}):
+            raise InputError("a schema must be a table with a list 'columns', perhaps a list 'constraints' and a name "
+                             "'person', and nothing else")
+        return cls(map(Column.from_dict, plain["columns"]), plain.get("constraints", ()), plain.get("person"))
 
     @cached_property
     def spans(self) -> tuple[tuple[int, int], ...]:

@@ -4,7 +4,8 @@ A table ``[columns."capital-gain"]`` has the options of :class:`trigmech.Column`
 the order of the tables is the order of the columns. A table ``[file]`` may hold options for reading CSV files, those
 of :class:`trigmech.tables.reader.TableFile`: ``delimiter``, ``decimal``, ``encoding``, ``date_format``, ``header`` and
 ``missing``. Dates are TOML's own or text. Above all tables may stand ``constraints = ["...", "..."]``, the rules that
-every synthetic row keeps (:mod:`trigmech.schema.constraint_grammar`).
+every synthetic row keeps (:mod:`trigmech.schema.constraint_grammar`), and ``person = "patient_id"``, the column that
+says whose each row is.
 """
 
 import datetime
@@ -63,6 +64,8 @@ NEW_FILE = """\
 #   categories = "private"   of a categorical column: the same for those that are frequent; all others become "other"
 # Rules that every synthetic row keeps, by knowledge of the subject too, stand here, above all tables:
 #   constraints = ["age < 15 implies education is missing"]
+# If a person can have several rows, the column that says whose each row is, which is not released, stands here too:
+#   person = "patient_id"
 """
 
 
@@ -199,7 +202,7 @@ def _read(path: str | os.PathLike[str]) -> dict[str, Any]:
 def _parts(plain: dict[str, Any]) -> tuple[Schema | None, dict[str, Any], list[str]]:
     """Return the schema if nothing is wrong, the options of the file, and sentences about what is."""
     faults = [f"remove {key!r}; the file has tables [columns.NAME] for the columns and may have [file]"
-              for key in plain if key not in ("columns", "file", "constraints")]
+              for key in plain if key not in ("columns", "file", "constraints", "person")]
     file = plain.get("file", {})
     if not isinstance(file, dict):
         faults.append("write [file] as a table of options")
@@ -234,7 +237,7 @@ def _parts(plain: dict[str, Any]) -> tuple[Schema | None, dict[str, Any], list[s
     alone = [[each] for each in constraints] if isinstance(constraints, list) else []
     for together in (*alone, constraints):
         try:
-            schema = Schema(columns, together)
+            schema = Schema(columns, together, plain.get("person"))
         except InputError as problem:
             faults.append(str(problem))
     return None if faults else schema, file, list(dict.fromkeys(faults))

@@ -165,12 +165,13 @@ class Columns:
             found = [missing if is_missing(value) else read(value) for value in values]
         return np.array([*found, missing])[codes]
 
-    def tally(self, j: int, read: Callable[[Any], Any]) -> Counter[Any]:
-        """Return how many rows there are of each thing that a function makes of the values of column j.
+    def tally(self, j: int, read: Callable[[Any], Any], rows: NDArray[np.int64] | None = None) -> Counter[Any]:
+        """Return how many rows there are, of all or of some, of each thing that a function makes of column j's values.
 
         Missing values, and those of which it makes None, are not counted; nor is what no row has, as some types list.
         """
         values, codes = self.distinct(j)
+        codes = codes if rows is None else codes[rows]
         times = np.bincount(codes[codes >= 0], minlength=len(values)).tolist()
         found: Counter[Any] = Counter()
         with self._reading(j):
