@@ -364,9 +364,24 @@ class Synthesis(NoisyMoments):
         return self.distribution.expect(lambda points: f(self.schema.decode(points)))
 
     def columns(self, size: int | None = None, rng: np.random.Generator | None = None, *,
-                given: Mapping[str, Any] | None = None,
-                shares: Mapping[str, Mapping[Any, float]] | None = None) -> dict[str, Any]:
+                given: Mapping[str, Any] | None = None, shares: Mapping[str, Mapping[Any, float]] | None = None,
+                rows_per_person: int | None = None) -> dict[str, Any]:
         """Return a synthetic table as one array for each column, by name; see :meth:`sample`."""
+        if rows_per_person is not None and self.schema.person is None:
+            raise InputError("rows_per_person is for releases whose schema has a column of persons")
+        each = 1 if rows_per_person is None else rows_per_person
+        check_integers(1, rows_per_person=each)
+        if size is None and rows_per_person is not None:
+            size = self.rows * each
+        if self.schema.person is not None:
+            check_integers(0, **({} if size is None else {"size": size}))
+            own = self._columns(size, rng, given, shares)
+            count = len(next(iter(own.values())))
+            return {self.schema.person: np.arange(count) // each + 1, **own}
+        return self._columns(size, rng, given, shares)
+
+    def _columns(self, size: int | None, rng: np.random.Generator | None, given: Mapping[str, Any] | None,
+                 shares: Mapping[str, Mapping[Any, float]] | None) -> dict[str, Any]:
         if size is None and self.rows > MAX_ROWS:
             raise InputError(f"the formula for the number of rows gives {self.rows}; name a size")
         size = self.rows if size is None else size
@@ -377,13 +392,14 @@ class Synthesis(NoisyMoments):
                                                      rng or np.random.default_rng(), given, shares))
 
     def sample(self, size: int | None = None, rng: np.random.Generator | None = None, *,
-               given: Mapping[str, Any] | None = None, shares: Mapping[str, Mapping[Any, float]] | None = None) -> Any:
+               given: Mapping[str, Any] | None = None, shares: Mapping[str, Mapping[Any, float]] | None = None,
+               rows_per_person: int | None = None) -> Any:
         """Return a synthetic table of the type that came in: for a file, a pyarrow table; for an array, an array.
 
         Parameters
         ----------
         size : int, optional
-            Rows; by default ``rows``.
+            Rows; by default ``rows``, times the rows of a person.
         rng : numpy.random.Generator, optional
             By default one seeded by the operating system.
         given : mapping, optional
@@ -393,6 +409,10 @@ class Synthesis(NoisyMoments):
             Of names of columns to shares, of sum 1, for values or ranges of the column, such as
             ``{"region": {"north": 0.5, "south": 0.5}}``: rows have these, and the other columns are as the release has
             them beside each value.
+        rows_per_person : int, optional
+            If the schema has a column of persons: how many rows each made person has, by default 1; persons are
+            numbered from 1. A person's rows are drawn independently of each other: **how a person's rows belong
+            together was not measured**, so no question about several rows of a person can be asked of them.
 
         Returns
         -------
@@ -417,8 +437,8 @@ class Synthesis(NoisyMoments):
                       for column in self.schema.columns if column.name in self.categorical}
         # Integers beyond 64 bits come back as floats, of which two may be the same.
         categories = {name: held for name, held in categories.items() if len(set(held.values)) == len(held.values)}
-        return like(self.library, self.schema.names, list(self.columns(
-            size, rng, given=given, shares=shares).values()), categories)
+        made = self.columns(size, rng, given=given, shares=shares, rows_per_person=rows_per_person)
+        return like(self.library, tuple(made), list(made.values()), categories)
 
 
 def load(path: str | Path) -> Synthesis:

@@ -133,10 +133,11 @@ def measure(table: Any, schema: Schema, design: Design, rng: np.random.Generator
     _check(schema, design.budget)
     if schema != design.schema:
         raise InputError("the design is for another schema; make one for this schema by trigmech.design")
-    private = PrivateTable(table, schema, progress)
-    if private.n != design.n:
-        raise InputError(f"the design is for {design.n} rows; the table has {private.n}")
-    return _measured(private, schema, design, rng, ledger, rounds)[0]
+    with PrivateTable(table, schema, progress) as private:
+        if private.n != design.n:
+            whose = "rows" if schema.person is None else "persons"
+            raise InputError(f"the design is for {design.n} {whose}; the table has {private.n}")
+        return _measured(private, schema, design, rng, ledger, rounds)[0]
 
 
 def generate(moments: NoisyMoments, rows: int | None = None, rng: np.random.Generator | None = None, *,
@@ -262,9 +263,9 @@ def synthesize(table: Any, schema: Schema, budget: Budget, mechanism: Mechanism 
     _check(schema, budget)
     if mechanism is not None:
         check_mechanism(mechanism)
-    private = PrivateTable(table, schema, progress)
-    planned = design(private.n, schema, budget, mechanism, workload=workload, bounds_share=bounds_share)
-    moments, public_rng = _measured(private, schema, planned, rng, ledger, rounds)
+    with PrivateTable(table, schema, progress) as private:
+        planned = design(private.n, schema, budget, mechanism, workload=workload, bounds_share=bounds_share)
+        moments, public_rng = _measured(private, schema, planned, rng, ledger, rounds)
     return reconstruct(moments, public_rng)
 
 
@@ -302,6 +303,9 @@ def run(private: TableSource, schema: Schema, planned: Design, public_rng: np.ra
     mechanism, incomplete = planned.mechanism, schema
     if len(planned.rounds) > 1:
         _check_room(session, account, planned.all_charges)
+    if planned.bounds and not planned.categories and not mechanism.published:
+        # What is charged after private categories depends on how many there are.
+        session.charge_together(*planned.all_charges)
     if planned.bounds:
         private.say("finding bounds", 0, 0)
         schema = with_private_bounds(private.raw(incomplete), incomplete, planned.bounds, session)

@@ -31,6 +31,7 @@ from trigmech.cli.options import (
     file_options,
     tell,
 )
+from trigmech.cli.parts import part_app
 from trigmech.cli.progress import progress_bar, tell_steps
 from trigmech.cli.release import release
 from trigmech.errors import BudgetError, InputError, SolverError, TrigmechError
@@ -66,6 +67,7 @@ schema_app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown",
                          help="Write and check the public description of a table.")
 app.add_typer(schema_app, name="schema")
 app.add_typer(ledger_app, name="ledger")
+app.add_typer(part_app, name="part")
 
 # Set to anything, this shows unexpected errors in full.
 DEBUG = "TRIGMECH_DEBUG"

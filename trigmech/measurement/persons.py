@@ -6,7 +6,9 @@ one are Parquet files in a folder that its owner alone can read, in the place fo
 the run ends.
 """
 
+import shutil
 import tempfile
+import weakref
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -102,14 +104,20 @@ class Buckets:
         columns = read_by(schema)
         count = max(1, min(-(-file.n * columns.width // NUMBERS_IN_A_BUCKET), MOST_BUCKETS))
         self._tables: list[Any] = []
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._folder: Path | None = None
         if count == 1:
             import pyarrow
 
             self._tables = [pyarrow.concat_tables([_plain(table) for table in file.chunks(columns)])]
         else:
-            self._folder = tempfile.TemporaryDirectory(prefix="trigmech-persons-")
-            self._deal(file.chunks(columns), count, Path(self._folder.name))
+            self._folder = Path(tempfile.mkdtemp(prefix="trigmech-persons-"))
+            # At the latest when nobody needs them any more, or the process ends.
+            self._gone = weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+            try:
+                self._deal(file.chunks(columns), count, self._folder)
+            except BaseException:
+                self.close()
+                raise
         self.n = sum(chunk_of(table, schema, raw=True).persons for table in self.tables())
 
     def __repr__(self) -> str:
@@ -121,8 +129,13 @@ class Buckets:
         if self._folder is not None:
             import pyarrow.parquet as pq
 
-            for path in sorted(Path(self._folder.name).iterdir()):
+            for path in sorted(self._folder.iterdir()):
                 yield pq.read_table(path)
+
+    def close(self) -> None:
+        """Remove what is on the disk."""
+        if self._folder is not None:
+            self._gone()
 
     def _deal(self, tables: Iterator[Any], count: int, folder: Path) -> None:
         """Write the rows of each bucket to a file of its own."""

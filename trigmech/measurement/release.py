@@ -70,6 +70,9 @@ class Session:
         self._ledger, self._noise, self._rounds = ledger, noise, rounds
         # What is paid for and not drawn yet.
         self._paid: list[list[Any]] = []
+        # What is charged together with the first of it, and then what was, and has not come up yet.
+        self._together: tuple[Charge, ...] = ()
+        self._ahead: list[Charge] = []
 
     def __repr__(self) -> str:
         return f"Session({'simulated' if self._noise.simulated else 'hardened'} noise)"
@@ -86,8 +89,12 @@ class Session:
             if not self._noise.simulated and charge.law != "threshold":
                 self._certify(charge)
 
+    def charge_together(self, *charges: Charge) -> None:
+        """Let the first of some charges that comes up bring all of them, so that no later round can be refused."""
+        self._together = charges
+
     def charge(self, *charges: Charge) -> None:
-        """Record charges in the ledger, all or none, after :meth:`check`.
+        """Record charges in the ledger, all or none, after :meth:`check`; but for those that were recorded ahead.
 
         Raises
         ------
@@ -96,6 +103,25 @@ class Session:
         InputError
             If the ledger file or the file of the rounds cannot be written; likewise.
         """
+        if self._together and charges[0] in self._together:
+            ahead, self._together = self._together, ()
+            self._record(*ahead)
+            self._ahead = list(ahead)
+        due = []
+        for charge in charges:
+            if charge in self._ahead:
+                self._ahead.remove(charge)
+                # Draws are known by the very charge that is given for them.
+                for entry in self._paid:
+                    if entry[0] == charge:
+                        entry[0] = charge
+                        break
+            else:
+                due.append(charge)
+        if due:
+            self._record(*due)
+
+    def _record(self, *charges: Charge) -> None:
         self.check(*charges)
         begun = self._rounds is not None and self._rounds.begin()
         try:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -145,6 +145,13 @@ class PrivateTable:
 
     def __repr__(self) -> str:
         return f"PrivateTable(n={self.n}, values hidden)"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._buckets is not None:
+            self._buckets.close()
 
     def say(self, step: str, done: int, total: int, /) -> None:
         """Tell of progress: public facts alone."""

@@ -6,6 +6,7 @@ known, and the next question is the one at which the repetition ends.
 """
 
 from dataclasses import dataclass
+from importlib.util import find_spec
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,11 +55,13 @@ class AskedTable:
         The answer to the question that is next.
     """
 
-    library: str | None = None
+    library: str | None
     categorical: tuple[str, ...] = ()
 
     def __init__(self, design: Design, part: Part | None = None) -> None:
         self.n = design.n
+        # The parts' own types are not known here.
+        self.library = "pyarrow" if find_spec("pyarrow") else None
         self._design, self._part, self._place = design, part, 0
 
     def say(self, step: str, done: int, total: int) -> None:

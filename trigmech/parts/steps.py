@@ -56,10 +56,10 @@ def measure_part(table: Any, design: Design, *, progress: Progress | None = None
     """
     _check(design)
     question = _question(design)
-    private = PrivateTable(table, design.schema_given, progress, least=1)
-    rows = private.raw(question.schema) if question.raw else private.rows(question.schema,
-                                                                          found=question.schema != design.schema)
-    total = rows.sums(question.asked)
+    with PrivateTable(table, design.schema_given, progress, least=1) as private:
+        rows = private.raw(question.schema) if question.raw else private.rows(question.schema,
+                                                                              found=question.schema != design.schema)
+        total = rows.sums(question.asked)
     question.asked.check(total)
     return Part.of(total, question_of(design, question.asked, question.schema))
 

@@ -1,0 +1,272 @@
+"""Persons of several rows: each counts once, whatever the order of the rows, the file and its buckets."""
+
+import os
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+import trigmech as tm
+from trigmech.errors import InputError
+from trigmech.measurement import persons
+from trigmech.measurement.private_categories import found_categories, selection_charges
+from trigmech.measurement.release import Session
+from trigmech.measurement.rows import PrivateTable
+from trigmech.privacy.noise import SimulatedNoise, SystemNoise
+from trigmech.schema import toml
+
+N = 300
+BUDGET = tm.Budget(1.0, 1e-6)
+COLUMNS = [tm.Column("age", 0, 120, "integer"), tm.Column("pressure", 60, 240, missing="keep"),
+           tm.Column("ward", kind="categorical", categories=("a", "b", "c"))]
+SCHEMA = tm.Schema(COLUMNS, person="patient")
+smooth = tm.MomentMechanism(degree=3, pair_degree=1)
+PRIVATE = tm.Schema([COLUMNS[0], tm.Column("pressure", private_bounds=True, missing="keep"), COLUMNS[2]],
+                    person="patient")
+
+
+def visits(n=N, most=12, seed=0):
+    rng = np.random.default_rng(seed)
+    who = np.repeat(np.arange(n), rng.integers(1, most + 1, n))
+    found = pd.DataFrame({"patient": [f"p{k}" for k in who], "age": rng.integers(0, 90, n)[who],
+                          "pressure": rng.normal(120, 20, len(who)), "ward": rng.choice(list("abc"), len(who))})
+    found.loc[rng.random(len(who)) < 0.1, "pressure"] = np.nan
+    return found.sample(frac=1, random_state=1).reset_index(drop=True)
+
+
+def means(table, schema=SCHEMA, mechanism=smooth, n=N):
+    design = tm.design(n, schema, BUDGET, mechanism)
+    return tm.measure(table, schema, design, np.random.default_rng(3)).means
+
+
+# What counts
+
+
+@pytest.mark.parametrize("mechanism", [None, smooth], ids=["default", "smooth"])
+def test_who_has_her_rows_twice_counts_as_before(mechanism):
+    table = visits()
+    copied = pd.concat([table, table[table["patient"].isin(["p1", "p2"])]] + [table[table["patient"] == "p3"]] * 50)
+    np.testing.assert_array_equal(means(copied, mechanism=mechanism), means(table, mechanism=mechanism))
+
+
+@pytest.mark.parametrize("mechanism", [None, smooth], ids=["default", "smooth"])
+def test_a_person_of_one_row_is_a_row(mechanism):
+    table = visits(most=1)
+    plain = tm.Schema(COLUMNS)
+    np.testing.assert_array_equal(means(table, mechanism=mechanism), means(table, plain, mechanism))
+
+
+def test_means_are_those_of_the_persons_means():
+    table = visits()
+    schema = tm.Schema([COLUMNS[0]], person="patient")
+    calm = tm.Budget(1e6, 1e-6)
+    design = tm.design(N, schema, calm, smooth)
+    found = tm.measure(table, schema, design, np.random.default_rng(0))
+    x = table.assign(x=table["age"] / 60 - 1).groupby("patient")["x"].mean().mean()
+    assert found.means[0] == pytest.approx(x, abs=1e-4)
+
+
+@pytest.mark.parametrize("mechanism", [None, smooth], ids=["default", "smooth"])
+@pytest.mark.parametrize("schema", [SCHEMA, PRIVATE], ids=["public bounds", "private bounds"])
+def test_any_table_of_the_same_rows_gives_the_same_bits(schema, mechanism, tmp_path, monkeypatch):
+    table = visits()
+    expected = means(table, schema, mechanism)
+    table.to_csv(tmp_path / "visits.csv", index=False)
+    table.to_parquet(tmp_path / "visits.parquet", index=False, row_group_size=100)
+    for other in (table.sample(frac=1, random_state=5), table.sort_values("patient"), pl.from_pandas(table),
+                  table.astype({"patient": "category"}), tmp_path / "visits.csv", tmp_path / "visits.parquet"):
+        np.testing.assert_array_equal(means(other, schema, mechanism), expected)
+    # By way of the disk.
+    monkeypatch.setattr(persons, "NUMBERS_IN_A_BUCKET", 1_000)
+    for name in ("visits.csv", "visits.parquet"):
+        np.testing.assert_array_equal(means(tmp_path / name, schema, mechanism), expected)
+
+
+def test_identifiers_may_be_numbers():
+    table = visits()
+    numbered = table.assign(patient=table["patient"].str[1:].astype(int))
+    np.testing.assert_array_equal(means(numbered), means(table))
+    np.testing.assert_array_equal(means(numbered.astype({"patient": float})), means(table))
+
+
+def test_buckets_are_gone_when_the_run_is_and_for_their_owner_alone(tmp_path, monkeypatch):
+    monkeypatch.setattr(persons, "NUMBERS_IN_A_BUCKET", 1_000)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    visits().to_csv(tmp_path / "visits.csv", index=False)
+    table = PrivateTable(tmp_path / "visits.csv", SCHEMA)
+    folder, = (each for each in tmp_path.iterdir() if each.is_dir())
+    assert folder.stat().st_mode & 0o077 == 0
+    held = [set(part.column("patient").to_pylist()) for part in table._buckets.tables()]
+    assert len(held) > 3
+    assert sum(map(len, held)) == len(set.union(*held)) == table.n == N
+    with table:
+        assert folder.exists()
+    assert not folder.exists()
+    tm.measure(tmp_path / "visits.csv", SCHEMA, tm.design(N, SCHEMA, BUDGET, smooth), np.random.default_rng(0))
+    assert not [each for each in tmp_path.iterdir() if each.is_dir()]
+
+
+def test_a_full_disk_is_said_before_anything_is_charged(tmp_path, monkeypatch):
+    monkeypatch.setattr(persons, "NUMBERS_IN_A_BUCKET", 1_000)
+    visits().to_csv(tmp_path / "visits.csv", index=False)
+    book = tm.LedgerFile.create(tmp_path / "ledger.json", BUDGET)
+
+    def full(*_):
+        raise OSError(28, os.strerror(28))
+
+    monkeypatch.setattr(persons, "_write", full)
+    with pytest.raises(InputError, match="TMPDIR names: No space left"):
+        tm.synthesize(tmp_path / "visits.csv", SCHEMA, BUDGET, ledger=book)
+    assert book.entries == ()
+
+
+# Neighbours
+
+
+@pytest.mark.parametrize("order", ["default", "smooth"])
+def test_no_person_moves_what_is_drawn_for_further_than_is_charged(order, monkeypatch):
+    # A person of up to a thousand rows, replaced by another: each draw's values, given the draws before.
+    mechanism = None if order == "default" else smooth
+    design = tm.design(60, SCHEMA, BUDGET, mechanism)
+    rest = visits(59, seed=2)
+    moved: dict[str, list[float]] = {}
+    for seed in range(25):
+        rng = np.random.default_rng(seed)
+        values = []
+        for _ in range(2):
+            m = int(rng.choice([1, 2, 10, 1_000]))
+            one = bool(rng.integers(2))
+            own = pd.DataFrame({"patient": "x", "age": rng.integers(0, 120, 1 if one else m).repeat(m if one else 1),
+                                "pressure": rng.choice([60.0, 240.0, np.nan], m),
+                                "ward": rng.choice(list("abc"), 1 if one else m).repeat(m if one else 1)})
+            seen = []
+
+            class Seeing(SimulatedNoise):
+                # No noise: of both tables all rounds ask the same of what the first released.
+                def gaussian(self, values, scale, seen=seen):
+                    seen.append(np.array(values))
+                    return np.asarray(values) if len(seen) == 1 else values
+
+            session_noise = Seeing(np.random.default_rng(0))
+            monkeypatch.setattr("trigmech.synthesis.SimulatedNoise", lambda _, noise=session_noise: noise)
+            tm.measure(pd.concat([rest, own]), SCHEMA, design, np.random.default_rng(0))
+            values.append(seen)
+        for charge, first, second in zip(design.charges, *values, strict=False):
+            if first.shape == second.shape:
+                moved.setdefault(charge.purpose, []).append(float(np.linalg.norm(first - second)))
+            else:
+                break
+        first = design.charges[0]
+        assert max(moved[first.purpose]) <= first.sensitivity
+    assert max(moved[design.charges[0].purpose]) > 0.3 * design.charges[0].sensitivity
+
+
+def test_private_categories_count_one_row_of_a_person():
+    # A person of a thousand rows, and of a thousand keys, is in one count.
+    schema = tm.Schema([tm.Column("ward", kind="categorical", private_categories=True)], person="patient")
+    table = pd.DataFrame({"patient": ["x"] * 1_000 + ["y"] * 3, "ward": [f"w{k}" for k in range(1_000)] + ["q"] * 3})
+    for noise in (SystemNoise(), SimulatedNoise(np.random.default_rng(0))):
+        counted = []
+
+        class Counting(Session):
+            def select(self, values, charge, chosen, counted=counted):
+                counted.append(np.array(values))
+                return {"ward": ()}
+
+        session = Counting(tm.Ledger(BUDGET, simulated=True), noise)
+        rows = PrivateTable(table, schema).raw(schema)
+        found_categories(rows, schema, selection_charges(BUDGET, 0.5, 1), session)
+        assert counted[0].tolist() == [1.0, 1.0]
+
+
+def test_which_row_of_a_person_counts_is_drawn_alike():
+    schema = tm.Schema([tm.Column("ward", kind="categorical", private_categories=True)], person="patient")
+    table = pd.DataFrame({"patient": np.repeat(np.arange(4_000), 4), "ward": ["a", "a", "a", "b"] * 4_000})
+    counted = []
+
+    class Counting(Session):
+        def select(self, values, charge, chosen):
+            counted.append(np.array(values))
+            return {"ward": ()}
+
+    session = Counting(tm.Ledger(BUDGET, simulated=True), SimulatedNoise(np.random.default_rng(1)))
+    found_categories(PrivateTable(table, schema).raw(schema), schema, selection_charges(BUDGET, 0.5, 1), session)
+    a, b = counted[0]
+    assert a + b == 4_000
+    # Six standard deviations: a false alarm in 10^9.
+    assert abs(b - 1_000) < 6.2 * np.sqrt(4_000 * 0.25 * 0.75)
+
+
+# What is refused
+
+
+def test_a_row_of_nobody_is_refused():
+    table = visits()
+    for value in (None, np.nan):
+        table.loc[7, "patient"] = value
+        with pytest.raises(InputError, match="'patient', which says whose each row is, has missing values"):
+            tm.synthesize(table, SCHEMA, BUDGET)
+
+
+def test_so_it_is_in_a_file(tmp_path, monkeypatch):
+    table = visits()
+    table.loc[7, "patient"] = None
+    table.to_csv(tmp_path / "visits.csv", index=False)
+    for size in (1_000, 2**25):
+        monkeypatch.setattr(persons, "NUMBERS_IN_A_BUCKET", size)
+        with pytest.raises(InputError, match="whose each row is, has missing values"):
+            tm.synthesize(tmp_path / "visits.csv", SCHEMA, BUDGET)
+
+
+def test_a_table_without_names_or_without_the_column_is_refused(tmp_path):
+    with pytest.raises(InputError, match="must be a dataframe or a file"):
+        tm.synthesize([[30, 120.0, "a"]] * 5, SCHEMA, BUDGET)
+    table = visits().drop(columns="patient")
+    with pytest.raises(InputError, match="lacks the column"):
+        tm.synthesize(table, SCHEMA, BUDGET)
+    table.to_csv(tmp_path / "visits.csv", index=False)
+    with pytest.raises(InputError, match="lacks the column"):
+        tm.synthesize(tmp_path / "visits.csv", SCHEMA, BUDGET)
+
+
+def test_one_person_alone_is_refused():
+    with pytest.raises(InputError, match="at least 2 persons; the table has 1"):
+        tm.synthesize(visits(1), SCHEMA, BUDGET)
+
+
+@pytest.mark.parametrize(("person", "words"), [("age", "distinct"), ("", "the name of"), (3, "the name of")])
+def test_a_schema_names_a_column_of_its_own_for_persons(person, words):
+    with pytest.raises(InputError, match=words):
+        tm.Schema(COLUMNS, person=person)
+
+
+# The schema, and what comes out
+
+
+def test_the_schema_keeps_the_name(tmp_path):
+    assert tm.Schema.from_dict(SCHEMA.to_dict()) == SCHEMA
+    assert "person" not in tm.Schema(COLUMNS).to_dict()
+    assert tm.Schema(COLUMNS) != SCHEMA
+    toml.save(tmp_path / "schema.toml", SCHEMA)
+    assert tm.load_schema(tmp_path / "schema.toml") == SCHEMA
+    assert PRIVATE.with_bounds({"pressure": (0.0, 1.0)}).person == "patient"
+
+
+def test_a_synthetic_table_has_persons_of_as_many_rows_as_asked_for(tmp_path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        made = tm.synthesize(visits(), SCHEMA, BUDGET, rng=np.random.default_rng(0))
+    assert made.sample()["patient"].tolist() == list(range(1, N + 1))
+    table = made.sample(rows_per_person=3)
+    assert table["patient"].tolist() == [k for k in range(1, N + 1) for _ in range(3)]
+    assert list(table.columns) == ["patient", *SCHEMA.names]
+    assert made.sample(7, rows_per_person=3)["patient"].tolist() == [1, 1, 1, 2, 2, 2, 3]
+    made.save(tmp_path / "made.tm")
+    assert tm.load(tmp_path / "made.tm").sample(rows_per_person=2)["patient"].iloc[-1] == N
+    with pytest.raises(InputError, match="rows_per_person"):
+        made.sample(rows_per_person=0)
+    plain = tm.synthesize(visits(), tm.Schema(COLUMNS), BUDGET, smooth, rng=np.random.default_rng(0))
+    with pytest.raises(InputError, match="whose schema has a column of persons"):
+        plain.sample(rows_per_person=2)

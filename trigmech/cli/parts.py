@@ -1,0 +1,173 @@
+"""The commands on parts: a design for all, sums where the rows are, and the release of their total."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from trigmech.cli.files import check_outputs, ledger_of_run
+from trigmech.cli.options import (
+    Data,
+    DateFormat,
+    Decimal,
+    Delimiter,
+    Encoding,
+    Epsilon,
+    Json,
+    budget_of,
+    file_options,
+    tell,
+)
+from trigmech.cli.progress import progress_bar
+from trigmech.errors import InputError
+from trigmech.mechanisms.base import Design
+from trigmech.parts import design_file
+from trigmech.parts.part import Part
+from trigmech.parts.steps import measure_part, release_parts
+from trigmech.schema import toml as schema_file
+from trigmech.synthesis import BOUNDS_SHARE, design, reconstruct
+from trigmech.tables.reader import TableFile
+
+part_app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown", help=(
+    "Release one table that lies in several places: exact sums of parts, added and released together.\n\n"
+    "`part design` for all; `part measure` where rows are; `part release` where the sums are added. A part is as "
+    "PRIVATE as its table; designs and releases are public."))
+
+DesignFile = Annotated[Path, typer.Option("--design", help="The design, by 'part design' or 'part release'.")]
+Parts = Annotated[list[Path], typer.Argument(help="Parts, such as north.part south.part.")]
+
+
+@part_app.command("design")
+def make_design(
+    schema: Annotated[Path, typer.Option(help="The schema (TOML), the same for all.")],
+    n: Annotated[int, typer.Option(min=2, help="Persons in all parts together (rows, if each is a person); public.")],
+    epsilon: Epsilon,
+    out: Annotated[Path, typer.Option(help="Where the design is written, such as design.json.")],
+    delta: Annotated[float, typer.Option(help="Privacy budget: delta, far below 1 / n.")] = 0.0,
+    smooth: Annotated[bool, typer.Option("--smooth", help="For smooth queries alone, by one round.")] = False,
+    bounds_share: Annotated[float, typer.Option(help="Part of the budget for private bounds.")] = BOUNDS_SHARE,
+    as_json: Json = False,
+) -> None:
+    """Write the design that all parts are measured by; public, and made of public facts.
+
+    Example: `trigmech part design --schema schema.toml --n 25000 --epsilon 1 --delta 1e-7 --out design.json`
+    """
+    from trigmech.mechanisms.moment import MomentMechanism
+
+    check_outputs((out,), (schema,))
+    made = design(n, schema_file.load_schema(schema), budget_of(epsilon, delta),
+                  MomentMechanism() if smooth else None, bounds_share=bounds_share)
+    design_file.save(out, made)
+    tell({"design": str(out), "n": n, "passes": made.passes},
+         f"{made}\nwritten: {out}; up to {made.passes} rounds: each part is measured as often", as_json)
+
+
+@part_app.command("measure")
+def measure(
+    data: Data,
+    out: Annotated[Path, typer.Option(help="Where the part is written, such as north.part. PRIVATE.")],
+    design: DesignFile,
+    delimiter: Delimiter = None,
+    decimal: Decimal = None,
+    encoding: Encoding = None,
+    date_format: DateFormat = None,
+    as_json: Json = False,
+) -> None:
+    """Write the exact sums over the rows of a file that a design asks for next. They are PRIVATE, as the file is.
+
+    All rows of a person must be in one part.
+
+    Example: `trigmech part measure north.csv --design design.json --out north.part`
+    """
+    check_outputs((out,), (data, design))
+    asked = design_file.load(design)
+    table = TableFile(data, **file_options(delimiter, decimal, encoding, date_format))
+    with progress_bar(quiet=as_json) as progress:
+        part = measure_part(table, asked, progress=progress)
+    part.save(out)
+    tell(_facts(part, out), f"{part.n:,} persons\nwritten: {out} (NOT PRIVATE: keep it as safe as the table)", as_json)
+
+
+@part_app.command("add")
+def add(
+    parts: Parts,
+    out: Annotated[Path, typer.Option(help="Where their sum is written. PRIVATE.")],
+    as_json: Json = False,
+) -> None:
+    """Write the sum of parts, which is a part of all their persons. It is PRIVATE, as they are.
+
+    Example: `trigmech part add north.part south.part --out both.part`
+    """
+    check_outputs((out,), parts)
+    whole = _sum(parts)
+    whole.save(out)
+    tell(_facts(whole, out), f"{whole.n:,} persons of {len(whole.identities)} measured parts\nwritten: {out} (NOT "
+                             "PRIVATE: keep it as safe as the tables)", as_json)
+
+
+@part_app.command("show")
+def show(parts: Parts, as_json: Json = False) -> None:
+    """Print of parts what is public: how many persons, of how many measured parts, to which question.
+
+    Example: `trigmech part show north.part`
+    """
+    found = [(path, Part.load(path)) for path in parts]
+    tell({"parts": [_facts(part, path) for path, part in found]}, "\n".join(
+        f"{path}: {part.n:,} persons of {len(part.identities)} measured part(s), question {part.question[:12]}; NOT "
+        "PRIVATE" for path, part in found), as_json)
+
+
+@part_app.command("release")
+def release(
+    parts: Parts,
+    design: DesignFile,
+    out: Annotated[Path, typer.Option(
+        help="Where the release is saved, such as clinic.tm; if the design asks again, its next round is written to "
+             "--next instead.")],
+    ledger: Annotated[str | None, typer.Option(
+        help="The data set's ledger; made with this budget as its total if it is not there.")] = None,
+    following: Annotated[Path | None, typer.Option(
+        "--next", help="Where the next round's design is written, if there is one. Default: beside --out.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Add parts and release their total: the release, or the design of the next round for all to measure by.
+
+    What is drawn is kept beside --out, in a file that ends in .rounds, until the last round is released: keep it.
+
+    Example: `trigmech part release north.part south.part --design design.json --ledger ledger.json --out clinic.tm`
+    """
+    following = following or out.with_name(f"{out.stem}.next.json")
+    rounds = out.with_name(f"{out.name}.rounds")
+    file = None if ledger is None else Path(ledger)
+    check_outputs((out, following, rounds, file), (*parts, design))
+    if out.exists():
+        raise InputError(f"{str(out)!r} exists; name another file")
+    asked = design_file.load(design)
+    found = [Part.load(path) for path in parts]
+    with ledger_of_run(file, asked.budget, 0.0) as book:
+        released = release_parts(found, asked, ledger=book, rounds=rounds)
+    if isinstance(released, Design):
+        design_file.save(following, released)
+        tell({"design": str(following), "done": False, "rounds": str(rounds)},
+             f"the next round is in {following}: let each part be measured by it, and release again with the same "
+             f"--out; keep {rounds}", as_json)
+        return
+    made = reconstruct(released)
+    made.save(out)
+    rounds.unlink(missing_ok=True)
+    tell({"release": str(out), "done": True, "n": made.n, "ledger": made.ledger.to_dict(),
+          "warnings": list(made.warnings)}, f"{made.ledger}\nwritten: {out}", as_json)
+
+
+def _sum(paths: list[Path]) -> Part:
+    whole = Part.load(paths[0])
+    for path in paths[1:]:
+        try:
+            whole = whole + Part.load(path)
+        except InputError as problem:
+            raise InputError(f"{str(path)!r}: {problem}") from None
+    return whole
+
+
+def _facts(part: Part, path: Path) -> dict[str, object]:
+    return {"file": str(path), "persons": part.n, "measured": len(part.identities), "question": part.question}

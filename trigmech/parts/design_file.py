@@ -1,0 +1,139 @@
+"""Designs in files, for those who measure parts: all public, in JSON, and nothing of it is executed.
+
+A file has what the design is made of: schema, number of persons, budget, mechanism with its options; and, after the
+first round, what was released. Whoever reads it makes the design anew, by the same version of the package.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from trigmech._files import write_whole
+from trigmech._validate import fields, finite, of_kind
+from trigmech.errors import InputError
+from trigmech.mechanisms.base import Design, History, Mechanism
+from trigmech.mechanisms.moment import MomentMechanism
+from trigmech.mechanisms.table import TableMechanism
+from trigmech.planning.tables import Shares
+from trigmech.privacy.budget import Budget, Charge
+from trigmech.privacy.ledger_lock import version
+from trigmech.schema.schema import Schema
+from trigmech.storage.rounds_file import fingerprint
+from trigmech.synthesis import design as design_of
+from trigmech.thesis.mechanisms import ImprovedTrigI, ImprovedTrigII, TrigI, TrigII
+from trigmech.workload import GaussianKernels, Mixture, PairKernels, Polynomials, SecondMoments, Smooth
+from trigmech.workload.tables import Marginals, Ranges
+
+FORMAT = "trigmech design 1"
+LARGEST_FILE = 2**28
+KNOWN: dict[str, Any] = {each.__name__: each for each in (
+    MomentMechanism, TableMechanism, TrigI, TrigII, ImprovedTrigI, ImprovedTrigII, Shares, GaussianKernels, PairKernels,
+    SecondMoments, Polynomials, Smooth, Mixture, Marginals, Ranges)}
+MOST_DIMENSIONS = 4
+
+
+def save(path: str | Path, design: Design) -> None:
+    """Write a design to a file, whole or not at all.
+
+    Raises
+    ------
+    InputError
+        If its mechanism is not one of the package's, or the file cannot be written.
+    """
+    history = design.history
+    content = {"format": FORMAT, "version": version(), "n": design.n, "schema": design.schema_given.to_dict(),
+               "budget": design.budget.to_dict(), "bounds_share": design.bounds_share,
+               "mechanism": _plain(design.mechanism), "design": _fingerprint(design), "history": None}
+    if history is not None:
+        content["history"] = {"run": history.run, "seed": f"{history.seed:032x}", "round": history.round, "draws": [
+            {"charge": charge.to_dict(), "shape": list(released.shape), "released": released.ravel().tolist()}
+            for charge, released in history.draws]}
+    write_whole(Path(path), json.dumps(content, allow_nan=False, indent=1).encode() + b"\n")
+
+
+def load(path: str | Path) -> Design:
+    """Return the design of a file.
+
+    Raises
+    ------
+    InputError
+        If it is no such file, of another version, or what it says does not fit together.
+    """
+    path = Path(path)
+    try:
+        with path.open("rb") as file:
+            text = file.read(LARGEST_FILE)
+        return _design(json.loads(text.decode("utf-8")))
+    except InputError as problem:
+        raise InputError(f"cannot read {str(path)!r}: {problem}") from None
+    except OSError as problem:
+        raise InputError(f"cannot read {str(path)!r}: {problem.strerror}") from None
+    except (ValueError, RecursionError):
+        raise InputError(f"cannot read {str(path)!r}: it is no design, or is damaged") from None
+
+
+def _design(content: Any) -> Design:
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise InputError(f"it is no design: its format is not {FORMAT!r}")
+    if content.get("version") != version():
+        raise InputError("it was made by another version of trigmech, which must be the same for all who measure")
+    values = fields(content, "the design", {
+        "format": str, "version": str, "n": (int, 2), "schema": object, "budget": object, "bounds_share": float,
+        "mechanism": object, "design": str, "history": object})
+    mechanism = _made(values["mechanism"], "the mechanism")
+    if not isinstance(mechanism, Mechanism):
+        raise InputError("the mechanism is none")
+    made = design_of(values["n"], Schema.from_dict(values["schema"]), Budget.from_dict(values["budget"], "the budget"),
+                     mechanism, bounds_share=values["bounds_share"])
+    if _fingerprint(made) != values["design"]:
+        raise InputError("the same options give another design here than where it was written")
+    return made if values["history"] is None else made.after(_history(values["history"]))
+
+
+def _history(plain: Any) -> History:
+    values = fields(plain, "the history", {"run": str, "seed": str, "round": (int, 1), "draws": list})
+    draws = []
+    for k, draw in enumerate(values["draws"], 1):
+        where = f"draw {k}"
+        found = fields(draw, where, {"charge": object, "shape": list, "released": list})
+        shape = [of_kind(f"{where}: shape", length, (int, 0)) for length in found["shape"]]
+        if len(shape) > MOST_DIMENSIONS:
+            raise InputError(f"{where}: shape must be of at most {MOST_DIMENSIONS} lengths")
+        released = finite(f"{where}: released", found["released"], int(np.prod(shape, dtype=object)))
+        draws.append((Charge.from_dict(found["charge"], f"{where}: charge"),
+                      released.astype(np.float64).reshape(shape)))
+    return History(values["run"], int(values["seed"], 16), values["round"], tuple(draws))
+
+
+def _fingerprint(design: Design) -> str:
+    return fingerprint(design.measured, design.all_charges)
+
+
+def _plain(value: Any) -> Any:
+    """Return a mechanism or a workload of the package as JSON has it: its class's name and its options."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, tuple | list):
+        return [_plain(part) for part in value]
+    if KNOWN.get(type(value).__name__) is not type(value):
+        raise InputError(f"a design with {type(value).__name__} cannot be written to a file: files have the package's "
+                         "own mechanisms and workloads alone")
+    options = {name: _plain(getattr(value, name)) for name, field in type(value).__dataclass_fields__.items()
+               if field.init}
+    return {"is": type(value).__name__, **options}
+
+
+def _made(plain: Any, where: str) -> Any:
+    if isinstance(plain, list):
+        return tuple(_made(part, where) for part in plain)
+    if not isinstance(plain, dict):
+        return plain
+    known = KNOWN.get(str(plain.get("is")))
+    if known is None:
+        raise InputError(f"{where}: there is no {plain.get('is')!r}")
+    try:
+        return known(**{name: _made(part, where) for name, part in plain.items() if name != "is"})
+    except TypeError:
+        raise InputError(f"{where}: {known.__name__} has other options") from None
