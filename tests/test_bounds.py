@@ -4,10 +4,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from trigmech.domain import Domain
 from trigmech.errors import BudgetError, InputError
 from trigmech.measurement import private_bounds as bounds
 from trigmech.measurement.private_bounds import histogram_charges, rest_of, with_private_bounds
 from trigmech.measurement.release import Session
+from trigmech.measurement.rows import PrivateRows, PrivateTable
+from trigmech.measurement.sums import Chunk
 from trigmech.privacy.accounting import epsilon_of, gaussian_mu
 from trigmech.privacy.budget import Budget
 from trigmech.privacy.ledger import Ledger
@@ -27,10 +30,14 @@ def table(n, rng):
                          "size": np.exp(rng.normal(-3.0, 0.5, n))})
 
 
+def raw(frame):
+    return PrivateTable(frame, SCHEMA).raw(SCHEMA)
+
+
 def found(frame, budget, seed=0, share=0.2):
     ledger = Ledger(budget, simulated=True)
     noise = SimulatedNoise(np.random.default_rng(seed))
-    return with_private_bounds(lambda: (frame,), SCHEMA, histogram_charges(budget, share, 3),
+    return with_private_bounds(raw(frame), SCHEMA, histogram_charges(budget, share, 3),
                                Session(ledger, noise)), ledger
 
 
@@ -70,7 +77,9 @@ def test_one_row_moves_the_counts_as_far_as_is_charged_for():
     columns = ["income", "year", "size"]
 
     def counts(one):
-        return np.concatenate(bounds._counts(lambda: (one[columns].to_numpy(dtype=float),), edges))
+        asked = bounds.CellCounts(tuple(columns), (0, 1, 2), ((), (), ()), tuple(edges))
+        chunk = Chunk(one[columns].to_numpy(dtype=float), Domain(3))
+        return np.concatenate(asked.parted(PrivateRows(len(one), Domain(3), lambda: (chunk,)).sums(asked)))
 
     worst = 0.0
     for _ in range(100):
@@ -107,10 +116,10 @@ def test_real_noise_is_certified_and_charged_first():
     frame = table(2_000, np.random.default_rng(5))
     ledger = Ledger(Budget(1.0, 1e-6))
     session = Session(ledger, SystemNoise())
-    schema = with_private_bounds(lambda: (frame,), SCHEMA, histogram_charges(ledger.budget, 0.2, 3), session)
+    schema = with_private_bounds(raw(frame), SCHEMA, histogram_charges(ledger.budget, 0.2, 3), session)
     assert schema.private_bounds == ()
     with pytest.raises(BudgetError, match="over the budget"):
-        with_private_bounds(lambda: (frame,), SCHEMA, histogram_charges(Budget(100.0, 1e-6), 0.2, 3), session)
+        with_private_bounds(raw(frame), SCHEMA, histogram_charges(Budget(100.0, 1e-6), 0.2, 3), session)
 
 
 def test_absent_and_textual_columns_are_refused_by_name():

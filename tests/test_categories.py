@@ -20,6 +20,7 @@ from trigmech.functions.features import Features
 from trigmech.measurement import private_categories as categories
 from trigmech.measurement.private_categories import found_categories, selection_charges, threshold_delta
 from trigmech.measurement.release import Session
+from trigmech.measurement.rows import PrivateTable
 from trigmech.privacy.accounting import epsilon_of, filtered_epsilon
 from trigmech.privacy.budget import Budget, Charge
 from trigmech.privacy.ledger import Ledger
@@ -36,6 +37,10 @@ FAST = tm.MomentMechanism(points=64, iterations=2, degree=2, pair_degree=1, trip
 TOWN = Column("town", kind="categorical", categories="private")
 SCHEMA = Schema([TOWN, Column("a", 0, 1),
                  Column("flag", kind="categorical", categories="private", missing="keep", other="neither")])
+
+
+# Draws of persons' rows, of which there are none here.
+NO_SESSION = Session(Ledger(Budget(1.0), simulated=True), SimulatedNoise(np.random.default_rng(0)))
 
 
 def table(n=3_000, seed=1):
@@ -115,7 +120,7 @@ def test_the_order_of_the_rows_does_not_matter_to_what_is_found():
 def test_categories_that_a_type_lists_and_no_row_has_are_no_keys():
     # Were one counted as 0, the noise alone would make it known.
     data = table().assign(town=pd.Categorical(["York"] * 3_000, categories=["York", "nowhere"]))
-    counts = categories._counts(lambda: (data,), SCHEMA, ("town", "flag"))
+    counts = categories._counts(PrivateTable(data, SCHEMA).raw(SCHEMA), SCHEMA, ("town", "flag"), NO_SESSION)
     assert [dict(count) for count in counts] == [{"York": 3_000}, {"True": int((data["flag"] == True).sum()),  # noqa: E712
                                                                    "False": int((data["flag"] == False).sum())}]  # noqa: E712
     made = run(data)
@@ -141,7 +146,7 @@ def shown_of_one_row_each(noise, count, columns, delta):
     schema = Schema([Column(f"c{j}", kind="categorical", categories="private") for j in range(columns)])
     data = pd.DataFrame({name: np.arange(count) for name in schema.names})
     session = Session(Ledger(Budget(1e6, 0.5)), noise)
-    found = found_categories(lambda: (data,), schema, charges_of(3.0, delta), session)
+    found = found_categories(PrivateTable(data, schema).raw(schema), schema, charges_of(3.0, delta), session)
     return sum(map(len, found.values()))
 
 
@@ -177,7 +182,8 @@ def test_no_neighbours_are_further_apart_than_the_proof_says():
         other = rows.copy()
         other[rng.integers(len(rows))] = cells[rng.integers(len(cells), size=3)]
         moved = 0
-        for one, two in zip(*(categories._counts(lambda t=t: (t,), schema, schema.names) for t in (rows, other)),
+        for one, two in zip(*(categories._counts(PrivateTable(t, schema).raw(schema), schema, schema.names, NO_SESSION)
+                              for t in (rows, other)),
                             strict=True):
             moved += sum((one[key] - two[key]) ** 2 for key in one.keys() & two.keys())
             # A key of one table alone is of one row, and there is one at most.

@@ -41,8 +41,8 @@ def logged(caplog, table, schema, mechanism, level=logging.DEBUG):
 def test_the_steps_of_a_release_are_told_in_order(caplog):
     said = [record.getMessage() for record in logged(caplog, marked_table(), SCHEMA, FAST)]
     begins = (f"design chosen: n = {ROWS}", "charged (simulated): bounds, coarse", "charged (simulated): bounds, fine",
-              "found private bounds of 1", f"releasing {ROWS} rows of 3 columns by MomentMechanism",
               "charged (simulated): moments", "charged (simulated): indicators",
+              "found private bounds of 1", f"releasing {ROWS} rows of 3 columns by MomentMechanism",
               "drawn: gaussian noise of", "fitted 64 points")
     assert [line.startswith(begin) for line, begin in zip(said, begins, strict=True)] == [True] * len(begins)
 
@@ -74,7 +74,7 @@ def test_no_record_holds_a_value_of_the_table_or_anything_that_depends_on_one(ca
 
 def test_a_planted_value_is_found(caplog, monkeypatch):
     def leaking(rows, *others, run=tm.MomentMechanism.run):
-        logging.getLogger("trigmech.planted").info("rows: %s", next(iter(rows.chunks())).max())
+        logging.getLogger("trigmech.planted").info("rows: %s", next(iter(rows.chunks())).points.max())
         return run(FAST, rows, *others)
 
     monkeypatch.setattr(tm.MomentMechanism, "run", lambda self, *arguments: leaking(*arguments))

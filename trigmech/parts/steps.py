@@ -165,8 +165,9 @@ def _question(design: Design) -> Unanswered:
     schema: Schema = design.schema_given
     history = design.history
     account = Ledger(design.budget, enforced=not design.mechanism.published, simulated=True)
-    rng = np.random.default_rng(0 if history is None else history.seed)
-    session = Session(account, SimulatedNoise(np.random.default_rng(0)), Recorder(history))
+    rng = np.random.default_rng(None if history is None else history.seed)
+    # Of what is asked next nothing is drawn.
+    session = Session(account, SimulatedNoise(rng), Recorder(history))
     try:
         run(AskedTable(design), schema, design, rng, account, session)
     except Unanswered as question:
