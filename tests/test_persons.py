@@ -7,10 +7,11 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from scipy import stats
 
 import trigmech as tm
 from trigmech.errors import InputError
-from trigmech.measurement import persons
+from trigmech.measurement import persons, sums
 from trigmech.measurement.private_categories import found_categories, selection_charges
 from trigmech.measurement.release import Session
 from trigmech.measurement.rows import PrivateTable
@@ -161,6 +162,46 @@ def test_no_person_moves_what_is_drawn_for_further_than_is_charged(order, monkey
         first = design.charges[0]
         assert max(moved[first.purpose]) <= first.sensitivity
     assert max(moved[design.charges[0].purpose]) > 0.3 * design.charges[0].sensitivity
+
+
+def empirical_epsilon(first, second, scale, rng, gaussian, count=200_000):
+    """A lower bound of epsilon of noise on two vectors, by an event of the direction between them."""
+    direction = (first - second) / np.linalg.norm(first - second)
+    draws = [values @ direction + (rng.normal(0, scale, count) if gaussian else 0.0) for values in (first, second)]
+    delta, best = 1e-6, 0.0
+    for threshold in np.quantile(draws[0], [0.3, 0.5, 0.7, 0.9]):
+        hits = [int((draw >= threshold).sum()) for draw in draws]
+        # Clopper and Pearson at 10^-9 each.
+        low = stats.beta.ppf(1e-9, hits[0], count - hits[0] + 1)
+        high = stats.beta.ppf(1 - 1e-9, hits[1] + 1, count - hits[1])
+        best = max(best, float(np.log(max(low - delta, 1e-12) / high)))
+    return best
+
+
+@pytest.mark.parametrize("rows", [1, 100])
+def test_replacing_a_person_of_many_rows_costs_no_more_than_the_budget(rows, monkeypatch):
+    # The same seed for both: what is captured is what the noise is added to, and then drawn very often.
+    schema = tm.Schema([tm.Column("age", 0, 120)], person="patient")
+    design = tm.design(20, schema, BUDGET, tm.MomentMechanism(degree=1))
+    charge = design.charges[0]
+
+    def drawn_for(age):
+        seen = []
+        monkeypatch.setattr(SimulatedNoise, "gaussian",
+                            lambda _, values, scale: seen.append(np.array(values)) or values)
+        rest = pd.DataFrame({"patient": range(19), "age": np.linspace(0, 120, 19)})
+        own = pd.DataFrame({"patient": "x", "age": np.full(rows, age)})
+        tm.measure(pd.concat([rest.astype({"patient": str}), own]), schema, design, np.random.default_rng(0))
+        return seen[0]
+
+    rng = np.random.default_rng(1)
+    ends = drawn_for(0.0), drawn_for(120.0)
+    assert 0.3 < empirical_epsilon(*ends, charge.scale, rng, True) <= BUDGET.epsilon
+    # Planted: rows that are counted.
+    monkeypatch.setattr(sums, "_means", lambda values, counts, bits: values << bits)
+    if rows > 1:
+        counted = drawn_for(0.0), drawn_for(120.0)
+        assert empirical_epsilon(*counted, charge.scale, rng, True) > BUDGET.epsilon
 
 
 def test_private_categories_count_one_row_of_a_person():

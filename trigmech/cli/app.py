@@ -219,6 +219,8 @@ def sample(
                                                          "pay= for a missing value; repeatable.")] = None,
     shares: Annotated[list[str] | None, typer.Option(help="Shares of a column's values: region:north=0.5,south=0.5; "
                                                           "repeatable.")] = None,
+    rows_per_person: Annotated[int | None, typer.Option(
+        min=1, help="If the schema names a column of persons: rows of each; drawn independently.")] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="For the same rows again; harmless to privacy.")] = None,
     as_json: Json = False,
 ) -> None:
@@ -235,10 +237,13 @@ def sample(
     check_outputs((), (saved,), table=out)
     made = tm.load(saved)
     write_sample(made, out, rows, None if seed is None else np.random.default_rng(seed),
-                 given=given_of(made.schema, given or ()), shares=shares_of(made.schema, shares or ()))
+                 given=given_of(made.schema, given or ()), shares=shares_of(made.schema, shares or ()),
+                 rows_per_person=rows_per_person)
     if out != STANDARD:
-        tell({"release": str(saved), "table": out, "rows": made.rows if rows is None else rows,
-              "columns": list(made.schema.names), "seed": seed, "simulated": made.ledger.simulated},
+        count = made.rows * (rows_per_person or 1) if rows is None else rows
+        tell({"release": str(saved), "table": out, "rows": count,
+              "columns": [*([made.schema.person] if made.schema.person else []), *made.schema.names],
+              "seed": seed, "simulated": made.ledger.simulated},
              f"written: {out}", as_json)
 
 

@@ -25,6 +25,7 @@ from trigmech.cli.options import (
 from trigmech.cli.progress import progress_bar
 from trigmech.errors import BudgetError, FitWarning, InputError, TrigmechError
 from trigmech.measurement.private_categories import threshold_delta
+from trigmech.measurement.rows import persons_of
 from trigmech.privacy.budget import Budget
 from trigmech.report.advice import clipping_of, warnings_of
 from trigmech.report.preview import preview
@@ -83,7 +84,7 @@ def release(
     if rounds is not None and rounds.exists():
         typer.echo(f"trigmech: going on with the run of {rounds}, which was broken off; what it was charged for is not "
                    "charged again", err=True)
-    said = warn(warnings_of(table.n, loaded.schema, budget, delta is not None))
+    said = warn(warnings_of(persons_of(table, loaded.schema), loaded.schema, budget, delta is not None))
     reserve = threshold_delta(budget) if loaded.schema.private_categories else 0.0
     with ledger_of_run(ledger, budget, reserve) as book, progress_bar(quiet=as_json) as progress, \
             warnings.catch_warnings():
@@ -146,8 +147,8 @@ def _tell_preview(table: TableFile, schema: Schema, budget: Budget, bounds_share
     if absent and table.options.get("header", True):
         raise InputError(f"the table lacks the column(s) {', '.join(map(repr, absent))} that the schema names")
     there = ledger is not None and ledger.exists()
-    expected = preview(table.n, schema, budget, bounds_share=bounds_share, ledger=ledger if there else None,
-                       delta_chosen=delta_chosen)
+    expected = preview(persons_of(table, schema), schema, budget, bounds_share=bounds_share,
+                       ledger=ledger if there else None, delta_chosen=delta_chosen)
     warn(list(expected.warnings))
     made = "" if ledger is None or there else (
         f"\nledger file {ledger}: it is not there, and would be made with {budget} as the data set's total budget")

@@ -89,6 +89,15 @@ class TableSource(Protocol):
         """Return the rows as points of the cube; ``found`` if something of the schema was private before."""
 
 
+def persons_of(file: TableFile, schema: Schema) -> int:
+    """Return how many persons a file is of: its rows, unless the schema has a person; public."""
+    if schema.person is None:
+        return file.n
+    buckets = Buckets(file, schema)
+    buckets.close()
+    return buckets.n
+
+
 class PrivateTable:
     """A table of any kind that can be read again and again, checked against its schema.
 

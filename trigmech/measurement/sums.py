@@ -197,13 +197,17 @@ def add_means(values: Callable[[slice], Integers], n: int, starts: Integers, bit
                                   for a in range(rows.start, rows.stop, most)])[None]
         else:
             sums = np.add.reduceat(values(slice(rows.start, rows.stop)), starts[first:last] - rows.start, axis=0)
-        counts = np.diff(ends[first : last + 1])[:, None]
-        whole, rest = np.divmod(sums, counts)
-        means = (whole << bits) + ((rest << (bits + 1)) + counts) // (2 * counts)
+        means = _means(sums, np.diff(ends[first : last + 1])[:, None], bits)
         for low in range(0, len(means), PERSONS_AT_A_TIME):
             part = means[low : low + PERSONS_AT_A_TIME]
             total.add(part.sum(axis=0), len(part))
         first = last
+
+
+def _means(sums: Integers, counts: Integers, bits: int) -> Integers:
+    """Return sums over numbers of rows, in 2^-bits, rounded to the nearest, half up; exact in 64 bits."""
+    whole, rest = np.divmod(sums, counts)
+    return np.asarray((whole << bits) + ((rest << (bits + 1)) + counts) // (2 * counts))
 
 
 def shares(places: Integers | NDArray[np.int32], starts: Integers | None, size: int,

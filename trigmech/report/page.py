@@ -98,7 +98,8 @@ def _page(synthesis: Synthesis, against: Any, pictures: Pictures, seed: int, say
     say("asking queries", 0, 0)
     wrong = errors(account, made, true, pictures, seed)
     say("comparing points", 0, 0)
-    near, said = points(synthesis, made, true, pictures, seed), guarantee(ledger, synthesis.release.n)
+    near, said = points(synthesis, made, true, pictures, seed), guarantee(
+        ledger, synthesis.release.n, synthesis.schema.person)
     return _template().render(
         title=TITLE if true is None else PRIVATE_TITLE, against=true is not None, simulated=ledger.simulated,
         warnings=synthesis.warnings, key=_key(synthesis, said), g=said,

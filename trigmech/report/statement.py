@@ -56,12 +56,15 @@ def _cell(value: Any) -> str:
 NO_TABLE = Table("", (), ())
 
 
-def guarantee(ledger: Ledger, n: int) -> dict[str, Any]:
-    """Return what the page shows of what is proved, and of what it means for one person."""
+def guarantee(ledger: Ledger, n: int, person: str | None = None) -> dict[str, Any]:
+    """Return what the page shows of what is proved, and of what it means for one person.
+
+    ``person`` is the column that says whose each row is, if there is one.
+    """
     epsilon, delta = ledger.proved_epsilon, ledger.budget.delta
     claim = ledger.claim
-    said: dict[str, Any] = {"n": f"{n:,}", "finite": math.isfinite(epsilon), "delta": upward(delta, 6),
-                            "claim": None if claim is None else str(claim), "comparison": "", "warning": ""}
+    said: dict[str, Any] = {"n": f"{n:,}", "person": person, "finite": math.isfinite(epsilon),
+                            "delta": upward(delta, 6), "claim": None if claim is None else str(claim), "comparison": "", "warning": ""}
     if not said["finite"]:
         return said | {"proved": "no differential privacy at all"}
     shown = upward(epsilon)
