@@ -64,7 +64,8 @@ def guarantee(ledger: Ledger, n: int, person: str | None = None) -> dict[str, An
     epsilon, delta = ledger.proved_epsilon, ledger.budget.delta
     claim = ledger.claim
     said: dict[str, Any] = {"n": f"{n:,}", "person": person, "finite": math.isfinite(epsilon),
-                            "delta": upward(delta, 6), "claim": None if claim is None else str(claim), "comparison": "", "warning": ""}
+                            "delta": upward(delta, 6), "claim": None if claim is None else str(claim),
+                            "comparison": "", "warning": ""}
     if not said["finite"]:
         return said | {"proved": "no differential privacy at all"}
     shown = upward(epsilon)
