@@ -24,7 +24,7 @@ from trigmech.tables.frames import Columns, column_names
 from trigmech.tables.reader import TableFile
 from trigmech.tables.scalars import is_missing
 
-# Encoded numbers of a bucket: some 32 MiB, and several times as much while they are read. More buckets are more open files.
+# Encoded numbers of a bucket: 32 MiB, and several times as much while they are read. More buckets are more open files.
 NUMBERS_IN_A_BUCKET, MOST_BUCKETS = 2**22, 512
 ROWS_AT_ONCE = 2**14
 
