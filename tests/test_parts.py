@@ -19,7 +19,7 @@ import trigmech as tm
 from trigmech.cli.app import main
 from trigmech.errors import InputError
 from trigmech.measurement.sums import Total
-from trigmech.parts import design_file
+from trigmech.parts import answers, design_file
 from trigmech.parts.part import KIND, Part
 from trigmech.storage import archive
 
@@ -197,6 +197,15 @@ def test_parts_of_other_questions_are_refused_before_anything_is_charged(book):
         strange = tm.measure_part(cut(table(), 2)[1], other)
         refused([parts[0], strange], design, "answer different questions", book)
         refused([tm.measure_part(table(), other)], design, "another question than the design asks", book)
+
+
+@pytest.mark.parametrize(("name", "value"), [("version", lambda: "9.9.9"), ("SHARE_BITS", 45)])
+def test_parts_of_another_version_or_lattice_are_refused(name, value, book, monkeypatch):
+    parts, design = parts_and_design()
+    with monkeypatch.context() as other:
+        other.setattr(answers, name, value)
+        strange = tm.measure_part(cut(table(), 2)[1], design)
+    refused([parts[0], strange], design, "answer different questions", book)
 
 
 def test_what_does_not_add_up_to_the_persons_of_the_design_is_refused(book):
