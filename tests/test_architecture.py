@@ -160,7 +160,8 @@ def test_importing_the_package_loads_no_heavy_library_and_compiles_nothing():
     assert done.returncode == 0, done.stderr
     state = json.loads(done.stdout)
     assert "numba" in state["modules"]
-    heavy = {"opendp", "dp_accounting", "highspy", "matplotlib", "sklearn", "pandas", "polars", "pyarrow", "rich", "psycopg"}
+    heavy = {"opendp", "dp_accounting", "highspy", "matplotlib", "sklearn", "pandas", "polars", "pyarrow", "rich",
+             "psycopg"}
     assert heavy & set(state["modules"]) == set()
     assert len(state["compiled"]) >= 6
     assert set(state["compiled"].values()) == {0}

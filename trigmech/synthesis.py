@@ -381,7 +381,8 @@ def opened_ledger(ledger: Any) -> LedgerFile | None:
     if isinstance(ledger, str | Path):
         return LedgerFile.open(ledger)
     if ledger is not None and not isinstance(ledger, LedgerFile):
-        raise InputError(f"ledger must be the path or the address of a ledger, or a LedgerFile, not {type(ledger).__name__}")
+        raise InputError("ledger must be the path or the address of a ledger, or a LedgerFile, not "
+                         f"{type(ledger).__name__}")
     return ledger
 
 

@@ -91,8 +91,8 @@ def name_of(ledger: str) -> str:
 def ledger_of_run(path: str | None, budget: Budget, reserve_delta: float) -> Iterator[LedgerFile | None]:
     """Yield the ledger, made with a run's budget and reserve as the total if it is not there, which is printed.
 
-    If the run fails before anything is charged, a ledger that was made for it goes again: the next run, of another budget
-    perhaps, would find its total fixed.
+    If the run fails before anything is charged, a ledger that was made for it goes again: the next run, of another
+    budget perhaps, would find its total fixed.
     """
     if path is None or LedgerFile.exists(path):
         yield None if path is None else LedgerFile.open(path)

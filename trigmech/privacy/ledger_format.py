@@ -1,4 +1,4 @@
-"""The form of ledgers, in a file and on a server: entries, the chain of their hashes, and the strict reading of what anybody may write."""
+"""The form of ledgers: entries, the chain of their hashes, and the strict reading of what anybody may write."""
 
 import hashlib
 import json

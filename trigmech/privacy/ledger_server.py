@@ -44,7 +44,8 @@ logger = logging.getLogger(__name__)
 
 # What begins like an address of any kind, or is a connection string, right or wrong, is never a path: it may hold a
 # password, and the messages about paths quote them.
-ADDRESS = re.compile(r"\s*postgres\w*(\+\w+)?:|\s*[a-z][\w+.-]*://|.*\b(password|passwd|pwd)\s*=", re.IGNORECASE | re.DOTALL)
+ADDRESS = re.compile(r"\s*postgres\w*(\+\w+)?:|\s*[a-z][\w+.-]*://|.*\b(password|passwd|pwd)\s*=",
+                     re.IGNORECASE | re.DOTALL)
 SECRET = re.compile("password|passwd|pwd|secret|scram", re.IGNORECASE)
 DEFAULT_NAME, LONGEST_NAME = "ledger", 200
 
@@ -276,14 +277,14 @@ class Server:
     def _connected(self) -> Any:
         psycopg = _driver()
         # A server that has gone without a word is given up within half a minute; poolers keep no prepared statements.
-        options = {"connect_timeout": "10", "keepalives_idle": "10", "keepalives_interval": "5", "keepalives_count": "3",
-                   "application_name": "trigmech", **self._options, "client_encoding": "UTF8"}
+        options = {"connect_timeout": "10", "keepalives_idle": "10", "keepalives_interval": "5",
+                   "keepalives_count": "3", "application_name": "trigmech", **self._options, "client_encoding": "UTF8"}
         try:
             return psycopg.connect(**options, prepare_threshold=None)
         except psycopg.Error as problem:
             text = str(problem)
         why = next((words for sign, words in FAILURES.items() if sign in text),
-                   "it cannot be reached, or refuses this user; `psql` with the address, but for its ledger=, may say why")
+                   "it cannot be reached, or refuses this user; `psql` may say why, by the address without its ledger=")
         raise InputError(f"the server of {self.name}: {why}")
 
 
