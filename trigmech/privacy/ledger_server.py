@@ -218,29 +218,32 @@ class Server:
         psycopg = _driver()
         check_timeout(self._timeout)
         ends = time.monotonic() + self._timeout
-        for attempt in range(MOST_ATTEMPTS):
-            committing = False
-            try:
-                with closing(self._connected()) as connection:
-                    connection.isolation_level = psycopg.IsolationLevel.SERIALIZABLE
+        with closing(self._connected()) as connection:
+            connection.isolation_level = psycopg.IsolationLevel.SERIALIZABLE
+            for attempt in range(MOST_ATTEMPTS):
+                committing = False
+                try:
                     cursor = connection.cursor()
                     cursor.execute(BEGIN, (self._patience(),))
                     done = work(cursor)
                     committing = True
                     connection.commit()
                     return done
-            except psycopg.Error as problem:
-                state = problem.sqlstate or ""
-            # Not inside the handler, so that no error is raised in the context of one whose message may quote anything.
-            if state not in again:
-                if not (committing and writing):
-                    raise InputError(f"the server of {self.name}: {_refusal(state)}")
-                self._settle(writing)
-                return done
-            if time.monotonic() > ends:
-                break
-            # At random, so that writers do not meet again and again.
-            time.sleep(LONGEST_PAUSE * min(1.0, 2.0**attempt / 64.0) * secrets.randbelow(1000) / 1000.0)
+                except psycopg.Error as problem:
+                    state = problem.sqlstate or ""
+                # Not inside the handler: no error is raised in the context of one whose message may quote anything.
+                if state not in again:
+                    break
+                connection.rollback()
+                if time.monotonic() > ends:
+                    break
+                # At random, so that writers do not meet again and again.
+                time.sleep(LONGEST_PAUSE * min(1.0, 2.0**attempt / 64.0) * secrets.randbelow(1000) / 1000.0)
+        if state not in again:
+            if not (committing and writing):
+                raise InputError(f"the server of {self.name}: {_refusal(state)}")
+            self._settle(writing)
+            return done
         raise InputError(f"{self.name} was changed by others at each of {attempt + 1} attempts, so nothing was "
                          "written; try again")
 
