@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 import typer
 
 from trigmech._files import check_writable
-from trigmech.errors import InputError
+from trigmech.errors import InputError, TrigmechError
 from trigmech.privacy.budget import Budget
 from trigmech.privacy.ledger_file import LedgerFile
 from trigmech.privacy.ledger_server import Server, is_address
@@ -102,7 +102,8 @@ def ledger_of_run(path: str | None, budget: Budget, reserve_delta: float) -> Ite
     try:
         yield made
     except BaseException:
-        kept = not made.removed_if_unused()
+        with suppress(TrigmechError):
+            kept = not made.removed_if_unused()
         raise
     finally:
         if kept:

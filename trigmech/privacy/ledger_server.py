@@ -27,7 +27,7 @@ from typing import Any, TypeVar
 from urllib.parse import unquote
 
 from trigmech._optional import need
-from trigmech.errors import InputError, MissingLibraryError
+from trigmech.errors import InputError, MissingLibraryError, UncertainChargeError
 from trigmech.privacy.ledger_format import (
     LARGEST_FILE,
     State,
@@ -101,7 +101,7 @@ FAILURES = {
     'database "': "it has no such database, or does not let this user in",
     'role "': "it does not know this user, or does not let this user in",
     "starting up": "it is starting or going down", "shutting down": "it is starting or going down",
-    "translate host name": "no host of this name is known",
+    "resolve host": "no host of this name is known", "translate host name": "no host of this name is known",
     "No such file": "no server listens there", "refused": "no server listens there", "timeout": "it does not answer",
 }
 
@@ -265,9 +265,10 @@ class Server:
             except (psycopg.Error, InputError):
                 pass
             if time.monotonic() > ends:
-                raise InputError(f"the connection to {self.name} broke while it was written, and the server cannot be "
-                                 "asked whether it was: count it as spent until `trigmech ledger show` tells; nothing "
-                                 "was drawn")
+                raise UncertainChargeError(
+                    f"the connection to {self.name} broke while it was written, and the server cannot be asked whether "
+                    "it was: count it as spent until `trigmech ledger show` tells. Nothing was drawn; a run with a "
+                    "rounds file can be run again and is not charged twice")
             time.sleep(LONGEST_PAUSE)
         if not found:
             raise InputError(f"the connection to {self.name} broke while it was written, and nothing was: nothing was "
