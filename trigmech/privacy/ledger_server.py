@@ -85,7 +85,7 @@ LONGEST_PAUSE = 0.2
 
 # Why a server refused a statement, by the beginning of its SQLSTATE.
 REFUSALS = {
-    "42501": "this user lacks the right to do that; see the rights in the guide of the package",
+    "42501": "this user lacks the right to do that; the guide's section on a ledger that a team shares has the rights",
     "42": "its tables are not those of this version of the package",
     "25006": "it only lets read; give the address of the primary server",
     "0A000": "it only lets read; give the address of the primary server",
