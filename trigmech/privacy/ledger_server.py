@@ -58,9 +58,10 @@ CREATE TABLE trigmech.entries (
     ledger text NOT NULL REFERENCES trigmech.ledgers, sequence integer NOT NULL, entry text NOT NULL,
     writing text NOT NULL, PRIMARY KEY (ledger, sequence));
 """
-# A role, a database or a server may have set commits that are acknowledged before they are on the disk.
+# A server may not notice for hours that its client is gone, and hold the ledger's row for it. A role, a database or a
+# server may have set commits that are acknowledged before they are on the disk.
 BEGIN = """
-SELECT set_config('lock_timeout', %s, true),
+SELECT set_config('lock_timeout', %s, true), set_config('idle_in_transaction_session_timeout', '120000', true),
        CASE current_setting('synchronous_commit') WHEN 'off' THEN set_config('synchronous_commit', 'on', true) END
 """
 THERE = "SELECT to_regclass('trigmech.ledgers') IS NOT NULL"
