@@ -6,6 +6,7 @@ import logging
 import re
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
@@ -172,6 +173,19 @@ def test_a_lock_that_is_held_too_long_is_an_error(server, book):
             waiting.charge("run", [laplace(0.1)], False)
     with pytest.raises(InputError, match="timeout must be at least 0 seconds, not -1"):
         LedgerFile.open(server.address(), timeout=-1)
+
+
+def test_ledgers_that_are_made_at_once_are_made_once(server):
+    def make(name):
+        try:
+            return LedgerFile.create(server.address(name), Budget(1.0)).total
+        except InputError as error:
+            return str(error).partition("; ")[0].rpartition(" ")[2]
+
+    server.start()
+    server.run("DROP SCHEMA IF EXISTS trigmech CASCADE")
+    with ThreadPoolExecutor(6) as pool:
+        assert sorted(map(str, pool.map(make, ["a", "b", "c", "a", "b", "c"]))) == ["0.0"] * 3 + ["exists"] * 3
 
 
 # One process imports the package and forks the writers. Each name is tried once, and told what became of it.
