@@ -6,8 +6,7 @@ import logging
 import re
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 
 import numpy as np
@@ -125,9 +124,9 @@ def test_ledgers_of_one_database_do_not_know_of_each_other(server, book):
 # Writers at the same time
 
 
-def meanwhile(monkeypatch, act, times):
+def meanwhile(monkeypatch, act, times, reader="_state"):
     """Let something happen between what a transaction reads and what it decides; return how often it did."""
-    read, done = ledger_server.Server._state, []
+    read, done = getattr(ledger_server.Server, reader), []
 
     def reading(self, cursor):
         state = read(self, cursor)
@@ -137,7 +136,7 @@ def meanwhile(monkeypatch, act, times):
             done[-1] = "done"
         return state
 
-    monkeypatch.setattr(ledger_server.Server, "_state", reading)
+    monkeypatch.setattr(ledger_server.Server, reader, reading)
     return done
 
 
@@ -175,17 +174,15 @@ def test_a_lock_that_is_held_too_long_is_an_error(server, book):
         LedgerFile.open(server.address(), timeout=-1)
 
 
-def test_ledgers_that_are_made_at_once_are_made_once(server):
-    def make(name):
-        try:
-            return LedgerFile.create(server.address(name), Budget(1.0)).total
-        except InputError as error:
-            return str(error).partition("; ")[0].rpartition(" ")[2]
-
-    server.start()
-    server.run("DROP SCHEMA IF EXISTS trigmech CASCADE")
-    with ThreadPoolExecutor(6) as pool:
-        assert sorted(map(str, pool.map(make, ["a", "b", "c", "a", "b", "c"]))) == ["0.0"] * 3 + ["exists"] * 3
+@pytest.mark.parametrize("tables", [True, False])
+@pytest.mark.parametrize("name", ["same", "other"])
+def test_ledgers_that_are_made_at_once_are_made_once(server, book, monkeypatch, tables, name):
+    if not tables:
+        server.run("DROP SCHEMA trigmech CASCADE")
+    done = meanwhile(monkeypatch, lambda: LedgerFile.create(server.address(name), Budget(1.0)), 1, "_row")
+    with pytest.raises(InputError, match="exists; a ledger is made once") if name == "same" else nullcontext():
+        LedgerFile.create(server.address("same"), Budget(2.0))
+    assert (done, LedgerFile.open(server.address(name)).budget) == (["done"], Budget(1.0))
 
 
 # One process imports the package and forks the writers. Each name is tried once, and told what became of it.
