@@ -505,6 +505,7 @@ CONNECTIONS = {
     "no such user": ("nobody", "", None, "it does not know this user"),
     "no such database": ("owner", "&dbname=absent", None, "it has no such database"),
     "no server": ("owner", "&port=1", None, "no server listens there"),
+    "no name of a host": ("owner", f"&host={'a' * 100}", None, "it cannot be reached, or refuses this user"),
     "no host": ("owner", "&host=host.invalid", None, "no host of this name is known"),
 }
 

@@ -66,7 +66,7 @@ SELECT set_config('lock_timeout', %s, true), set_config('idle_in_transaction_ses
 """
 THERE = "SELECT to_regclass('trigmech.ledgers') IS NOT NULL"
 HEAD = """
-SELECT form::text, head::text, total::text,
+SELECT form::text, left(head::text, 1000000), left(total::text, 1000000),
        (SELECT coalesce(sum(octet_length(entry::text)), 0) FROM trigmech.entries WHERE ledger = name)
 FROM trigmech.ledgers WHERE name = %s
 """
@@ -224,6 +224,7 @@ class Server:
             for attempt in range(MOST_ATTEMPTS):
                 committing = False
                 try:
+                    connection.rollback()
                     cursor = connection.cursor()
                     cursor.execute(BEGIN, (self._patience(),))
                     done = work(cursor)
@@ -233,10 +234,7 @@ class Server:
                 except psycopg.Error as problem:
                     state = problem.sqlstate or ""
                 # Not inside the handler: no error is raised in the context of one whose message may quote anything.
-                if state not in again:
-                    break
-                connection.rollback()
-                if time.monotonic() > ends:
+                if state not in again or time.monotonic() > ends:
                     break
                 # At random, so that writers do not meet again and again.
                 time.sleep(LONGEST_PAUSE * min(1.0, 2.0**attempt / 64.0) * secrets.randbelow(1000) / 1000.0)
@@ -286,7 +284,7 @@ class Server:
                    "keepalives_count": "3", "application_name": "trigmech", **self._options, "client_encoding": "UTF8"}
         try:
             return psycopg.connect(**options, prepare_threshold=None)
-        except psycopg.Error as problem:
+        except (psycopg.Error, ValueError) as problem:
             text = str(problem)
         why = next((words for sign, words in FAILURES.items() if sign in text),
                    "it cannot be reached, or refuses this user; `psql` may say why, by the address without its ledger=")
@@ -320,7 +318,7 @@ def _parsed(address: str) -> tuple[str, dict[str, str]]:
     psycopg = _driver()
     others = "&".join("".join(pair) for pair in pairs if unquote(pair[0]) != "ledger")
     options = None
-    with suppress(psycopg.Error):
+    with suppress(psycopg.Error, ValueError):
         options = psycopg.conninfo.conninfo_to_dict(f"{base}?{others}" if others else base)
     # What the library understands otherwise than the above, such as a password with a slash, which it takes for a port.
     if options is None or any(map(SECRET.search, options)) or not re.fullmatch("[0-9,]*", options.get("port", "")):
