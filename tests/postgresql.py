@@ -52,7 +52,6 @@ class PostgreSQL:
         if self._programs is None:
             pytest.skip("NO SERVER TESTED: initdb and postgres are neither in PATH nor in /usr/lib/postgresql/*/bin; "
                         "install Debian's package postgresql")
-        pytest.importorskip("psycopg", reason="NO SERVER TESTED: psycopg is missing; install trigmech[postgres]")
         self._as = other_user()
         # Short, for the name of a socket may have a hundred letters.
         self.folder = Path(tempfile.mkdtemp(prefix="tm-pg-"))

@@ -23,6 +23,8 @@ from trigmech.privacy.ledger import Ledger, LedgerFile
 from trigmech.privacy.noise import SystemNoise
 from trigmech.report import page
 
+pytest.importorskip("psycopg", reason="NO SERVER TESTED: psycopg is missing; install trigmech[postgres]")
+
 SECRET = "Geheim4711"
 # What whoever charges needs, as the guide says.
 GUIDE = (Path(__file__).parents[1] / "docs" / "holders.md").read_text(encoding="utf-8")
