@@ -23,7 +23,7 @@ SOLE_IMPORTERS = {"highspy": {"reconstruction/linear_program"}, "opendp": {"priv
                   "dp_accounting": {"privacy/accounting", "privacy/privacy_loss"},
                   "numba": {"functions/kernels", "functions/coordinate_ascent", "measurement/counts",
                             "measurement/sums", "reconstruction/columns", "reconstruction/row_kernels"},
-                  "filelock": {"privacy/ledger_lock"}}
+                  "filelock": {"privacy/ledger_lock"}, "psycopg": {"privacy/ledger_server"}}
 
 @cache
 def imports(source):
@@ -160,7 +160,8 @@ def test_importing_the_package_loads_no_heavy_library_and_compiles_nothing():
     assert done.returncode == 0, done.stderr
     state = json.loads(done.stdout)
     assert "numba" in state["modules"]
-    heavy = {"opendp", "dp_accounting", "highspy", "matplotlib", "sklearn", "pandas", "polars", "pyarrow", "rich"}
+    heavy = {"opendp", "dp_accounting", "highspy", "matplotlib", "sklearn", "pandas", "polars", "pyarrow", "rich",
+             "psycopg"}
     assert heavy & set(state["modules"]) == set()
     assert len(state["compiled"]) >= 6
     assert set(state["compiled"].values()) == {0}

@@ -75,6 +75,8 @@ def test_the_command_line_and_the_estimator_alone_import_an_extra_at_their_top()
     ("pyarrow", lambda: frames.Columns(pl.DataFrame({"a": ["x"]}), ("a",)).distinct(0),
      "a dataframe's column of text or categories needs pyarrow; install trigmech[tables]"),
     ("matplotlib", lambda: page.write(None, "page.html"), "a report needs matplotlib; install trigmech[report]"),
+    ("psycopg", lambda: tm.LedgerFile.open("postgresql://user@host/database"),
+     "a ledger on a server needs psycopg; install trigmech[postgres]"),
     ("sklearn", lambda: tm.Synthesizer, "the estimator needs sklearn; install trigmech[estimator]"),
 ])
 def test_a_missing_library_is_named_with_its_extra(library, use, said, monkeypatch):
@@ -83,6 +85,14 @@ def test_a_missing_library_is_named_with_its_extra(library, use, said, monkeypat
         use()
     assert str(refused.value) == said
     assert isinstance(refused.value, ImportError)
+
+
+def test_a_library_without_its_own_library_is_told(tmp_path, monkeypatch):
+    (tmp_path / "psycopg.py").write_text("raise ImportError('no pq wrapper available')")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "psycopg", raising=False)
+    with pytest.raises(MissingLibraryError, match=r"needs psycopg with libpq; install trigmech\[postgres\]"):
+        tm.LedgerFile.open("postgresql://user@host/database")
 
 
 def test_the_command_line_without_its_extra_says_so_in_one_line(monkeypatch, capsys):

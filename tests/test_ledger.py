@@ -12,7 +12,7 @@ import tracemalloc
 import pytest
 
 from trigmech.errors import BudgetError, InputError
-from trigmech.privacy import ledger_file, ledger_format
+from trigmech.privacy import ledger_file, ledger_format, ledger_lock, ledger_store
 from trigmech.privacy.accounting import epsilon_of, filtered_epsilon, gaussian_mu
 from trigmech.privacy.budget import Budget, Charge, shown_up
 from trigmech.privacy.ledger import Ledger, LedgerFile
@@ -354,7 +354,7 @@ def test_a_timeout_is_a_number_of_seconds(book, timeout):
 
 def test_a_lock_that_is_held_too_long_is_an_error(book):
     waiting = LedgerFile.open(book.path, timeout=0.1)
-    with ledger_file.locked(book.path, 1.0), pytest.raises(InputError, match=r"has held the lock .* for 0\.1 seconds"):
+    with ledger_lock.locked(book.path, 1.0), pytest.raises(InputError, match=r"has held the lock .* for 0\.1 seconds"):
         waiting.charge("run", [laplace(0.1)], False)
     waiting.charge("run", [laplace(0.1)], False)
     assert book.total == 0.1
@@ -383,7 +383,7 @@ def test_what_could_not_be_read_again_is_not_written(book, monkeypatch):
     with pytest.raises(InputError, match="would be too large"):
         book.charge("run", [laplace(0.01)] * 5, False)
     monkeypatch.undo()
-    monkeypatch.setattr(ledger_format, "write_whole", lambda path, content: (_ for _ in ()).throw(OSError(28, "full")))
+    monkeypatch.setattr(ledger_store, "write_whole", lambda path, content: (_ for _ in ()).throw(OSError(28, "full")))
     with pytest.raises(InputError, match="cannot be written: full"):
         book.charge("run", [laplace(0.01)], False)
     assert book.path.read_bytes() == before
@@ -436,12 +436,16 @@ def other_than(value):
     return value + "x" if isinstance(value, str) else 2 * value + 1
 
 
+def state_of(book):
+    return ledger_format.parsed(book.path.read_bytes(), "the ledger")
+
+
 def test_every_field_is_in_the_chain(book):
     # Also where no total, order or epsilon would give the change away: what is compared are the hashes alone.
     charge = laplace(0.1, floor=20.0, claim=Budget(0.5))
     book.charge("run", [charge], True)
     (entry,) = book.entries
-    before = ledger_format.read(book.path).genesis
+    before = state_of(book).genesis
     assert entry.digest(before) == entry.hash
     changed = {}
     for field in dataclasses.fields(entry):
@@ -457,7 +461,7 @@ def test_every_field_is_in_the_chain(book):
     assert [name for name, other in changed.items() if other.digest(before) == entry.hash] == []
     # And what stood before it, which begins with all that the file says of itself.
     assert entry.digest(other_than(before)) != entry.hash
-    state = ledger_format.read(book.path)
+    state = state_of(book)
     limits = [ledger_format.Limit(Budget(2.0, 1e-6)), ledger_format.Limit(Budget(1.0, 1e-5)),
               ledger_format.Limit(Budget(1.0, 1e-6), 1e-7)]
     for new in ({"data_set": "other"}, *({"made": limit} for limit in limits), {"created": "2001-01-01T00:00:00Z"}):
@@ -490,7 +494,7 @@ def test_a_roll_back_is_noticed_by_who_saw_more_and_by_nobody_else(book):
         book.charge("run", [laplace(0.9)], False)
     book.path.unlink()
     LedgerFile.create(book.path, Budget(9.0, 1e-6), "clinic")
-    with pytest.raises(InputError, match="not the file that was opened"):
+    with pytest.raises(InputError, match="not the ledger that was opened"):
         _ = book.total
 
 

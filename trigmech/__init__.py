@@ -7,7 +7,14 @@ from trigmech import _memory as _memory  # First: it looks whether there is room
 from trigmech import workload
 from trigmech._optional import need
 from trigmech.distribution import Distribution
-from trigmech.errors import BudgetError, FitWarning, InputError, SolverError, TrigmechError
+from trigmech.errors import (
+    BudgetError,
+    FitWarning,
+    InputError,
+    SolverError,
+    TrigmechError,
+    UncertainChargeError,
+)
 from trigmech.functions.chebyshev import ChebyshevBasis
 from trigmech.functions.features import Features
 from trigmech.functions.grid import Grid
@@ -61,6 +68,7 @@ __all__ = [
     "TrigI",
     "TrigII",
     "TrigmechError",
+    "UncertainChargeError",
     "design",
     "fit_l1",
     "generate",

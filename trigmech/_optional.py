@@ -7,7 +7,8 @@ from trigmech.errors import MissingLibraryError
 # As in pyproject.toml, by the names that are imported.
 TABLES = ("pyarrow",)
 REPORT = ("jinja2", "matplotlib", "sklearn")
-EXTRAS = {"tables": TABLES, "report": REPORT, "estimator": ("sklearn",), "cli": (*TABLES, *REPORT, "rich", "typer")}
+EXTRAS = {"tables": TABLES, "report": REPORT, "estimator": ("sklearn",), "cli": (*TABLES, *REPORT, "rich", "typer"),
+          "postgres": ("psycopg",)}
 
 
 def need(extra: str, purpose: str) -> None:

@@ -33,6 +33,10 @@ class BudgetError(TrigmechError, ValueError):
     """A privacy budget is not usable, or a charge would exceed it."""
 
 
+class UncertainChargeError(InputError):
+    """The connection to a ledger's server broke, and whether a charge is there is not known: it counts as spent."""
+
+
 class MissingLibraryError(TrigmechError, ImportError):
     """A library is needed that only an extra of this package installs."""
 

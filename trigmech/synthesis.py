@@ -217,8 +217,9 @@ def synthesize(table: Any, schema: Schema, budget: Budget, mechanism: Mechanism 
     rng : numpy.random.Generator, optional
         Makes the run a repeatable *simulation*, and the ledger says so. Leave it out for a real release: noise then
         comes from OpenDP's samplers and the operating system's entropy.
-    ledger : path or LedgerFile, optional
-        The data set's ledger file, which must exist: all releases of one table should share one. Every charge is
+    ledger : path, address or LedgerFile, optional
+        The data set's ledger, which must exist: all releases of one table should share one. A file, or one on a server:
+        ``"postgresql://user@host/database?ledger=name"``. Every charge is
         written there before its noise is drawn, and refused if the data set's total would be exceeded.
     workload : Family, Marginals or Ranges, optional
         The queries that the default mechanism should answer well.
@@ -382,9 +383,10 @@ def generators(rng: np.random.Generator | None) -> tuple[Noise, np.random.Genera
 
 def opened_ledger(ledger: Any) -> LedgerFile | None:
     if isinstance(ledger, str | Path):
-        return LedgerFile.open(Path(ledger))
+        return LedgerFile.open(ledger)
     if ledger is not None and not isinstance(ledger, LedgerFile):
-        raise InputError(f"ledger must be the path of a ledger file, or a LedgerFile, not {type(ledger).__name__}")
+        raise InputError("ledger must be the path or the address of a ledger, or a LedgerFile, not "
+                         f"{type(ledger).__name__}")
     return ledger
 
 

@@ -20,6 +20,7 @@ from trigmech.mechanisms.moment import default_workload
 from trigmech.privacy.budget import Budget
 from trigmech.privacy.ledger import Ledger
 from trigmech.privacy.ledger_file import LedgerFile
+from trigmech.privacy.ledger_server import Server, is_address
 from trigmech.results import Synthesis
 from trigmech.schema.schema import Column, Schema
 from trigmech.synthesis import synthesize
@@ -43,7 +44,7 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         The privacy budget of one call of ``fit``.
     mechanism : Mechanism, optional
         Default: :class:`trigmech.TableMechanism`.
-    ledger : path or LedgerFile, optional
+    ledger : path, address or LedgerFile, optional
         Of the data set; every ``fit`` is charged there and refused when the total would be exceeded. Without it
         nothing adds up the budgets of several fits: a search over options by repeated fits of one table spends each
         time.
@@ -87,6 +88,17 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         self.mechanism = mechanism
         self.ledger = ledger
         self.random_state = random_state
+
+    @property
+    def ledger(self) -> str | Path | LedgerFile | None:
+        return self.__dict__["ledger"]
+
+    @ledger.setter
+    def ledger(self, given: str | Path | LedgerFile | None) -> None:
+        # An estimator shows its options to everybody, so one with a password is refused at once.
+        if is_address(given):
+            Server(str(given), 0.0)
+        self.__dict__["ledger"] = given
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Release a table.

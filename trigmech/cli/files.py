@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +11,10 @@ import numpy as np
 import typer
 
 from trigmech._files import check_writable
-from trigmech.errors import InputError
+from trigmech.errors import InputError, TrigmechError
 from trigmech.privacy.budget import Budget
 from trigmech.privacy.ledger_file import LedgerFile
+from trigmech.privacy.ledger_server import Server, is_address
 from trigmech.results import Synthesis
 from trigmech.tables.writer import check_table_name
 
@@ -75,22 +76,34 @@ def _same(first: Path, second: Path) -> bool:
     return os.path.realpath(first) == os.path.realpath(second)
 
 
-@contextmanager
-def ledger_of_run(path: Path | None, budget: Budget, reserve_delta: float) -> Iterator[LedgerFile | None]:
-    """Yield the ledger file, made with a run's budget and reserve as the total if it is not there, which is printed.
+def file_of(ledger: str | None) -> Path | None:
+    """Return the path of a ledger that is a file; None if it is on a server, or if there is none."""
+    return None if ledger is None or is_address(ledger) else Path(ledger)
 
-    If the run fails before anything is charged, a file that was made for it goes again: the next run, of another budget
-    perhaps, would find its total fixed.
+
+def name_of(ledger: str) -> str:
+    """Return the name of a data set if none is given: that of its ledger."""
+    file = file_of(ledger)
+    return Server(ledger, 0.0).ledger if file is None else file.stem
+
+
+@contextmanager
+def ledger_of_run(path: str | None, budget: Budget, reserve_delta: float) -> Iterator[LedgerFile | None]:
+    """Yield the ledger, made with a run's budget and reserve as the total if it is not there, which is printed.
+
+    If the run fails before anything is charged, a ledger that was made for it goes again: the next run, of another
+    budget perhaps, would find its total fixed.
     """
-    if path is None or path.exists():
+    if path is None or LedgerFile.exists(path):
         yield None if path is None else LedgerFile.open(path)
         return
-    made = LedgerFile.create(path, budget, data_set=path.stem, reserve_delta=reserve_delta)
+    made = LedgerFile.create(path, budget, data_set=name_of(path), reserve_delta=reserve_delta)
     kept = True
     try:
         yield made
     except BaseException:
-        kept = not made.removed_if_unused()
+        with suppress(TrigmechError):
+            kept = not made.removed_if_unused()
         raise
     finally:
         if kept:

@@ -1,24 +1,24 @@
-"""The commands on ledger files: make, show, verify, raise, and add what other tools released."""
+"""The commands on ledgers: make, show, verify, raise, and add what other tools released."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from trigmech.cli.files import check_outputs
+from trigmech.cli.files import check_outputs, file_of, name_of
 from trigmech.cli.options import Json, budget_of, tell
 from trigmech.privacy.ledger_file import LedgerFile
 
 ledger_app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown",
                          help="Make, show, verify and raise the record of what was spent on a data set.")
 
-File = Annotated[Path, typer.Argument(help="A ledger file.")]
+File = Annotated[str, typer.Argument(help=(
+    "A ledger: a file, or postgresql://user@host/database?ledger=NAME, with the password in PGPASSWORD or ~/.pgpass."))]
 Epsilon = Annotated[float, typer.Option(help="Of all releases of the data set together: epsilon, above 0.")]
 
 
 @ledger_app.command("create")
 def create(
-    file: Annotated[Path, typer.Argument(help="The ledger file to make.")],
+    file: Annotated[str, typer.Argument(help="The ledger to make: a file, or an address as of the other commands.")],
     epsilon: Epsilon,
     delta: Annotated[float, typer.Option(help="Of all releases together, at least 0, far below 1 / rows.")] = 0.0,
     data_set: Annotated[str, typer.Option(help="A name for the data set.")] = "",
@@ -26,13 +26,13 @@ def create(
         help="The part of delta for releases of other tools, see 'trigmech ledger add'.")] = 0.0,
     as_json: Json = False,
 ) -> None:
-    """Make a ledger file with the budget that all releases of one data set share.
+    """Make a ledger with the budget that all releases of one data set share.
 
     Example: `trigmech ledger create ledger.json --epsilon 3 --delta 1e-6 --data-set clinic`
     """
     budget = budget_of(epsilon, delta)
-    check_outputs((file,))
-    made = LedgerFile.create(file, budget, data_set=data_set or file.stem, reserve_delta=reserve_delta)
+    check_outputs((file_of(file),))
+    made = LedgerFile.create(file, budget, data_set=data_set or name_of(file), reserve_delta=reserve_delta)
     tell(made.summary, f"written: {file}", as_json)
 
 
@@ -70,7 +70,7 @@ def raise_budget(
         help="The part of delta for releases of other tools, not less than now; default: as it is.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Raise what all releases of the data set may spend together; the file records when, from what and to what.
+    """Raise what all releases of the data set may spend together; the ledger records when, from what and to what.
 
     It can never be lowered. To raise it is a new promise to the people in the data: decide it before looking at
     releases, as the budget itself.
@@ -93,7 +93,7 @@ def add(
     neighbours: Annotated[str, typer.Option(metavar="replace-one|add-remove", help=(
         "Which tables the claim is for: one row replaced; or added or removed, recorded as what it implies for "
         "replaced."))],
-    delta: Annotated[float, typer.Option(help="And delta, at least 0; it must fit the file's reserve.")] = 0.0,
+    delta: Annotated[float, typer.Option(help="And delta, at least 0; it must fit the ledger's reserve.")] = 0.0,
     count: Annotated[int, typer.Option(min=1, help="Releases, each of which costs this.")] = 1,
     as_json: Json = False,
 ) -> None:

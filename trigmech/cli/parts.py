@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from trigmech.cli.files import check_outputs, ledger_of_run
+from trigmech.cli.files import check_outputs, file_of, ledger_of_run
 from trigmech.cli.options import (
     Data,
     DateFormat,
@@ -125,7 +125,7 @@ def release(
         help="Where the release is saved, such as clinic.tm; if the design asks again, its next round is written to "
              "--next instead.")],
     ledger: Annotated[str | None, typer.Option(
-        help="The data set's ledger; made with this budget as its total if it is not there.")] = None,
+        help="The data set's ledger, a file or postgresql://...; made with this budget as its total if it is not there.")] = None,
     following: Annotated[Path | None, typer.Option(
         "--next", help="Where the next round's design is written, if there is one. Default: beside --out.")] = None,
     as_json: Json = False,
@@ -138,13 +138,12 @@ def release(
     """
     following = following or out.with_name(f"{out.stem}.next.json")
     rounds = out.with_name(f"{out.name}.rounds")
-    file = None if ledger is None else Path(ledger)
-    check_outputs((out, following, rounds, file), (*parts, design))
+    check_outputs((out, following, rounds, file_of(ledger)), (*parts, design))
     if out.exists():
         raise InputError(f"{str(out)!r} exists; name another file")
     asked = design_file.load(design)
     found = [Part.load(path) for path in parts]
-    with ledger_of_run(file, asked.budget, 0.0) as book:
+    with ledger_of_run(ledger, asked.budget, 0.0) as book:
         released = release_parts(found, asked, ledger=book, rounds=rounds)
     if isinstance(released, Design):
         design_file.save(following, released)

@@ -9,7 +9,14 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from trigmech.cli.files import STANDARD, check_outputs, keep_what_counts, ledger_of_run, write_sample
+from trigmech.cli.files import (
+    STANDARD,
+    check_outputs,
+    file_of,
+    keep_what_counts,
+    ledger_of_run,
+    write_sample,
+)
 from trigmech.cli.options import (
     Data,
     DateFormat,
@@ -27,6 +34,7 @@ from trigmech.errors import BudgetError, FitWarning, InputError, TrigmechError
 from trigmech.measurement.private_categories import threshold_delta
 from trigmech.measurement.rows import persons_of
 from trigmech.privacy.budget import Budget
+from trigmech.privacy.ledger_file import LedgerFile
 from trigmech.report.advice import clipping_of, warnings_of
 from trigmech.report.preview import preview
 from trigmech.results import Synthesis
@@ -49,8 +57,9 @@ def release(
     csv: Annotated[Path | None, typer.Option(
         help="Also write a synthetic table (.csv, .tsv, .csv.gz or .parquet), or - for standard output.")] = None,
     rows: Annotated[int | None, typer.Option(min=1, help="Rows of that table; default: as many as the data.")] = None,
-    ledger: Annotated[Path | None, typer.Option(
-        help="The data set's ledger file; made with this budget as its total if it is not there.")] = None,
+    ledger: Annotated[str | None, typer.Option(
+        help="The data set's ledger, a file or postgresql://user@host/database?ledger=NAME; made with this budget as "
+             "its total if it is not there.")] = None,
     delimiter: Delimiter = None,
     decimal: Decimal = None,
     encoding: Encoding = None,
@@ -123,11 +132,12 @@ def _check_usage(csv: Path | None, rows: int | None, bounds_share: float, as_jso
         raise typer.BadParameter(f"--bounds-share must be above 0 and below 1, not {bounds_share}")
 
 
-def _check_files(data: str, schema: Path, out: Path, csv: Path | None, ledger: Path | None, force: bool,
+def _check_files(data: str, schema: Path, out: Path, csv: Path | None, ledger: str | None, force: bool,
                  rounds: Path | None) -> None:
     # Who takes the lock empties the file that it is.
-    lock = None if ledger is None else Path(f"{os.path.realpath(ledger)}.lock")
-    check_outputs((ledger, lock, out, rounds), (data, schema), table=csv)
+    file = file_of(ledger)
+    lock = None if file is None else Path(f"{os.path.realpath(file)}.lock")
+    check_outputs((file, lock, out, rounds), (data, schema), table=csv)
     keep_what_counts(out, force)
     if out.exists() and not force:
         raise InputError(f"{str(out)!r} exists; name another file, or give --force to replace it")
@@ -140,18 +150,18 @@ def warn(warnings: list[str], mark: str = "warning") -> list[str]:
     return warnings
 
 
-def _tell_preview(table: TableFile, schema: Schema, budget: Budget, bounds_share: float, ledger: Path | None,
+def _tell_preview(table: TableFile, schema: Schema, budget: Budget, bounds_share: float, ledger: str | None,
                   delta_chosen: bool, as_json: bool) -> None:
     """Print what a release would be worth; of the table only its names and the number of its rows are used."""
     absent = [name for name in schema.names if name not in table.names]
     if absent and table.options.get("header", True):
         raise InputError(f"the table lacks the column(s) {', '.join(map(repr, absent))} that the schema names")
-    there = ledger is not None and ledger.exists()
+    there = ledger is not None and LedgerFile.exists(ledger)
     expected = preview(persons_of(table, schema), schema, budget, bounds_share=bounds_share,
                        ledger=ledger if there else None, delta_chosen=delta_chosen)
     warn(list(expected.warnings))
     made = "" if ledger is None or there else (
-        f"\nledger file {ledger}: it is not there, and would be made with {budget} as the data set's total budget")
+        f"\nledger {ledger}: it is not there, and would be made with {budget} as the data set's total budget")
     tell({"dry_run": True, **expected.to_dict()}, f"{expected}{made}", as_json)
 
 

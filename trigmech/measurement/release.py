@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from trigmech.errors import BudgetError, InputError, TrigmechError
+from trigmech.errors import BudgetError, InputError, TrigmechError, UncertainChargeError
 from trigmech.functions.chebyshev import ChebyshevBasis
 from trigmech.functions.features import Features, FunctionSet
 from trigmech.functions.index import FunctionIndex
@@ -101,7 +101,9 @@ class Session:
         BudgetError
             By :meth:`check`, or if the charges would exceed the budget; nothing is recorded then.
         InputError
-            If the ledger file or the file of the rounds cannot be written; likewise.
+            If the ledger or the file of the rounds cannot be written; likewise.
+        UncertainChargeError
+            If it is not known whether they are recorded. Nothing may be drawn for them by this object.
         """
         if self._together and charges[0] in self._together:
             ahead, self._together = self._together, ()
@@ -126,6 +128,9 @@ class Session:
         begun = self._rounds is not None and self._rounds.begin()
         try:
             self._ledger.charge(*charges)
+        except UncertainChargeError:
+            # The run may have been charged: whoever goes on with it looks for what it was charged.
+            raise
         except TrigmechError:
             if begun and self._rounds is not None:
                 self._rounds.remove()

@@ -77,7 +77,7 @@ def release_parts(parts: Sequence[Part], design: Design, rng: np.random.Generato
         That the parts were measured by.
     rng : numpy.random.Generator, optional
         Makes the run a repeatable *simulation*. Give one of the same seed in each round.
-    ledger : path or LedgerFile, optional
+    ledger : path, address or LedgerFile, optional
         As for :func:`trigmech.synthesize`; all rounds are charged in the first, before its draw.
     rounds : path
         The file in which all that is drawn is kept, so that nothing is drawn twice. Needed if the design asks more than

@@ -42,8 +42,8 @@ class Ledger:
     charges : list of Charge
         What was charged so far.
     file : LedgerFile, optional
-        The data set's record. Every charge is written there too, and refused if the data set's budget would be
-        exceeded, whether or not this ledger is enforced.
+        The data set's record, in a file or on a server. Every charge is written there too, and refused if the data
+        set's budget would be exceeded, whether or not this ledger is enforced.
     run : str, optional
         The run's identifier in that file; default: random.
     written : list of Charge

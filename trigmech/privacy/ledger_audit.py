@@ -1,4 +1,4 @@
-"""Whether the content of a ledger file agrees with itself, and what its entries leave to spend."""
+"""Whether the content of a ledger agrees with itself, and what its entries leave to spend."""
 
 import math
 
@@ -37,7 +37,7 @@ def problems(state: State, own: bool = False) -> list[str]:
                              f"{shown_up(entry.delta)}; it is {shown_up(seen[key][0])} at {shown_up(seen[key][1])}")
     total = spent(state)
     if not _agree(total, state.total):
-        found.append(f"the file says that the total is {shown_up(state.total)}; it is {shown_up(total)}")
+        found.append(f"it says that the total is {shown_up(state.total)}; it is {shown_up(total)}")
     if not total <= limit.budget.epsilon * (1.0 + AGREEMENT):
         found.append(f"the total {shown_up(total)} exceeds the budget {limit}")
     return found

@@ -1,8 +1,8 @@
-"""The record of what was spent on one data set by all runs: a JSON file that processes and sessions share."""
+"""The record of what was spent on one data set by all runs: in a file, or on a server, that all of them share."""
 
 import math
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Self
@@ -12,17 +12,24 @@ from trigmech.errors import BudgetError, InputError
 from trigmech.privacy import ledger_audit
 from trigmech.privacy.accounting import NextCharge, claimed_delta, cost, filtered_epsilon
 from trigmech.privacy.budget import ADJACENCY, Budget, Charge, as_decimal, shown_up
-from trigmech.privacy.ledger_format import Entry, Limit, Raised, State, charge_header, read, write
-from trigmech.privacy.ledger_lock import check_names, locked, new_run, now, resolved, version
+from trigmech.privacy.ledger_format import Entry, Limit, Raised, State, charge_header
+from trigmech.privacy.ledger_lock import new_run, now, version
+from trigmech.privacy.ledger_store import Store, store_of
 
 NEIGHBOURS = ("replace-one", "add-remove")
 
 
 class LedgerFile:
-    """All charges against one data set, in a file; a charge that would exceed the data set's budget is refused.
+    """All charges against one data set; a charge that would exceed the data set's budget is refused.
 
-    Made by :meth:`create`, read again by :meth:`open`; give it to :func:`trigmech.synthesize` or
-    :class:`trigmech.Ledger`. Every attribute is read from the file anew.
+    Kept in a file, or in a PostgreSQL database (``postgresql://user@host/database?ledger=name``, see
+    :class:`trigmech.privacy.ledger_server.Server`). Made by :meth:`create`, read again by :meth:`open`; give it to
+    :func:`trigmech.synthesize` or :class:`trigmech.Ledger`. Every attribute is read from there anew.
+
+    Attributes
+    ----------
+    path : Path or str
+        Of the file, or the address on the server, which holds no password.
 
     Notes
     -----
@@ -31,35 +38,35 @@ class LedgerFile:
     Gaussian DP (:func:`trigmech.privacy.accounting.filtered_epsilon`, with the proof). A single run that mixes Laplace
     with Gaussian noise can be charged more by it than by its own ledger, which composes options fixed in advance.
     Releases of other tools are recorded by :meth:`add`, on the word of who claims what they cost. No record's value and
-    no seed is in the file: it holds what was charged for, which is public.
+    no seed is in it: it holds what was charged for, which is public.
 
-    A charge takes the lock beside the file (``.lock``), reads the file, adds its entries, and replaces the file by a
-    durable new one before it returns. A process that is killed between the charge and the noise has lost budget, never
-    privacy. On file systems without locks (some network ones) let one machine write.
+    In a file, a charge takes the lock beside it (``.lock``), reads the file, adds its entries, and replaces the file by
+    a durable new one before it returns. On file systems without locks (some network ones) let one machine write. On a
+    server, a charge is one serialisable transaction, and returns when it is known to be durable. A process that is
+    killed between the charge and the noise has lost budget, never privacy.
 
     Each entry's hash includes the one before it. So :meth:`verify` finds entries that were changed, moved, put in
     or taken out of the middle, by accident or by somebody who did not compute the hashes anew. It **cannot** find
-    what anybody who may write the file can do: write all of it anew with right hashes, take entries off its end and
+    what anybody who may write all of it can do: write all of it anew with right hashes, take entries off its end and
     correct the total, or put back an older copy. A copy of the file, or another file for the same table, is a
     budget of its own; so would a second name of the file (a hard link) be, and nothing is written to a file that
     has one. Only an object that read the file before notices that it went back since. Keep the hash of the last
     entry elsewhere, or the file where entries can only be added, if that matters.
     """
 
-    def __init__(self, path: Path, timeout: float, state: State) -> None:
-        self.path = path
-        self.timeout = timeout
+    def __init__(self, store: Store, state: State) -> None:
+        self._store, self.path = store, store.path
         self._seen = (state.genesis, len(state.entries), state.head)
 
     @classmethod
     def create(cls, path: str | Path, budget: Budget, data_set: str = "", timeout: float = 60.0,
                reserve_delta: float = 0.0) -> Self:
-        """Make a ledger file.
+        """Make a ledger.
 
         Parameters
         ----------
-        path : path
-            Must not exist.
+        path : path or str
+            A file that must not exist, or the address of a ledger on a server that has none of this name.
         budget : Budget
             Of the data set: what all runs together may spend.
         data_set : str
@@ -76,30 +83,35 @@ class LedgerFile:
         BudgetError
             If the reserve is not from 0 to the budget's delta.
         InputError
-            If the file exists or cannot be written, or the lock cannot be had in time.
+            If it exists or cannot be written, or the lock cannot be had in time; if the address is none, holds a
+            password, or the server refuses.
+        MissingLibraryError
+            If it is on a server, and the extra ``postgres`` is not installed; here and wherever a server is asked.
         """
         if not isinstance(budget, Budget):
             raise BudgetError(f"budget must be a Budget, not {type(budget).__name__}")
         of_kind("the ledger file: data_set", data_set, str)
-        path = resolved(path)
+        store = store_of(path, timeout)
         state = State(data_set, Limit(budget, reserve_delta), now(), 0.0, ())
-        with locked(path, timeout):
-            if path.exists():
-                raise InputError(f"{str(path)!r} exists; a ledger file is made once, then opened")
-            write(path, state)
-        return cls(path, timeout, state)
+        store.make(state)
+        return cls(store, state)
 
     @classmethod
     def open(cls, path: str | Path, timeout: float = 60.0) -> Self:
-        """Read a ledger file that exists.
+        """Read a ledger that exists.
 
         Raises
         ------
         InputError
-            If it cannot be read or is no ledger file. What only :meth:`verify` finds is not looked for here.
+            If it cannot be read or is no ledger. What only :meth:`verify` finds is not looked for here.
         """
-        path = resolved(path)
-        return cls(path, timeout, read(path))
+        store = store_of(path, timeout)
+        return cls(store, store.read())
+
+    @staticmethod
+    def exists(path: str | Path, timeout: float = 60.0) -> bool:
+        """Return whether there is anything where :meth:`create` would make a ledger; raises as :meth:`open`."""
+        return store_of(path, timeout).exists()
 
     @property
     def budget(self) -> Budget:
@@ -118,7 +130,7 @@ class LedgerFile:
 
     @property
     def identity(self) -> str:
-        """A hash of what never changes in the file: how it was made."""
+        """A hash of what never changes in the ledger: how it was made."""
         return self._state().genesis
 
     @property
@@ -162,23 +174,26 @@ class LedgerFile:
         BudgetError
             If the data set's total would exceed its budget; nothing is written, and the message states what would fit.
         InputError
-            If the lock cannot be had in time; or the file cannot be written, is damaged, does not pass
-            :meth:`verify`, is too large, has a second name, or lacks entries that this object has read.
+            If the lock cannot be had in time; or the ledger cannot be written, is damaged, does not pass
+            :meth:`verify`, is too large, has a second name, or lacks entries that this object has read. If the
+            connection to a server broke, and the charges are not seen to be there: they may be or not, and nothing may
+            be drawn for them.
         """
         if not charges:
             return
-        with locked(self.path, self.timeout):
-            state = self._sound()
+
+        def made(state: State) -> list[Entry]:
             if not simulated:
                 self._admit(state, charges)
             delta = state.limit.budget.delta
-            self._append(state, [Entry(0, now(), run, version(), simulated, charge, *cost(charge, delta), "")
-                                 for charge in charges])
+            return [Entry(0, now(), run, version(), simulated, charge, *cost(charge, delta), "") for charge in charges]
+
+        self._append(made)
 
     def check(self, charges: Sequence[Charge]) -> None:
         """Raise what :meth:`charge` would raise of charges that count, but for the lock, and write nothing."""
-        check_names(self.path)
-        self._admit(self._sound(), charges)
+        self._store.check()
+        self._admit(self._sound(self._state()), charges)
 
     def add(self, purpose: str, claim: Budget, tool: str, *, neighbours: str, count: int = 1) -> None:
         """Record releases of another tool, of which nothing is known but the (epsilon, delta) that it claims.
@@ -247,25 +262,23 @@ class LedgerFile:
         """
         if not isinstance(budget, Budget):
             raise BudgetError(f"budget must be a Budget, not {type(budget).__name__}")
-        with locked(self.path, self.timeout):
-            state = self._sound()
+
+        def made(state: State) -> list[Raised]:
             old = state.limit
             new = Limit(budget, old.reserve_delta if reserve_delta is None else reserve_delta)
             if not new.is_above(old):
                 raise BudgetError(f"the budget can only be raised, in no part lowered: it is {old}, asked for {new}")
-            self._append(state, [Raised(0, now(), version(), old, new, "")])
+            return [Raised(0, now(), version(), old, new, "")]
+
+        self._append(made)
 
     def removed_if_unused(self) -> bool:
-        """Remove the file if nothing was ever charged to it, by anyone; return whether it was removed."""
-        with locked(self.path, self.timeout):
-            # Whoever has opened it meanwhile will not find it, and draw nothing.
-            if self._state().entries:
-                return False
-            self.path.unlink()
-            return True
+        """Remove the ledger if nothing was ever charged to it, by anyone; return whether it was removed."""
+        # Whoever has opened it meanwhile will not find it, and draw nothing.
+        return self._store.remove(lambda state: not self._known(state).entries)
 
     def verify(self) -> list[str]:
-        """Return what is wrong with the file, one line each: hashes, order, each charge's own epsilon, the totals.
+        """Return what is wrong with the ledger, one line each: hashes, order, each charge's own epsilon, the totals.
 
         Returns
         -------
@@ -275,13 +288,13 @@ class LedgerFile:
         Raises
         ------
         InputError
-            If the file cannot be read or is no ledger file.
+            If it cannot be read or is no ledger.
 
         Notes
         -----
         Cost: 0.1 milliseconds an entry, and 1 for each unequal Gaussian charge.
         """
-        state = read(self.path)
+        state = self._store.read()
         return self._backwards(state) + ledger_audit.problems(state, own=True)
 
     def summary(self) -> dict[str, Any]:
@@ -313,9 +326,8 @@ class LedgerFile:
     def __repr__(self) -> str:
         return f"LedgerFile({str(self.path)!r})"
 
-    def _sound(self) -> State:
-        """Return what is in the file, if it verifies."""
-        state = self._state()
+    def _sound(self, state: State) -> State:
+        """Return what is in the ledger, if it verifies."""
         problems = ledger_audit.problems(state)
         if problems:
             raise InputError(f"{str(self.path)!r} does not verify, so nothing is charged: {problems[0]}")
@@ -327,7 +339,7 @@ class LedgerFile:
         total = filtered_epsilon([*state.counted, *charges], limit.budget.delta, limit.reserve_delta)
         if total <= limit.budget.epsilon:
             return
-        claimed, file = claimed_delta([*state.counted, *charges]), str(self.path)
+        claimed = claimed_delta([*state.counted, *charges])
         if claimed > as_decimal(limit.reserve_delta):
             what = (f" would bring the claimed deltas to {shown_up(float(claimed))}, over the reserve "
                     f"{limit.reserve_delta}" + ("" if all(charge.law != "threshold" for charge in charges) else
@@ -336,27 +348,33 @@ class LedgerFile:
             alone = filtered_epsilon(charges, limit.budget.delta, limit.reserve_delta)
             what = (f" (epsilon = {shown_up(alone)} by itself) would bring the data set's total to {shown_up(total)} "
                     f"at delta={shown_up(limit.budget.delta)}, over the budget {limit.budget}")
-        raise BudgetError(f"{charges[0].purpose}: the charge{what} of the ledger file {file!r}, which would admit "
-                          f"{ledger_audit.remaining(state)}. To look: `trigmech ledger show {shlex.quote(file)}`, "
+        raise BudgetError(f"{charges[0].purpose}: the charge{what} of {self._store.name}, which would admit "
+                          f"{ledger_audit.remaining(state)}. To look: `trigmech ledger show "
+                          f"{shlex.quote(str(self.path))}`, "
                           "or in Python print(LedgerFile.open(...)); for more: `trigmech ledger raise`, or "
                           "LedgerFile.raise_budget")
 
-    def _append(self, state: State, made: Sequence[Entry | Raised]) -> None:
-        """Write the file with these entries after the others, in the chain."""
-        entries = list(state.entries)
-        for entry in made:
-            before = entries[-1].hash if entries else state.genesis
-            entry = replace(entry, sequence=len(entries) + 1)
-            entry = replace(entry, hash=entry.digest(before))
-            # Nothing may be written that could not be read again.
-            entries.append(type(entry).from_dict(entry.to_dict(), "the new entry"))
-        state = replace(state, entries=tuple(entries))
-        state = replace(state, total=ledger_audit.spent(state))
-        write(self.path, state)
-        self._seen = (state.genesis, len(entries), state.head)
+    def _append(self, made: Callable[[State], Sequence[Entry | Raised]]) -> None:
+        """Write the entries that are made in view of what is there, after the others, in the chain."""
+
+        def longer(state: State) -> State:
+            entries = list(self._sound(self._known(state)).entries)
+            for entry in made(state):
+                before = entries[-1].hash if entries else state.genesis
+                entry = replace(entry, sequence=len(entries) + 1)
+                entry = replace(entry, hash=entry.digest(before))
+                # Nothing may be written that could not be read again.
+                entries.append(type(entry).from_dict(entry.to_dict(), "the new entry"))
+            state = replace(state, entries=tuple(entries))
+            return replace(state, total=ledger_audit.spent(state))
+
+        self._known(self._store.change(longer))
 
     def _state(self) -> State:
-        state = read(self.path)
+        return self._known(self._store.read())
+
+    def _known(self, state: State) -> State:
+        """Return what was read, if what was read before is its beginning; it is what has to be there from now on."""
         problems = self._backwards(state)
         if problems:
             raise InputError(f"{str(self.path)!r}: {problems[0]}")
@@ -367,7 +385,7 @@ class LedgerFile:
         """What was read before must be the beginning of what is read now."""
         genesis, count, head = self._seen
         if state.genesis != genesis:
-            return ["it is not the file that was opened: its name, budget or time of making differ"]
+            return ["it is not the ledger that was opened: its name, budget or time of making differ"]
         if len(state.entries) < count or (count and state.entries[count - 1].hash != head):
             return [f"it lacks entries, or has others, than the {count} that were read before"]
         return []

@@ -1,16 +1,14 @@
-"""The form of ledger files: entries, the chain of their hashes, and the strict reading of what anybody may write."""
+"""The form of ledgers: entries, the chain of their hashes, and the strict reading of what anybody may write."""
 
 import hashlib
 import json
 import math
-import stat
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from numbers import Real
-from pathlib import Path
 from typing import Any, NoReturn, Self
 
-from trigmech._files import write_whole
 from trigmech._validate import Kind, fields, of_kind
 from trigmech.errors import BudgetError, InputError
 from trigmech.privacy.budget import ADJACENCY, Budget, Charge, as_decimal, real_number, shown_up
@@ -28,7 +26,7 @@ MOST_MARKS = {b"{": 400_000, b"[": 400_000, b",": 4_000_000}
 
 @dataclass(frozen=True)
 class Entry:
-    """One charge in a ledger file.
+    """One charge in a ledger.
 
     Parameters
     ----------
@@ -144,7 +142,7 @@ class Limit:
 
 @dataclass(frozen=True)
 class Raised:
-    """A decision to raise the data set's budget, in a ledger file.
+    """A decision to raise the data set's budget, in a ledger.
 
     Parameters
     ----------
@@ -192,7 +190,7 @@ class Raised:
 
 @dataclass(frozen=True)
 class State:
-    """What a ledger file holds, as it was read."""
+    """What a ledger holds, as it was read."""
 
     data_set: str
     made: Limit
@@ -229,31 +227,19 @@ class State:
         return [entry.charge for entry in self.charges if not entry.simulated]
 
 
-def read(path: Path) -> State:
-    """Read a ledger file.
+def parsed(content: bytes, where: str) -> State:
+    """Return the ledger that a text holds, whoever wrote it.
 
     Raises
     ------
     InputError
-        If it cannot be read, is too large, or is not of this form; the message names the field.
+        If it is too large, or is not of this form; the message begins with ``where`` and names the field.
 
     Notes
     -----
-    Cost: at most seconds and some hundred megabytes, whatever the file holds.
+    Cost: at most seconds and some hundred megabytes, whatever the text holds.
     """
-    where = f"the ledger file {str(path)!r}"
-    try:
-        # Others than plain files, such as pipes, could make reading wait for ever.
-        if not stat.S_ISREG(path.stat().st_mode):
-            raise InputError(f"{where} is not a file")
-        with path.open("rb") as file:
-            content = file.read(LARGEST_FILE + 1)
-    except FileNotFoundError:
-        raise InputError(f"{where} is not there; make it once, before the first release, by `trigmech ledger create` "
-                         "or LedgerFile.create(...)") from None
-    except OSError as problem:
-        raise InputError(f"{where} cannot be read: {problem.strerror}") from None
-    _check_size(content, where)
+    check_size(content, where)
     try:
         data = json.loads(content.decode("utf-8"), object_pairs_hook=_distinct, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as problem:
@@ -281,24 +267,44 @@ def read(path: Path) -> State:
     return State(values["data_set"], made, values["created"], total, entries, chain)
 
 
-def write(path: Path, state: State) -> None:
-    """Replace a ledger file, durably, or make it.
-
-    An InputError is raised if it cannot be written, or :func:`read` would refuse it; what was there stays.
-    """
+def head_text(state: State) -> str:
+    """Return what a ledger says of itself that never changes but for the format, as JSON."""
     made = state.made.budget if state.chain == FIRST_FORMAT else state.made
-    head = {"format": FORMAT, "chain": state.chain, "adjacency": ADJACENCY, "data_set": state.data_set,
-            "budget": made.to_dict(), "created": state.created,
-            "total": state.total if math.isfinite(state.total) else None}
-    entries = ",\n  ".join(json.dumps(entry.to_dict(), allow_nan=False) for entry in state.entries)
+    return json.dumps({"format": FORMAT, "chain": state.chain, "adjacency": ADJACENCY, "data_set": state.data_set,
+                       "budget": made.to_dict(), "created": state.created}, allow_nan=False)
+
+
+def total_text(state: State) -> str:
+    """Return the total as JSON."""
+    return json.dumps(state.total if math.isfinite(state.total) else None)
+
+
+def entry_text(entry: Entry | Raised) -> str:
+    """Return an entry as JSON, in one line."""
+    return json.dumps(entry.to_dict(), allow_nan=False)
+
+
+def joined(head: str, total: str, entries: Iterable[str]) -> bytes:
+    """Return the text that :func:`parsed` reads, of the texts of its parts."""
+    lines = ",\n  ".join(entries)
     # One entry a line, for people and for programs that compare lines.
-    text = json.dumps(head, allow_nan=False)[:-1] + ',\n "entries": [' + (f"\n  {entries}\n" if entries else "")
-    content = f"{text}]}}\n".encode()
-    _check_size(content, f"the ledger file {str(path)!r} would be too large:")
-    try:
-        write_whole(path, content)
-    except OSError as problem:
-        raise InputError(f"the ledger file {str(path)!r} cannot be written: {problem.strerror}") from None
+    return (f'{head[:-1]}, "total": {total},\n "entries": [' + (f"\n  {lines}\n" if lines else "") + "]}\n").encode()
+
+
+def content_of(state: State, where: str) -> bytes:
+    """Return a ledger as text, or raise an InputError that begins with ``where`` if :func:`parsed` would refuse it."""
+    content = joined(head_text(state), total_text(state), map(entry_text, state.entries))
+    check_size(content, f"{where} would be too large:")
+    return content
+
+
+def check_size(content: bytes, where: str) -> None:
+    """Raise an InputError if a text is beyond the limits above."""
+    if len(content) > LARGEST_FILE:
+        raise InputError(f"{where} has more than {LARGEST_FILE} bytes")
+    for mark, most in MOST_MARKS.items():
+        if content.count(mark) > most:
+            raise InputError(f"{where} has more than {most} {mark.decode()!r}")
 
 
 def charge_header() -> str:
@@ -313,14 +319,6 @@ def charge_line(charge: Charge, epsilon: float, delta: float) -> str:
     scale, sensitivity = (f"{charge.scale:.4g}", f"{charge.sensitivity:.4g}") if noise else ("-", "-")
     return (f"{charge.purpose:<16} {charge.law:<9} {scale:>10} {sensitivity:>12} {charge.norm if noise else '-':<5} "
             f"{charge.count:>6} {shown_up(epsilon, 4):>9} {shown_up(delta, 2):>8}  {charge.proof}")
-
-
-def _check_size(content: bytes, where: str) -> None:
-    if len(content) > LARGEST_FILE:
-        raise InputError(f"{where} has more than {LARGEST_FILE} bytes")
-    for mark, most in MOST_MARKS.items():
-        if content.count(mark) > most:
-            raise InputError(f"{where} has more than {most} {mark.decode()!r}")
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

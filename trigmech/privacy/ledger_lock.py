@@ -25,8 +25,7 @@ def locked(path: Path, timeout: float) -> Iterator[None]:
     """
     from filelock import FileLock, Timeout
 
-    if not (isinstance(timeout, Real) and timeout >= 0):
-        raise InputError(f"timeout must be at least 0 seconds, not {timeout!r}")
+    check_timeout(timeout)
     # Before the lock, which may make folders.
     check_writable(path)
     lock = FileLock(f"{path}.lock")
@@ -65,6 +64,12 @@ def check_names(path: Path) -> None:
     if names > 1:
         raise InputError(f"the ledger file {str(path)!r} has {names} names (hard links), and what is charged by one "
                          "would not be seen by the others; remove all but one, or use symbolic links")
+
+
+def check_timeout(timeout: float) -> None:
+    """Raise an InputError if it is no number of seconds."""
+    if not (isinstance(timeout, Real) and timeout >= 0):
+        raise InputError(f"timeout must be at least 0 seconds, not {timeout!r}")
 
 
 def new_run() -> str:

@@ -43,7 +43,7 @@ class Preview:
     warnings : tuple of str
         Of :func:`warnings_of` and :func:`coarseness_of`.
     ledger : dict, optional
-        Of the ledger file: its budget, its total now and after the release, and whether that would be accepted.
+        Of the ledger: its budget, its total now and after the release, and whether that would be accepted.
     """
 
     n: int
@@ -77,7 +77,7 @@ class Preview:
                  f"proved: ({shown_up(self.proved_epsilon)}, {shown_up(self.budget.delta)})-differential privacy"]
         if self.ledger is not None:
             state = "there is room for it" if self.ledger["accepted"] else "it would be REFUSED"
-            lines.append(f"ledger file {self.ledger['file']}: {shown_up(self.ledger['total'])} of "
+            lines.append(f"ledger {self.ledger['file']}: {shown_up(self.ledger['total'])} of "
                          f"{shown_up(self.ledger['budget']['epsilon'])} is spent, "
                          f"{shown_up(self.ledger['total_after'] or math.inf)} after this release; {state}")
         return "\n".join(lines)
@@ -112,8 +112,8 @@ def preview(n: int, schema: Schema, budget: Budget, *, mechanism: Mechanism | No
         :func:`trigmech.synthesize` takes.
     bounds_share : float
         Of the budget, between 0 and 1, for columns with private bounds or categories.
-    ledger : path or LedgerFile, optional
-        The data set's ledger file; it is read only.
+    ledger : path, address or LedgerFile, optional
+        The data set's ledger; it is read only.
     delta_chosen : bool
         Whether a delta of 0 was chosen on purpose, and is not warned of.
 
@@ -124,7 +124,7 @@ def preview(n: int, schema: Schema, budget: Budget, *, mechanism: Mechanism | No
     Raises
     ------
     InputError
-        If n, the schema or an option breaks a rule, or the ledger file cannot be read.
+        If n, the schema or an option breaks a rule, or the ledger cannot be read.
     BudgetError
         If the budget is too small to plan with.
 
@@ -161,7 +161,7 @@ def preview(n: int, schema: Schema, budget: Budget, *, mechanism: Mechanism | No
 
 
 def _state(ledger: str | Path | LedgerFile, charges: list[Charge]) -> dict[str, Any]:
-    file = ledger if isinstance(ledger, LedgerFile) else LedgerFile.open(Path(ledger))
+    file = ledger if isinstance(ledger, LedgerFile) else LedgerFile.open(ledger)
     limit = file.budget
     counted = [entry.charge for entry in file.entries if not entry.simulated]
     after = filtered_epsilon([*counted, *charges], limit.delta, file.reserve_delta)

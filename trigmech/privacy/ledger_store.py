@@ -1,0 +1,111 @@
+"""Where a ledger is kept: what a store can do, the one that is a file, and which one a path or an address means."""
+
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+from trigmech._files import write_whole
+from trigmech.errors import InputError
+from trigmech.privacy.ledger_format import LARGEST_FILE, State, content_of, parsed
+from trigmech.privacy.ledger_lock import check_names, locked, resolved
+from trigmech.privacy.ledger_server import Server, is_address
+
+
+class Store(Protocol):
+    """What keeps one ledger for all processes; each method raises an InputError if it cannot do its work.
+
+    Attributes
+    ----------
+    path : Path or str
+        By which another process finds it; without a password.
+    name : str
+        What messages call it.
+    """
+
+    @property
+    def path(self) -> Path | str: ...
+
+    @property
+    def name(self) -> str: ...
+
+    def exists(self) -> bool:
+        """Return whether there is something."""
+
+    def read(self) -> State:
+        """Return what is there, all of one moment."""
+
+    def make(self, state: State) -> None:
+        """Write a new ledger, where there must be none."""
+
+    def change(self, longer: Callable[[State], State]) -> State:
+        """Let a function add entries to what is there, with no other writer in between; return what is there then.
+
+        It may be called again with what another writer made of the ledger; if it raises, nothing is written. Durable
+        before this returns, and if it cannot be known that it is, this raises.
+        """
+
+    def remove(self, unused: Callable[[State], bool]) -> bool:
+        """Remove the ledger if a function says so of what is there; return whether it did."""
+
+    def check(self) -> None:
+        """Raise what would keep :meth:`change` from writing, as far as it can be seen without writing."""
+
+
+def store_of(path: str | Path, timeout: float) -> Store:
+    """Return the store of a file's path or a server's address; an InputError is raised if it is neither."""
+    return Server(str(path), timeout) if is_address(path) else OneFile(path, timeout)
+
+
+class OneFile:
+    """A ledger in a file that is replaced as a whole, under the lock beside it."""
+
+    def __init__(self, path: str | Path, timeout: float) -> None:
+        self.path, self._timeout = resolved(path), timeout
+        self.name = f"the ledger file {str(self.path)!r}"
+
+    def exists(self) -> bool:
+        return self.path.exists()
+
+    def read(self) -> State:
+        try:
+            # Others than plain files, such as pipes, could make reading wait for ever.
+            if not stat.S_ISREG(self.path.stat().st_mode):
+                raise InputError(f"{self.name} is not a file")
+            with self.path.open("rb") as file:
+                content = file.read(LARGEST_FILE + 1)
+        except FileNotFoundError:
+            raise InputError(f"{self.name} is not there; make it once, before the first release, by `trigmech ledger "
+                             "create` or LedgerFile.create(...)") from None
+        except OSError as problem:
+            raise InputError(f"{self.name} cannot be read: {problem.strerror}") from None
+        return parsed(content, self.name)
+
+    def make(self, state: State) -> None:
+        with locked(self.path, self._timeout):
+            if self.path.exists():
+                raise InputError(f"{str(self.path)!r} exists; a ledger file is made once, then opened")
+            self._write(state)
+
+    def change(self, longer: Callable[[State], State]) -> State:
+        with locked(self.path, self._timeout):
+            state = longer(self.read())
+            self._write(state)
+            return state
+
+    def remove(self, unused: Callable[[State], bool]) -> bool:
+        with locked(self.path, self._timeout):
+            if not unused(self.read()):
+                return False
+            self.path.unlink()
+            return True
+
+    def check(self) -> None:
+        check_names(self.path)
+
+    def _write(self, state: State) -> None:
+        content = content_of(state, self.name)
+        try:
+            write_whole(self.path, content)
+        except OSError as problem:
+            raise InputError(f"{self.name} cannot be written: {problem.strerror}") from None
