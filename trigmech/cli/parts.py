@@ -125,7 +125,8 @@ def release(
         help="Where the release is saved, such as clinic.tm; if the design asks again, its next round is written to "
              "--next instead.")],
     ledger: Annotated[str | None, typer.Option(
-        help="The data set's ledger, a file or postgresql://...; made with this budget as its total if it is not there.")] = None,
+        help="The data set's ledger, a file or postgresql://...; made with this budget as its total if it is not "
+             "there.")] = None,
     following: Annotated[Path | None, typer.Option(
         "--next", help="Where the next round's design is written, if there is one. Default: beside --out.")] = None,
     as_json: Json = False,
