@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from experiments import datasets
@@ -21,7 +22,7 @@ TABLES = {"nltcs": ("nltcs", "31d23617ba74786d2d163c9c31a841e11e5a5f5f8266918d80
           "br2000": ("br2000", "a08ae196bd1facefe86039524c628b3d94bc08d1d1408fc7afc5684f03044104"),
           "adult": ("adult-discrete", "b150d694898d13d8c8ff916d481ca4e8a985ab5e03b7cfbc33ac5aa3802a9419"),
           "acs": ("acs", "89e337a3431f9b3f76d84142cb048495fec93ff10018b1f38b25a19491582cc8")}
-# Cells of a table that is counted as a whole, not sorted; and the most that a clique may have.
+# The most cells that a clique may have.
 LARGEST_TABLE = 10**6
 
 
@@ -74,9 +75,10 @@ def marginal(table: Codes, domain: Sequence[int], columns: Sequence[int], weight
 
 def variation(first: Codes, second: Codes, domain: Sequence[int], columns: Sequence[int]) -> float:
     """Return the total variation between two tables' shares in the cells of these columns."""
-    size, codes = cells(domain, columns), [mixed(each, domain, columns) for each in (first, second)]
-    if size > LARGEST_TABLE:
-        places, joined = np.unique(np.concatenate(codes), return_inverse=True)
-        size, codes = len(places), [joined[: len(first)], joined[len(first):]]
-    shares = [np.bincount(each, minlength=size) / len(each) for each in codes]
+    size, codes = cells(domain, columns), np.concatenate([mixed(each, domain, columns) for each in (first, second)])
+    if size > len(codes):
+        # Of the cells that are held only.
+        codes, held = pd.factorize(codes)
+        size = len(held)
+    shares = [np.bincount(part, minlength=size) / len(part) for part in np.split(codes, [len(first)])]
     return 0.5 * float(np.abs(shares[0] - shares[1]).sum())

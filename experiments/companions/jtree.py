@@ -50,7 +50,7 @@ class JTree:
 
     def chosen(self, table: Codes, domain: Sequence[int], epsilon: float, rng: np.random.Generator) -> list[int]:
         """Return the chosen pairs, for which epsilon is spent, the most important ones first."""
-        n, binary, least = len(table), min(domain) == 2, thresholds(domain, self.strength)
+        n, binary, least = len(table), max(domain) == 2, thresholds(domain, self.strength)
         if self.variant == "published":
             # The rate of sampled rows that needs the least noise.
             scale, rate = min((2.0 * models.information_sensitivity(rate * n, binary)
@@ -95,7 +95,7 @@ class PrivHD(JTree):
         if self.variant == "honest":
             return several(models.pair_scores(table, domain, "R"), models.dependence_sensitivity(len(table)), epsilon,
                            self.edges, rng)
-        moved = models.information_sensitivity(len(table), min(domain) == 2)
+        moved = models.information_sensitivity(len(table), max(domain) == 2)
         scores = models.pair_scores(table, domain, "I")
         kept = passed(scores, thresholds(domain, self.strength), 2.0 * moved / epsilon, rng, shared=False)
         return [kept[i] for i in several(scores[kept], moved, epsilon / 2.0, self.edges, rng)]

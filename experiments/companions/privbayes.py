@@ -26,15 +26,17 @@ def nearness(counts: Array) -> float:
     table = np.rint(counts.reshape(2, -1)).astype(np.int64)
     n = int(table.sum())
     half = (n + 1) // 2
-    # -n - 1 at what no assignment reaches: it stays negative.
-    best = np.full(half + 1, -n - 1)
+    # -n - 1 at what no assignment reaches: it stays negative. The last place stands for all from there on.
+    best, reach = np.full(half + 1, -n - 1), 0
     best[0] = 0
-    for zero, one in table.T:
-        new, shift = best + one, min(zero, half)
-        new[shift:] = np.maximum(new[shift:], best[: half + 1 - shift])
-        # What would be beyond the last place, half, is there.
-        new[half] = max(new[half], best[half - shift:].max())
-        best = new
+    # Ascending, so that most steps are few places long.
+    for zero, one in table[:, np.argsort(table[0])].T:
+        shift, reach = min(zero, half), min(reach + zero, half)
+        new = best[: reach + 1] + one
+        new[shift:] = np.maximum(new[shift:], best[: reach + 1 - shift])
+        if reach == half:
+            new[half] = max(new[half], best[half - shift:].max())
+        best[: reach + 1] = new
     missing = np.maximum(n / 2 - np.arange(half + 1), 0.0) + np.maximum(n / 2 - best, 0.0)
     return -float(missing[best >= 0].min()) / n
 
@@ -67,8 +69,7 @@ class PrivBayes:
         if self.score == "F" and not binary:
             raise InputError("the score F is for binary columns only")
         measure, moved = {"R": (models.dependence, models.dependence_sensitivity(n)), "F": (nearness, 1.0 / n),
-                          "I": (models.mutual_information, models.information_sensitivity(n, min(domain) == 2))}[
-            self.score]
+                          "I": (models.mutual_information, models.information_sensitivity(n, binary))}[self.score]
         # Of binary columns the largest useful number of parents, 0 for independent columns.
         k = max((k for k in range(1, min(d - 1, self.most) + 1)
                  if binary and n * rest / ((d - k) * 2 ** (k + 2)) >= self.usefulness), default=0)
