@@ -3,7 +3,7 @@
 import hashlib
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -73,12 +73,23 @@ def marginal(table: Codes, domain: Sequence[int], columns: Sequence[int], weight
     return counts.astype(np.float64).reshape([domain[j] for j in columns])
 
 
-def variation(first: Codes, second: Codes, domain: Sequence[int], columns: Sequence[int]) -> float:
-    """Return the total variation between two tables' shares in the cells of these columns."""
-    size, codes = cells(domain, columns), np.concatenate([mixed(each, domain, columns) for each in (first, second)])
-    if size > len(codes):
-        # Of the cells that are held only.
-        codes, held = pd.factorize(codes)
-        size = len(held)
-    shares = [np.bincount(part, minlength=size) / len(part) for part in np.split(codes, [len(first)])]
-    return 0.5 * float(np.abs(shares[0] - shares[1]).sum())
+def compact(table: Codes, domain: Sequence[int], weights: Any = None) -> tuple[Codes, Array]:
+    """Return the different rows of a table, each column in one piece, and how often, or with what weight, each is."""
+    if math.prod(domain) >= 2**63:
+        raise InputError(f"a table of {math.prod(domain):.3g} cells has too many for one number to each")
+    _, first, place = np.unique(mixed(table, domain, range(len(domain))), return_index=True, return_inverse=True)
+    return np.asfortranarray(table[first]), np.bincount(place, weights).astype(np.float64)
+
+
+def variations(first: Codes, second: Codes, domain: Sequence[int], sets: Iterable[Sequence[int]]) -> Array:
+    """Return, for each of these sets of columns, the total variation between two tables' shares in its cells."""
+    shares = np.repeat([1.0 / len(first), -1.0 / len(second)], [len(first), len(second)])
+    rows, weights = compact(np.concatenate([first, second]), domain, shares)
+    found = list[float]()
+    for columns in sets:
+        codes = mixed(rows, domain, columns)
+        if cells(domain, columns) > len(codes):
+            # Of the cells that are held only.
+            codes = pd.factorize(codes)[0]
+        found.append(0.5 * float(np.abs(np.bincount(codes, weights)).sum()))
+    return np.array(found)

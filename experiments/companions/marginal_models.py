@@ -10,7 +10,7 @@ import networkx as nx
 import numpy as np
 from scipy import special
 
-from experiments.companions.discrete import LARGEST_TABLE, Array, Codes, cells, marginal, mixed
+from experiments.companions.discrete import LARGEST_TABLE, Array, Codes, cells, compact, marginal, mixed
 from experiments.companions.selection import check_positive
 from trigmech.errors import InputError
 
@@ -49,7 +49,7 @@ def pairs(d: int) -> list[Columns]:
 
 def pair_scores(table: Codes, domain: Sequence[int], score: str) -> Array:
     """Return R ("R") or the mutual information ("I") of every pair of columns."""
-    rows, counts = np.unique(table, axis=0, return_counts=True)
+    rows, counts = compact(table, domain)
     measure = dependence if score == "R" else mutual_information
     return np.array([measure(marginal(rows, domain, pair, counts) / len(table)) for pair in pairs(len(domain))])
 

@@ -128,8 +128,8 @@ class MarginalCell:
         if self.svm:
             return {target: classification_error(self.dataset, target, rows, test, domain)
                     for target in TARGETS[self.dataset]}
-        return {"seconds": seconds} | {f"{k}-way": float(np.mean([
-            discrete.variation(table, rows, domain, columns) for columns in ways(len(domain), k)])) for k in WAYS}
+        return {"seconds": seconds} | {f"{k}-way": float(np.mean(discrete.variations(
+            table, rows, domain, ways(len(domain), k)))) for k in WAYS}
 
 
 def filter_loss(method: str, d: int, n: int, epsilon: float) -> float:
@@ -158,7 +158,7 @@ def marginals(jobs: int, quick: bool) -> list[Path]:
         cells += [MarginalCell(name, method, epsilon, r, svm) for method in [NO_PRIVACY] * svm + methods
                   for epsilon in (epsilons[:1] if method in once else epsilons) for r in range(runs)]
     # One run of all, then another: what is there when it is stopped is even.
-    results = dict(run_cells(sorted(cells, key=lambda cell: cell.repetition), jobs, "marginals"))
+    results = dict(run_cells(sorted(cells, key=lambda cell: (cell.svm, cell.repetition)), jobs, "marginals"))
     records = [{"dataset": cell.dataset, "measure": measure, "method": cell.method, "epsilon": cell.epsilon,
                 "printed": "", "value": value} for cell in cells for measure, value in results[cell].items()]
     rows = [row | {"private_as_claimed": row["method"] not in (*FALSE, *once)}
