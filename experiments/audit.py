@@ -285,16 +285,18 @@ def lower_bound(first: Runs, second: Runs, delta: float, confidence: float = CON
 class Claim:
     """A claim of privacy, and a number that a run shows of the first (0) or second (1) of two neighbouring tables.
 
-    The larger it is, the more it speaks for the second.
+    The larger it is, the more it speaks for the second. `planted` is of the corrected mechanism with a fault.
     """
 
     name: str
     claimed: float
     published: Statistic
     corrected: Statistic
+    planted: Statistic
 
     def bound(self, which: str, count: int, seed: int) -> Bound:
-        """Return the lower bound of epsilon from `count` runs of each table; `which` is "published" or "corrected"."""
+        """Return the lower bound of epsilon from `count` runs of each table; `which` is "published", "corrected" or
+        "planted"."""
         shown, found = getattr(self, which), []
         for side in (0, 1):
             rng = np.random.default_rng([seed, side, *self.name.encode(), *which.encode()])

@@ -285,7 +285,7 @@ def test_the_filters_cost_what_is_stated():
     assert jtree.worst_loss(16, 21_574, 0.1) == pytest.approx(2.5, abs=0.05)
     assert jtree.worst_loss(16, 21_574, 1.0) == pytest.approx(24.2, abs=0.05)
     # PrivHD: the loss of "all kept", from the shares of one pair.
-    moved, n = marginal_models.information_sensitivity(21_574, True), 21_574
+    moved, n = marginal_models.information_sensitivity(21_574, (2, 2)), 21_574
     b, least = moved / 0.05, 0.02
     kept = [stats.laplace.sf(least - mi, scale=b) for mi in (0.0, moved)]
     assert 120 * math.log(kept[1] / kept[0]) == pytest.approx(6.0)
@@ -386,7 +386,7 @@ def test_scores_of_pairs_move_by_at_most_their_sensitivities_which_are_attained(
                 for name, score in (("I", lambda t: marginal_models.mutual_information(t / n)), ("F", nearness),
                                     ("R", lambda t: marginal_models.dependence(t / n))):
                     found[name] = max(found[name], abs(score(table) - score(other)))
-    assert found["I"] == pytest.approx(marginal_models.information_sensitivity(n, True))
+    assert found["I"] == pytest.approx(marginal_models.information_sensitivity(n, (2, 2)))
     assert found["R"] <= marginal_models.dependence_sensitivity(n)
     assert found["F"] == pytest.approx(1 / n)
 

@@ -30,9 +30,10 @@ def dependence(joint: Array) -> float:
     return 0.5 * float(np.abs(table - np.outer(table.sum(axis=1), table.sum(axis=0))).sum())
 
 
-def information_sensitivity(n: float, binary: bool) -> float:
-    """Return how far the mutual information moves at most when one of n rows is replaced; `binary`: one of the two."""
-    if binary:
+def information_sensitivity(n: float, domain: Sequence[int]) -> float:
+    """Return how far the mutual information of two columns, or of one and several others, moves at most when one of n
+    rows is replaced; less if all are binary."""
+    if max(domain) == 2:
         return math.log(n) / n + (n - 1) / n * math.log(n / (n - 1))
     return 2.0 / n * math.log((n + 1) / 2) + (n - 1) / n * math.log((n + 1) / (n - 1))
 

@@ -72,7 +72,7 @@ class PrivBayes:
         if self.score == "F" and not binary:
             raise InputError("the score F is for binary columns only")
         measure, moved = {"R": (models.dependence, models.dependence_sensitivity(n)), "F": (nearness, 1.0 / n),
-                          "I": (models.mutual_information, models.information_sensitivity(n, binary))}[self.score]
+                          "I": (models.mutual_information, models.information_sensitivity(n, domain))}[self.score]
         # Parents come with many columns one after the other.
         of_parents = lru_cache(maxsize=1)(lambda parents: mixed(rows, domain, parents))
 

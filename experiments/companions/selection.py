@@ -31,18 +31,14 @@ def exponents(scores: ArrayLike, sensitivity: float, epsilon: float) -> Array:
 
 def exponential(scores: ArrayLike, sensitivity: float, epsilon: float, rng: np.random.Generator) -> int:
     """Return an index drawn with probability proportional to exp(epsilon score / (2 sensitivity)): epsilon-private."""
-    at = exponents(scores, sensitivity, epsilon)
-    # The largest of these with Gumbel noise has that law.
-    return int(np.argmax(at + rng.gumbel(size=at.size)))
+    return several(scores, sensitivity, epsilon, 1, rng)[0]
 
 
 def several(scores: ArrayLike, sensitivity: float, epsilon: float, count: int, rng: np.random.Generator) -> list[int]:
     """Return up to `count` different indices, each drawn from those left at epsilon / count: epsilon-private."""
-    left, found = np.asarray(scores, dtype=np.float64).ravel(), list[int]()
-    places = list(range(left.size))
-    for _ in range(min(count, left.size)):
-        found.append(places.pop(exponential(left[places], sensitivity, epsilon / count, rng)))
-    return found
+    at = exponents(scores, sensitivity, epsilon / count)
+    # The largest of these with Gumbel noise, one after the other, have that law.
+    return np.argsort(-(at + rng.gumbel(size=at.size)))[:count].tolist()
 
 
 def noisy_max(scores: ArrayLike, sensitivity: float, epsilon: float, draw: Draw, monotone: bool = False) -> int:
