@@ -25,7 +25,7 @@ from trigmech.errors import InputError
 
 EPSILONS = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
 # Releases at each budget, of marginals and again of support vector machines.
-RUNS = {"nltcs": 10, "adult": 10, "br2000": 10, "acs": 10}
+RUNS = {"nltcs": 10, "adult": 10, "br2000": 10, "acs": 3}
 WAYS, DRAWN, SEED = (2, 3, 5, 6), 200, 2018
 OURS, INDEPENDENT, NO_PRIVACY = "trigmech", "independent columns, not private", "no privacy"
 MODULES = tuple("companions/" + name for name in ("discrete", "jtree", "marginal_models", "marginals", "privbayes",
