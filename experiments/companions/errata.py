@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from experiments.audit import Claim, Statistic, false_alarm
-from experiments.companions import composition, jtree, linear_noise, net, selection, tutorial
+from experiments.companions import jtree, selection, tutorial
 from experiments.companions import marginal_models as models
 from experiments.companions.discrete import Array, Codes
 from experiments.errata import Figure, figure
@@ -21,7 +21,7 @@ RUNS, SEED = 20_000, 2018
 FAULT = 1.75
 # Of the tables of the filters: few rows, so that a threshold is passed about every second time.
 ROWS, COLUMNS = 50, 16
-LEAST, MOVED = jtree.JTree().thresholds((2,) * COLUMNS), models.information_sensitivity(ROWS, (2, 2))
+LEAST, MOVED = jtree.JTree().thresholds((2,) * COLUMNS), models.sensitivity(ROWS, (2, 2), "I")
 # The source's example: columns count from 1, as printed.
 GRAPH = ((1, 3), (1, 5), (3, 5), (2, 5), (3, 4), (4, 5), (4, 6), (5, 6))
 DOMAIN = (2, 2, 3, 3, 2, 2)
@@ -45,7 +45,7 @@ def privhd_filter(claimed: float = 4.0, edges: int = 8) -> Claim:
 
     def corrected(epsilon: float) -> Statistic:
         return lambda side, rng: float(sign[selection.several(
-            drawn[side], models.dependence_sensitivity(ROWS), epsilon, edges, rng)].sum())
+            drawn[side], models.sensitivity(ROWS, (2, 2), "R"), epsilon, edges, rng)].sum())
 
     return Claim("PrivHD's filter", claimed, lambda side, rng: len(jtree.passed(
         filtered[side], LEAST, 2.0 * MOVED / claimed, rng)), corrected(claimed), corrected(edges * claimed))
@@ -118,28 +118,6 @@ def exponential_mechanism() -> list[Figure]:
                    np.column_stack([p, drawn / drawn.sum(), p**0.5 / (p**0.5).sum()]).tolist())]
 
 
-def section_2_3() -> list[Figure]:
-    """Exponents of the comparison, and what algorithm 3 costs exactly."""
-    answers = np.array([[-1.0, 0.0, 1.0], [1.0, -1.0, 0.5]])
-    return [figure("Errors fall as n epsilon to minus these, but for logarithms",
-                   "; ".join(["d; K", *net.exponents_of_n(1, 1)]),
-                   [(d, K, *net.exponents_of_n(d, K).values()) for d, K in net.SIZES_OF_2_3]),
-            figure("Algorithm 3 exactly, epsilon = 1: largest loss for queries into [low, 1] and the sensitivity s/n",
-                   "low; s; loss", [(low, s, net.exact_loss(3, 4, 2, np.maximum(answers, low), 1.0, s / 4))
-                                    for low, s in ((0.0, 1), (-1.0, 1), (-1.0, 2))])]
-
-
-def linear_queries() -> list[Figure]:
-    """The sensitivity of V = [5, 6] with add/remove, and the optimum beside both noises."""
-    losses, z, V = [], np.linspace(-30, 30, 6001), (0, 1, 2, 20, 21)
-    for name, values in (("max |a - b| = 1, printed", (0, 1)), ("V and -V", (5, 6))):
-        made = linear_noise.Layered(linear_noise.neighbours([values], False), 1.0)
-        losses.append((name, float(np.abs(np.log(made.density(z + 6.0) / made.density(z))).max())))
-    return [figure("V = [5, 6], epsilon = 1: loss when a record of value 6 is added", "sensitivity; loss", losses),
-            figure("V = {0, 1, 2, 20, 21}, epsilon = 1: E|r|", "layers; staircase; least possible",
-                   [(*(linear_noise.on_integers(each, 1.0) for each in (V, range(22))), linear_noise.optimum(V, 1.0))])]
-
-
 def junction_tree_examples() -> list[Figure]:
     """The printed example: cliques, errors of noise, consistency."""
     cliques = models.triangulated(6, [(a - 1, b - 1) for a, b in GRAPH])
@@ -157,13 +135,7 @@ def junction_tree_examples() -> list[Figure]:
 
 
 FIGURES: dict[str, Callable[[], list[Figure]]] = {
-    "exponential_mechanism": exponential_mechanism, "section_2_3": section_2_3, "linear_queries": linear_queries,
-    # The tutorial's formula against the optimum.
-    "advanced_composition": lambda: [figure(
-        "delta = 1e-5", "each; k; printed; least possible; delta at the printed epsilon / 1e-5",
-        [(e, k, composition.published(e, k), composition.exact(e, k),
-          composition.exact_delta(composition.published(e, k), e, k) / composition.DELTA)
-         for e, k in ((0.1, 100), (1.0, 100), (1.0, 200), (1.0, 1000))])],
+    "exponential_mechanism": exponential_mechanism, "junction_tree_examples": junction_tree_examples,
     "propose_test_release": lambda: [figure(
         "epsilon = 1: probability that D = 0 passes", "threshold; delta; T; probability",
         [(name, 32_563**-2.0, T, 0.5 * math.exp(-T))
@@ -173,13 +145,7 @@ FIGURES: dict[str, Callable[[], list[Figure]]] = {
         "Two counts 5 or 32 apart, epsilon = 1: loss of a replaced row", "scale; loss",
         [(scale, math.log(tutorial.noisy_max_law(gap, scale) / tutorial.noisy_max_law(gap + 2.0, scale)))
          for scale in (1.0, 2.0) for gap in (3.0, 30.0)])],
-    "privhd_filter": lambda: [figure(
-        "All pairs move by the sensitivity together: epsilon that is attained", "d; pairs; claimed; attained",
-        [(d, math.comb(d, 2), 0.05, math.comb(d, 2) * 0.05) for d in (8, 15, 16, 24)])],
-    "jtree_filter": lambda: [figure(
-        "n = 21574, binary columns, all rows: loss of one event", "d; claimed; at least",
-        [(d, e, jtree.worst_loss(d, 21_574, e)) for d in (8, 16, 24) for e in (0.1, 1.0)])],
-    "junction_tree_examples": junction_tree_examples}
+    "privhd_filter": list, "jtree_filter": list}
 
 
 def entry(name: str) -> list[Figure]:

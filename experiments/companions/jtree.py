@@ -16,7 +16,8 @@ from scipy import stats
 
 from experiments.companions import marginal_models as models
 from experiments.companions.discrete import Array, Codes, check_table
-from experiments.companions.selection import check_positive, several
+from experiments.companions.selection import several
+from trigmech._validate import check_positive
 
 
 def passed(scores: Array, least: Array, scale: float, rng: np.random.Generator, shared: bool = False) -> list[int]:
@@ -52,10 +53,10 @@ class JTree:
         """Return the chosen pairs, for which epsilon is spent, the most important ones first."""
         n, least = len(table), self.thresholds(domain)
         if self.variant == "honest":
-            scale = models.information_sensitivity(n, domain) * len(least) / epsilon
+            scale = models.sensitivity(n, domain, "I") * len(least) / epsilon
             return passed(models.pair_scores(table, domain, "I"), least, scale, rng)
         # The rate of sampled rows that needs the least noise.
-        scale, rate = min((2.0 * models.information_sensitivity(rate * n, domain)
+        scale, rate = min((2.0 * models.sensitivity(rate * n, domain, "I")
                            / (math.log(math.expm1(epsilon) + rate) - math.log(rate)), rate)
                           for rate in np.geomspace(min(1.0, 10.0 / n), 1.0, 400).tolist())
         sampled = table[rng.random(n) < rate] if rate < 1.0 else table
@@ -91,9 +92,9 @@ class PrivHD(JTree):
     def chosen(self, table: Codes, domain: Sequence[int], epsilon: float, rng: np.random.Generator) -> list[int]:
         """As of JTree."""
         if self.variant == "honest":
-            moved = models.dependence_sensitivity(len(table))
+            moved = models.sensitivity(len(table), domain, "R")
             return several(models.pair_scores(table, domain, "R"), moved, epsilon, self.edges, rng)
-        scores, moved = models.pair_scores(table, domain, "I"), models.information_sensitivity(len(table), domain)
+        scores, moved = models.pair_scores(table, domain, "I"), models.sensitivity(len(table), domain, "I")
         kept = sorted(passed(scores, self.thresholds(domain), 2.0 * moved / epsilon, rng))
         return [kept[i] for i in several(scores[kept], moved, epsilon / 2.0, self.edges, rng)] if kept else []
 
@@ -104,7 +105,7 @@ def worst_loss(d: int, n: int, epsilon: float, strength: float = 0.2) -> float:
     n - 1 rows of zeros and (1..1, 0..0), against (0..0, 1..1): every pair of one half has the mutual information
     ΔI or 0. The event is that no pair of the first half passes and all of the second do.
     """
-    moved, count = models.information_sensitivity(n, (2, 2)), math.comb(d // 2, 2)
+    moved, count = models.sensitivity(n, (2, 2), "I"), math.comb(d // 2, 2)
     scale, least = 2.0 * moved / epsilon, strength**2 / 2.0
     # The threshold's noise, and pairs' scores less the threshold, over the scale.
     at, low, high = np.linspace(-60.0, 60.0, 240_001), -least / scale, (moved - least) / scale

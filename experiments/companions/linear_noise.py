@@ -18,7 +18,7 @@ from scipy import ndimage, optimize, sparse, stats
 
 from experiments.companions import pages
 from experiments.companions.discrete import Array
-from experiments.companions.selection import check_positive
+from trigmech._validate import check_positive
 from trigmech.errors import InputError
 
 Intervals = tuple[tuple[float, float], ...]

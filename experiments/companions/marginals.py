@@ -77,6 +77,7 @@ def ways(d: int, k: int) -> list[tuple[int, ...]]:
 
 def classification_error(name: str, target: str, train: Codes, test: Codes, domain: Sequence[int]) -> float:
     """Return the share of test rows that a linear support vector machine, trained on a table, gets wrong."""
+    from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import OneHotEncoder
     from sklearn.svm import LinearSVC
 
@@ -87,9 +88,8 @@ def classification_error(name: str, target: str, train: Codes, test: Codes, doma
     y, truth = (np.isin(rows[:, column], codes).astype(np.int64) for rows in (train, test))
     if len(np.unique(y)) < 2:
         return float(np.mean(truth != y[0]))
-    encoder = OneHotEncoder(categories=[np.arange(domain[j]) for j in columns])
-    model = LinearSVC(dual=False).fit(encoder.fit_transform(train[:, columns]), y)
-    return float(np.mean(model.predict(encoder.transform(test[:, columns])) != truth))
+    model = make_pipeline(OneHotEncoder(categories=[np.arange(domain[j]) for j in columns]), LinearSVC(dual=False))
+    return 1.0 - float(model.fit(train[:, columns], y).score(test[:, columns], truth))
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ def marginals(jobs: int, quick: bool) -> list[Path]:
                 "printed": "", "value": value} for cell in cells for measure, value in results[cell].items()]
     rows = [row | {"private_as_claimed": row["method"] not in (*FALSE, *once)}
             for row in pages.summary([each for each in records if each["measure"] != "refused"], "mean")]
-    refused = Counter(f"- {each['dataset']}, {each['method']}, ε = {each['epsilon']:g}: "
+    refused = Counter((each["dataset"], each["method"], each["epsilon"])
                       for each in records if each["measure"] == "refused")
     costs = [(e, first / 2.0, filter_loss("PrivHD", 16, 21_574, e), first, filter_loss("JTree", 16, 21_574, e))
              for e in EPSILONS for first in [JTree().parts(e)[0]]]
@@ -172,9 +172,8 @@ def marginals(jobs: int, quick: bool) -> list[Path]:
         costs=pages.grid(("ε", "claimed by PrivHD", "PrivHD's filter", "claimed by JTree", "JTree's filter"), costs),
         tables="\n\n".join(table(rows, *which) for which in
                            dict.fromkeys((row["dataset"], row["measure"]) for row in rows)),
-        refused="\n".join(["## Refused", "", "Some or all runs had a clique of more than a million cells; means are of "
-                           "the others.", "", *(f"{what}{count} runs" for what, count in refused.items()), "\n"]
-                          if refused else []), **verdicts(rows))
+        refused=pages.grid(("data", "method", "ε", "runs"), [(*what, count) for what, count in refused.items()]),
+        **verdicts(rows))
 
 
 def table(rows: pages.Rows, dataset: str, measure: str) -> str:

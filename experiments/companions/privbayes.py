@@ -14,7 +14,8 @@ import numpy as np
 from experiments.companions import marginal_models as models
 from experiments.companions.discrete import Array, Codes, cells, check_table, compact, marginal, mixed
 from experiments.companions.marginal_models import Columns
-from experiments.companions.selection import check_positive, exponential
+from experiments.companions.selection import exponential
+from trigmech._validate import check_positive
 from trigmech.errors import InputError
 
 
@@ -71,15 +72,14 @@ class PrivBayes:
         n, d, binary = len(table), len(domain), max(domain) == 2
         if self.score == "F" and not binary:
             raise InputError("the score F is for binary columns only")
-        measure, moved = {"R": (models.dependence, models.dependence_sensitivity(n)), "F": (nearness, 1.0 / n),
-                          "I": (models.mutual_information, models.information_sensitivity(n, domain))}[self.score]
+        moved = 1.0 / n if self.score == "F" else models.sensitivity(n, domain, self.score)
         # Parents come with many columns one after the other.
         of_parents = lru_cache(maxsize=1)(lambda parents: mixed(rows, domain, parents))
 
-        def score(x: int, *parents: int) -> float:
+        def measure(x: int, *parents: int) -> float:
             size = cells(domain, parents)
-            exact = np.bincount(rows[:, x] * size + of_parents(parents), counts, domain[x] * size)
-            return measure(exact.reshape(domain[x], size) / (1.0 if self.score == "F" else n))
+            exact = np.bincount(rows[:, x] * size + of_parents(parents), counts, domain[x] * size).reshape(-1, size)
+            return nearness(exact) if self.score == "F" else models.score(exact / n, self.score)
 
         # Of binary columns the largest useful number of parents, 0 for independent columns.
         k = max((k for k in range(1, min(d - 1, self.most) + 1)
@@ -96,7 +96,7 @@ class PrivBayes:
             choices = [(x, each) for each in combinations(placed, min(k, len(placed))) for x in left] if binary else [
                 (x, each) for x in left for each in self.parents(domain, placed, domain[x], limit)]
             keys = [(x, *sorted(each)) for x, each in choices]
-            known |= {key: score(*key) for key in keys if key not in known}
+            known |= {key: measure(*key) for key in keys if key not in known}
             order.append(choices[exponential([known[key] for key in keys], moved, first / (d - 1), rng)])
         # With k parents each, the first k columns are among the parents of the next, whose table has theirs.
         scale, parts = 2.0 * (d - k) / (epsilon if independent else rest), list[tuple[Columns, Columns, Array]]()
