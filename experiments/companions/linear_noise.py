@@ -205,17 +205,15 @@ def gain(k: int, epsilon: float) -> float:
 def linear(jobs: int, quick: bool) -> list[Path]:
     """Write results/linear.csv and .md; quick: two of the figures' sets and a third of the linear programs."""
     rows, certified, nearest = pages.Rows(), [], [0.0, 0.0]
-    sets = list(product(("V4", "V5") if quick else FIGURES, ("add/remove", "replace-one")))
-    for (name, which), epsilon in product(sets, EPSILONS):
+    for name, which, epsilon in product(("V4", "V5") if quick else FIGURES, ("add/remove", "replace-one"), EPSILONS):
         values, expected = FIGURES[name]
         made, stairs = Layered(neighbours(values, which == "replace-one"), epsilon), staircase(values[-1][1], epsilon)
         rows.append({"set": name, "neighbours": which, "epsilon": epsilon, "printed": "lost",
                      "rate": made.expected_size / stairs, "width": made.width, "converged": len(made.sets) - 1,
                      "expected_size": made.expected_size, "staircase": stairs, "laplace": values[-1][1] / epsilon,
                      "expected_steps": expected})
-    of = {key: [row for row in rows if (row["set"], row["neighbours"]) == key] for key in sets}
-    table = [(*key, *(f"{row['rate']:.3f}" for row in these), these[0]["converged"],
-              ", ".join(f"{row['width']:.3g}" for row in these)) for key, these in of.items()]
+    shown = [row | {"method": f"{row['set']}, {row['neighbours']}, {row['converged']} steps",
+                    "rate": f"{row['rate']:.3f}"} for row in rows]
     for (form, held), epsilon in product(LATTICES, (2.0,) if quick else (0.5, 1.0, 2.0, 3.0, 4.0)):
         layered, stair = on_integers(held, epsilon), on_integers(range(held[-1] + 1), epsilon)
         a, best = math.exp(-epsilon / held[-1]), optimum(held, epsilon)
@@ -223,7 +221,8 @@ def linear(jobs: int, quick: bool) -> list[Path]:
         nearest[form] = max(nearest[form], min(layered, stair) / best - 1.0)
     return pages.publish(
         "linear", quick, rows, nearest=nearest,
-        rates=pages.grid(("V", "neighbours", *(f"ε = {e:g}" for e in EPSILONS), "converged at", "best widths"), table),
+        rates=pages.crossed(shown, "epsilon", "rate", "ε = {:g}"),
+        widths=pages.crossed(shown, "epsilon", "width", "ε = {:g}"),
         laplace=", ".join(f"{staircase(1, e) ** -1 / e:.3f} (ε = {e:g})" for e in EPSILONS),
         certified=pages.grid(("V", "ε", "layers", "staircase", "geometric", "optimum"), certified),
         gains=pages.grid(("k", "ε = 0.5", "1", "2", "4"), [(k, *(f"{gain(k, e):.1%}" for e in (0.5, 1.0, 2.0, 4.0)))

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -101,15 +101,13 @@ class MarginalCell:
     epsilon: float
     repetition: int
     svm: bool = False
+    # The data are read in a moment.
+    shares: ClassVar[None] = None
 
     def key(self) -> str:
         """Return the name of the cell's cache file."""
         reached = None if self.method == OURS else ("privacy.budget",)
         return key_of(self, f"marginals-{self.dataset}", code_fingerprint(reached, MODULES))
-
-    @property
-    def shares(self) -> None:
-        """Nothing: the data are read in a moment."""
 
     def compute(self) -> dict[str, Any]:
         """Return "seconds", and the mean total variation by k or the error by target; or "refused", why."""
@@ -182,9 +180,7 @@ def table(rows: pages.Rows, dataset: str, measure: str) -> str:
              for row in rows if (row["dataset"], row["measure"]) == (dataset, measure)]
     these += [row | {"epsilon": e} for row in these if row["method"] in (INDEPENDENT, NO_PRIVACY)
               for e in {each["epsilon"] for each in these}]
-    what = ("processor seconds of a run" if measure == "seconds" else f"mean total variation of {measure} marginals"
-            if measure.endswith("way") else f"misclassified by a linear support vector machine: {measure}")
-    return f"## {dataset}: {what}\n\n" + pages.crossed(these, "epsilon", "mean", "ε = {:g}")
+    return f"## {dataset}: {measure}\n\n" + pages.crossed(these, "epsilon", "mean", "ε = {:g}")
 
 
 def verdicts(rows: pages.Rows) -> dict[str, Any]:

@@ -87,17 +87,15 @@ class PrivBayes:
         limit = n * rest / (2.0 * d * self.usefulness)
         known, order = dict[Columns, float](), [(int(rng.integers(d)), Columns())]
         independent = not k if binary else limit < min(a * b for a, b in combinations(domain, 2))
-        while len(order) < d:
+        while len(order) < d and not independent:
             placed = tuple(x for x, _ in order)
             left = [x for x in range(d) if x not in placed]
-            if independent:
-                order += [(x, ()) for x in left]
-                break
             choices = [(x, each) for each in combinations(placed, min(k, len(placed))) for x in left] if binary else [
                 (x, each) for x in left for each in self.parents(domain, placed, domain[x], limit)]
             keys = [(x, *sorted(each)) for x, each in choices]
             known |= {key: measure(*key) for key in keys if key not in known}
             order.append(choices[exponential([known[key] for key in keys], moved, first / (d - 1), rng)])
+        order += [(x, ()) for x in range(d) if x not in dict(order)]
         # With k parents each, the first k columns are among the parents of the next, whose table has theirs.
         scale, parts = 2.0 * (d - k) / (epsilon if independent else rest), list[tuple[Columns, Columns, Array]]()
         for place, (x, parents) in enumerate(order[k:]):

@@ -114,11 +114,6 @@ def table() -> pd.DataFrame:
     return parsed(datasets.raw("ADULT")[0] + b"\n" + invented).astype(dict.fromkeys(ADULT_NUMBERS, int))
 
 
-def distance_to(bound: float, upper: float, n: int) -> int:
-    """Return how many rows must go until a mean's local sensitivity upper/(n - k) exceeds the bound."""
-    return next(k for k in range(n) if upper / (n - k) > bound)
-
-
 def chunk_answers(ages: Array, groups: Any, k: int) -> Array:
     """Return the clipped mean of each group, 20 of an empty one."""
     sums, counts = (np.bincount(groups, weights, minlength=k) for weights in (ages, None))
