@@ -554,12 +554,14 @@ def test_jtree_on_nltcs_is_a_full_histogram_and_privhd_without_merging_is_the_pr
 
 
 def test_committed_marginals_are_near_the_prototype_and_ours_are_better_from_0_8_on():
-    at = {(row["dataset"], row["measure"], row["method"], row["epsilon"]): float(row["mean"])
-          for row in results("marginals")}
+    rows = {(row["dataset"], row["measure"], row["method"], row["epsilon"]): row for row in results("marginals")}
+    at = {key: float(row["mean"]) for key, row in rows.items()}
     prototype = {"PrivBayes, R": (0.127, 0.055, 0.029, 0.022), "junction tree, honest": (0.091, 0.037, 0.028, 0.029)}
     for method, values in prototype.items():
         for epsilon, value in zip(("0.05", "0.2", "0.8", "1.6"), values, strict=True):
-            assert at["nltcs", "2-way", method, epsilon] == pytest.approx(value, rel=0.35)
+            # The prototype's means are of three runs, so that their spread counts as well as that of ours.
+            spread = 3 * float(rows["nltcs", "2-way", method, epsilon]["standard_error"])
+            assert at["nltcs", "2-way", method, epsilon] == pytest.approx(value, abs=0.35 * value + spread)
     assert at["nltcs", "2-way", marginals.INDEPENDENT, "0.05"] == pytest.approx(0.160, abs=0.002)
     for epsilon in ("0.8", "1.6"):
         rivals = [value for (name, measure, method, e), value in at.items() if (name, measure, e) == (
