@@ -281,27 +281,6 @@ def lower_bound(first: Runs, second: Runs, delta: float, confidence: float = CON
     return Bound(max(0.0, float(bound)), float(a.mean()), float(b.mean()))
 
 
-@dataclass(frozen=True)
-class Claim:
-    """A claim of privacy, and a number that a run shows of the first (0) or second (1) of two neighbouring tables.
-
-    The larger it is, the more it speaks for the second.
-    """
-
-    name: str
-    claimed: float
-    published: Statistic
-    corrected: Statistic
-
-    def bound(self, which: str, count: int, seed: int) -> Bound:
-        """Return the lower bound of epsilon from `count` runs of each table; `which` is "published" or "corrected"."""
-        shown, found = getattr(self, which), []
-        for side in (0, 1):
-            rng = np.random.default_rng([seed, side, *self.name.encode(), *which.encode()])
-            found.append((np.array([shown(side, rng) for _ in range(count)]), rng.random(count)))
-        return lower_bound(found[1], found[0], 0.0)
-
-
 def _bounds(hits: Any, others: Any, count: int, delta: float, confidence: float) -> Array:
     """Return log((p - delta) / q) by Clopper and Pearson, p and q each with half of the error; at least -1."""
     error = (1.0 - confidence) / 2.0

@@ -13,8 +13,9 @@ from scipy import stats
 from typer.testing import CliRunner
 
 from experiments import __main__ as program
-from experiments import datasets
+from experiments import claims, datasets
 from experiments import errata as errata_of_the_thesis
+from experiments.audit import false_alarm
 from experiments.cells import RESULTS
 from experiments.companions import (
     composition,
@@ -210,7 +211,7 @@ def test_the_optimum_of_composition_is_that_of_a_checked_implementation_and_of_t
     for each, k, known in ((0.1, 10, 0.9937), (0.1, 100, 4.3068), (0.1, 1000, 17.79), (1.0, 100, 79.84),
                            (1.0, 1000, 577.8)):
         assert composition.exact(each, k) == pytest.approx(known, rel=3e-4)
-    assert composition.ours(0.1, 100) == pytest.approx(composition.exact(0.1, 100), abs=1e-7)
+    assert composition.RULES["epsilon_of"](0.1, 100) == pytest.approx(composition.exact(0.1, 100), abs=1e-7)
     # By enumeration of all outcomes of three.
     p = math.exp(0.7) / (1 + math.exp(0.7))
     brute = sum(p**sum(x) * (1 - p)**(3 - sum(x)) * max(0.0, 1 - math.exp(1.0 - 0.7 * (2 * sum(x) - 3)))
@@ -258,7 +259,6 @@ def test_propose_test_release_passes_too_often_with_the_printed_threshold():
     printed, right = math.log(2 / delta) / 2, math.log(1 / (2 * delta))
     assert stats.binom.sf((passes >= printed).sum(), 200_000, delta) < 1e-9
     assert stats.binom.sf((passes >= right).sum(), 200_000, delta) > 1e-9
-    assert tutorial.distance_to(0.005, 100.0, 32_563) == 12_564
 
 
 def test_a_gallery_without_data_says_where_to_put_them(monkeypatch, tmp_path):
@@ -274,18 +274,88 @@ def test_a_gallery_without_data_says_where_to_put_them(monkeypatch, tmp_path):
 # Privacy claims
 
 
-@pytest.mark.parametrize("claim", errata.CLAIMS.values(), ids=lambda claim: claim.__name__)
-def test_false_claims_are_refuted_and_corrected_ones_are_not(claim):
+@pytest.mark.parametrize("claim", claims.CLAIMS.values(), ids=lambda claim: claim.__name__)
+def test_false_claims_and_planted_faults_are_refuted_and_corrected_claims_are_not(claim, monkeypatch):
+    # The tables' scores are computed once and not in every run.
+    known, scored = {}, marginal_models.pair_scores
+
+    def remembered(table, domain, which):
+        key = (table.tobytes(), which)
+        if key not in known:
+            known[key] = scored(table, domain, which)
+        return known[key]
+
+    monkeypatch.setattr(marginal_models, "pair_scores", remembered)
     made = claim()
     assert made.bound("published", 4_000, 1).epsilon > made.claimed
-    assert made.bound("corrected", 2_000, 1).epsilon <= made.claimed
+    bounds = {which: made.bound(which, claims.RUNS, claims.SEED) for which in ("corrected", "planted")}
+    assert bounds["corrected"].epsilon <= made.claimed < bounds["planted"].epsilon
+    # Were the corrected mechanism to cost just what is claimed, it would be refuted with less than this probability.
+    assert false_alarm(bounds["planted"].other, claims.RUNS // 2, made.claimed, 0.0) < 1e-3
+
+
+def chances_of_order(scores, exponent, count):
+    """The law of the first `count` of draws without replacement, by the chain rule: an oracle."""
+    law = {}
+    for order in itertools.permutations(range(len(scores)), count):
+        left, law[order] = list(range(len(scores))), 1.0
+        for i in order:
+            law[order] *= np.exp(exponent * scores[i]) / np.exp(exponent * scores[left]).sum()
+            left.remove(i)
+    return law
+
+
+def test_privhds_corrected_draws_have_their_law_within_epsilon_and_a_third_more_would_show(monkeypatch):
+    n, d, epsilon, edges = 50, 3, 3.0, 2
+    made, orders = PrivHD("honest", edges=edges), list(itertools.permutations(range(3), edges))
+    exponent = epsilon / edges / (2 * (3 / n + 2 / n**2))
+    rng, laws, fits = np.random.default_rng(11), [], {1.0: [], 1.33: []}
+    for last in ((1, 1, 0), (0, 1, 1)):
+        table = claims.zeros_and(*last)
+        scores = marginal_models.pair_scores(table, (2,) * d, "R")
+        monkeypatch.setattr(marginal_models, "pair_scores", lambda *_, known=scores: known)
+        laws.append(np.array(list(chances_of_order(scores, exponent, edges).values())))
+        for factor, found in fits.items():
+            drawn = [orders.index(tuple(made.chosen(table, (2,) * d, factor * epsilon, rng))) for _ in range(10_000)]
+            found.append(fit_test(drawn, laws[-1]))
+        monkeypatch.undo()
+    assert min(fits[1.0]) > 1e-9
+    assert min(fits[1.33]) < 1e-9
+    assert 0.2 * epsilon < np.abs(np.log(laws[0] / laws[1])).max() < epsilon
+
+
+def test_jtrees_corrected_filter_has_its_law_costs_epsilon_and_a_third_more_would_show(monkeypatch):
+    epsilon, made = 1.0, jtree.JTree("honest", strength=0.45)
+    moved, least = marginal_models.sensitivity(claims.ROWS, (2, 2), "I"), 0.45**2 / 2
+    rng, shares, fits = np.random.default_rng(12), [], {1.0: [], 1.33: []}
+    for last, score in (((0, 0, 0), 0.0), ((1, 1, 1), moved)):
+        shares.append(stats.laplace.sf(least - score, scale=3 * moved / epsilon))
+        known = marginal_models.pair_scores(claims.zeros_and(*last), (2,) * 3, "I")
+        np.testing.assert_allclose(known, score, atol=1e-12)
+        monkeypatch.setattr(marginal_models, "pair_scores", lambda *_, known=known: known)
+        for factor, found in fits.items():
+            kept = [len(made.chosen(claims.zeros_and(*last), (2,) * 3, factor * epsilon, rng)) for _ in range(10_000)]
+            found.append(fit_test(kept, stats.binom.pmf(range(4), 3, shares[-1])))
+        monkeypatch.undo()
+    assert min(fits[1.0]) > 1e-9
+    assert min(fits[1.33]) < 1e-9
+    assert 3 * math.log(shares[1] / shares[0]) == pytest.approx(epsilon)
+
+
+def test_the_sensitivity_of_v_from_5_to_6_is_6_of_a_record_that_is_added():
+    z, losses = np.linspace(-30, 30, 6001), []
+    for values in ((0, 1), (5, 6)):
+        made = Layered(neighbours([values], False), 1.0)
+        losses.append(np.abs(np.log(made.density(z + 6.0) / made.density(z))).max())
+    assert losses[0] == pytest.approx(6.0, abs=1e-6)
+    assert losses[1] <= 1.0 + 1e-9
 
 
 def test_the_filters_cost_what_is_stated():
     assert jtree.worst_loss(16, 21_574, 0.1) == pytest.approx(2.5, abs=0.05)
     assert jtree.worst_loss(16, 21_574, 1.0) == pytest.approx(24.2, abs=0.05)
     # PrivHD: the loss of "all kept", from the shares of one pair.
-    moved, n = marginal_models.information_sensitivity(21_574, True), 21_574
+    moved, n = marginal_models.sensitivity(21_574, (2, 2), "I"), 21_574
     b, least = moved / 0.05, 0.02
     kept = [stats.laplace.sf(least - mi, scale=b) for mi in (0.0, moved)]
     assert 120 * math.log(kept[1] / kept[0]) == pytest.approx(6.0)
@@ -301,9 +371,10 @@ def test_every_entry_is_in_the_document_with_its_command(name):
 
 
 def test_the_command_prints_companions_too(capsys):
-    errata_of_the_thesis.main(["junction_tree_examples", "linear_queries", "exponential_mechanism", "section_2_3"])
+    errata_of_the_thesis.main(["junction_tree_examples", "exponential_mechanism"])
     printed = capsys.readouterr().out
-    assert all(number in printed for number in ("1472", "936", "4.667", "0.5229", "0.9259"))
+    assert all(number in printed for number in ("1472", "936", "4.667", "0.5229"))
+    assert net.exponents_of_n(8, 100)["smallest net"] == pytest.approx(0.926, abs=5e-4)
 
 
 # Marginals
@@ -313,8 +384,8 @@ def test_the_printed_graph_has_these_cliques_weights_and_separators():
     cliques = triangulated(6, map(shifted, EXAMPLE))
     assert [tuple(j + 1 for j in c) for c in cliques] == [(1, 3, 5), (2, 5), (3, 4, 5), (4, 5, 6)]
     assert [len(set(a) & set(b)) for a, b in itertools.combinations(cliques, 2)] == [1, 2, 1, 1, 1, 2]
-    tree = JunctionTree(SIZES, cliques)
-    separators = sorted(tuple(j + 1 for j in s) for _, s in tree.order[1:])
+    tree = JunctionTree(SIZES, cliques, [np.zeros([SIZES[j] for j in clique]) for clique in cliques])
+    separators = sorted(tuple(j + 1 for j in s) for s, _, _ in list(tree.factors())[1:])
     assert separators == [(3, 5), (4, 5), (5,)]
 
 
@@ -383,12 +454,26 @@ def test_scores_of_pairs_move_by_at_most_their_sensitivities_which_are_attained(
                 other = table.copy()
                 other.flat[source] -= 1
                 other.flat[target] += 1
-                for name, score in (("I", lambda t: marginal_models.mutual_information(t / n)), ("F", nearness),
-                                    ("R", lambda t: marginal_models.dependence(t / n))):
+                for name, score in (("I", lambda t: marginal_models.score(t / n, "I")), ("F", nearness),
+                                    ("R", lambda t: marginal_models.score(t / n, "R"))):
                     found[name] = max(found[name], abs(score(table) - score(other)))
-    assert found["I"] == pytest.approx(marginal_models.information_sensitivity(n, True))
-    assert found["R"] <= marginal_models.dependence_sensitivity(n)
+    assert found["I"] == pytest.approx(marginal_models.sensitivity(n, (2, 2), "I"))
+    assert found["R"] <= marginal_models.sensitivity(n, (2, 2), "R")
     assert found["F"] == pytest.approx(1 / n)
+
+
+def test_columns_of_three_values_move_the_mutual_information_more_than_binary_ones():
+    n, found = 5, 0.0
+    for rows in itertools.combinations_with_replacement(range(9), n - 1):
+        tables = np.stack([np.bincount([*rows, last], minlength=9).reshape(3, 3) for last in range(9)]) / n
+        scores = [marginal_models.score(table, "I") for table in tables]
+        found = max(found, max(scores) - min(scores))
+    assert found == pytest.approx(marginal_models.sensitivity(n, (3, 3), "I"))
+    assert found > 1.2 * marginal_models.sensitivity(n, (2, 2), "I")
+    # One binary column does not make all pairs of columns binary.
+    assert marginal_models.sensitivity(45_222, (2, 41, 16), "I") == pytest.approx(4.88e-4, rel=2e-3)
+    assert marginal_models.sensitivity(38_000, (2, 21), "I") == pytest.approx(5.71e-4, rel=2e-3)
+    assert marginal_models.sensitivity(21_574, (2, 2), "I") == pytest.approx(5.09e-4, rel=2e-3)
 
 
 def test_f_is_the_least_over_all_assignments():
@@ -420,7 +505,7 @@ def test_constant_columns_are_allowed_and_much_budget_returns_the_table(method):
     table = rng.integers(0, 2, (4_000, 6))
     table[:, 2], table[:, 3] = table[:, 0] ^ (rng.random(4_000) < 0.05), 0
     made = method.fit(table, (2,) * 6, 1e5, rng).sample(4_000, rng)
-    assert max(discrete.variation(table, made, (2,) * 6, pair) for pair in marginal_models.pairs(6)) < 0.06
+    assert max(discrete.variations(table, made, (2,) * 6, marginal_models.pairs(6))) < 0.06
 
 
 def test_a_changed_file_is_refused(monkeypatch, tmp_path):
@@ -442,17 +527,41 @@ def test_on_nltcs_the_honest_tree_and_privbayes_are_where_they_are_expected():
     expected = ((PrivHD("honest"), 0.044, 0.02), (PrivBayes("R"), 0.06, 0.025), (jtree.JTree(), 0.15, 0.06))
     for method, mean, spread in expected:
         made = method.fit(table, domain, 0.2, rng).sample(len(table), rng)
-        found = np.mean([discrete.variation(table, made, domain, pair) for pair in marginal_models.pairs(16)])
+        found = discrete.variations(table, made, domain, marginal_models.pairs(16)).mean()
         assert found == pytest.approx(mean, abs=spread)
 
 
+@needs_nltcs
+def test_jtree_on_nltcs_is_a_full_histogram_and_privhd_without_merging_is_the_prototype(monkeypatch):
+    table, domain = discrete.load("nltcs")
+    rng, pairs = np.random.default_rng(13), marginal_models.pairs(16)
+    # Nearly all pairs pass, so that what is left of JTree is one noisy count of each of 65,536 cells; here by hand.
+    flat = discrete.marginal(table, domain, range(16)).ravel() + rng.laplace(0.0, 2 / 0.7, 2**16)
+    order = np.argsort(-flat)
+    kept = order[: np.searchsorted(np.cumsum(flat[order]), len(table))]
+    rows = rng.choice(kept, len(table), p=flat[kept] / flat[kept].sum())[:, None] >> np.arange(15, -1, -1) & 1
+    made = jtree.JTree().fit(table, domain, 0.8, rng).sample(len(table), rng)
+    found = [discrete.variations(table, each, domain, pairs).mean() for each in (rows, made)]
+    assert found[1] == pytest.approx(found[0], abs=0.012)
+    # The design's prototype has .069 for pairs: 25 edges in as many cliques as they make. Merged they say more.
+    cliques = {merging: PrivHD().fit(table, domain, 1.6, np.random.default_rng(13)) for merging in (True,)}
+    monkeypatch.setattr(marginal_models, "merged", lambda domain, cliques: cliques)
+    cliques[False] = PrivHD().fit(table, domain, 1.6, np.random.default_rng(13))
+    found = {merging: discrete.variations(table, each.sample(len(table), rng), domain, pairs).mean()
+             for merging, each in cliques.items()}
+    assert found[False] == pytest.approx(0.069, abs=0.015)
+    assert found[True] < 0.75 * found[False]
+
+
 def test_committed_marginals_are_near_the_prototype_and_ours_are_better_from_0_8_on():
-    at = {(row["dataset"], row["measure"], row["method"], row["epsilon"]): float(row["mean"])
-          for row in results("marginals")}
+    rows = {(row["dataset"], row["measure"], row["method"], row["epsilon"]): row for row in results("marginals")}
+    at = {key: float(row["mean"]) for key, row in rows.items()}
     prototype = {"PrivBayes, R": (0.127, 0.055, 0.029, 0.022), "junction tree, honest": (0.091, 0.037, 0.028, 0.029)}
     for method, values in prototype.items():
         for epsilon, value in zip(("0.05", "0.2", "0.8", "1.6"), values, strict=True):
-            assert at["nltcs", "2-way", method, epsilon] == pytest.approx(value, rel=0.35)
+            # The prototype's means are of three runs, so that their spread counts as well as that of ours.
+            spread = 3 * float(rows["nltcs", "2-way", method, epsilon]["standard_error"])
+            assert at["nltcs", "2-way", method, epsilon] == pytest.approx(value, abs=0.35 * value + spread)
     assert at["nltcs", "2-way", marginals.INDEPENDENT, "0.05"] == pytest.approx(0.160, abs=0.002)
     for epsilon in ("0.8", "1.6"):
         rivals = [value for (name, measure, method, e), value in at.items() if (name, measure, e) == (

@@ -3,10 +3,11 @@
 import hashlib
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from experiments import datasets
@@ -21,7 +22,7 @@ TABLES = {"nltcs": ("nltcs", "31d23617ba74786d2d163c9c31a841e11e5a5f5f8266918d80
           "br2000": ("br2000", "a08ae196bd1facefe86039524c628b3d94bc08d1d1408fc7afc5684f03044104"),
           "adult": ("adult-discrete", "b150d694898d13d8c8ff916d481ca4e8a985ab5e03b7cfbc33ac5aa3802a9419"),
           "acs": ("acs", "89e337a3431f9b3f76d84142cb048495fec93ff10018b1f38b25a19491582cc8")}
-# Cells of a table that is counted as a whole, not sorted; and the most that a clique may have.
+# The most cells that a clique may have.
 LARGEST_TABLE = 10**6
 
 
@@ -72,11 +73,23 @@ def marginal(table: Codes, domain: Sequence[int], columns: Sequence[int], weight
     return counts.astype(np.float64).reshape([domain[j] for j in columns])
 
 
-def variation(first: Codes, second: Codes, domain: Sequence[int], columns: Sequence[int]) -> float:
-    """Return the total variation between two tables' shares in the cells of these columns."""
-    size, codes = cells(domain, columns), [mixed(each, domain, columns) for each in (first, second)]
-    if size > LARGEST_TABLE:
-        places, joined = np.unique(np.concatenate(codes), return_inverse=True)
-        size, codes = len(places), [joined[: len(first)], joined[len(first):]]
-    shares = [np.bincount(each, minlength=size) / len(each) for each in codes]
-    return 0.5 * float(np.abs(shares[0] - shares[1]).sum())
+def compact(table: Codes, domain: Sequence[int], weights: Any = None) -> tuple[Codes, Array]:
+    """Return the different rows of a table, each column in one piece, and how often, or with what weight, each is."""
+    if math.prod(domain) >= 2**63:
+        raise InputError(f"a table of {math.prod(domain):.3g} cells has too many for one number to each")
+    _, first, place = np.unique(mixed(table, domain, range(len(domain))), return_index=True, return_inverse=True)
+    return np.asfortranarray(table[first]), np.bincount(place, weights).astype(np.float64)
+
+
+def variations(first: Codes, second: Codes, domain: Sequence[int], sets: Iterable[Sequence[int]]) -> Array:
+    """Return, for each of these sets of columns, the total variation between two tables' shares in its cells."""
+    shares = np.repeat([1.0 / len(first), -1.0 / len(second)], [len(first), len(second)])
+    rows, weights = compact(np.concatenate([first, second]), domain, shares)
+    found = list[float]()
+    for columns in sets:
+        codes = mixed(rows, domain, columns)
+        if cells(domain, columns) > len(codes):
+            # Of the cells that are held only.
+            codes = pd.factorize(codes)[0]
+        found.append(0.5 * float(np.abs(np.bincount(codes, weights)).sum()))
+    return np.array(found)

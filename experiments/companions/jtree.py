@@ -16,18 +16,14 @@ from scipy import stats
 
 from experiments.companions import marginal_models as models
 from experiments.companions.discrete import Array, Codes, check_table
-from experiments.companions.selection import check_positive, several
+from experiments.companions.selection import several
+from trigmech._validate import check_positive
 
 
-def thresholds(domain: Sequence[int], strength: float) -> Array:
-    """Return for each pair the mutual information of Cramér's phi: phi² (the smaller domain - 1) / 2."""
-    return np.array([strength**2 * (min(domain[a], domain[b]) - 1) / 2.0 for a, b in models.pairs(len(domain))])
-
-
-def passed(scores: Array, least: Array, scale: float, rng: np.random.Generator, shared: bool) -> list[int]:
-    """Return which noisy scores are at least their noisy thresholds; `shared`: all thresholds by one number."""
-    noise = rng.laplace(0.0, scale, len(scores))
-    return np.flatnonzero(scores + noise >= least + (rng.laplace(0.0, scale) if shared else 0.0)).tolist()
+def passed(scores: Array, least: Array, scale: float, rng: np.random.Generator, shared: bool = False) -> list[int]:
+    """Return which noisy scores are at least their thresholds; `shared`: with one noise that all thresholds share."""
+    noisy = scores + rng.laplace(0.0, scale, len(scores)) - (rng.laplace(0.0, scale) if shared else 0.0)
+    return [i for i in np.argsort(-noisy).tolist() if noisy[i] >= least[i]]
 
 
 @dataclass(frozen=True)
@@ -48,29 +44,32 @@ class JTree:
         first = 0.1 if epsilon > 0.1 else epsilon / 2.0
         return first, epsilon - first, 2.0
 
+    def thresholds(self, domain: Sequence[int]) -> Array:
+        """Return for each pair the mutual information of Cramér's phi: phi² (the smaller domain - 1) / 2."""
+        smaller = np.array([min(domain[a], domain[b]) for a, b in models.pairs(len(domain))])
+        return self.strength**2 * (smaller - 1.0) / 2.0
+
     def chosen(self, table: Codes, domain: Sequence[int], epsilon: float, rng: np.random.Generator) -> list[int]:
         """Return the chosen pairs, for which epsilon is spent, the most important ones first."""
-        n, binary, least = len(table), min(domain) == 2, thresholds(domain, self.strength)
-        if self.variant == "published":
-            # The rate of sampled rows that needs the least noise.
-            scale, rate = min((2.0 * models.information_sensitivity(rate * n, binary)
-                               / (math.log(math.expm1(epsilon) + rate) - math.log(rate)), rate)
-                              for rate in np.geomspace(min(1.0, 10.0 / n), 1.0, 400).tolist())
-            sampled = table[rng.random(n) < rate] if rate < 1.0 else table
-            return passed(models.pair_scores(sampled, domain, "I"), least, scale, rng, shared=True)
-        scale = models.information_sensitivity(n, binary) * len(least) / epsilon
-        noisy = models.pair_scores(table, domain, "I") + rng.laplace(0.0, scale, len(least))
-        return [i for i in np.argsort(-noisy).tolist() if noisy[i] >= least[i]]
+        n, least = len(table), self.thresholds(domain)
+        if self.variant == "honest":
+            scale = models.sensitivity(n, domain, "I") * len(least) / epsilon
+            return passed(models.pair_scores(table, domain, "I"), least, scale, rng)
+        # The rate of sampled rows that needs the least noise.
+        scale, rate = min((2.0 * models.sensitivity(rate * n, domain, "I")
+                           / (math.log(math.expm1(epsilon) + rate) - math.log(rate)), rate)
+                          for rate in np.geomspace(min(1.0, 10.0 / n), 1.0, 400).tolist())
+        sampled = table[rng.random(n) < rate] if rate < 1.0 else table
+        return sorted(passed(models.pair_scores(sampled, domain, "I"), least, scale, rng, shared=True))
 
     def fit(self, table: Codes, domain: Sequence[int], epsilon: float, rng: np.random.Generator) -> models.JunctionTree:
         """Return the tree of the graph, merged, with noisy, consistent, non-negative tables."""
-        (first, rest, moved), table, d = self.parts(epsilon), check_table(table, domain), len(domain)
+        (first, rest, moved), table, d, n = self.parts(epsilon), check_table(table, domain), len(domain), len(table)
         edges = [models.pairs(d)[i] for i in self.chosen(table, domain, first, rng)]
         if self.variant == "honest":
-            edges = models.within(domain, edges, len(table) * rest / (2.0 * d * self.usefulness))
+            edges = models.within(domain, edges, n * rest / (2.0 * d * self.usefulness))
         tree = models.JunctionTree(domain, models.merged(domain, models.triangulated(d, edges)))
-        total = float(len(table))
-        return tree.noisy(table, rest, rng, moved).non_negative(total).consistent().non_negative(total)
+        return tree.noisy(table, rest, rng, moved).non_negative(n).consistent().non_negative(n)
 
 
 @dataclass(frozen=True)
@@ -93,12 +92,11 @@ class PrivHD(JTree):
     def chosen(self, table: Codes, domain: Sequence[int], epsilon: float, rng: np.random.Generator) -> list[int]:
         """As of JTree."""
         if self.variant == "honest":
-            return several(models.pair_scores(table, domain, "R"), models.dependence_sensitivity(len(table)), epsilon,
-                           self.edges, rng)
-        moved = models.information_sensitivity(len(table), min(domain) == 2)
-        scores = models.pair_scores(table, domain, "I")
-        kept = passed(scores, thresholds(domain, self.strength), 2.0 * moved / epsilon, rng, shared=False)
-        return [kept[i] for i in several(scores[kept], moved, epsilon / 2.0, self.edges, rng)]
+            moved = models.sensitivity(len(table), domain, "R")
+            return several(models.pair_scores(table, domain, "R"), moved, epsilon, self.edges, rng)
+        scores, moved = models.pair_scores(table, domain, "I"), models.sensitivity(len(table), domain, "I")
+        kept = sorted(passed(scores, self.thresholds(domain), 2.0 * moved / epsilon, rng))
+        return [kept[i] for i in several(scores[kept], moved, epsilon / 2.0, self.edges, rng)] if kept else []
 
 
 def worst_loss(d: int, n: int, epsilon: float, strength: float = 0.2) -> float:
@@ -107,7 +105,7 @@ def worst_loss(d: int, n: int, epsilon: float, strength: float = 0.2) -> float:
     n - 1 rows of zeros and (1..1, 0..0), against (0..0, 1..1): every pair of one half has the mutual information
     ΔI or 0. The event is that no pair of the first half passes and all of the second do.
     """
-    moved, count = models.information_sensitivity(n, True), math.comb(d // 2, 2)
+    moved, count = models.sensitivity(n, (2, 2), "I"), math.comb(d // 2, 2)
     scale, least = 2.0 * moved / epsilon, strength**2 / 2.0
     # The threshold's noise, and pairs' scores less the threshold, over the scale.
     at, low, high = np.linspace(-60.0, 60.0, 240_001), -least / scale, (moved - least) / scale

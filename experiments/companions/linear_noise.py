@@ -8,7 +8,6 @@ layer i is epsilon-private, for every width. V must be a public superset of the 
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import product
 from pathlib import Path
@@ -19,19 +18,19 @@ from scipy import ndimage, optimize, sparse, stats
 
 from experiments.companions import pages
 from experiments.companions.discrete import Array
-from experiments.companions.selection import check_positive
+from trigmech._validate import check_positive
 from trigmech.errors import InputError
 
-Intervals = Sequence[tuple[float, float]]
+Intervals = tuple[tuple[float, float], ...]
 # V of figures 1 and 2, and the step by which the text's algorithm has converged.
 FIGURES: dict[str, tuple[Intervals, int]] = {
     "V1 = V6": (((0, 1), (1000, 1001)), 1000), "V2": (((0, 100), (1000, 1001)), 901),
     "V3": (((0, 500), (1000, 1001)), 501), "V4": (((0, 1001),), 1), "V5": (((0, 1), (100, 101)), 100),
     "V7": (((0, 1), (2000, 2001)), 2000)}
 EPSILONS = (0.1, 0.5, 1.0, 2.0, 3.0, 5.0)
-# On the integers: of the text's form [0, a] and [b, c], and others.
-LATTICES = (((0, 1, 10, 11), (0, 1, 2, 20, 21), (0, 1, 12), (0, 1, 2, 3, 9, 10, 11, 12), (0, 6, 7, 8)),
-            ((0, 3, 10), (0, 1, 4, 9, 16), (0, 7, 8, 15)))
+# On the integers: of the text's form [0, a] and [b, c] (0), and others (1).
+LATTICES = [(0, (0, 1, 10, 11)), (0, (0, 1, 2, 20, 21)), (0, (0, 1, 12)), (0, (0, 1, 2, 3, 9, 10, 11, 12)),
+            (0, (0, 6, 7, 8)), (1, (0, 3, 10)), (1, (0, 1, 4, 9, 16)), (1, (0, 7, 8, 15))]
 STEPS = 2200
 
 
@@ -44,82 +43,73 @@ def union(intervals: Any) -> Array:
     return np.column_stack([parts[first, 0], ends[np.append(first[1:], True)]])
 
 
-def neighbours(values: Intervals, replace_one: bool = True) -> Array:
+def neighbours(values: Intervals, replace_one: bool = True) -> Intervals:
     """Return N of a query's possible values V, ascending and apart: V - V of replace-one, or V, -V, 0 of add/remove."""
     parts = np.asarray(values, dtype=np.float64)
     if not parts.size or parts.ndim != 2 or not np.isfinite(parts).all():
         raise InputError(f"values must be one or more finite intervals (low, high), not {values}")
     if not (parts[0, 0] >= 0 and (parts[:, 0] <= parts[:, 1]).all() and (parts[1:, 0] > parts[:-1, 1]).all()):
         raise InputError(f"intervals must be at least 0, ascending and must not overlap; given are {values}")
-    if replace_one:
-        return union([(a - d, b - c) for a, b in parts for c, d in parts])
-    return union([*parts, *(-parts[:, ::-1]), (0.0, 0.0)])
+    moves = [(a - d, b - c) for a, b in parts for c, d in parts] if replace_one else [
+        *parts, *(-parts[:, ::-1]), (0.0, 0.0)]
+    return tuple(map(tuple, union(moves).tolist()))
 
 
-def layers(moves: Array, steps: int = STEPS) -> list[Array]:
+@lru_cache(maxsize=8)
+def layers(moves: Intervals, steps: int = STEPS) -> list[Array]:
     """Return A_0, A_1, ... up to the first from A_1 on that is one interval, or A_steps."""
     found = [np.zeros((1, 2))]
     while len(found) == 1 or (len(found[-1]) > 1 and len(found) <= steps):
-        found.append(union((found[-1][:, None, :] + moves[None, :, :]).reshape(-1, 2)))
+        found.append(union(found[-1][:, None, :] + np.array(moves)[None, :, :]))
     return found
 
 
 @lru_cache(maxsize=8)
-def _known(moves: tuple[tuple[float, float], ...], steps: int) -> tuple[list[Array], Array, Array]:
-    """Return the sets, where each ends, and of all gaps to the right of 0 their layer, centre and size."""
-    sets = layers(np.array(moves), steps)
-    right = [part[part[:, 1] >= 0] for part in sets]
-    gaps = [np.column_stack([np.full(len(part) - 1, i), (part[1:, 0] + part[:-1, 1]) / 2, part[1:, 0] - part[:-1, 1]])
-            for i, part in enumerate(right)]
-    return sets, np.array([part[-1, 1] for part in sets]), np.concatenate(gaps).T
+def gaps_of(moves: Intervals, steps: int) -> Array:
+    """Return of all gaps of all layers to the right of 0 the layer, the centre and the size."""
+    right = [part[part[:, 1] >= 0] for part in layers(moves, steps)]
+    return np.concatenate([np.column_stack([np.full(len(part) - 1, i), (part[1:, 0] + part[:-1, 1]) / 2,
+                                            part[1:, 0] - part[:-1, 1]]) for i, part in enumerate(right)]).T
 
 
-@dataclass(frozen=True, eq=False)
 class Layered:
     """The noise of N (by :func:`neighbours`); the width "best" is of the least expected size. Gaps must close."""
 
-    moves: Array
-    epsilon: float
-    width: float | Literal["best"] = "best"
-    steps: int = STEPS
-
-    def __post_init__(self) -> None:
-        check_positive(epsilon=self.epsilon)
-        if self.width == "best":
-            object.__setattr__(self, "width", self._best())
-        check_positive(width=float(self.width))
-        if self._converged(float(self.width)) is None:
-            (at, _, size), last = self._known[2], len(self._known[0]) - 1
-            raise InputError(f"after {last} steps a gap of {size[at == last].max():g} is left, which a width of "
-                             f"{self.width} does not close")
-
-    @property
-    def _known(self) -> tuple[list[Array], Array, Array]:
-        return _known(tuple(map(tuple, self.moves.tolist())), self.steps)
+    def __init__(self, moves: Intervals, epsilon: float, width: float | Literal["best"] = "best",
+                 steps: int = STEPS) -> None:
+        check_positive(epsilon=epsilon)
+        self.moves, self.epsilon, self.step = moves, epsilon, float(moves[-1][1])
+        self.sets, (self._at, self._centre, self._size) = layers(moves, steps), gaps_of(moves, steps)
+        self.width = self._best() if width == "best" else float(width)
+        check_positive(width=self.width)
+        if self._converged(self.width) is None:
+            last = len(self.sets) - 1
+            raise InputError(f"after {last} steps a gap of {self._size[self._at == last].max():g} is left, which a "
+                             f"width of {self.width} does not close")
 
     def _converged(self, width: float) -> int | None:
         """Return the first layer from 1 on without gaps; from there on each is the last one moved outwards."""
-        sets, _, (at, _, size) = self._known
-        first = max(1, int(at[size > 2.0 * width + 1e-9].max(initial=0)) + 1)
-        return first if first < len(sets) else None
+        first = max(1, int(self._at[self._size > 2.0 * width + 1e-9].max(initial=0)) + 1)
+        return first if first < len(self.sets) else None
 
     def expected(self, width: float) -> float:
         """Return E|z| at a width; infinite where layers have not converged."""
         if self._converged(width) is None:
             return math.inf
-        _, reach, (at, centre, size) = self._known
-        q, step, closed = math.exp(-self.epsilon), float(self.moves[-1, 1]), np.maximum(size - 2.0 * width, 0.0)
+        q, closed = math.exp(-self.epsilon), np.maximum(self._size - 2.0 * width, 0.0)
+        reach = np.array([part[-1, 1] for part in self.sets]) + width
         # Of each U_i its measure and the integral of |z| over it.
-        holes, firsts = (2.0 * np.bincount(at.astype(int), part, len(reach)) for part in (closed, centre * closed))
-        lengths, firsts = 2.0 * (reach + width) - holes, (reach + width) ** 2 - firsts
-        decay, end = q ** np.arange(len(lengths)), float(reach[-1]) + width
+        holes, firsts = (2.0 * np.bincount(self._at.astype(int), part, len(reach))
+                         for part in (closed, self._centre * closed))
+        lengths, firsts, decay, end = 2.0 * reach - holes, reach**2 - firsts, q ** np.arange(len(reach)), reach[-1]
         # Sums of q^j, j q^j, j^2 q^j for the layers after the last one known.
         s0, s1, s2 = q / (1 - q), q / (1 - q) ** 2, q * (1 + q) / (1 - q) ** 3
-        total = decay @ lengths + decay[-1] * 2.0 * (end * s0 + step * s1)
-        return float((decay @ firsts + decay[-1] * (end**2 * s0 + 2 * end * step * s1 + step**2 * s2)) / total)
+        total = decay @ lengths + decay[-1] * 2.0 * (end * s0 + self.step * s1)
+        more = end**2 * s0 + 2 * end * self.step * s1 + self.step**2 * s2
+        return float((decay @ firsts + decay[-1] * more) / total)
 
     def _best(self) -> float:
-        tried = (np.geomspace(1e-4, 1.0, 241) * self.moves[-1, 1]).tolist()
+        tried = (np.geomspace(1e-4, 1.0, 241) * self.step).tolist()
         best = min(range(len(tried)), key=lambda i: self.expected(tried[i]))
         bounds = (tried[max(0, best - 1)], tried[min(len(tried) - 1, best + 1)])
         found: Any = optimize.minimize_scalar(self.expected, bounds=bounds, method="bounded",
@@ -129,20 +119,19 @@ class Layered:
     @property
     def expected_size(self) -> float:
         """E|z|."""
-        return self.expected(float(self.width))
+        return self.expected(self.width)
 
     @cached_property
     def _law(self) -> Any:
         """The law of the noise but for what weighs less than e^-45."""
-        width, step = float(self.width), float(self.moves[-1, 1])
-        last, more = self._converged(width) or 0, np.arange(math.ceil(45.0 / self.epsilon)) + 1
-        sets = [union(part + np.array([-width, width])).ravel() for part in self._known[0][: last + 1]]
+        last, more = self._converged(self.width) or 0, np.arange(math.ceil(45.0 / self.epsilon)) + 1
+        sets = [union(part + np.array([-self.width, self.width])).ravel() for part in self.sets[: last + 1]]
         ends = np.unique(np.concatenate(sets))
         layer, middles = np.full(len(ends) - 1, last), (ends[1:] + ends[:-1]) / 2.0
         for i in range(last - 1, -1, -1):
             # Within a set an odd number of ends lies to the left.
             layer[np.searchsorted(sets[i], middles) % 2 == 1] = i
-        ends = np.concatenate([ends[0] - step * more[::-1], ends, ends[-1] + step * more])
+        ends = np.concatenate([ends[0] - self.step * more[::-1], ends, ends[-1] + self.step * more])
         layer = np.concatenate([last + more[::-1], layer, last + more])
         return stats.rv_histogram((np.diff(ends) * np.exp(-self.epsilon * layer), ends), density=False)
 
@@ -215,30 +204,25 @@ def gain(k: int, epsilon: float) -> float:
 
 def linear(jobs: int, quick: bool) -> list[Path]:
     """Write results/linear.csv and .md; quick: two of the figures' sets and a third of the linear programs."""
-    rows, table, certified = pages.Rows(), [], []
-    for name, which in product(("V4", "V5") if quick else FIGURES, ("add/remove", "replace-one")):
+    rows, certified, nearest = pages.Rows(), [], [0.0, 0.0]
+    for name, which, epsilon in product(("V4", "V5") if quick else FIGURES, ("add/remove", "replace-one"), EPSILONS):
         values, expected = FIGURES[name]
-        these: pages.Rows = []
-        for epsilon in EPSILONS:
-            made = Layered(neighbours(values, which == "replace-one"), epsilon)
-            stairs, size = staircase(values[-1][1], epsilon), made.expected_size
-            these.append({"set": name, "neighbours": which, "epsilon": epsilon, "printed": "lost",
-                          "rate": size / stairs, "width": made.width, "converged": len(made._known[0]) - 1,
-                          "expected_size": size, "staircase": stairs, "laplace": values[-1][1] / epsilon,
-                          "expected_steps": expected})
-        rows += these
-        table.append((name, which, *(f"{row['rate']:.3f}" for row in these), these[0]["converged"],
-                      ", ".join(f"{row['width']:.3g}" for row in these)))
-    nearest = [0.0, 0.0]
-    for form, held in ((form, held) for form, sets in enumerate(LATTICES) for held in sets):
-        for epsilon in (2.0,) if quick else (0.5, 1.0, 2.0, 3.0, 4.0):
-            layered, stair = on_integers(held, epsilon), on_integers(range(held[-1] + 1), epsilon)
-            a, best = math.exp(-epsilon / held[-1]), optimum(held, epsilon)
-            certified.append((str(held), epsilon, *(f"{x:.3f}" for x in (layered, stair, 2 * a / (1 - a * a), best))))
-            nearest[form] = max(nearest[form], min(layered, stair) / best - 1.0)
+        made, stairs = Layered(neighbours(values, which == "replace-one"), epsilon), staircase(values[-1][1], epsilon)
+        rows.append({"set": name, "neighbours": which, "epsilon": epsilon, "printed": "lost",
+                     "rate": made.expected_size / stairs, "width": made.width, "converged": len(made.sets) - 1,
+                     "expected_size": made.expected_size, "staircase": stairs, "laplace": values[-1][1] / epsilon,
+                     "expected_steps": expected})
+    shown = [row | {"method": f"{row['set']}, {row['neighbours']}, {row['converged']} steps",
+                    "rate": f"{row['rate']:.3f}"} for row in rows]
+    for (form, held), epsilon in product(LATTICES, (2.0,) if quick else (0.5, 1.0, 2.0, 3.0, 4.0)):
+        layered, stair = on_integers(held, epsilon), on_integers(range(held[-1] + 1), epsilon)
+        a, best = math.exp(-epsilon / held[-1]), optimum(held, epsilon)
+        certified.append((str(held), epsilon, *(f"{x:.3f}" for x in (layered, stair, 2 * a / (1 - a * a), best))))
+        nearest[form] = max(nearest[form], min(layered, stair) / best - 1.0)
     return pages.publish(
         "linear", quick, rows, nearest=nearest,
-        rates=pages.grid(("V", "neighbours", *(f"ε = {e:g}" for e in EPSILONS), "converged at", "best widths"), table),
+        rates=pages.crossed(shown, "epsilon", "rate", "ε = {:g}"),
+        widths=pages.crossed(shown, "epsilon", "width", "ε = {:g}"),
         laplace=", ".join(f"{staircase(1, e) ** -1 / e:.3f} (ε = {e:g})" for e in EPSILONS),
         certified=pages.grid(("V", "ε", "layers", "staircase", "geometric", "optimum"), certified),
         gains=pages.grid(("k", "ε = 0.5", "1", "2", "4"), [(k, *(f"{gain(k, e):.1%}" for e in (0.5, 1.0, 2.0, 4.0)))

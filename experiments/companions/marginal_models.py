@@ -10,36 +10,31 @@ import networkx as nx
 import numpy as np
 from scipy import special
 
-from experiments.companions.discrete import LARGEST_TABLE, Array, Codes, cells, marginal, mixed
-from experiments.companions.selection import check_positive
+from experiments.companions.discrete import LARGEST_TABLE, Array, Codes, cells, compact, marginal, mixed
+from trigmech._validate import check_positive
 from trigmech.errors import InputError
 
 Columns = tuple[int, ...]
 einsum: Any = np.einsum
 
 
-def mutual_information(joint: Array) -> float:
-    """Return the mutual information, in nats, of the first axis of a table of shares and all its others."""
+def score(joint: Array, which: str) -> float:
+    """Return how far the first axis of a table of shares depends on the others together.
+
+    "R": half the L1 distance from the table of independence; "I": the mutual information, in nats.
+    """
     table = joint.reshape(len(joint), -1)
-    return float(special.rel_entr(table, np.outer(table.sum(axis=1), table.sum(axis=0))).sum())
+    apart = np.outer(table.sum(axis=1), table.sum(axis=0))
+    return float(special.rel_entr(table, apart).sum() if which == "I" else 0.5 * np.abs(table - apart).sum())
 
 
-def dependence(joint: Array) -> float:
-    """Return R, half the L1 distance of a table of shares from that of its independent first and other axes."""
-    table = joint.reshape(len(joint), -1)
-    return 0.5 * float(np.abs(table - np.outer(table.sum(axis=1), table.sum(axis=0))).sum())
-
-
-def information_sensitivity(n: float, binary: bool) -> float:
-    """Return how far the mutual information moves at most when one of n rows is replaced; `binary`: one of the two."""
-    if binary:
+def sensitivity(n: float, domain: Sequence[int], which: str) -> float:
+    """Return how far such a score moves at most when one of n rows is replaced; I moves less if all are binary."""
+    if which == "R":
+        return 3.0 / n + 2.0 / n**2
+    if max(domain) == 2:
         return math.log(n) / n + (n - 1) / n * math.log(n / (n - 1))
     return 2.0 / n * math.log((n + 1) / 2) + (n - 1) / n * math.log((n + 1) / (n - 1))
-
-
-def dependence_sensitivity(n: float) -> float:
-    """Return how far R moves at most."""
-    return 3.0 / n + 2.0 / n**2
 
 
 def pairs(d: int) -> list[Columns]:
@@ -47,11 +42,10 @@ def pairs(d: int) -> list[Columns]:
     return list(combinations(range(d), 2))
 
 
-def pair_scores(table: Codes, domain: Sequence[int], score: str) -> Array:
-    """Return R ("R") or the mutual information ("I") of every pair of columns."""
-    rows, counts = np.unique(table, axis=0, return_counts=True)
-    measure = dependence if score == "R" else mutual_information
-    return np.array([measure(marginal(rows, domain, pair, counts) / len(table)) for pair in pairs(len(domain))])
+def pair_scores(table: Codes, domain: Sequence[int], which: str) -> Array:
+    """Return the score of every pair of columns."""
+    rows, counts = compact(table, domain)
+    return np.array([score(marginal(rows, domain, pair, counts) / len(table), which) for pair in pairs(len(domain))])
 
 
 def triangulated(d: int, edges: Iterable[Columns]) -> list[Columns]:
@@ -177,20 +171,16 @@ class JunctionTree:
                 tables[i] = tables[i] + (agreed.reshape(sums[i].shape) - sums[i]) / size[i]
         return replace(self, tables=tables)
 
-    @property
-    def order(self) -> list[tuple[int, Columns]]:
-        """The cliques from the largest one outwards, each with its separator."""
+    def factors(self) -> Iterator[tuple[Columns, Columns, Array]]:
+        """Yield of each clique, from the largest one outwards, its separator, other columns and table, axes so."""
         graph = nx.Graph(tree_of(self.cliques))
         graph.add_nodes_from(range(len(self.cliques)))
         root = max(range(len(self.cliques)), key=lambda i: cells(self.domain, self.cliques[i]))
-        return [(root, ()), *((i, tuple(sorted({*self.cliques[i]} & {*self.cliques[parent]})))
-                              for i, parent in nx.bfs_predecessors(graph, root))]
-
-    def factors(self) -> Iterator[tuple[Columns, Columns, Array]]:
-        """Yield for each clique, in order, its separator, its other columns and its table, axes in this order."""
-        for i, separator in self.order:
-            new = tuple(j for j in self.cliques[i] if j not in separator)
-            yield separator, new, einsum(self.tables[i], list(self.cliques[i]), [*separator, *new])
+        for i, parent in ((root, None), *nx.bfs_predecessors(graph, root)):
+            clique = self.cliques[i]
+            separator = () if parent is None else tuple(sorted({*clique} & {*self.cliques[parent]}))
+            new = tuple(j for j in clique if j not in separator)
+            yield separator, new, einsum(self.tables[i], list(clique), [*separator, *new])
 
     def sample(self, n: int, rng: np.random.Generator) -> Codes:
         """Return n rows: the largest clique, then every other one given its separator."""

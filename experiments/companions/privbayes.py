@@ -5,15 +5,17 @@ Without the generalisation of values by taxonomies. Private as printed, of repla
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import combinations
 from typing import Literal
 
 import numpy as np
 
 from experiments.companions import marginal_models as models
-from experiments.companions.discrete import Array, Codes, cells, check_table, marginal
+from experiments.companions.discrete import Array, Codes, cells, check_table, compact, marginal, mixed
 from experiments.companions.marginal_models import Columns
-from experiments.companions.selection import check_positive, exponential
+from experiments.companions.selection import exponential
+from trigmech._validate import check_positive
 from trigmech.errors import InputError
 
 
@@ -26,16 +28,20 @@ def nearness(counts: Array) -> float:
     table = np.rint(counts.reshape(2, -1)).astype(np.int64)
     n = int(table.sum())
     half = (n + 1) // 2
-    # -n - 1 at what no assignment reaches: it stays negative.
-    best = np.full(half + 1, -n - 1)
+    # The rarer value is 0, and parent values come by its counts, ascending, so that most steps are few places long.
+    table = table[np.argsort(table.sum(axis=1))]
+    # -n - 1 at what no assignment reaches: it stays negative. The last place stands for all from there on.
+    best, reach = np.full(half + 1, -n - 1), 0
     best[0] = 0
-    for zero, one in table.T:
-        new, shift = best + one, min(zero, half)
-        new[shift:] = np.maximum(new[shift:], best[: half + 1 - shift])
-        # What would be beyond the last place, half, is there.
-        new[half] = max(new[half], best[half - shift:].max())
-        best = new
-    missing = np.maximum(n / 2 - np.arange(half + 1), 0.0) + np.maximum(n / 2 - best, 0.0)
+    for zero, one in table[:, np.argsort(table[0])].T:
+        shift, reach = min(zero, half), min(reach + zero, half)
+        new = best[: reach + 1] + one
+        new[shift:] = np.maximum(new[shift:], best[: reach + 1 - shift])
+        if reach == half:
+            new[half] = max(new[half], best[half - shift:].max())
+        best[: reach + 1] = new
+    best = best[: reach + 1]
+    missing = np.maximum(n / 2 - np.arange(reach + 1), 0.0) + np.maximum(n / 2 - best, 0.0)
     return -float(missing[best >= 0].min()) / n
 
 
@@ -62,32 +68,34 @@ class PrivBayes:
             raise InputError(f"{self.most} parents need more than {len(domain)} columns")
         first, rest = self.share * epsilon, (1.0 - self.share) * epsilon
         check_positive(network=first, tables=rest)
-        rows, counts = np.unique(check_table(table, domain), axis=0, return_counts=True)
+        rows, counts = compact(check_table(table, domain), domain)
         n, d, binary = len(table), len(domain), max(domain) == 2
         if self.score == "F" and not binary:
             raise InputError("the score F is for binary columns only")
-        measure, moved = {"R": (models.dependence, models.dependence_sensitivity(n)), "F": (nearness, 1.0 / n),
-                          "I": (models.mutual_information, models.information_sensitivity(n, min(domain) == 2))}[
-            self.score]
+        moved = 1.0 / n if self.score == "F" else models.sensitivity(n, domain, self.score)
+        # Parents come with many columns one after the other.
+        of_parents = lru_cache(maxsize=1)(lambda parents: mixed(rows, domain, parents))
+
+        def measure(x: int, *parents: int) -> float:
+            size = cells(domain, parents)
+            exact = np.bincount(rows[:, x] * size + of_parents(parents), counts, domain[x] * size).reshape(-1, size)
+            return nearness(exact) if self.score == "F" else models.score(exact / n, self.score)
+
         # Of binary columns the largest useful number of parents, 0 for independent columns.
         k = max((k for k in range(1, min(d - 1, self.most) + 1)
                  if binary and n * rest / ((d - k) * 2 ** (k + 2)) >= self.usefulness), default=0)
         limit = n * rest / (2.0 * d * self.usefulness)
         known, order = dict[Columns, float](), [(int(rng.integers(d)), Columns())]
         independent = not k if binary else limit < min(a * b for a, b in combinations(domain, 2))
-        while len(order) < d:
+        while len(order) < d and not independent:
             placed = tuple(x for x, _ in order)
             left = [x for x in range(d) if x not in placed]
-            if independent:
-                order += [(x, ()) for x in left]
-                break
-            choices = [(x, each) for x in left for each in (
-                combinations(placed, min(k, len(placed))) if binary
-                else self.parents(domain, placed, domain[x], limit))]
+            choices = [(x, each) for each in combinations(placed, min(k, len(placed))) for x in left] if binary else [
+                (x, each) for x in left for each in self.parents(domain, placed, domain[x], limit)]
             keys = [(x, *sorted(each)) for x, each in choices]
-            known |= {key: measure(marginal(rows, domain, key, counts) / (1 if self.score == "F" else n))
-                      for key in keys if key not in known}
+            known |= {key: measure(*key) for key in keys if key not in known}
             order.append(choices[exponential([known[key] for key in keys], moved, first / (d - 1), rng)])
+        order += [(x, ()) for x in range(d) if x not in dict(order)]
         # With k parents each, the first k columns are among the parents of the next, whose table has theirs.
         scale, parts = 2.0 * (d - k) / (epsilon if independent else rest), list[tuple[Columns, Columns, Array]]()
         for place, (x, parents) in enumerate(order[k:]):

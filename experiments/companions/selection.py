@@ -1,48 +1,36 @@
 """Private selection: the exponential mechanism, report noisy max, above threshold."""
 
-import math
 from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from experiments.companions.discrete import Array
+from trigmech._validate import check_positive, finite
 from trigmech.errors import InputError
 
-Array = NDArray[np.float64]
 Draw = Callable[[float, float], float]
-
-
-def check_positive(**numbers: float) -> None:
-    """Refuse what is not a positive, finite number, by its name."""
-    for name, number in numbers.items():
-        if not (number > 0 and math.isfinite(number)):
-            raise InputError(f"{name} must be positive and finite, not {number}")
 
 
 def exponents(scores: ArrayLike, sensitivity: float, epsilon: float) -> Array:
     """Return epsilon scores / (2 sensitivity), the logarithms of the exponential mechanism's law but for a constant."""
     check_positive(sensitivity=sensitivity, epsilon=epsilon)
-    values = np.asarray(scores, dtype=np.float64).ravel()
-    if not (values.size and np.isfinite(values).all()):
-        raise InputError(f"scores must be finite, and at least one; {(~np.isfinite(values)).sum()} of {values.size} "
-                         "are not finite")
-    return values * (epsilon / (2.0 * sensitivity))
+    values: Array = finite("scores", scores, "n") * (epsilon / (2.0 * sensitivity))
+    if not values.size:
+        raise InputError("scores must be of one thing at least, to choose from")
+    return values
 
 
 def exponential(scores: ArrayLike, sensitivity: float, epsilon: float, rng: np.random.Generator) -> int:
     """Return an index drawn with probability proportional to exp(epsilon score / (2 sensitivity)): epsilon-private."""
-    at = exponents(scores, sensitivity, epsilon)
-    # The largest of these with Gumbel noise has that law.
-    return int(np.argmax(at + rng.gumbel(size=at.size)))
+    return several(scores, sensitivity, epsilon, 1, rng)[0]
 
 
 def several(scores: ArrayLike, sensitivity: float, epsilon: float, count: int, rng: np.random.Generator) -> list[int]:
     """Return up to `count` different indices, each drawn from those left at epsilon / count: epsilon-private."""
-    left, found = np.asarray(scores, dtype=np.float64).ravel(), list[int]()
-    places = list(range(left.size))
-    for _ in range(min(count, left.size)):
-        found.append(places.pop(exponential(left[places], sensitivity, epsilon / count, rng)))
-    return found
+    at = exponents(scores, sensitivity, epsilon / count)
+    # The largest of these with Gumbel noise, one after the other, have that law.
+    return np.argsort(-(at + rng.gumbel(size=at.size)))[:count].tolist()
 
 
 def noisy_max(scores: ArrayLike, sensitivity: float, epsilon: float, draw: Draw, monotone: bool = False) -> int:
