@@ -82,7 +82,7 @@ def linear() -> Figure:
     values, z = FIGURES["V5"][0], np.linspace(-350, 350, 7001)
     layered, stairs = Layered(neighbours(values, False), 1.0), 101.0 / (1.0 + np.exp(0.5))
     grid[6].semilogy(z, layered.density(z), linewidth=0.7, label="layers")
-    grid[6].semilogy(z, Layered(neighbours([(0, 101)], False), 1.0, stairs).density(z), linewidth=0.7,
+    grid[6].semilogy(z, Layered(neighbours(((0, 101),), False), 1.0, stairs).density(z), linewidth=0.7,
                      label="staircase")
     grid[6].semilogy(z, np.exp(-np.abs(z) / 101) / 202, linewidth=0.7, label="Laplace")
     grid[6].set(title="V5, ε = 1: densities", xlabel="z")

@@ -79,7 +79,7 @@ class PrivBayes:
         def measure(x: int, *parents: int) -> float:
             size = cells(domain, parents)
             exact = np.bincount(rows[:, x] * size + of_parents(parents), counts, domain[x] * size).reshape(-1, size)
-            return nearness(exact) if self.score == "F" else models.score(exact / n, self.score)
+            return nearness(exact.astype(np.float64)) if self.score == "F" else models.score(exact / n, self.score)
 
         # Of binary columns the largest useful number of parents, 0 for independent columns.
         k = max((k for k in range(1, min(d - 1, self.most) + 1)
