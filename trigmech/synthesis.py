@@ -299,7 +299,7 @@ def identity(schema: Schema, planned: Design, file: LedgerFile | None) -> dict[s
 
 
 def run(private: TableSource, schema: Schema, planned: Design, public_rng: np.random.Generator, account: Ledger,
-         session: Session) -> NoisyMoments:
+        session: Session) -> NoisyMoments:
     """Find what is private of the schema, then let the mechanism release the rest."""
     mechanism, incomplete = planned.mechanism, schema
     if len(planned.rounds) > 1:
@@ -373,6 +373,7 @@ def _check_room(session: Session, account: Ledger, charges: Sequence[Charge]) ->
 
 
 def generators(rng: np.random.Generator | None) -> tuple[Noise, np.random.Generator]:
+    """Return the noise of a run, a simulation's if a generator is given, and a generator of public random numbers."""
     if rng is None:
         return SystemNoise(), np.random.default_rng()
     if not isinstance(rng, np.random.Generator):
@@ -382,6 +383,7 @@ def generators(rng: np.random.Generator | None) -> tuple[Noise, np.random.Genera
 
 
 def opened_ledger(ledger: Any) -> LedgerFile | None:
+    """Return the data set's ledger, opened if its path or address is given."""
     if isinstance(ledger, str | Path):
         return LedgerFile.open(ledger)
     if ledger is not None and not isinstance(ledger, LedgerFile):
