@@ -103,7 +103,8 @@ def _numbers(schema: tm.Schema, table: pd.DataFrame) -> NDArray[np.float64]:
         if column.categories is None:
             codes = values.to_numpy(float)
             codes = np.searchsorted(DENSITIES[1:-1], codes) if column.name == "DENSITY" else codes
-            columns.append(np.where(np.isnan(codes), HIGHEST if column.name in ABOVE else column.lower - 1.0, codes))
+            below = min(column.lower, *column.special, np.inf) - 1.0
+            columns.append(np.where(np.isnan(codes), HIGHEST if column.name in ABOVE else below, codes))
         else:
             known = pd.to_numeric(pd.Series(column.categories, dtype=object), errors="coerce").to_numpy(float)
             known = np.arange(len(known)) if np.isnan(known).all() else np.nan_to_num(known, nan=-1.0)
