@@ -9,20 +9,8 @@ import pandas as pd
 
 import trigmech as tm
 from experiments import datasets
-from experiments.cells import (
-    BEST,
-    SIGMAS,
-    Cell,
-    arranged,
-    formatted,
-    geometric,
-    markdown,
-    measured,
-    read_csv,
-    shown,
-    write_csv,
-    write_markdown,
-)
+from experiments.cells import BEST, Cell, write_markdown
+from experiments.frames import SIGMAS, arranged, formatted, geometric, markdown, measured, read_csv, shown, write
 from experiments.comparison import SETTINGS
 from experiments.curves import EXACT
 from experiments.search import suffix
@@ -108,8 +96,8 @@ def ablations(names: list[str], jobs: int, quick: bool) -> Path:
              for setting, most in MOST_ROWS.items() for name in names if most is None or rows_of[name] <= most
              for variant in VARIANTS for r in range(repetitions)}
     stem = "ablations" + suffix(quick, names)
-    path = write_csv(stem, summary(measured(cells, jobs, "ablations")))
-    return write_markdown(stem, report(read_csv(path), repetitions, queries))
+    lines = write(stem, summary(measured(cells, jobs, "ablations")))
+    return write_markdown(stem, report(lines, repetitions, queries))
 
 
 def summary(lines: pd.DataFrame) -> pd.DataFrame:

@@ -1,12 +1,14 @@
 """Cells of experiments: one mechanism, one data set, one repetition; computed once, cached, resumable."""
 
 import ast
+import csv
 import hashlib
+import io
 import json
 import os
 import platform
 import time
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, field
 from functools import cache, lru_cache
@@ -16,7 +18,6 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
@@ -34,9 +35,6 @@ CACHE = HERE / "cache"
 RESULTS = HERE / "results"
 WIDTHS = (2.0, 4.0, 6.0, 8.0, 10.0)
 PAIR_WIDTHS = (0.25, 0.5, 1.0)
-# Of the workloads, as texts; W3 has no widths.
-SIGMAS = {"w1": tuple(f"{width:g}" for width in WIDTHS), "w2": tuple(f"{width:g}" for width in PAIR_WIDTHS),
-          "w3": ("",)}
 WORKLOAD_SEED = 2014
 # What is compared with the rest, from when the package has it.
 BEST = "MomentMechanism"
@@ -125,8 +123,8 @@ class Cell:
             "relative" worst error and the "typical" one, the median over queries of the absolute error: a list with
             one number for each width.
         """
-        X = cube(self.dataset, self.percent)
-        exact = truth(self.dataset, self.percent, self.n_queries)
+        X = _cube(self.dataset, self.percent)
+        truth = _truth(self.dataset, self.percent, self.n_queries)
         rng = np.random.default_rng([self.repetition, *self.dataset.encode()])
         budget = tm.Budget(self.epsilon, self.delta)
         distribution: baselines.Product | tm.Distribution
@@ -146,9 +144,9 @@ class Cell:
             result["largest"] = float(distribution.weights.max()) * len(distribution.points)
             table = distribution.sample(len(X), np.random.default_rng(self.repetition))
             result["table"] = len(np.unique(table, axis=0))
-        for which, workload in workloads(X.shape[1], self.n_queries).items():
-            errors = np.abs(baselines.answers(workload, distribution) - exact[which])
-            relative = errors / np.maximum(np.abs(exact[which]), SMALLEST_ANSWER[which])
+        for which, workload in _workloads(X.shape[1], self.n_queries).items():
+            errors = np.abs(baselines.answers(workload, distribution) - truth[which])
+            relative = errors / np.maximum(np.abs(truth[which]), SMALLEST_ANSWER[which])
             result[which] = {"absolute": errors.max(axis=0).tolist(), "relative": relative.max(axis=0).tolist(),
                              "typical": np.median(errors, axis=0).tolist()}
         return result
@@ -212,10 +210,14 @@ def publish(path: Path, text: str) -> None:
     save(listed, json.dumps(dict(sorted(noted.items())), indent=1) + "\n")
 
 
-def write_csv(name: str, lines: pd.DataFrame | list[dict[str, Any]]) -> Path:
+def write_csv(name: str, rows: list[dict[str, Any]]) -> Path:
     """Publish lines of one form as results/<name>.csv."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
     path = RESULTS / f"{name}.csv"
-    publish(path, pd.DataFrame(lines).to_csv(index=False, lineterminator="\n"))
+    publish(path, text.getvalue())
     return path
 
 
@@ -224,40 +226,6 @@ def write_markdown(name: str, lines: list[str]) -> Path:
     path = RESULTS / f"{name}.md"
     publish(path, "\n".join(lines) + "\n")
     return path
-
-
-def read_csv(path: Path) -> pd.DataFrame:
-    """Return a published file's lines; empty entries are empty texts where a column has others, and else NaN."""
-    return pd.read_csv(path, keep_default_na=False, dtype={"sigma": str})
-
-
-def formatted(lines: pd.DataFrame, **specifications: str) -> pd.DataFrame:
-    """Return lines with numbers as texts, by a format for each column that is named."""
-    return lines.assign(**{name: lines[name].map(lambda value, how=how: "" if pd.isna(value) else format(value, how))
-                           for name, how in specifications.items()})
-
-
-def arranged(lines: pd.DataFrame, keys: list[str], like: pd.DataFrame) -> pd.DataFrame:
-    """Return lines in the order in which their keys come first in other lines; those of equal keys stay in theirs."""
-    every = like[keys].drop_duplicates()
-    place = pd.Series(range(len(every)), index=pd.MultiIndex.from_frame(every))
-    return lines.iloc[np.argsort(place.loc[pd.MultiIndex.from_frame(lines[keys])].to_numpy(), kind="stable")]
-
-
-def markdown(head: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
-    """Return a table of a page."""
-    return [f"| {' | '.join(head)} |", "|" + " --- |" * len(head),
-            *(f"| {' | '.join(map(str, row))} |" for row in rows)]
-
-
-def shown(value: float) -> str:
-    """Return a number with three digits that say something, without an exponent."""
-    return np.format_float_positional(value, precision=3, fractional=False, trim="-") if value else "0"
-
-
-def geometric(values: Any) -> float:
-    """Return the geometric mean; NaN of nothing."""
-    return float(np.exp(np.mean(np.log(values)))) if len(values) else np.nan
 
 
 @cache
@@ -273,7 +241,7 @@ def _whole(name: str) -> Array:
 
 
 @lru_cache(maxsize=4)
-def cube(name: str, percent: int) -> Array:
+def _cube(name: str, percent: int) -> Array:
     """Return the first rows, in a random order that is the same for every percentage; scaled as the whole table is."""
     X = _whole(name)
     if percent == 100:
@@ -283,7 +251,7 @@ def cube(name: str, percent: int) -> Array:
 
 
 @lru_cache(maxsize=4)
-def workloads(d: int, n_queries: int, n_pairs: int = 1_000) -> dict[str, Workload]:
+def _workloads(d: int, n_queries: int, n_pairs: int = 1_000) -> dict[str, Workload]:
     """Return W1, W2 and W3, the same queries in every repetition."""
     return {"w1": tm.workload.GaussianKernels(d, seed=WORKLOAD_SEED, n_queries=n_queries, widths=WIDTHS),
             "w2": tm.workload.PairKernels(d, seed=WORKLOAD_SEED, n_queries=n_pairs, widths=PAIR_WIDTHS),
@@ -291,15 +259,15 @@ def workloads(d: int, n_queries: int, n_pairs: int = 1_000) -> dict[str, Workloa
 
 
 @lru_cache(maxsize=4)
-def truth(name: str, percent: int, n_queries: int, n_pairs: int = 1_000) -> dict[str, Array]:
+def _truth(name: str, percent: int, n_queries: int, n_pairs: int = 1_000) -> dict[str, Array]:
     """Return the exact answers to the workloads (cached on disk)."""
     path = CACHE / f"truth-{name}-{percent}-{n_queries}-{n_pairs}-{code_fingerprint(ANSWERING)[:24]}.npz"
     if not path.exists():
-        X = cube(name, percent)
+        X = _cube(name, percent)
         path.parent.mkdir(parents=True, exist_ok=True)
         beside = path.with_suffix(f".{os.getpid()}.npz")
-        np.savez(beside, **{which: workload.answers(X)
-                            for which, workload in workloads(X.shape[1], n_queries, n_pairs).items()})
+        workloads = _workloads(X.shape[1], n_queries, n_pairs)
+        np.savez(beside, w1=workloads["w1"].answers(X), w2=workloads["w2"].answers(X), w3=workloads["w3"].answers(X))
         beside.replace(path)
     with np.load(path) as stored:
         return {which: stored[which] for which in stored.files}
@@ -368,28 +336,6 @@ def run_cells(cells: Iterable[J], jobs: int, title: str) -> Iterator[tuple[J, di
                 for future in as_completed(running):
                     yield running[future], future.result()
                     progress.advance(task)
-
-
-def measured(cells: Mapping[Cell, dict[str, Any]], jobs: int, title: str) -> pd.DataFrame:
-    """Run cells, and return a line for each number that they give.
-
-    Parameters
-    ----------
-    cells : dict
-        Of each cell what its lines have besides: "workload", "what" and "sigma", empty where there is none, and "value".
-    jobs, title
-        As :func:`run_cells`.
-    """
-    results = dict(run_cells(cells, jobs, title))
-    lines = []
-    # In this order, whichever cell was done first.
-    for cell, head in cells.items():
-        for what, found in results[cell].items():
-            every = found if isinstance(found, dict) else {what: [found]}
-            where, sigmas = (what, SIGMAS[what]) if isinstance(found, dict) else ("", ("",))
-            lines += [{**head, "workload": where, "what": kind, "sigma": sigma, "value": value}
-                      for kind, values in every.items() for sigma, value in zip(sigmas, values, strict=True)]
-    return pd.DataFrame(lines)
 
 
 def available(names: Iterable[str]) -> list[str]:

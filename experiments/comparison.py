@@ -9,21 +9,8 @@ import pandas as pd
 
 import trigmech as tm
 from experiments import baselines
-from experiments.cells import (
-    BEST,
-    HERE,
-    SIGMAS,
-    Cell,
-    arranged,
-    formatted,
-    geometric,
-    markdown,
-    measured,
-    read_csv,
-    shown,
-    write_csv,
-    write_markdown,
-)
+from experiments.cells import BEST, HERE, Cell, write_markdown
+from experiments.frames import SIGMAS, arranged, formatted, geometric, markdown, measured, read_csv, shown, write
 from experiments.protocols import boards
 from experiments.search import expected, suffix
 
@@ -96,8 +83,7 @@ def comparison(workload: str, names: list[str], jobs: int, quick: bool) -> Path:
                         "dataset": name, "setting": setting, "row": method.row, "method": method.name}
     lines = summary(workload, measured(cells, jobs, workload))
     stem = workload + suffix(quick, names)
-    path = write_csv(stem, lines)
-    return write_markdown(stem, report(workload, read_csv(path), queries))
+    return write_markdown(stem, report(workload, write(stem, lines), queries))
 
 
 def summary(workload: str, lines: pd.DataFrame) -> pd.DataFrame:

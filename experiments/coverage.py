@@ -2,6 +2,7 @@
 
 from collections.abc import Hashable
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
 
@@ -10,20 +11,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 import trigmech as tm
-from experiments.cells import (
-    code_fingerprint,
-    cube,
-    formatted,
-    key_of,
-    markdown,
-    measured,
-    read_csv,
-    shown,
-    truth,
-    workloads,
-    write_csv,
-    write_markdown,
-)
+from experiments import datasets
+from experiments.cells import PAIR_WIDTHS, WIDTHS, WORKLOAD_SEED, code_fingerprint, key_of, write_markdown
+from experiments.frames import formatted, markdown, measured, read_csv, shown, write
 from experiments.search import suffix
 from trigmech.evaluation.error_bars import PredictedError
 from trigmech.measurement.released import Release
@@ -72,20 +62,36 @@ class Bars:
 
     def compute(self) -> dict[str, Any]:
         """Return what :func:`held` says, for each of "w1", "w2" and "w3"."""
-        X = cube(self.dataset, 100)
+        X = _cube(self.dataset)
         rng = np.random.default_rng([self.repetition, *self.dataset.encode()])
         synthesis = tm.synthesize(X, tm.Schema.cube(X.shape[1]), tm.Budget(self.epsilon, self.delta),
                                   tm.MomentMechanism(), rng)
-        exact = truth(self.dataset, 100, self.n_queries, PAIR_QUERIES)
         points, basis = synthesis.distribution.points, cast(Release, synthesis.release).basis
         # The points of the default mechanism have equal weights.
         missed = basis.means(points) - basis.means(X)
         found = {}
-        for which, workload in workloads(X.shape[1], self.n_queries, PAIR_QUERIES).items():
-            errors = workload.answers(points, synthesis.distribution.weights) - exact[which]
+        for which, (workload, exact) in _queries(self.dataset, self.n_queries).items():
+            errors = workload.answers(points, synthesis.distribution.weights) - exact
             found[which] = held(errors, _combined(workload, basis.index, missed, len(errors)),
                                 synthesis.predicted_error(workload, LEVEL))
         return found
+
+
+@lru_cache(maxsize=2)
+def _cube(name: str) -> Array:
+    return datasets.load(name).cube()
+
+
+@lru_cache(maxsize=2)
+def _queries(name: str, count: int) -> dict[str, tuple[Workload, Array]]:
+    """Return W1, of so many queries, W2 and W3, with their exact answers."""
+    X = _cube(name)
+    d = X.shape[1]
+    families: dict[str, Workload] = {
+        "w1": tm.workload.GaussianKernels(d, seed=WORKLOAD_SEED, n_queries=count, widths=WIDTHS),
+        "w2": tm.workload.PairKernels(d, seed=WORKLOAD_SEED, n_queries=PAIR_QUERIES, widths=PAIR_WIDTHS),
+        "w3": tm.workload.SecondMoments(d)}
+    return {which: (family, family.answers(X)) for which, family in families.items()}
 
 
 def _combined(workload: Workload, index: NDArray[np.int64], missed: Array, count: int) -> Array:
@@ -140,8 +146,8 @@ def coverage(names: list[str], jobs: int, quick: bool) -> Path:
     lines = pd.DataFrame({what: found[how][what] for what, how in TOLD.items()}).assign(
         within_error=found["sem"]["within"].fillna(0.0), repetitions=found["count"]["within"])
     stem = "coverage" + suffix(quick, names)
-    path = write_csv(stem, formatted(lines.reset_index(), **dict.fromkeys(TOLD, ".6g"), within_error=".2g"))
-    return write_markdown(stem, report(read_csv(path), repetitions, queries))
+    written = write(stem, formatted(lines.reset_index(), **dict.fromkeys(TOLD, ".6g"), within_error=".2g"))
+    return write_markdown(stem, report(written, repetitions, queries))
 
 
 def report(lines: pd.DataFrame, repetitions: int, queries: int) -> list[str]:

@@ -4,19 +4,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from experiments.cells import (
-    BEST,
-    SIGMAS,
-    Cell,
-    formatted,
-    geometric,
-    markdown,
-    measured,
-    read_csv,
-    shown,
-    write_csv,
-    write_markdown,
-)
+from experiments.cells import BEST, Cell, write_markdown
+from experiments.frames import SIGMAS, formatted, geometric, markdown, measured, read_csv, shown, write
 from experiments.search import suffix
 
 EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)
@@ -59,9 +48,9 @@ def curves(names: list[str], jobs: int, quick: bool) -> Path:
             for (name, percent, workload), own in found.groupby(["dataset", "percent", "workload"])
             for less, more, ratio in worse(own)]
     stem = "curves" + suffix(quick, names)
-    path = write_csv(stem, formatted(found, epsilon="g", delta="g", median=".6g", least=".6g", most=".6g")[
+    written = write(stem, formatted(found, epsilon="g", delta="g", median=".6g", least=".6g", most=".6g")[
         ["dataset", "percent", "rows", "workload", "mechanism", "epsilon", "delta", "median", "least", "most"]])
-    return write_markdown(stem, [*_tables(read_csv(path), repetitions, queries),
+    return write_markdown(stem, [*_tables(written, repetitions, queries),
                                  "## Where more budget did harm", "", *(harm or ["Nowhere."])])
 
 

@@ -5,7 +5,8 @@ from typing import Any
 
 import pandas as pd
 
-from experiments.cells import HERE, WIDTHS, Cell, formatted, geometric, markdown, measured, write_csv, write_markdown
+from experiments.cells import HERE, WIDTHS, Cell, write_markdown
+from experiments.frames import formatted, geometric, markdown, measured, write
 from experiments.search import PUBLISHED
 
 # What is printed under the figures; neither says which sigma it shows. Ties, grid and cap as in the tables.
@@ -42,7 +43,7 @@ def figure(number: str, jobs: int, quick: bool) -> Path:
         ["variant", axis, "sigma"], sort=False)["value"].agg(worst_absolute_error="mean", standard_error="sem")
     printed = pd.read_csv(HERE / "expected" / f"{number}.csv", index_col=axis)["worst_absolute_error"]
     points = worst.reset_index().assign(thesis=lambda found: found[axis].astype(float).map(printed))
-    write_csv(stem, formatted(points, **{axis: "g"}, worst_absolute_error=".6g", standard_error=".2g"))
+    write(stem, formatted(points, **{axis: "g"}, worst_absolute_error=".6g", standard_error=".2g"))
     ratio = (points["worst_absolute_error"] / points["thesis"]).groupby([points["variant"], points["sigma"]]).agg(
         geometric)
     return write_markdown(stem, [

@@ -13,18 +13,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 import trigmech as tm
-from experiments.cells import (
-    BEST,
-    code_fingerprint,
-    formatted,
-    key_of,
-    markdown,
-    read_csv,
-    run_cells,
-    shown,
-    write_csv,
-    write_markdown,
-)
+from experiments.cells import BEST, code_fingerprint, key_of, run_cells, write_markdown
+from experiments.frames import formatted, markdown, read_csv, shown, write
 from trigmech.mechanisms.base import Mechanism
 from trigmech.thesis.sizes import Sizes
 
@@ -128,8 +118,8 @@ def rates(jobs: int, quick: bool) -> Path:
     found = lines.groupby(keys, sort=False).agg(error=("error", "mean"), standard_error=("error", "sem"),
                                                 seconds=("seconds", "max")).fillna(0.0).reset_index()
     stem = "rates" + "_quick" * quick
-    path = write_csv(stem, formatted(found, delta="g", error=".6g", standard_error=".2g", seconds=".3g"))
-    return write_markdown(stem, report(read_csv(path), repetitions))
+    written = write(stem, formatted(found, delta="g", error=".6g", standard_error=".2g", seconds=".3g"))
+    return write_markdown(stem, report(written, repetitions))
 
 
 def theory(d: int, k: int, delta: float, mechanism: str) -> float | None:

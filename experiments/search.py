@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from experiments.cells import HERE, Cell, measured, write_csv
+from experiments.cells import HERE, Cell, write_csv
+from experiments.frames import measured
 
 PUBLISHED: dict[str, Any] = {"calibration": "published", "ellipsoid": "published", "eigenvalues": "norm",
                              "background": 0.0, "n_candidates": 10_000, "iterations": 10}
@@ -58,4 +59,4 @@ def search(table: str, names: list[str], jobs: int, quick: bool) -> Path:
     rows = [{**choice, "distance": round(float(distance[number]), 4), "factor": round(float(np.exp(distance[number])), 3)}
             for number, choice in enumerate(choices)]
     rows.sort(key=lambda row: row["distance"])
-    return write_csv(f"search_{table}{suffix(quick, names)}", pd.DataFrame(rows, dtype=object))
+    return write_csv(f"search_{table}{suffix(quick, names)}", rows)

@@ -7,19 +7,8 @@ import numpy as np
 import pandas as pd
 
 from experiments import datasets
-from experiments.cells import (
-    HERE,
-    SIGMAS,
-    Cell,
-    arranged,
-    formatted,
-    geometric,
-    markdown,
-    measured,
-    read_csv,
-    write_csv,
-    write_markdown,
-)
+from experiments.cells import HERE, Cell, write_markdown
+from experiments.frames import SIGMAS, arranged, formatted, geometric, markdown, measured, read_csv, write
 from experiments.search import ALGORITHM, FIXED, expected, suffix
 
 # The thesis's own options, and the values that `python -m experiments run search` found nearest to its tables.
@@ -44,8 +33,8 @@ def table_3_1(names: list[str]) -> Path:
         ours: tuple[Any, Any] = datasets.load(name).values.shape if name in names else ("", "")
         rows.append([name, *theirs, *ours, datasets.DATASETS[name].note if name in names else "not available"])
     stem = "table_3_1" + suffix(False, names)
-    write_csv(stem, pd.DataFrame([row[:5] for row in rows], columns=["dataset", "n_thesis", "d_thesis", "n", "d"],
-                                 dtype=object))
+    write(stem, pd.DataFrame([row[:5] for row in rows], columns=["dataset", "n_thesis", "d_thesis", "n", "d"],
+                             dtype=object))
     return write_markdown(stem, ["# Table 3.1: sizes of the data sets", "", *markdown(
         ["data", "n, thesis", "d, thesis", "n, ours", "d, ours", "note"], rows)])
 
@@ -73,8 +62,7 @@ def error_table(table: str, names: list[str], jobs: int, quick: bool) -> Path:
     # A variant's numbers stand together.
     whole = arranged(whole, ["dataset", "variant"], whole)
     stem = table + suffix(quick, names)
-    path = write_csv(stem, whole)
-    return write_markdown(stem, report(table, read_csv(path), repetitions, queries))
+    return write_markdown(stem, report(table, write(stem, whole), repetitions, queries))
 
 
 def values_of(lines: pd.DataFrame) -> Values:
