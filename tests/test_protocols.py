@@ -24,7 +24,7 @@ from experiments import cells, rivals
 from experiments.datasets import DatasetMissing
 from experiments.protocols import boards, coding, data, nist, pages, scores
 from experiments.rivals.adapters import interface
-from paper_figures.draw import draw_boards
+from paper_figures.draw import draw_budgets, draw_time, first_errors
 from trigmech.privacy.accounting import gaussian_mu
 from trigmech.schema import toml as schema_file
 
@@ -708,7 +708,14 @@ def test_pages_have_the_committed_results_and_no_claim_that_they_do_not_bear_out
 
 
 def test_the_scoreboards_are_drawn_from_committed_results(tmp_path):
-    assert draw_boards(cells.RESULTS, tmp_path / "boards.png").stat().st_size > 10_000
+    for draw in (draw_time, draw_budgets):
+        assert draw(cells.RESULTS, tmp_path / f"{draw.__name__}.png").stat().st_size > 10_000
+    drawn = first_errors(cells.RESULTS, "nist").set_index(["method", "epsilon"])
+    committed = boards.read_csv(cells.RESULTS / "nist.csv").set_index(["dataset", "method", "epsilon", "measure"])["mean"]
+    dataset = drawn["dataset"].iloc[0]
+    assert drawn["error"]["default", 1.0] == pytest.approx(1000.0 - committed[dataset, "default", 1.0, "k_marginal"])
+    assert drawn["seconds"]["default", 1.0] == committed[dataset, "default", 1.0, "cpu_seconds"]
+    assert drawn["error"]["bootstrap", 0.0] < drawn["error"]["independent", 0.0]
 
 
 def test_scores_are_computed_anew_without_making_the_table_anew(small, monkeypatch):
