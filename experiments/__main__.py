@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, TypeVar
 
@@ -93,6 +94,18 @@ def _figure(name: str, asked: Asked) -> Path:
     return figures.figure(name, asked.jobs, asked.quick)
 
 
+def _error_table(name: str, asked: Asked) -> Path:
+    return tables.error_table(name, *asked.usual)
+
+
+def _comparison(name: str, asked: Asked) -> Path:
+    return comparison.comparison(name, *asked.usual)
+
+
+def _companion(companion: Callable[[int, bool], list[Path]], asked: Asked) -> list[Path]:
+    return companion(asked.jobs, asked.quick)
+
+
 def _board(name: str, asked: Asked) -> list[Path]:
     return boards.board(boards.PROTOCOLS[name], asked.sets, asked.methods, asked.epsilons or [1.0], asked.seeds,
                         asked.quick, asked.minutes, asked.jobs, asked.cells, asked.finished)
@@ -101,13 +114,13 @@ def _board(name: str, asked: Asked) -> list[Path]:
 # Functions are looked up when an experiment is run.
 EXPERIMENTS = {
     "table_3_1": Experiment("sizes of the data sets (seconds)", lambda asked: tables.table_3_1(asked.names)),
-    **{name: Experiment(what, lambda asked, name=name: tables.error_table(name, *asked.usual)) for name, what in (
+    **{name: Experiment(what, partial(_error_table, name)) for name, what in (
         ("table_3_2", "worst errors of ImprovedTrigI at epsilon = 1 (minutes)"),
         ("table_3_3", "worst errors of ImprovedTrigII at epsilon = 1, delta = 1e-3 (minutes)"))},
-    **{name: Experiment(what, lambda asked, name=name: _figure(name, asked)) for name, what in (
+    **{name: Experiment(what, partial(_figure, name)) for name, what in (
         ("figure_3_1", "worst error on CSN against kappa (minutes)"),
         ("figure_3_2", "worst error on CRM against the rank k (minutes)"))},
-    **{name: Experiment(what, lambda asked, name=name: comparison.comparison(name, *asked.usual)) for name, what in (
+    **{name: Experiment(what, partial(_comparison, name)) for name, what in (
         ("w1", "all methods on the thesis's queries, against the goals (an hour; w2 and w3 share its runs)"),
         ("w2", "the same on kernels of pairs of columns"), ("w3", "the same on second moments"))},
     "curves": Experiment("errors against epsilon, for three sizes of each table (an hour)",
@@ -131,9 +144,9 @@ EXPERIMENTS = {
     "audit": Experiment("lower bounds of epsilon, and planted faults that must exceed it (ten minutes; no data)",
                         lambda asked: audit.audit(asked.jobs, asked.quick), numbers=False),
     **{name: Experiment(f"scoreboard: {protocol.title} (hours with rivals; minutes with --quick)",
-                        lambda asked, name=name: _board(name, asked), numbers=False)
+                        partial(_board, name), numbers=False)
        for name, protocol in boards.PROTOCOLS.items()},
-    **{name: Experiment(f"companions: {what}", lambda asked, companion=companion: companion(asked.jobs, asked.quick),
+    **{name: Experiment(f"companions: {what}", partial(_companion, companion),
                         numbers=False) for name, companion, what in (
         ("net", net.net, "the exponential and the net mechanism (a minute; no data)"),
         ("linear", linear_noise.linear, "near-optimal noise for linear queries, and how near (a minute; no data)"),

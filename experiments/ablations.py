@@ -10,9 +10,9 @@ import pandas as pd
 import trigmech as tm
 from experiments import datasets
 from experiments.cells import BEST, Cell, write_markdown
-from experiments.frames import SIGMAS, arranged, formatted, geometric, markdown, measured, read_csv, shown, write
 from experiments.comparison import SETTINGS
 from experiments.curves import EXACT
+from experiments.frames import SIGMAS, arranged, formatted, geometric, markdown, measured, shown, write
 from experiments.search import suffix
 from trigmech.privacy.accounting import epsilon_of, gaussian_mu
 

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-import trigmech as tm
 from experiments import baselines
 from experiments.cells import BEST, HERE, Cell, write_markdown
 from experiments.frames import SIGMAS, arranged, formatted, geometric, markdown, measured, read_csv, shown, write
@@ -163,8 +162,8 @@ def report(workload: str, lines: pd.DataFrame, queries: int) -> list[str]:
             f"- ✗: above the goal; marked for {', '.join(OWN)}."]
     if workload != "w1":
         text.append("- Relative errors are relative to the answer or 0.01, whichever is larger.")
-    head = ["data", "method", *(f"σ = {sigma}" if sigma else "error" for sigma in SIGMAS[workload]), "seconds", "points",
-            "proved", "repetitions"]
+    widths = [f"σ = {sigma}" if sigma else "error" for sigma in SIGMAS[workload]]
+    head = ["data", "method", *widths, "seconds", "points", "proved", "repetitions"]
     for setting, (epsilon, delta, *_) in SETTINGS.items():
         names = list(dict.fromkeys(dataset for dataset, where, _ in rows if where == setting))
         text += ["", f"## Setting {setting}: ε = {epsilon:g}, δ = {delta:g}"]

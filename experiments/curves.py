@@ -5,7 +5,7 @@ from pathlib import Path
 import pandas as pd
 
 from experiments.cells import BEST, Cell, write_markdown
-from experiments.frames import SIGMAS, formatted, geometric, markdown, measured, read_csv, shown, write
+from experiments.frames import SIGMAS, formatted, geometric, markdown, measured, shown, write
 from experiments.search import suffix
 
 EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)

@@ -121,7 +121,8 @@ def designs(names: Sequence[str], jobs: int, quick: bool, seeds: int = 2) -> lis
     means = pd.DataFrame(lines).groupby(["dataset", "epsilon", "design", "kind"], sort=False)[
         ["predicted", "measured"]].mean().reset_index().sort_values(["dataset", "epsilon", "kind"], kind="stable")
     suffix = "_quick" * quick + "_partial" * (not quick and set(found) != set(TABLES))
-    write("designs" + suffix, means.assign(**{what: means[what].map("{:.4g}".format) for what in ("predicted", "measured")}))
+    write("designs" + suffix, means.assign(**{what: means[what].map("{:.4g}".format)
+                                              for what in ("predicted", "measured")}))
     return [write_markdown("designs" + suffix, page(means, 1 if quick else seeds))]
 
 

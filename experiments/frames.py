@@ -21,7 +21,7 @@ def measured(cells: Mapping[J, dict[str, Any]], jobs: int, title: str) -> pd.Dat
     Parameters
     ----------
     cells : dict
-        Of each cell what its lines have besides: "workload", "what" and "sigma", empty where there is none, and "value".
+        Of each cell what its lines have besides "workload", "what" and "sigma", empty where there is none, and "value".
     jobs, title
         As :func:`run_cells`.
     """

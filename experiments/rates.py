@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 import trigmech as tm
 from experiments.cells import BEST, code_fingerprint, key_of, run_cells, write_markdown
-from experiments.frames import formatted, markdown, read_csv, shown, write
+from experiments.frames import formatted, markdown, shown, write
 from trigmech.mechanisms.base import Mechanism
 from trigmech.thesis.sizes import Sizes
 

@@ -56,7 +56,7 @@ def search(table: str, names: list[str], jobs: int, quick: bool) -> Path:
     means["printed"] = [printed.get((line.dataset, "absolute", float(line.sigma)), 0.0) for line in means.itertuples()]
     counted = means[means["printed"] >= SMALLEST]
     distance = np.log(counted["value"] / counted["printed"]).abs().groupby(counted["number"]).mean()
-    rows = [{**choice, "distance": round(float(distance[number]), 4), "factor": round(float(np.exp(distance[number])), 3)}
-            for number, choice in enumerate(choices)]
+    rows = [{**choice, "distance": round(float(distance[number]), 4),
+             "factor": round(float(np.exp(distance[number])), 3)} for number, choice in enumerate(choices)]
     rows.sort(key=lambda row: row["distance"])
     return write_csv(f"search_{table}{suffix(quick, names)}", rows)

@@ -213,8 +213,8 @@ def page(lines: pd.DataFrame) -> list[str]:
             f"**{means['within'][kind]:.3f}**, {means['width'][kind]:.2f}" if kind in means.index else ""
             for kind in kinds)])
     return [f"# Error bars of tables at {LEVEL:.0%} against the truth", "",
-            f"`Synthesis.error_bars` and `predicted_error` over {lines['releases'].max()} releases of each table by TableMechanism; made "
-            "tables differ each time.", "",
+            f"`Synthesis.error_bars` and `predicted_error` over {lines['releases'].max()} releases of each table by "
+            "TableMechanism; made tables differ each time.", "",
             "- In each entry first the share of errors that are within their bound; the goal is "
             f"{LOWEST:g} to {HIGHEST:g}. ✗: less.",
             "- Then the width: how much wider the bounds are than the errors warrant, the mean bound over the mean "
@@ -240,6 +240,6 @@ def check(results: Path) -> list[str]:
         return []
     lines = read_csv(path)
     means = averages(lines, REAL).reindex(lines["kind"].unique())
-    return [f"coverage_tables: of real tables' {mean.Index} {mean.within:.3f} are within, at a width of {mean.width:.2f}"
-            for mean in means.itertuples()
+    return [f"coverage_tables: of real tables' {mean.Index} {mean.within:.3f} are within, at a width of "
+            f"{mean.width:.2f}" for mean in means.itertuples()
             if not (mean.within >= (LOWEST_OF_PEARSON if mean.Index == "pearson" else LOWEST) and mean.width <= WIDEST)]

@@ -23,7 +23,8 @@ HERE = Path(__file__).parent
 RESULTS = HERE.parent / "experiments" / "results"
 # Of each scoreboard a measure, and its name as an error.
 MEASURES = {"nist": ("k_marginal", "1000 − k-marginal score"), "aim": ("all_3way_l1", "mean L1 error, 3 columns"),
-            "synmeter": ("w1_mean", "mean distance of columns"), "adult": ("tv2_mean", "mean total variation, 2 columns"),
+            "synmeter": ("w1_mean", "mean distance of columns"),
+            "adult": ("tv2_mean", "mean total variation, 2 columns"),
             "smooth": ("w1_4", "worst error of kernels, σ = 4")}
 LEAST_BUDGETS = 3
 

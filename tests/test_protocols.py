@@ -150,7 +150,8 @@ def test_rows_that_cannot_be_are_those_of_rules_read_row_by_row():
     assert set(found) == set().union(*plain)
     for rule in found:
         assert found[rule].tolist() == [rule in broken for broken in plain]
-    assert set(nist.inconsistencies(table[["AGEP", "EDU"]])) == {"child_phd", "adult_N", "toddler_diploma", "infant_EDU"}
+    assert set(nist.inconsistencies(table[["AGEP", "EDU"]])) == {"child_phd", "adult_N", "toddler_diploma",
+                                                                 "infant_EDU"}
     assert nist.inconsistencies(table[["EDU"]]).empty
 
 
@@ -711,7 +712,8 @@ def test_the_scoreboards_are_drawn_from_committed_results(tmp_path):
     for draw in (draw_time, draw_budgets):
         assert draw(cells.RESULTS, tmp_path / f"{draw.__name__}.png").stat().st_size > 10_000
     drawn = first_errors(cells.RESULTS, "nist").set_index(["method", "epsilon"])
-    committed = boards.read_csv(cells.RESULTS / "nist.csv").set_index(["dataset", "method", "epsilon", "measure"])["mean"]
+    lines = boards.read_csv(cells.RESULTS / "nist.csv")
+    committed = lines.set_index(["dataset", "method", "epsilon", "measure"])["mean"]
     dataset = drawn["dataset"].iloc[0]
     assert drawn["error"]["default", 1.0] == pytest.approx(1000.0 - committed[dataset, "default", 1.0, "k_marginal"])
     assert drawn["seconds"]["default", 1.0] == committed[dataset, "default", 1.0, "cpu_seconds"]

@@ -72,7 +72,8 @@ class Protocol:
 
 PROTOCOLS = {each.name: each for each in (
     Protocol("nist", "NIST's Collaborative Research Cycle: k-marginal score", 1e-5, 2, scores.nist,
-             ("k_marginal", "pmse", "inconsistent", "tv1_mean", "tv2_mean", "tv3_mean"), BOOTSTRAP, ("nist_demographic",)),
+             ("k_marginal", "pmse", "inconsistent", "tv1_mean", "tv2_mean", "tv3_mean"), BOOTSTRAP,
+             ("nist_demographic",)),
     Protocol("aim", "AIM's workload: all tables of three columns", 1e-9, 3, scores.aim,
              ("all_3way_l1", "tv1_mean", "tv2_mean", "tv2_worst", "tv3_worst"), BOOTSTRAP, ("aim_titanic",)),
     Protocol("synmeter", "SynMeter's sets, against test rows", 1e-5, 2, scores.synmeter,
