@@ -74,7 +74,11 @@ class LeftOut(Exception):  # noqa: N818 - it says what happened
 
 @dataclass(frozen=True)
 class Experiment:
-    """An experiment: what it does, and a function that writes its results and returns what to show of them."""
+    """An experiment: what it does, and a function that writes its results and returns what to show of them.
+
+    These functions take names of data sets, a number of processes (`jobs`), and whether to be `quick`; those of
+    scoreboards' data sets also `seeds` and epsilons.
+    """
 
     what: str
     run: Callable[[Asked], list[Path] | Path]

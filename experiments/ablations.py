@@ -80,14 +80,7 @@ def cell_of(variant: str, name: str, setting: str, repetition: int, n_queries: i
 def ablations(names: list[str], jobs: int, quick: bool) -> Path:
     """Write results/ablations.csv and .md: each variant's errors as ratios to the default's.
 
-    Parameters
-    ----------
-    names : list of str
-        Data sets.
-    jobs : int
-        Processes.
-    quick : bool
-        2 repetitions and 500 queries of W1 instead of 3 and 2000.
+    Quick: 2 repetitions and 500 queries of W1 instead of 3 and 2000.
     """
     repetitions, queries = (2, 500) if quick else (3, 2_000)
     rows_of = {name: len(datasets.load(name).values) for name in names}

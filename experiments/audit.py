@@ -620,15 +620,7 @@ class Audit:
 
 
 def audit(jobs: int, quick: bool) -> Path:
-    """Write results/audit.csv and .md.
-
-    Parameters
-    ----------
-    jobs : int
-        Processes.
-    quick : bool
-        A tenth of the runs.
-    """
+    """Write results/audit.csv and .md; quick: a tenth of the runs."""
     part = 10 if quick else 1
     cells = []
     for name in SUBJECTS:

@@ -60,16 +60,7 @@ def comparison(workload: str, names: list[str], jobs: int, quick: bool) -> Path:
     """Run the comparison on one workload and write results/<workload>.csv and .md.
 
     The three workloads are answered in the same cells, so the second and the third cost nothing.
-
-    Parameters
-    ----------
-    workload : {"w1", "w2", "w3"}
-    names : list of str
-        Data sets.
-    jobs : int
-        Processes.
-    quick : bool
-        3 repetitions and 2000 queries of W1, instead of 10 (the own mechanism on CSN: 5) and 10^4.
+    Quick: 3 repetitions and 2000 queries of W1, instead of 10 (the own mechanism on CSN: 5) and 10^4.
     """
     queries, cells = 2_000 if quick else 10_000, {}
     for name in names:

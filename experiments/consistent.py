@@ -22,14 +22,7 @@ GAINS = ("k_marginal", "auc", "accuracy", "f1")
 def consistent(names: list[str], jobs: int, quick: bool, seeds: int = 5) -> list[Path]:
     """Write results/consistent.csv and .md, and return the page.
 
-    Parameters
-    ----------
-    names : list of str
-        Of `SETS`; none for `WHOLE`.
-    jobs : int
-    quick : bool
-        2 releases of the smallest set.
-    seeds : int
+    No names: those of `WHOLE`. Quick: 2 releases of the smallest set.
     """
     wanted = ["nist_demographic"] if quick else [name for name in SETS if name in (names or WHOLE)]
     found, seeds = available(wanted), 2 if quick else seeds

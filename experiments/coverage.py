@@ -127,17 +127,7 @@ def held(errors: Array, measured: Array, bars: PredictedError) -> dict[str, list
 
 
 def coverage(names: list[str], jobs: int, quick: bool) -> Path:
-    """Write results/coverage.csv and .md.
-
-    Parameters
-    ----------
-    names : list of str
-        Data sets.
-    jobs : int
-        Processes.
-    quick : bool
-        2 repetitions and 100 queries of W1 instead of 5 and 500.
-    """
+    """Write results/coverage.csv and .md; quick: 2 repetitions and 100 queries of W1 instead of 5 and 500."""
     repetitions, queries = (2, 100) if quick else (5, 500)
     cells = {Bars(name, epsilon, delta, r, queries): {"dataset": name, "setting": setting}
              for name in names for setting, (epsilon, delta) in BUDGETS.items() for r in range(repetitions)}

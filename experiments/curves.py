@@ -20,15 +20,7 @@ def curves(names: list[str], jobs: int, quick: bool) -> Path:
 
     Of several widths the geometric mean is taken in each repetition. Tables of 10 and 30 % are the first rows in a
     fixed random order, scaled as the whole table is, and errors are against their own answers.
-
-    Parameters
-    ----------
-    names : list of str
-        Data sets.
-    jobs : int
-        Processes.
-    quick : bool
-        2 repetitions, 500 queries of W1 and three epsilons instead of 3, 2000 and five.
+    Quick: 2 repetitions, 500 queries of W1 and three epsilons instead of 3, 2000 and five.
     """
     repetitions, queries = (2, 500) if quick else (3, 2_000)
     cells = {Cell(name, BEST, (), epsilon, delta, r, queries, percent): {

@@ -99,15 +99,7 @@ def deviation_of(answers: Answers) -> Array:
 def designs(names: Sequence[str], jobs: int, quick: bool, seeds: int = 2) -> list[Path]:
     """Write results/designs.csv and .md, and return the page.
 
-    Parameters
-    ----------
-    names : sequence of str
-        Of `TABLES`; none for all that are there.
-    jobs : int
-    quick : bool
-        1 release of the smallest table, at epsilon = 1.
-    seeds : int
-        Releases by each design.
+    So many releases (seeds) by each design. Quick: 1 release of the smallest table, at epsilon = 1.
     """
     found = available(["synmeter_wine"] if quick else [name for name in TABLES if not names or name in names])
     cells = [DesignCell(name, design, epsilon, repetition) for name in found

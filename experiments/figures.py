@@ -23,12 +23,7 @@ FIGURES: dict[str, dict[str, Any]] = {
 def figure(number: str, jobs: int, quick: bool) -> Path:
     """Run one figure's protocol and write its points for all widths, published and rigorous, beside the thesis's.
 
-    Parameters
-    ----------
-    number : {"figure_3_1", "figure_3_2"}
-    jobs : int
-    quick : bool
-        Every fifth point, 2 repetitions, 1000 queries instead of all points, 10 repetitions, 10^4 queries.
+    Quick: every fifth point, 2 repetitions, 1000 queries instead of all points, 10 repetitions, 10^4 queries.
     """
     spec = FIGURES[number]
     axis, stem = spec["name"], number + "_quick" * quick

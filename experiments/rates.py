@@ -95,15 +95,7 @@ def table(d: int) -> Array:
 
 
 def rates(jobs: int, quick: bool) -> Path:
-    """Write results/rates.csv and .md.
-
-    Parameters
-    ----------
-    jobs : int
-        Processes.
-    quick : bool
-        1 repetition and tables of up to 3000 rows, instead of 3 and 30000.
-    """
+    """Write results/rates.csv and .md; quick: 1 repetition and tables of up to 3000 rows, instead of 3 and 30000."""
     repetitions, sizes = (1, SIZES[:4]) if quick else (3, SIZES)
     cells = [Run(d, n, mechanism, k, delta, r) for d in SMOOTHNESS for delta in DELTAS for mechanism in MECHANISMS
              for k in ((0,) if mechanism == BEST else SMOOTHNESS[d]) for n in sizes for r in range(repetitions)]

@@ -158,17 +158,8 @@ def coverage_tables(names: Sequence[str], jobs: int, quick: bool, seeds: int = 5
                     epsilons: Sequence[float] = ()) -> list[Path]:
     """Write results/coverage_tables.csv and .md, and return the page.
 
-    Parameters
-    ----------
-    names : sequence of str
-        Data sets of the protocols; none for all that are there. Made tables are always among them.
-    jobs : int
-    quick : bool
-        1 release of each table, at epsilon = 1.
-    seeds : int
-        Releases of each table; made tables differ each time.
-    epsilons : sequence of float
-        Default: 0.3, 1 and 3.
+    Made tables are always among the data sets, and differ in each of so many releases (seeds). Quick: 1 release of each
+    table, at epsilon = 1.
     """
     seeds, budgets = (1, (1.0,)) if quick else (seeds, tuple(epsilons) or EPSILONS)
     wanted = [name for name in REAL if not names or name.split()[0] in names]
