@@ -28,7 +28,7 @@ from experiments import (
 )
 from experiments.cells import HERE, RESULTS, available, save
 from experiments.companions import composition, linear_noise, marginals, net, tutorial
-from experiments.datasets import DATASETS, DatasetMissing
+from experiments.datasets import DatasetMissing
 from experiments.protocols import SETS, boards, find, pages
 
 app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False)
@@ -218,15 +218,10 @@ def run(
     """Run experiments; finished cells are cached, so an interrupted run goes on where it was."""
     chosen = list(EXPERIMENTS) if names == ["all"] else names
     check_known("experiment", chosen, list(EXPERIMENTS))
-    wanted = words_of(datasets)
-    # Those of the thesis, and Adult, are of both kinds.
-    sets = [name.lower() if name.lower() in SETS else name for name in wanted
-            if name.upper() not in DATASETS or name.lower() in SETS]
     try:
-        for name in sets:
-            find(name)
+        described = {name.lower() if name.lower() in SETS else name: find(name) for name in words_of(datasets)}
     except DatasetMissing as missing:
-        raise typer.BadParameter(f"{missing}; for experiments of the thesis {', '.join(DATASETS)}") from None
+        raise typer.BadParameter(str(missing)) from None
     asked_methods = words_of(methods)
     check_known("method", asked_methods, [*boards.OWN, *boards.NOT_PRIVATE, *boards.rival_methods()])
     budgets, sizes = numbers_of("eps", eps, float), numbers_of("cells", cells, int) or list(boards.CELLS)
@@ -234,12 +229,12 @@ def run(
         raise typer.BadParameter(f"jobs must be between 1 and twice the number of cores, not {jobs}")
     found: list[str] = []
     if any(EXPERIMENTS[name].numbers for name in chosen):
-        found = available([name.upper() for name in wanted if name.upper() in DATASETS] if wanted
+        found = available([each.numbers for each in described.values() if each.numbers] if described
                           else tables.THESIS_SETS)
         if not found:
             console.print("no data set is available")
             raise typer.Exit(3)
-    asked = Asked(found, sets, asked_methods, budgets, seeds, minutes, quick, jobs, sizes, finished)
+    asked = Asked(found, list(described), asked_methods, budgets, seeds, minutes, quick, jobs, sizes, finished)
     for name in chosen:
         try:
             written = EXPERIMENTS[name].run(asked)

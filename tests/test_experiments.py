@@ -27,7 +27,7 @@ from experiments import (
     tables,
 )
 from experiments.cells import Cell
-from experiments.protocols import boards
+from experiments.protocols import boards, data
 from paper_figures.draw import draw_curves, draw_rates
 from trigmech.evaluation.error_bars import PredictedError
 from trigmech.privacy.accounting import gaussian_mu
@@ -168,6 +168,36 @@ def test_the_ratio_to_the_thesis_is_a_geometric_mean_over_the_cells_that_it_prin
     assert comparison.ratio_to_thesis("B", "MomentMechanism", rows) == pytest.approx(2 ** ((15 + 5 + 4) / 14), rel=1e-4)
     assert comparison.ratio_to_thesis("B", "MomentMechanism", rows, large=True) == pytest.approx(8.0, rel=1e-4)
     assert math.isnan(comparison.ratio_to_thesis("A", "MomentMechanism", rows))
+
+
+def test_rivals_stand_beside_our_tables_with_what_their_scoreboard_says():
+    lines = boards.read_csv(comparison.SCOREBOARD)
+    for workload, measures in (("w1", [f"w1_{sigma}" for sigma in frames.SIGMAS["w1"]]), ("w3", ["w3"])):
+        table = {row[0]: row for row in comparison.rows_of_rivals(workload, "WDBC")}
+        assert {"rows of smooth", "rows of default", "rows of DP-MERF-merf"} <= set(table)
+        assert not any(name in row for row in table for name in boards.NOT_PRIVATE)
+        own = lines[(lines["dataset"] == "wdbc") & (lines["method"] == "DP-MERF-merf")]
+        best = own.groupby("measure")["mean"].min()
+        assert table["rows of DP-MERF-merf"][1:1 + len(measures)] == [frames.shown(best[name]) for name in measures]
+    assert comparison.rows_of_rivals("w1", "NEW") == []
+    # The scoreboard's budget is that of setting B alone.
+    assert boards.PROTOCOLS["smooth"].delta == comparison.SETTINGS["B"][1]
+
+
+def test_lines_do_not_depend_on_which_cell_was_done_first(monkeypatch):
+    todo = {Cell("WDBC", "uniform", repetition=r): {"repetition": r} for r in range(4)}
+    monkeypatch.setattr(cells, "run_cells", lambda cells, jobs, title: (
+        (cell, {"seconds": 1.0 + cell.repetition, "w2": {"absolute": [0.1, 0.2, cell.repetition]}})
+        for cell in reversed(list(cells))))
+    lines = frames.measured(todo, 1, "")
+    assert lines["repetition"].tolist() == [r for r in range(4) for _ in range(4)]
+    assert lines[lines["what"] == "seconds"]["value"].tolist() == [1.0, 2.0, 3.0, 4.0]
+    widest = lines[(lines["workload"] == "w2") & (lines["sigma"] == "1")]
+    assert widest["value"].tolist() == [0, 1, 2, 3]
+    upside_down = frames.arranged(lines.iloc[::-1], ["repetition", "what"], lines)
+    assert upside_down["repetition"].tolist() == lines["repetition"].tolist()
+    assert frames.formatted(lines.tail(1), value=".2f")["value"].tolist() == ["3.00"]
+    assert frames.markdown(["a", "b"], [["x", 1]]) == ["| a | b |", "| --- | --- |", "| x | 1 |"]
 
 
 def test_the_check_of_w1_notices_broken_promises_and_skips_what_is_not_there(tmp_path):
@@ -373,6 +403,7 @@ def newcomer(folders, monkeypatch):
     rng = np.random.default_rng(8)
     monkeypatch.setitem(datasets.DATASETS, "NEW", datasets.Dataset("NEW", "Newcomer", None, "", "", (), "All of it."))
     monkeypatch.setitem(datasets._RECIPES, "NEW", lambda: (("a", "b", "c"), rng.normal(size=(80, 3))))
+    monkeypatch.setitem(data.SETS, "new", data.TableSet("new", (), lambda: None, numbers="NEW"))
     monkeypatch.setattr(cells, "run_cells", lambda todo, jobs, title: (
         (cell, made_up_result(cell)) for cell in list(todo)))
     return folders / "results"
