@@ -4,13 +4,10 @@
 boards_budget.png beside this file, from experiments/results alone; all but the first two only if there are results.
 """
 
-import csv
-from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -39,30 +36,22 @@ FIGURES = {
 def draw(name: str) -> Path:
     """Draw one figure from results/<name>.csv."""
     axis, label, title, shown = FIGURES[name]
-    points: dict[tuple[str, str], list[tuple[float, float, float]]] = defaultdict(list)
-    thesis: dict[float, float] = {}
-    with (RESULTS / f"{name}.csv").open(encoding="utf-8") as file:
-        for row in csv.DictReader(file):
-            at = float(row[axis])
-            points[row["variant"], row["sigma"]].append(
-                (at, float(row["worst_absolute_error"]), float(row["standard_error"])))
-            thesis[at] = float(row["thesis"])
+    lines = pd.read_csv(RESULTS / f"{name}.csv", dtype={"sigma": str})
+    thesis = lines.groupby(axis)["thesis"].first()
     figure = Figure(figsize=(11, 5), layout="constrained")
     FigureCanvasAgg(figure)
     left, right = figure.subplots(1, 2, sharey=True)
     for axes, variant, words in ((left, "published", "the thesis's noise scales and draws"),
                                  (right, "rigorous", "scales that satisfy the budget, uniform draws")):
-        axes.plot(list(thesis), list(thesis.values()), "x", color="0.45", markersize=5, label="thesis")
-        for (kind, sigma), series in sorted(points.items(), key=lambda item: float(item[0][1])):
-            if kind != variant:
-                continue
-            where, value, error = zip(*sorted(series), strict=True)
+        axes.plot(thesis.index, thesis, "x", color="0.45", markersize=5, label="thesis")
+        own = lines[lines["variant"] == variant].sort_values(axis)
+        for sigma, series in own.groupby("sigma", sort=False):
+            where, value, error = (series[each] for each in (axis, "worst_absolute_error", "standard_error"))
             style = {"2": ":", "4": "--", "6": "-.", "8": (0, (6, 1, 1, 1, 1, 1)), "10": "-"}[sigma]
             axes.plot(where, value, linewidth=1.8 if sigma == shown else 0.8, color="C0", linestyle=style,
                       alpha=1.0 if sigma == shown else 0.6, label=f"ours, σ = {sigma}")
             if sigma == shown:
-                low, high = np.subtract(value, error), np.add(value, error)
-                axes.fill_between(where, low, high, color="C0", alpha=0.2, linewidth=0)
+                axes.fill_between(where, value - error, value + error, color="C0", alpha=0.2, linewidth=0)
         axes.set(xlabel=label, yscale="log", title=words)
         axes.grid(alpha=0.3)
     left.set_ylabel("worst absolute error")
@@ -79,21 +68,17 @@ def draw_curves(results: Path, path: Path) -> Path:
 
     Styles tell deltas and markers tell sizes, so that the figure can be read in black and white.
     """
-    lines: dict[tuple[str, str, int, float], list[tuple[float, ...]]] = defaultdict(list)
-    with (results / "curves.csv").open(encoding="utf-8") as file:
-        for row in csv.DictReader(file):
-            key = (row["dataset"], row["workload"], int(row["percent"]), float(row["delta"]))
-            lines[key].append(tuple(float(row[name]) for name in ("epsilon", "median", "least", "most")))
-    names, workloads = sorted({key[0] for key in lines}), sorted({key[1] for key in lines})
-    percents, deltas = sorted({key[2] for key in lines}), sorted({key[3] for key in lines})
+    lines = pd.read_csv(results / "curves.csv").sort_values("epsilon")
+    keys = ["dataset", "workload", "percent", "delta"]
+    names, workloads, percents, deltas = (sorted(lines[key].unique()) for key in keys)
     figure = Figure(figsize=(3.4 * len(workloads), 0.8 + 2.3 * len(names)), layout="constrained")
     FigureCanvasAgg(figure)
     grid = figure.subplots(len(names), len(workloads), sharex=True, squeeze=False)
     markers = dict(zip(percents, ("^", "s", "o"), strict=False))
     styles = dict(zip(deltas, ("--", "-"), strict=False))
-    for (name, workload, percent, delta), series in sorted(lines.items()):
+    for (name, workload, percent, delta), series in lines.groupby(keys):
         axes = grid[names.index(name), workloads.index(workload)]
-        epsilon, median, least, most = zip(*sorted(series), strict=True)
+        epsilon, median, least, most = (series[each] for each in ("epsilon", "median", "least", "most"))
         axes.plot(epsilon, median, color="black", linewidth=0.9, linestyle=styles[delta], marker=markers[percent],
                   markersize=4.5, markerfacecolor="black" if delta else "white", label=f"{percent} %, δ = {delta:g}")
         axes.fill_between(epsilon, least, most, color="0.5", alpha=0.12, linewidth=0)
@@ -117,20 +102,16 @@ def draw_rates(results: Path, path: Path) -> Path:
     Markers tell mechanisms; filled and solid is delta > 0, open and dashed delta = 0. Grey: the slope of the minimax
     rate, through the minimax mechanism's first point.
     """
-    lines: dict[tuple[int, int, str, float], list[tuple[float, float, float]]] = defaultdict(list)
-    with (results / "rates.csv").open(encoding="utf-8") as file:
-        for row in csv.DictReader(file):
-            key = (int(row["d"]), int(row["smoothness"]), row["mechanism"], float(row["delta"]))
-            lines[key].append((float(row["n"]), float(row["error"]), float(row["standard_error"])))
-    columns, orders = sorted({key[0] for key in lines}), sorted({key[1] for key in lines})
-    mechanisms = list(dict.fromkeys(key[2] for key in lines))
+    lines = pd.read_csv(results / "rates.csv").sort_values("n", kind="stable")
+    columns, orders = sorted(lines["d"].unique()), sorted(lines["smoothness"].unique())
+    mechanisms = list(dict.fromkeys(lines["mechanism"]))
     figure = Figure(figsize=(3.6 * len(orders), 1.0 + 2.8 * len(columns)), layout="constrained")
     FigureCanvasAgg(figure)
     grid = figure.subplots(len(columns), len(orders), sharex=True, sharey="row", squeeze=False)
     markers = dict(zip(mechanisms, ("o", "s", "^"), strict=False))
-    for (d, k, mechanism, delta), series in lines.items():
+    for (d, k, mechanism, delta), series in lines.groupby(["d", "smoothness", "mechanism", "delta"], sort=False):
         axes = grid[columns.index(d), orders.index(k)]
-        n, error, spread = np.array(sorted(series)).T
+        n, error, spread = series[["n", "error", "standard_error"]].to_numpy().T
         axes.errorbar(n, error, yerr=spread, color="black", linewidth=0.9, linestyle="-" if delta else "--",
                       marker=markers[mechanism], markersize=4.5, markerfacecolor="black" if delta else "white",
                       elinewidth=0.6, label=f"{mechanism}, δ = {delta:g}")
@@ -146,7 +127,7 @@ def draw_rates(results: Path, path: Path) -> Path:
                 continue
             grid[i, j].set(xscale="log", yscale="log", title=f"d = {d}, k = {k}")
             grid[i, j].grid(alpha=0.3)
-            if i == len(columns) - 1 or not any((columns[i + 1], k) == key[:2] for key in lines):
+            if i == len(columns) - 1 or not grid[i + 1, j].has_data():
                 grid[i, j].set_xlabel("n")
         grid[i, 0].set_ylabel("supremum of the error")
     handles, labels = grid[0, 0].get_legend_handles_labels()
