@@ -103,10 +103,11 @@ def rows_of(lines: pd.DataFrame) -> Rows:
 
 
 def goals_of(workload: str, setting: str, dataset: str, rows: Rows) -> dict[str, float]:
-    """Return the goals by sigma: numbers, or factors of the histograms' errors that were measured; of those there are.
-    """
+    """Return the goals by sigma, where there are some: numbers, or factors of the histograms' measured errors."""
     goals = pd.read_csv(HERE / "expected" / "goals.csv", keep_default_na=False, dtype={"sigma": str})
     mine = goals[(goals["workload"] == workload) & (goals["setting"] == setting) & (goals["dataset"] == dataset)]
+    if not set(goals["of"]) <= {"", HISTOGRAMS}:
+        raise ValueError(f"goals.csv: a goal is a number or a factor of {HISTOGRAMS}, not of {set(goals['of'])}")
     found = {goal.sigma: goal.goal if not goal.of else
              goal.goal * rows.get((dataset, setting, goal.of), {}).get(("absolute", goal.sigma), math.nan)
              for goal in mine.itertuples()}
