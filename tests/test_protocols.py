@@ -285,24 +285,30 @@ def test_distances_of_pairs_are_those_of_the_best_of_all_matchings():
     assert scores.pair_distance(SCHEMA, real, real.sample(frac=1.0, random_state=1)) == pytest.approx(0.0)
 
 
-def test_of_too_many_pairs_some_are_drawn_and_each_is_the_cheapest_matching_of_many_rows():
+def test_transport_is_the_cheapest_matching_and_more_rows_are_taken_of_as_many_pairs_as_can_be_had(monkeypatch):
     schema = tm.Schema(SCHEMA.columns[:3])
     real, made = (table.fillna({"pay": 40.0}) for table in (workers(400, 1), workers(300, 2, noise=30.0)))
     # As many rows of either table, in an order of their own.
     rng = np.random.default_rng(scores.SEED)
     rows = [table.iloc[rng.permutation(len(table))[:200]] for table in (real, made)]
-    apart = {"age": abs(np.subtract.outer(*(table["age"].to_numpy() for table in rows))) / 80.0,
-             "pay": abs(np.subtract.outer(*(table["pay"].to_numpy() for table in rows))) / 100.0,
-             "work": np.not_equal.outer(*(table["work"].to_numpy() for table in rows))}
-    plain = []
-    for pair in itertools.combinations(apart, 2):
-        cost = apart[pair[0]] + apart[pair[1]]
-        plain.append(cost[linear_sum_assignment(cost)].mean())
-    assert scores.pair_distance(schema, real, made, rows=200) == pytest.approx(np.mean(plain))
-    drawn = {costs: scores.pair_distance(schema, real, made, rows=200, costs=costs * 200**2) for costs in (0, 1, 2)}
+
+    def plain(count):
+        first, second = (table.iloc[:count] for table in rows)
+        apart = {name: abs(np.subtract.outer(first[name].to_numpy(), second[name].to_numpy())) / width
+                 for name, width in (("age", 80.0), ("pay", 100.0))}
+        apart["work"] = np.not_equal.outer(first["work"].to_numpy(), second["work"].to_numpy())
+        costs = [apart[one] + apart[two] for one, two in itertools.combinations(apart, 2)]
+        return np.array([cost[linear_sum_assignment(cost)].mean() for cost in costs])
+
+    many, few = plain(200), plain(50)
+    monkeypatch.setattr(scores, "FEW_ROWS", 50)
+    assert scores.pair_distance(schema, real, made, rows=200) == pytest.approx(many.mean())
+    drawn = {count: scores.pair_distance(schema, real, made, rows=200, costs=count * 200**2) for count in (0, 1, 2)}
     assert drawn[0] == drawn[1]
-    assert min(abs(drawn[1] - one) for one in plain) < 1e-12
-    assert min(abs(drawn[2] - (sum(plain) - one) / 2.0) for one in plain) < 1e-12
+    assert min(abs(drawn[1] - few.mean() - gain) for gain in many - few) < 1e-12
+    gains = [(many - few)[list(those)].mean() for those in ((0, 1), (0, 2), (1, 2))]
+    assert min(abs(drawn[2] - few.mean() - gain) for gain in gains) < 1e-12
+    assert drawn[2] != pytest.approx(many.mean(), rel=1e-9)
 
 
 def test_errors_of_ranges_are_those_of_counted_rows():
