@@ -22,14 +22,14 @@ from experiments import (
     figures,
     rates,
     rivals,
+    search,
     table_coverage,
     tables,
 )
 from experiments.cells import HERE, RESULTS, available, save
 from experiments.companions import composition, linear_noise, marginals, net, tutorial
-from experiments.datasets import DATASETS, DatasetMissing
+from experiments.datasets import DatasetMissing
 from experiments.protocols import SETS, boards, find, pages
-from experiments.search import search
 
 app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False)
 of_rivals = typer.Typer(help="Other tools, each in an environment of its own.", no_args_is_help=True)
@@ -62,6 +62,11 @@ class Asked:
     cells: list[int]
     finished: bool
 
+    @property
+    def usual(self) -> tuple[list[str], int, bool]:
+        """What most experiments take."""
+        return self.names, self.jobs, self.quick
+
 
 class LeftOut(Exception):  # noqa: N818 - it says what happened
     """An experiment cannot be run with the data sets at hand; the message says why."""
@@ -69,10 +74,14 @@ class LeftOut(Exception):  # noqa: N818 - it says what happened
 
 @dataclass(frozen=True)
 class Experiment:
-    """An experiment: what it does, and a function that writes its results and returns what to show of them."""
+    """An experiment: what it does, and a function that writes its results and returns what to show of them.
+
+    These functions take names of data sets, a number of processes (`jobs`), and whether to be `quick`; those of
+    scoreboards' data sets also `seeds` and epsilons.
+    """
 
     what: str
-    run: Callable[[Asked], list[Path]]
+    run: Callable[[Asked], list[Path] | Path]
     numbers: bool = True  # whether it needs data sets of numbers
 
 
@@ -80,51 +89,50 @@ def _search(asked: Asked) -> list[Path]:
     known = [name for name in asked.names if name in tables.THESIS_SETS]
     if not known:
         raise LeftOut("it needs a data set of the thesis")
-    return [search(table, known, asked.jobs, asked.quick) for table in ("table_3_2", "table_3_3")]
+    return [search.search(table, known, asked.jobs, asked.quick) for table in ("table_3_2", "table_3_3")]
 
 
-def _figure(name: str, asked: Asked) -> list[Path]:
+def _figure(name: str, asked: Asked) -> Path:
     if figures.FIGURES[name]["dataset"] not in asked.names:
         raise LeftOut(f"it needs {figures.FIGURES[name]['dataset']}")
-    return [figures.figure(name, asked.jobs, asked.quick)]
+    return figures.figure(name, asked.jobs, asked.quick)
 
 
-def _board(name: str, asked: Asked) -> list[Path]:
-    return boards.board(boards.PROTOCOLS[name], asked.sets, asked.methods, asked.epsilons or [1.0], asked.seeds,
-                        asked.quick, asked.minutes, asked.jobs, asked.cells,
-                        asked.finished)
+def _error_table(name: str, asked: Asked) -> Path:
+    return tables.error_table(name, *asked.usual)
 
 
-def _error_table(name: str, asked: Asked) -> list[Path]:
-    return [tables.error_table(name, asked.names, asked.jobs, asked.quick)]
-
-
-def _comparison(name: str, asked: Asked) -> list[Path]:
-    return [comparison.comparison(name, asked.names, asked.jobs, asked.quick)]
+def _comparison(name: str, asked: Asked) -> Path:
+    return comparison.comparison(name, *asked.usual)
 
 
 def _companion(companion: Callable[[int, bool], list[Path]], asked: Asked) -> list[Path]:
     return companion(asked.jobs, asked.quick)
 
 
+def _board(name: str, asked: Asked) -> list[Path]:
+    return boards.board(boards.PROTOCOLS[name], asked.sets, asked.methods, asked.epsilons or [1.0], asked.seeds,
+                        asked.quick, asked.minutes, asked.jobs, asked.cells, asked.finished)
+
+
+# Functions are looked up when an experiment is run.
 EXPERIMENTS = {
-    "table_3_1": Experiment("sizes of the data sets (seconds)", lambda asked: [tables.table_3_1(asked.names)]),
-    "table_3_2": Experiment("worst errors of ImprovedTrigI at epsilon = 1 (minutes)",
-                            partial(_error_table, "table_3_2")),
-    "table_3_3": Experiment("worst errors of ImprovedTrigII at epsilon = 1, delta = 1e-3 (minutes)",
-                            partial(_error_table, "table_3_3")),
-    "figure_3_1": Experiment("worst error on CSN against kappa (minutes)", partial(_figure, "figure_3_1")),
-    "figure_3_2": Experiment("worst error on CRM against the rank k (minutes)", partial(_figure, "figure_3_2")),
-    "w1": Experiment("all methods on the thesis's queries, against the goals (an hour; w2 and w3 share its runs)",
-                     partial(_comparison, "w1")),
-    "w2": Experiment("the same on kernels of pairs of columns", partial(_comparison, "w2")),
-    "w3": Experiment("the same on second moments", partial(_comparison, "w3")),
+    "table_3_1": Experiment("sizes of the data sets (seconds)", lambda asked: tables.table_3_1(asked.names)),
+    **{name: Experiment(what, partial(_error_table, name)) for name, what in (
+        ("table_3_2", "worst errors of ImprovedTrigI at epsilon = 1 (minutes)"),
+        ("table_3_3", "worst errors of ImprovedTrigII at epsilon = 1, delta = 1e-3 (minutes)"))},
+    **{name: Experiment(what, partial(_figure, name)) for name, what in (
+        ("figure_3_1", "worst error on CSN against kappa (minutes)"),
+        ("figure_3_2", "worst error on CRM against the rank k (minutes)"))},
+    **{name: Experiment(what, partial(_comparison, name)) for name, what in (
+        ("w1", "all methods on the thesis's queries, against the goals (an hour; w2 and w3 share its runs)"),
+        ("w2", "the same on kernels of pairs of columns"), ("w3", "the same on second moments"))},
     "curves": Experiment("errors against epsilon, for three sizes of each table (an hour)",
-                         lambda asked: [curves.curves(asked.names, asked.jobs, asked.quick)]),
+                         lambda asked: curves.curves(*asked.usual)),
     "ablations": Experiment("what each part of the package's mechanism is worth (an hour)",
-                            lambda asked: [ablations.ablations(asked.names, asked.jobs, asked.quick)]),
+                            lambda asked: ablations.ablations(*asked.usual)),
     "coverage": Experiment("error bars against the truth (half an hour)",
-                           lambda asked: [coverage.coverage(asked.names, asked.jobs, asked.quick)]),
+                           lambda asked: coverage.coverage(*asked.usual)),
     "coverage_tables": Experiment(
         "error bars of columns and tables against the truth (half an hour; a part needs no data)",
         lambda asked: table_coverage.coverage_tables(asked.sets, asked.jobs, asked.quick, asked.seeds, asked.epsilons),
@@ -136,20 +144,21 @@ EXPERIMENTS = {
                           lambda asked: designs.designs(asked.sets, asked.jobs, asked.quick, asked.seeds),
                           numbers=False),
     "rates": Experiment("errors against the number of rows, for few columns and smooth queries (half an hour; no data)",
-                        lambda asked: [rates.rates(asked.jobs, asked.quick)], numbers=False),
+                        lambda asked: rates.rates(asked.jobs, asked.quick), numbers=False),
     "audit": Experiment("lower bounds of epsilon, and planted faults that must exceed it (ten minutes; no data)",
-                        lambda asked: [audit.audit(asked.jobs, asked.quick)], numbers=False),
+                        lambda asked: audit.audit(asked.jobs, asked.quick), numbers=False),
     **{name: Experiment(f"scoreboard: {protocol.title} (hours with rivals; minutes with --quick)",
-                        partial(_board, name), numbers=False) for name, protocol in boards.PROTOCOLS.items()},
-    **{name: Experiment(f"companions: {what}", partial(_companion, companion), numbers=False)
-       for name, companion, what in (
-           ("net", net.net, "the exponential and the net mechanism (a minute; no data)"),
-           ("linear", linear_noise.linear, "near-optimal noise for linear queries, and how near (a minute; no data)"),
-           ("composition", composition.composition,
-            "theorems of composition against the exact optimum (seconds; no data)"),
-           ("tutorial", tutorial.tutorial, "a tutorial's primitives on Adult, printed numbers beside ours (a minute)"),
-           ("marginals", marginals.marginals,
-            "PrivBayes, JTree and PrivHD on marginals and SVM, their privacy tested (an hour)"))},
+                        partial(_board, name), numbers=False)
+       for name, protocol in boards.PROTOCOLS.items()},
+    **{name: Experiment(f"companions: {what}", partial(_companion, companion),
+                        numbers=False) for name, companion, what in (
+        ("net", net.net, "the exponential and the net mechanism (a minute; no data)"),
+        ("linear", linear_noise.linear, "near-optimal noise for linear queries, and how near (a minute; no data)"),
+        ("composition", composition.composition,
+         "theorems of composition against the exact optimum (seconds; no data)"),
+        ("tutorial", tutorial.tutorial, "a tutorial's primitives on Adult, printed numbers beside ours (a minute)"),
+        ("marginals", marginals.marginals,
+         "PrivBayes, JTree and PrivHD on marginals and SVM, their privacy tested (an hour)"))},
     "search": Experiment("which unprinted options come nearest to the thesis's tables (minutes)", _search),
 }
 
@@ -161,15 +170,27 @@ def list_experiments() -> None:
         console.print(f"{name:<15} {experiment.what}")
 
 
+def words_of(text: str) -> list[str]:
+    """Return what an option names, separated by commas."""
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
 def numbers_of(option: str, text: str, kind: Callable[[str], Number]) -> list[Number]:
     """Return the numbers above 0 of an option, separated by commas."""
     try:
-        found = [kind(part) for part in text.split(",") if part.strip()]
+        found = [kind(word) for word in words_of(text)]
     except ValueError:
         found = [kind("0")]
     if not all(number > 0 for number in found):
         raise typer.BadParameter(f"{option} must be numbers above 0, separated by commas, not {text}")
     return found
+
+
+def check_known(what: str, names: list[str], known: list[str]) -> None:
+    """Refuse names that are not known."""
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise typer.BadParameter(f"no {what} is called {', '.join(unknown)}; there are {', '.join(known)}")
 
 
 @app.command()
@@ -196,45 +217,34 @@ def run(
 ) -> None:
     """Run experiments; finished cells are cached, so an interrupted run goes on where it was."""
     chosen = list(EXPERIMENTS) if names == ["all"] else names
-    unknown = [name for name in chosen if name not in EXPERIMENTS]
-    if unknown:
-        raise typer.BadParameter(f"no experiment named {', '.join(unknown)}; there are {', '.join(EXPERIMENTS)}")
-    wanted = [name.strip() for name in datasets.split(",") if name.strip()]
-    of_numbers = [name.upper() for name in wanted if name.upper() in DATASETS]
-    # Those of the thesis, and Adult, are of both kinds.
-    sets = [name.lower() if name.lower() in SETS else name for name in wanted
-            if name.upper() not in DATASETS or name.lower() in SETS]
+    check_known("experiment", chosen, list(EXPERIMENTS))
     try:
-        for name in sets:
-            find(name)
+        described = {name.lower() if name.lower() in SETS else name: find(name) for name in words_of(datasets)}
     except DatasetMissing as missing:
-        raise typer.BadParameter(f"{missing}; for experiments of the thesis {', '.join(DATASETS)}") from None
-    ours = [*boards.OWN, *boards.NOT_PRIVATE, *boards.rival_methods()]
-    asked_methods = [name.strip() for name in methods.split(",") if name.strip()]
-    strange = [name for name in asked_methods if name not in ours]
-    if strange:
-        raise typer.BadParameter(f"no method is called {', '.join(strange)}; there are {', '.join(ours)}")
-    budgets = numbers_of("eps", eps, float)
-    sizes = numbers_of("cells", cells, int) or list(boards.CELLS)
+        raise typer.BadParameter(str(missing)) from None
+    asked_methods = words_of(methods)
+    check_known("method", asked_methods, [*boards.OWN, *boards.NOT_PRIVATE, *boards.rival_methods()])
+    budgets, sizes = numbers_of("eps", eps, float), numbers_of("cells", cells, int) or list(boards.CELLS)
     if not 1 <= jobs <= (os.cpu_count() or 1) * 2:
         raise typer.BadParameter(f"jobs must be between 1 and twice the number of cores, not {jobs}")
     found: list[str] = []
     if any(EXPERIMENTS[name].numbers for name in chosen):
-        found = available(of_numbers if wanted else tables.THESIS_SETS)
+        found = available([each.numbers for each in described.values() if each.numbers] if described
+                          else tables.THESIS_SETS)
         if not found:
             console.print("no data set is available")
             raise typer.Exit(3)
-    asked = Asked(found, sets, asked_methods, budgets, seeds, minutes, quick, jobs, sizes, finished)
+    asked = Asked(found, list(described), asked_methods, budgets, seeds, minutes, quick, jobs, sizes, finished)
     for name in chosen:
         try:
-            paths = EXPERIMENTS[name].run(asked)
+            written = EXPERIMENTS[name].run(asked)
         except LeftOut as why:
             console.print(f"{name} left out: {why}")
             continue
         except DatasetMissing as missing:
             console.print(f"{name}: {missing}", markup=False)
             raise typer.Exit(3) from None
-        for path in paths:
+        for path in [written] if isinstance(written, Path) else written:
             text = path.read_text(encoding="utf-8")
             console.print(Markdown(text) if path.suffix == ".md" else text)
             console.print(f"written: {os.path.relpath(path)}")
@@ -257,8 +267,7 @@ def write_pages() -> None:
     """Write the scoreboards' committed results into the tables of README.md and docs/comparison.md."""
     for path in PAGES:
         save(path, pages.filled(path.read_text(encoding="utf-8"), RESULTS))
-        failures = pages.broken_claims(path.read_text(encoding="utf-8"), RESULTS)
-        for failure in failures:
+        for failure in pages.broken_claims(path.read_text(encoding="utf-8"), RESULTS):
             console.print(f"{path.name}: {failure}", markup=False)
 
 
@@ -278,11 +287,10 @@ def install(
 ) -> None:
     """Make the rivals' environments, in the user's cache or below TRIGMECH_CACHE; exit status 1 if one fails."""
     known = {name: rival for name, rival in rivals.rivals().items() if name != rivals.OWN}
-    unknown = [name for name in names if name not in known and names != ["all"]]
-    if unknown:
-        raise typer.BadParameter(f"no rival is called {', '.join(unknown)}; there are {', '.join(known)}")
+    chosen = list(known) if names == ["all"] else names
+    check_known("rival", chosen, list(known))
     failed = False
-    for name in known if names == ["all"] else names:
+    for name in chosen:
         console.print(f"installing {name}")
         try:
             rivals.install(known[name])

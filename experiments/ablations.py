@@ -5,16 +5,17 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+import pandas as pd
 
 import trigmech as tm
 from experiments import datasets
-from experiments.cells import BEST, Cell, run_cells, write_csv, write_markdown
-from experiments.comparison import SETTINGS, shown
-from experiments.search import partial
+from experiments.cells import BEST, Cell, write_markdown
+from experiments.comparison import SETTINGS
+from experiments.curves import EXACT
+from experiments.frames import SIGMAS, arranged, formatted, geometric, markdown, measured, shown, write
+from experiments.search import suffix
 from trigmech.privacy.accounting import epsilon_of, gaussian_mu
 
-WORKLOADS = ("w1", "w2", "w3")
 DEFAULT, SPLIT, FEW = "default", "three releases", "few functions"
 # Small enough for the L1 program, whose time grows fast with the number of functions.
 FEW_FUNCTIONS = 400
@@ -35,9 +36,9 @@ VARIANTS: dict[str, tuple[dict[str, Any], str]] = {
 }
 # Setting A only for tables of so many rows at most.
 MOST_ROWS: dict[str, int | None] = {"A": 10_000, "B": None}
-FIGURES = {"seconds": "seconds, median", "distinct": "distinct points with weight, mean",
-           "table": "distinct rows of a drawn table of n rows, mean",
-           "largest": "largest weight times the number of points, mean"}
+FACTS = {"seconds": "seconds, median", "distinct": "distinct points with weight, mean",
+         "table": "distinct rows of a drawn table of n rows, mean",
+         "largest": "largest weight times the number of points, mean"}
 
 
 def split_budget(budget: tm.Budget, releases: int) -> tm.Budget:
@@ -79,77 +80,57 @@ def cell_of(variant: str, name: str, setting: str, repetition: int, n_queries: i
 def ablations(names: list[str], jobs: int, quick: bool) -> Path:
     """Write results/ablations.csv and .md: each variant's errors as ratios to the default's.
 
-    Parameters
-    ----------
-    names : list of str
-        Data sets.
-    jobs : int
-        Processes.
-    quick : bool
-        2 repetitions and 500 queries of W1 instead of 3 and 2000.
+    Quick: 2 repetitions and 500 queries of W1 instead of 3 and 2000.
     """
     repetitions, queries = (2, 500) if quick else (3, 2_000)
     rows_of = {name: len(datasets.load(name).values) for name in names}
-    cells = {cell_of(variant, name, setting, r, queries): (setting, name, variant)
+    cells = {cell_of(variant, name, setting, r, queries): {
+                 "setting": setting, "dataset": name, "variant": variant, "repetition": r}
              for setting, most in MOST_ROWS.items() for name in names if most is None or rows_of[name] <= most
              for variant in VARIANTS for r in range(repetitions)}
-    results: dict[tuple[str, str, str], dict[int, dict[str, Any]]] = {}
-    for cell, result in run_cells(cells, jobs, "ablations"):
-        results.setdefault(cells[cell], {})[cell.repetition] = result
-    rows = [line for key in dict.fromkeys(cells.values())
-            for line in summary(*key, results[key], results[key[0], key[1], DEFAULT])]
-    suffix = ("_quick" if quick else "") + partial(names)
-    write_csv("ablations" + suffix, rows)
-    return write_markdown("ablations" + suffix, report(rows, repetitions, queries))
+    stem = "ablations" + suffix(quick, names)
+    lines = write(stem, summary(measured(cells, jobs, "ablations")))
+    return write_markdown(stem, report(lines, repetitions, queries))
 
 
-def summary(setting: str, dataset: str, variant: str, results: dict[int, dict[str, Any]],
-            default: dict[int, dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the CSV lines of one variant from its results and the default's, by repetition.
+def summary(lines: pd.DataFrame) -> pd.DataFrame:
+    """Return the lines of the CSV.
 
-    The ratio of a repetition is the geometric mean over the widths; "value" is the geometric mean over the
-    repetitions, "least" and "most" the extremes.
+    The ratio of a repetition to the default's is the geometric mean over the widths; "value" is the geometric mean over
+    the repetitions, "least" and "most" the extremes.
     """
-    head = {"setting": setting, "dataset": dataset, "variant": variant}
-    lines = []
-    for workload in WORKLOADS:
-        # Whatever is answered exactly counts as nearly so.
-        logs = [float(np.mean(np.log(np.maximum(results[r][workload]["absolute"], 1e-12))
-                              - np.log(np.maximum(default[r][workload]["absolute"], 1e-12)))) for r in sorted(results)]
-        lines.append({**head, "what": workload, "value": f"{math.exp(np.mean(logs)):.6g}",
-                      "least": f"{math.exp(min(logs)):.6g}", "most": f"{math.exp(max(logs)):.6g}"})
-    for what in FIGURES:
-        values = sorted(float(result[what]) for result in results.values())
-        value = np.median(values) if what == "seconds" else np.mean(values)
-        lines.append({**head, "what": what, "value": f"{value:.6g}", "least": f"{values[0]:.6g}",
-                      "most": f"{values[-1]:.6g}"})
-    return lines
+    keys = ["setting", "dataset", "variant"]
+    worst = lines[lines["what"] == "absolute"].assign(value=lambda those: those["value"].clip(lower=EXACT))
+    errors = worst.groupby([*keys, "workload", "repetition"], sort=False)["value"].agg(geometric).reset_index()
+    default = errors[errors["variant"] == DEFAULT].drop(columns="variant")
+    errors = errors.merge(default, "left", on=["setting", "dataset", "workload", "repetition"], suffixes=("", "_of"))
+    ratios = errors.assign(value=errors["value"] / errors["value_of"]).drop(columns="value_of").rename(
+        columns={"workload": "what"})
+    found = [part.groupby([*keys, "what"], sort=False)["value"].agg([how, "min", "max"]).set_axis(
+        ["value", "least", "most"], axis=1) for part, how in (
+            (ratios, geometric), *((lines[lines["what"] == fact], "median" if fact == "seconds" else "mean")
+                                   for fact in FACTS))]
+    whole = arranged(pd.concat(found).reset_index(), keys, lines)
+    return formatted(whole, value=".6g", least=".6g", most=".6g")
 
 
-def report(rows: list[dict[str, Any]], repetitions: int, queries: int) -> list[str]:
+def report(lines: pd.DataFrame, repetitions: int, queries: int) -> list[str]:
     """Return the Markdown, from the lines of the CSV file."""
-    lines = ["# What each part is worth", "",
-             f"Worst absolute error over {queries} queries of W1, over W2 and over W3, divided by the default's in the "
-             f"same repetition: geometric means over the widths and over {repetitions} repetitions. Above 1: the part "
-             "helps. Variants share their random numbers, so a variant that changes nothing has exactly 1. Answers "
-             "from the weighted points.", ""]
-    lines += [f"- *{variant}*: {words}." for variant, (_, words) in VARIANTS.items()]
-    value = {(row["setting"], row["dataset"], row["variant"], row["what"]): float(row["value"]) for row in rows}
-    for setting in dict.fromkeys(row["setting"] for row in rows):
-        epsilon, delta, *_ = SETTINGS[setting]
-        names = list(dict.fromkeys(row["dataset"] for row in rows if row["setting"] == setting))
-        lines += ["", f"## Setting {setting}: ε = {epsilon:g}, δ = {delta:g}", "",
-                  *_table([f"{name} {workload.upper()}" for name in names for workload in WORKLOADS],
-                          {variant: [f"{value[setting, name, variant, workload]:.2f}" for name in names
-                                     for workload in WORKLOADS] for variant in VARIANTS})]
-        for what, words in FIGURES.items():
-            lines += ["", f"### {words.capitalize()}", "",
-                      *_table(names, {variant: [shown(value[setting, name, variant, what]) if what == "seconds"
-                                                else f"{value[setting, name, variant, what]:.4g}" for name in names]
-                                      for variant in VARIANTS})]
-    return lines
-
-
-def _table(heads: list[str], rows: dict[str, list[str]]) -> list[str]:
-    return ["| variant | " + " | ".join(heads) + " |", "| --- |" + " --- |" * len(heads),
-            *(f"| {name} | " + " | ".join(values) + " |" for name, values in rows.items())]
+    text = ["# What each part is worth", "",
+            f"Worst absolute error over {queries} queries of W1, over W2 and over W3, divided by the default's in the "
+            f"same repetition: geometric means over the widths and over {repetitions} repetitions. Above 1: the part "
+            "helps. Variants share their random numbers, so a variant that changes nothing has exactly 1. Answers "
+            "from the weighted points.", "",
+            *(f"- *{variant}*: {words}." for variant, (_, words) in VARIANTS.items())]
+    value = lines.set_index(["setting", "dataset", "variant", "what"])["value"]
+    for setting, own in lines.groupby("setting"):
+        (epsilon, delta, *_), names = SETTINGS[str(setting)], list(dict.fromkeys(own["dataset"]))
+        text += ["", f"## Setting {setting}: ε = {epsilon:g}, δ = {delta:g}", "", *markdown(
+            ["variant", *(f"{name} {workload.upper()}" for name in names for workload in SIGMAS)],
+            [[variant, *(f"{value[setting, name, variant, workload]:.2f}" for name in names for workload in SIGMAS)]
+             for variant in VARIANTS])]
+        for what, words in FACTS.items():
+            form = shown if what == "seconds" else "{:.4g}".format
+            text += ["", f"### {words.capitalize()}", "", *markdown(["variant", *names], [
+                [variant, *(form(value[setting, name, variant, what]) for name in names)] for variant in VARIANTS])]
+    return text

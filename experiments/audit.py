@@ -8,7 +8,6 @@ what the ledger proves refutes the mechanism: faults that were planted must be r
 after the door and is left out.
 """
 
-import csv
 import math
 import time
 from abc import ABC, abstractmethod
@@ -19,11 +18,13 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from scipy import stats
 
 import trigmech as tm
-from experiments.cells import code_fingerprint, key_of, run_cells, write_csv, write_markdown
+from experiments.cells import code_fingerprint, key_of, run_cells, write_markdown
+from experiments.frames import markdown, read_csv, write
 from trigmech.domain import Domain, OneHotGroup
 from trigmech.functions.chebyshev import ChebyshevBasis
 from trigmech.functions.features import Features
@@ -598,15 +599,7 @@ class Audit:
 
 
 def audit(jobs: int, quick: bool) -> Path:
-    """Write results/audit.csv and .md.
-
-    Parameters
-    ----------
-    jobs : int
-        Processes.
-    quick : bool
-        A tenth of the runs.
-    """
+    """Write results/audit.csv and .md; quick: a tenth of the runs."""
     part = 10 if quick else 1
     cells = []
     for name in SUBJECTS:
@@ -617,43 +610,36 @@ def audit(jobs: int, quick: bool) -> Path:
     cells += [Audit(name, "simulated", (ROUNDS_PLANTED if name.startswith("tables") else PLANTED) // part)
               for name in FAULTS]
     results = dict(run_cells(cells, jobs, "audit"))
-    rows = [results[cell] for cell in cells]
-    suffix = "_quick" if quick else ""
-    write_csv("audit" + suffix, [{key: f"{value:.6g}" if isinstance(value, float) else value
-                                   for key, value in row.items()} for row in rows])
-    return write_markdown("audit" + suffix, report(rows))
+    lines, stem = pd.DataFrame([results[cell] for cell in cells]), "audit" + "_quick" * quick
+    numbers = lines.select_dtypes("float").columns
+    write(stem, lines.assign(**{name: lines[name].map("{:.6g}".format) for name in numbers}))
+    return write_markdown(stem, report(lines))
 
 
-def report(rows: list[dict[str, Any]]) -> list[str]:
-    """Return the Markdown, from the lines of the CSV file."""
-    correct, faults = ([row for row in rows if bool(row["fault"]) == planted] for planted in (False, True))
-    refuted, caught = sum(row["refuted"] for row in correct), sum(row["refuted"] for row in faults)
-    beyond = [row for row in correct if row["calibration"] == "published" and row["bound"] > row["claimed"]]
-    lines = ["# Lower bounds of ε by experiment", "",
-             f"Releases of two neighbouring tables, and how well they are told apart; each bound holds with "
-             f"{CONFIDENCE:.1%} confidence. Half of the runs choose an event, the other half count it.", "",
-             f"- {refuted} of {len(correct)} audits of correct mechanisms refute what the ledger proves.",
-             f"- {caught} of {len(faults)} planted faults are refuted.",
-             f"- False alarms: at most {len(correct)} × {1.0 - CONFIDENCE:.1%} = "
-             f"{len(correct) * (1.0 - CONFIDENCE):.1%} for the family of all correct ones by the confidence alone. As "
-             "both bounds of a ratio have to fail, it is less: for events that just attain the proved ε, at the shares "
-             f"that were seen, {sum(row['false_alarm'] for row in correct):.1g} in all.",
-             f"- Time: {sum(row['seconds'] for row in rows):.0f} seconds of one processor.", "",
-             "*bound*: of ε, from below. *proved*: by the ledger. *claimed*: by the thesis, of its own scales; ✗ if "
-             "the bound is above it. *shares*: how often the event came up, of either table. *runs*: of each.", "",
-             "| mechanism | calibration | noise | n × d | δ | claimed | proved | bound | shares | runs | seconds |",
-             "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |"]
-    for row in correct:
-        claimed = f"{row['claimed']:g}{' ✗' if row in beyond else ''}" if row["calibration"] == "published" else ""
-        lines.append(f"| {row['mechanism']} | {row['calibration']} | {row['sampler']} | {row['n']} × {row['d']} | "
-                     f"{row['delta']:g} | {claimed} | {_outcome(row)}")
-    lines += ["", "## Planted faults", "", "With simulated noise. *proved* is what the ledger would say.", "",
-              "| fault | mechanism | n × d | δ | proved | bound | shares | runs | seconds |",
-              "| --- | --- | --- | --- | --- | --- | --- | --- | --- |"]
-    for row in faults:
-        lines.append(f"| {row['fault']} | {row['mechanism']} | {row['n']} × {row['d']} | {row['delta']:g} | "
-                     f"{_outcome(row)}")
-    return [*lines, "", "## What the bounds can show", "",
+def report(lines: pd.DataFrame) -> list[str]:
+    """Return the Markdown."""
+    correct, faults = lines[lines["fault"] == ""], lines[lines["fault"] != ""]
+    text = ["# Lower bounds of ε by experiment", "",
+            f"Releases of two neighbouring tables, and how well they are told apart; each bound holds with "
+            f"{CONFIDENCE:.1%} confidence. Half of the runs choose an event, the other half count it.", "",
+            f"- {correct['refuted'].sum()} of {len(correct)} audits of correct mechanisms refute what the ledger "
+            "proves.", f"- {faults['refuted'].sum()} of {len(faults)} planted faults are refuted.",
+            f"- False alarms: at most {len(correct)} × {1.0 - CONFIDENCE:.1%} = "
+            f"{len(correct) * (1.0 - CONFIDENCE):.1%} for the family of all correct ones by the confidence alone. As "
+            "both bounds of a ratio have to fail, it is less: for events that just attain the proved ε, at the shares "
+            f"that were seen, {correct['false_alarm'].sum():.1g} in all.",
+            f"- Time: {lines['seconds'].sum():.0f} seconds of one processor.", "",
+            "*bound*: of ε, from below. *proved*: by the ledger. *claimed*: by the thesis, of its own scales; ✗ if "
+            "the bound is above it. *shares*: how often the event came up, of either table. *runs*: of each.", "",
+            *markdown(["mechanism", "calibration", "noise", "n × d", "δ", "claimed", *OUTCOME], [
+                [row.mechanism, row.calibration, row.sampler, f"{row.n} × {row.d}", f"{row.delta:g}",
+                 f"{row.claimed:g}{' ✗' if row.bound > row.claimed else ''}" if row.calibration == "published" else "",
+                 *_outcome(row)] for row in correct.itertuples()]),
+            "", "## Planted faults", "", "With simulated noise. *proved* is what the ledger would say.", "",
+            *markdown(["fault", "mechanism", "n × d", "δ", *OUTCOME], [
+                [row.fault, row.mechanism, f"{row.n} × {row.d}", f"{row.delta:g}", *_outcome(row)]
+                for row in faults.itertuples()])]
+    return [*text, "", "## What the bounds can show", "",
             "The sensitivity is attained, so that ε itself is what the bounds approach with more runs, by the "
             "samplers, by TrigI (t = 2 at opposite corners, where the mean of T_1 moves by 2/n; t = 3 at 1 and -1/4), "
             "by TrigII, by MomentMechanism with one column or with linf noise, and by both rounds of TableMechanism "
@@ -668,10 +654,12 @@ def report(rows: list[dict[str, Any]]) -> list[str]:
             "are farther from it than at δ = 0."]
 
 
-def _outcome(row: dict[str, Any]) -> str:
-    wrong = " **refuted**" if row["refuted"] else ""
-    return (f"{row['proved']:.4g} | {row['bound']:.3f}{wrong} | {row['share']:.3g}, {row['other']:.3g} | "
-            f"{row['runs']:,} | {row['seconds']:.1f} |")
+OUTCOME = ("proved", "bound", "shares", "runs", "seconds")
+
+
+def _outcome(row: Any) -> list[str]:
+    return [f"{row.proved:.4g}", f"{row.bound:.3f}{' **refuted**' if row.refuted else ''}",
+            f"{row.share:.3g}, {row.other:.3g}", f"{row.runs:,}", f"{row.seconds:.1f}"]
 
 
 def check(results: Path) -> list[str]:
@@ -679,9 +667,8 @@ def check(results: Path) -> list[str]:
     path = results / "audit.csv"
     if not path.exists():
         return []
-    with path.open(encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
-    return [f"audit: {row['mechanism']}, {row['calibration']}, {row['sampler']}"
-            + (f": the planted fault ({row['fault']}) is not refuted" if row["fault"] else
-               f": at least {row['bound']} instead of {row['proved']}")
-            for row in rows if (row["refuted"] == "True") != bool(row["fault"])]
+    lines = read_csv(path)
+    return [f"audit: {row.mechanism}, {row.calibration}, {row.sampler}"
+            + (f": the planted fault ({row.fault}) is not refuted" if row.fault else
+               f": at least {row.bound} instead of {row.proved}")
+            for row in lines[lines["refuted"] != (lines["fault"] != "")].itertuples()]

@@ -1,24 +1,21 @@
-"""W1, W2 and W3: this package against trivial baselines, the thesis and the goals; rivals are in `smooth`."""
+"""W1, W2 and W3: this package against trivial baselines, the thesis, the goals, and the rivals of `smooth`."""
 
-import csv
 import math
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 
-import trigmech as tm
 from experiments import baselines
-from experiments.cells import BEST, HERE, PAIR_WIDTHS, WIDTHS, Cell, run_cells, write_csv, write_markdown
-from experiments.search import expected, partial
+from experiments.cells import BEST, HERE, Cell, write_markdown
+from experiments.frames import SIGMAS, arranged, formatted, geometric, markdown, measured, read_csv, shown, write
+from experiments.protocols import boards
+from experiments.search import expected, suffix
 
 # epsilon, delta, the thesis's table, and its mechanism.
 SETTINGS: dict[str, tuple[float, float, str, str]] = {"A": (1.0, 0.0, "table_3_2", "ImprovedTrigI"),
                                                       "B": (1.0, 1e-3, "table_3_3", "ImprovedTrigII")}
-# As in goals.csv; W3 has no widths.
-SIGMAS = {"w1": tuple(f"{width:g}" for width in WIDTHS), "w2": tuple(f"{width:g}" for width in PAIR_WIDTHS),
-          "w3": ("",)}
 QUERIES = {"w1": "{} Gaussian kernel queries of 10 centres", "w2": "1000 kernels on random pairs of columns",
            "w3": "all second moments E x_i x_j"}
 # By default, whatever the queries.
@@ -27,9 +24,12 @@ OWN = (BEST, DEFAULT, *(mechanism for *_, mechanism in SETTINGS.values()))
 HISTOGRAMS = "histograms"
 KINDS = {"absolute": "Worst absolute error", "relative": "Worst relative error",
          "typical": "Median over the queries of the absolute error"}
+FACTS = {"seconds": "seconds", "distinct": "points", "proved_epsilon": "proved_epsilon"}
 LARGE = 5_000  # rows
+SCOREBOARD = HERE / "results" / "smooth.csv"
 
-Errors = dict[str, float]  # by sigma
+Row = tuple[str, str, str]  # data set, setting, row
+Rows = dict[Row, dict[tuple[str, str], float]]  # by what and sigma
 
 
 class Method(NamedTuple):
@@ -46,149 +46,96 @@ class Method(NamedTuple):
         return " ".join([self.row, *(f"{value} {key}" for key, value in self.options)])
 
 
-class Goals(NamedTuple):
-    """goals.csv: numbers, or factors of the best histograms' error, by (workload, setting, data set, sigma)."""
-
-    fixed: dict[tuple[str, str, str, str], float]
-    factors: dict[tuple[str, str, str, str], float]
-
-
 def methods(setting: str, quick: bool) -> list[Method]:
     """Return what is run in a setting, with the number of repetitions of each."""
-    own = [name for name in (BEST, DEFAULT) if hasattr(tm, name)]
     most = 3 if quick else 10
-    found = [Method(name, name, (), most) for name in [*own, SETTINGS[setting][3]]]
-    # No noise, so no repetition.
-    found += [Method("uniform", "uniform", (), 1), Method("Gaussian", "Gaussian", (), most),
-              Method("diagonal", "diagonal", (), most)]
-    return found + [Method(HISTOGRAMS, HISTOGRAMS, (("bins", bins),), most) for bins in baselines.BINS]
-
-
-def goals() -> Goals:
-    """Read expected/goals.csv."""
-    found = Goals({}, {})
-    with (HERE / "expected" / "goals.csv").open(encoding="utf-8") as file:
-        for row in csv.DictReader(file):
-            if row["of"] not in ("", HISTOGRAMS):
-                raise ValueError(f"goals.csv: a goal is a number or a factor of {HISTOGRAMS}, not of {row['of']!r}")
-            where = found.factors if row["of"] else found.fixed
-            where[row["workload"], row["setting"], row["dataset"], row["sigma"]] = float(row["goal"])
-    return found
+    # The uniform distribution has no noise, so no repetition.
+    return [*(Method(name, name, (), most) for name in (BEST, DEFAULT, SETTINGS[setting][3])),
+            Method("uniform", "uniform", (), 1), Method("Gaussian", "Gaussian", (), most),
+            Method("diagonal", "diagonal", (), most),
+            *(Method(HISTOGRAMS, HISTOGRAMS, (("bins", bins),), most) for bins in baselines.BINS)]
 
 
 def comparison(workload: str, names: list[str], jobs: int, quick: bool) -> Path:
     """Run the comparison on one workload and write results/<workload>.csv and .md.
 
     The three workloads are answered in the same cells, so the second and the third cost nothing.
-
-    Parameters
-    ----------
-    workload : {"w1", "w2", "w3"}
-    names : list of str
-        Data sets.
-    jobs : int
-        Processes.
-    quick : bool
-        3 repetitions and 2000 queries of W1, instead of 10 (the own mechanism on CSN: 5) and 10^4.
+    Quick: 3 repetitions and 2000 queries of W1, instead of 10 (the own mechanism on CSN: 5) and 10^4.
     """
-    queries = 2_000 if quick else 10_000
-    cells: dict[Cell, tuple[str, str, Method]] = {}
+    queries, cells = 2_000 if quick else 10_000, {}
     for name in names:
         for setting, (epsilon, delta, *_) in SETTINGS.items():
             for method in methods(setting, quick):
                 # CSN's distributions have 50,000 points: to answer 10^4 queries from them takes a minute.
                 most = 5 if method.mechanism in (BEST, DEFAULT) and name == "CSN" else method.repetitions
                 for r in range(min(most, method.repetitions)):
-                    cell = Cell(name, method.mechanism, method.options, epsilon, delta, r, queries)
-                    cells[cell] = (name, setting, method)
-    results: dict[tuple[str, str, Method], list[dict[str, Any]]] = {}
-    for cell, result in run_cells(cells, jobs, workload):
-        results.setdefault(cells[cell], []).append(result)
-    rows = [line for key in dict.fromkeys(cells.values()) for line in summary(workload, *key, results[key])]
-    suffix = ("_quick" if quick else "") + partial(names)
-    write_csv(workload + suffix, rows)
-    return write_markdown(workload + suffix, report(workload, rows, queries))
+                    cells[Cell(name, method.mechanism, method.options, epsilon, delta, r, queries)] = {
+                        "dataset": name, "setting": setting, "row": method.row, "method": method.name}
+    lines = summary(workload, measured(cells, jobs, workload))
+    stem = workload + suffix(quick, names)
+    return write_markdown(stem, report(workload, write(stem, lines), queries))
 
 
-def summary(workload: str, dataset: str, setting: str, method: Method,
-            results: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the CSV lines of one method: mean, median and standard error over the repetitions."""
-    head = {"dataset": dataset, "setting": setting, "row": method.row, "method": method.name,
-            "repetitions": len(results)}
-    lines = []
-    for kind in KINDS:
-        # Sorted, so that sums do not depend on the order in which the cells were done.
-        values = np.sort(np.array([result[workload][kind] for result in results]), axis=0)
-        errors = values.std(axis=0, ddof=1) / math.sqrt(len(values)) if len(values) > 1 else 0.0 * values[0]
-        for i, sigma in enumerate(SIGMAS[workload]):
-            lines.append({**head, "what": kind, "sigma": sigma, "mean": f"{values[:, i].mean():.6g}",
-                          "median": f"{np.median(values[:, i]):.6g}", "standard_error": f"{errors[i]:.2g}"})
-    for what, value in (("seconds", max(result["seconds"] for result in results)),
-                        ("points", float(np.mean([result["distinct"] for result in results]))),
-                        ("proved_epsilon", max(result["proved_epsilon"] for result in results))):
-        lines.append({**head, "what": what, "sigma": "", "mean": f"{value:.6g}", "median": "", "standard_error": ""})
-    return lines
+def summary(workload: str, lines: pd.DataFrame) -> pd.DataFrame:
+    """Return the lines of the CSV: mean, median and standard error over the repetitions, and what runs cost."""
+    head = ["dataset", "setting", "row", "method"]
+    mine = lines[(lines["workload"] == workload) | lines["what"].isin(FACTS)]
+    found = mine.groupby([*head, "what", "sigma"], sort=False)["value"].agg(
+        mean="mean", median="median", standard_error="sem", most="max", repetitions="count").fillna(0.0).reset_index()
+    kinds = pd.DataFrame({"what": [*KINDS, *FACTS]})
+    found = arranged(arranged(found, ["what"], kinds), head, mine)
+    facts, slowest = found["what"].isin(FACTS), found["what"].isin(("seconds", "proved_epsilon"))
+    found["mean"] = found["mean"].where(~slowest, found["most"])
+    found[["median", "standard_error"]] = found[["median", "standard_error"]].mask(facts)
+    found["what"] = found["what"].replace(FACTS)
+    return formatted(found, mean=".6g", median=".6g", standard_error=".2g")[
+        [*head, "repetitions", "what", "sigma", "mean", "median", "standard_error"]]
 
 
-class Row(NamedTuple):
-    """What the CSV files hold of a row of the tables: of histograms the best number of bins, in hindsight, per cell."""
-
-    errors: dict[str, Errors]  # by kind
-    seconds: float
-    points: float
-    proved: float
-    repetitions: int
-
-
-def rows_of(lines: list[dict[str, Any]]) -> dict[tuple[str, str, str], Row]:
-    """Return (data set, setting, row) -> Row from the lines of a CSV file, in their order."""
-    found: dict[tuple[str, str, str], Row] = {}
-    for line in lines:
-        key = line["dataset"], line["setting"], line["row"]
-        row = found.get(key, Row({kind: {} for kind in KINDS}, 0.0, 0.0, 0.0, int(line["repetitions"])))
-        value = float(line["mean"])
-        if line["what"] in KINDS:
-            errors = row.errors[line["what"]]
-            errors[line["sigma"]] = min(value, errors.get(line["sigma"], math.inf))
-        elif line["what"] == "seconds":
-            row = row._replace(seconds=max(row.seconds, value))
-        elif line["what"] == "points":
-            row = row._replace(points=max(row.points, value))
-        else:
-            row = row._replace(proved=max(row.proved, value))
-        found[key] = row
+def rows_of(lines: pd.DataFrame) -> Rows:
+    """Return the rows of the tables: of histograms the best number of bins, in hindsight, for each cell."""
+    found: Rows = {}
+    for line in lines.itertuples():
+        row = found.setdefault((line.dataset, line.setting, line.row), {("repetitions", ""): line.repetitions})
+        key, value = (line.what, line.sigma), float(line.mean)
+        row[key] = (min if line.what in KINDS else max)(value, row.get(key, value))
     return found
 
 
-def goals_of(workload: str, setting: str, dataset: str, rows: dict[tuple[str, str, str], Row]) -> Errors:
-    """Return the goals by sigma; those relative to histograms from what was measured here. Empty if there are none."""
-    known, found = goals(), {}
-    for sigma in SIGMAS[workload]:
-        key = (workload, setting, dataset, sigma)
-        if key in known.fixed:
-            found[sigma] = known.fixed[key]
-        elif key in known.factors and (dataset, setting, HISTOGRAMS) in rows:
-            found[sigma] = known.factors[key] * rows[dataset, setting, HISTOGRAMS].errors["absolute"][sigma]
-    return found
+def goals_of(workload: str, setting: str, dataset: str, rows: Rows) -> dict[str, float]:
+    """Return the goals by sigma, where there are some: numbers, or factors of the histograms' measured errors."""
+    goals = pd.read_csv(HERE / "expected" / "goals.csv", keep_default_na=False, dtype={"sigma": str})
+    mine = goals[(goals["workload"] == workload) & (goals["setting"] == setting) & (goals["dataset"] == dataset)]
+    if not set(goals["of"]) <= {"", HISTOGRAMS}:
+        raise ValueError(f"goals.csv: a goal is a number or a factor of {HISTOGRAMS}, not of {set(goals['of'])}")
+    found = {goal.sigma: goal.goal if not goal.of else
+             goal.goal * rows.get((dataset, setting, goal.of), {}).get(("absolute", goal.sigma), math.nan)
+             for goal in mine.itertuples()}
+    return {sigma: goal for sigma, goal in found.items() if not math.isnan(goal)}
 
 
-def ratio_to_thesis(setting: str, name: str, rows: dict[tuple[str, str, str], Row], large: bool = False) -> float:
+def ratio_to_thesis(setting: str, name: str, rows: Rows, large: bool = False) -> float:
     """Return the geometric mean of thesis / ours over the cells of W1's absolute errors; nan if there are none.
 
     Cells printed as 0.000 and data sets that are not in the thesis are left out; `large` keeps only the sets that have
     5000 rows there.
     """
     printed = expected(SETTINGS[setting][2])
-    with (HERE / "expected" / "table_3_1.csv").open(encoding="utf-8") as file:
-        sizes = {row["dataset"]: int(row["n"]) for row in csv.DictReader(file)}
-    logs = [math.log(printed[dataset, "absolute", float(sigma)] / error)
-            for (dataset, where, row), values in rows.items()
-            if (where, row) == (setting, name) and sizes.get(dataset, 0) >= (LARGE if large else 1)
-            for sigma, error in values.errors["absolute"].items() if printed[dataset, "absolute", float(sigma)] > 0]
-    return math.exp(float(np.mean(logs))) if logs else math.nan
+    sizes = pd.read_csv(HERE / "expected" / "table_3_1.csv", index_col="dataset")["n"]
+    return geometric([told / row["absolute", sigma] for (dataset, where, found), row in rows.items()
+                      if (where, found) == (setting, name) and sizes.get(dataset, 0) >= (LARGE if large else 1)
+                      for sigma in SIGMAS["w1"] if (told := printed[dataset, "absolute", float(sigma)]) > 0])
 
 
-def report(workload: str, lines: list[dict[str, Any]], queries: int) -> list[str]:
+def missed(workload: str, setting: str, name: str, rows: Rows) -> tuple[int, int]:
+    """Return in how many cells a row misses its goals, and how many cells have one."""
+    over = [row["absolute", sigma] > goal for (dataset, where, found), row in rows.items()
+            if (where, found) == (setting, name)
+            for sigma, goal in goals_of(workload, setting, dataset, rows).items()]
+    return sum(over), len(over)
+
+
+def report(workload: str, lines: pd.DataFrame, queries: int) -> list[str]:
     """Return the Markdown of a comparison, from the lines of its CSV file."""
     rows = rows_of(lines)
     text = [f"# {workload.upper()}: {QUERIES[workload].format(queries)}", "",
@@ -200,54 +147,67 @@ def report(workload: str, lines: list[dict[str, Any]], queries: int) -> list[str
             f"{', '.join(map(str, baselines.BINS))} bins, chosen in hindsight, which flatters them.",
             "- *diagonal*, *Gaussian*: independent normals, and a normal with all covariances, clipped to the cube.",
             "- *uniform*: ignores the data.",
+            "- *rows of ...*: from the scoreboard `smooth`, rivals as run here and ours by the same measure, in "
+            "setting B: answers from a table of as many rows as the data"
+            + (", to 2,000 queries of the same law." if workload == "w1" else ", to the same queries.")
+            + " Proved: for a replaced row, by the tool's own accounts.",
             f"- ✗: above the goal; marked for {', '.join(OWN)}."]
     if workload != "w1":
         text.append("- Relative errors are relative to the answer or 0.01, whichever is larger.")
+    widths = [f"σ = {sigma}" if sigma else "error" for sigma in SIGMAS[workload]]
+    head = ["data", "method", *widths, "seconds", "points", "proved", "repetitions"]
     for setting, (epsilon, delta, *_) in SETTINGS.items():
         names = list(dict.fromkeys(dataset for dataset, where, _ in rows if where == setting))
         text += ["", f"## Setting {setting}: ε = {epsilon:g}, δ = {delta:g}"]
         for kind, title in KINDS.items():
-            text += ["", f"### {title}", "", _header(workload),
-                     "| --- | --- |" + " --- |" * (len(SIGMAS[workload]) + 4)]
-            for dataset in names:
-                text += [f"| {'' if i else dataset} {line}"
-                         for i, line in enumerate(_block(workload, setting, kind, dataset, rows))]
+            table = [["" if i else dataset, *row] for dataset in names
+                     for i, row in enumerate(_block(workload, setting, kind, dataset, rows))]
+            text += ["", f"### {title}", "", *markdown(head, table)]
             if kind == "absolute":
-                text += ["", *_verdict(workload, setting, names, rows)]
+                text += ["", *_verdict(workload, setting, rows)]
     return text
 
 
-def _block(workload: str, setting: str, kind: str, dataset: str, rows: dict[tuple[str, str, str], Row]) -> list[str]:
-    """Return the lines of one data set in one table, without its name."""
-    block = []
-    if workload == "w1" and kind != "typical":
-        printed = expected(SETTINGS[setting][2])
-        if (dataset, "seconds", None) in printed:
-            block.append(_line("thesis", {sigma: printed[dataset, kind, float(sigma)] for sigma in SIGMAS[workload]},
-                               workload, f"{printed[dataset, 'seconds', None]:g}"))
+def _block(workload: str, setting: str, kind: str, dataset: str, rows: Rows) -> list[list[str]]:
+    """Return the rows of one data set in one table, without its name."""
+    block, printed, nothing = [], expected(SETTINGS[setting][2]), [""] * 4
+    if workload == "w1" and kind != "typical" and (dataset, "seconds", None) in printed:
+        block.append(["thesis", *(shown(printed[dataset, kind, float(sigma)]) for sigma in SIGMAS["w1"]),
+                      f"{printed[dataset, 'seconds', None]:g}", *nothing[1:]])
     goal = goals_of(workload, setting, dataset, rows) if kind == "absolute" else {}
     if goal:
-        block.append(_line("goal", goal, workload))
+        block.append(["goal", *(shown(goal[sigma]) if sigma in goal else "" for sigma in SIGMAS[workload]), *nothing])
     for (found, where, name), row in rows.items():
         if (found, where) == (dataset, setting):
-            block.append(_line(name, row.errors[kind], workload, f"{row.seconds:.2f}",
-                               f"{row.points:.0f}" if row.points else "", f"{row.proved:.2f}", str(row.repetitions),
-                               goal if name in OWN else {}))
+            errors = {sigma: row[kind, sigma] for sigma in SIGMAS[workload]}
+            block.append([name, *(shown(error) + " ✗" * (name in OWN and error > goal.get(sigma, math.inf))
+                                  for sigma, error in errors.items()),
+                          f"{row['seconds', '']:.2f}", f"{row['points', '']:.0f}" if row["points", ""] else "",
+                          f"{row['proved_epsilon', '']:.2f}", f"{row['repetitions', '']:.0f}"])
+    if setting == "B" and kind == "absolute" and SCOREBOARD.exists():
+        block += rows_of_rivals(workload, dataset)
     return block
 
 
-def missed(workload: str, setting: str, name: str, rows: dict[tuple[str, str, str], Row]) -> tuple[int, int]:
-    """Return in how many cells a row misses its goals, and how many cells have one."""
-    over = [row.errors["absolute"][sigma] > goal for (dataset, where, found), row in rows.items()
-            if (where, found) == (setting, name)
-            for sigma, goal in goals_of(workload, setting, dataset, rows).items()]
-    return sum(over), len(over)
+def rows_of_rivals(workload: str, dataset: str) -> list[list[str]]:
+    """Return what the committed scoreboard of smooth queries has of a data set, as rows of the tables."""
+    best = boards.best_cells(boards.read_csv(SCOREBOARD))
+    mine = best[(best["dataset"] == dataset.lower()) & (best["epsilon"] == SETTINGS["B"][0])
+                & (best["method"] != boards.EQUAL)]
+    table = []
+    for method, own in mine.groupby("method", sort=False):
+        row = own.set_index("measure")
+        if "w3" in row.index:
+            table.append([f"rows of {method}", *(shown(row.loc[f"{workload}_{sigma}".rstrip("_"), "mean"])
+                                                 for sigma in SIGMAS[workload]),
+                          f"{row.loc['seconds', 'mean']:.2f}", "", f"{row.loc['replace_one_epsilon', 'mean']:.2f}",
+                          str(row.loc["w3", "seeds"])])
+    return table
 
 
-def _verdict(workload: str, setting: str, names: list[str], rows: dict[tuple[str, str, str], Row]) -> list[str]:
-    run = [name for name in OWN if any((dataset, setting, name) in rows for dataset in names)]
+def _verdict(workload: str, setting: str, rows: Rows) -> list[str]:
     lines = []
-    for name in run:
+    for name in OWN:
         over, cells = missed(workload, setting, name, rows)
         if cells:
             lines.append(f"- {name} misses the goal in {over} of {cells} cells.")
@@ -258,50 +218,26 @@ def _verdict(workload: str, setting: str, names: list[str], rows: dict[tuple[str
     return lines
 
 
-def _header(workload: str) -> str:
-    widths = [f"σ = {sigma}" if sigma else "error" for sigma in SIGMAS[workload]]
-    return "| data | method | " + " | ".join([*widths, "seconds", "points", "proved", "repetitions"]) + " |"
-
-
-def _line(name: str, errors: Errors, workload: str, seconds: str = "", points: str = "", proved: str = "",
-          repetitions: str = "", goal: Errors | None = None) -> str:
-    goal = goal or {}
-    cells = [f"{shown(errors[sigma])}{' ✗' if errors[sigma] > goal.get(sigma, math.inf) else ''}" if sigma in errors
-             else "" for sigma in SIGMAS[workload]]
-    return f"| {name} | " + " | ".join([*cells, seconds, points, proved, repetitions]) + " |"
-
-
-def shown(value: float) -> str:
-    """Return a number with three digits that say something, without an exponent."""
-    return np.format_float_positional(value, precision=3, fractional=False, trim="-") if value else "0"
-
-
 def readme_rows(results: Path, setting: str = "B") -> tuple[list[str], list[str]]:
     """Return the rows of the README's tables of W1, and of W2 and W3, from results/: worst absolute errors."""
-    def row(label: str, errors: Iterable[float]) -> str:
-        return f"| {label} | {' | '.join(map(shown, errors))} |"
-
-    found = {}
-    for workload in SIGMAS:
-        with (results / f"{workload}.csv").open(encoding="utf-8") as file:
-            found[workload] = rows_of(list(csv.DictReader(file)))
-    printed = expected(SETTINGS[setting][2])
-    first: list[str] = []
-    others: list[str] = []
-    for dataset in dict.fromkeys(name for name, where, _ in found["w1"] if where == setting):
-        def errors(method: str, *workloads: str, dataset: str = dataset) -> list[float]:
-            return [found[workload][dataset, setting, method].errors["absolute"][sigma]
-                    for workload in workloads for sigma in SIGMAS[workload]]
-
-        for rows, workloads in ((first, ("w1",)), (others, ("w2", "w3"))):
-            trivial = [errors(name, *workloads) for name in ("uniform", HISTOGRAMS, "diagonal", "Gaussian")]
-            rows += [row(f"{dataset} | ours", errors(BEST, *workloads))]
-            if (dataset, setting, DEFAULT) in found["w1"]:
-                rows += [row("| default", errors(DEFAULT, *workloads))]
-            rows += [row("| trivial", np.min(trivial, axis=0))]
-        if (dataset, "seconds", None) in printed:
-            first.append(row("| thesis", [printed[dataset, "absolute", float(sigma)] for sigma in SIGMAS["w1"]]))
-    return first, others
+    found = {workload: rows_of(read_csv(results / f"{workload}.csv")) for workload in SIGMAS}
+    printed, tables = expected(SETTINGS[setting][2]), []
+    for workloads in (("w1",), ("w2", "w3")):
+        table: list[list[str]] = []
+        for dataset in dict.fromkeys(name for name, where, _ in found["w1"] if where == setting):
+            errors = {name: [found[workload][dataset, setting, name]["absolute", sigma]
+                             for workload in workloads for sigma in SIGMAS[workload]]
+                      for where, which, name in found["w1"] if (where, which) == (dataset, setting)}
+            shown_ones = {dataset: errors[BEST]} | ({"": errors[DEFAULT]} if DEFAULT in errors else {})
+            labels = {dataset: "ours", "": "default"}
+            table += [[name, labels[name], *map(shown, each)] for name, each in shown_ones.items()]
+            trivial = np.min([errors[name] for name in ("uniform", HISTOGRAMS, "diagonal", "Gaussian")], axis=0)
+            table.append(["", "trivial", *map(shown, trivial)])
+            if workloads == ("w1",) and (dataset, "seconds", None) in printed:
+                table.append(["", "thesis", *(shown(printed[dataset, "absolute", float(sigma)])
+                                              for sigma in SIGMAS["w1"])])
+        tables.append([line.replace("|  |", "| |") for line in markdown([], table)[2:]])
+    return tables[0], tables[1]
 
 
 def check(results: Path) -> list[str]:
@@ -313,12 +249,10 @@ def check(results: Path) -> list[str]:
     path = results / "w1.csv"
     if not path.exists():
         return []
-    with path.open(encoding="utf-8") as file:
-        rows = rows_of(list(csv.DictReader(file)))
-    failures = []
-    for (dataset, setting, name), row in rows.items():
-        if row.proved > SETTINGS[setting][0]:
-            failures.append(f"w1: {dataset}, {setting}: {name} proved more than epsilon = {SETTINGS[setting][0]:g}")
+    rows = rows_of(read_csv(path))
+    failures = [f"w1: {dataset}, {setting}: {name} proved more than epsilon = {SETTINGS[setting][0]:g}"
+                for (dataset, setting, name), row in rows.items()
+                if row["proved_epsilon", ""] > SETTINGS[setting][0]]
     for setting in SETTINGS:
         for large, least in ((False, 10.0), (True, 20.0)):
             ratio = ratio_to_thesis(setting, BEST, rows, large)

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from experiments.cells import run_cells, write_csv, write_markdown
+from experiments.cells import run_cells, write_markdown
+from experiments.frames import formatted, markdown, write
 from experiments.protocols.boards import BOOTSTRAP, DEFAULT, MINUTES, TableCell, available
 
 SETS = {"nist_demographic": "nist", "adult": "adult", "pks": "smooth", "csn": "smooth"}
@@ -21,14 +22,7 @@ GAINS = ("k_marginal", "auc", "accuracy", "f1")
 def consistent(names: list[str], jobs: int, quick: bool, seeds: int = 5) -> list[Path]:
     """Write results/consistent.csv and .md, and return the page.
 
-    Parameters
-    ----------
-    names : list of str
-        Of `SETS`; none for `WHOLE`.
-    jobs : int
-    quick : bool
-        2 releases of the smallest set.
-    seeds : int
+    No names: those of `WHOLE`. Quick: 2 releases of the smallest set.
     """
     wanted = ["nist_demographic"] if quick else [name for name in SETS if name in (names or WHOLE)]
     found, seeds = available(wanted), 2 if quick else seeds
@@ -41,8 +35,7 @@ def consistent(names: list[str], jobs: int, quick: bool, seeds: int = 5) -> list
              for measure, value in {**result["scores"], "warnings": result.get("warnings", 0)}.items()]
     means = pd.DataFrame(lines).groupby(["dataset", "measure", "epsilon"])["value"].agg(["mean", "sem"]).reset_index()
     suffix = "_quick" * quick + "_partial" * (not quick and set(found) != set(WHOLE))
-    write_csv("consistent" + suffix, [{**row, "mean": f"{row['mean']:.5g}", "sem": f"{row['sem']:.3g}"}
-                                      for row in means.to_dict("records")])
+    write("consistent" + suffix, formatted(means, mean=".5g", sem=".3g"))
     return [write_markdown("consistent" + suffix, page(means, seeds))]
 
 
@@ -62,8 +55,7 @@ def page(means: pd.DataFrame, seeds: int) -> list[str]:
             "errors. *bootstrap*: real rows drawn with replacement. The last column is the error at the largest budget "
             "over that of the bootstrap.", ""]
     for dataset, group in means.groupby("dataset", sort=False):
-        text += [f"## {dataset}", "", "| measure | " + " | ".join(f"ε = {epsilon:g}" for epsilon in EPSILONS)
-                 + " | bootstrap | ratio |", "| --- |" + " --- |" * (len(EPSILONS) + 2)]
+        rows = []
         for measure, own in group.groupby("measure", sort=False):
             of = own.set_index("epsilon")
             entries = [f"{of['mean'][EPSILONS[0]]:.4g}"]
@@ -72,7 +64,8 @@ def page(means: pd.DataFrame, seeds: int) -> list[str]:
                     of["sem"][epsilon] ** 2 + of["sem"][before] ** 2) ** 0.5)
                 entries.append(f"{of['mean'][epsilon]:.4g}" + " ✗" * bool(more > 0.0))
             floor = of["mean"][0.0]
-            ratio = f"{of['mean'][EPSILONS[-1]] / floor:.2f}" if floor > 0.0 else ""
-            text.append(f"| {measure} | " + " | ".join(entries) + f" | {floor:.4g} | {ratio} |")
-        text.append("")
+            rows.append([measure, *entries, f"{floor:.4g}",
+                         f"{of['mean'][EPSILONS[-1]] / floor:.2f}" if floor > 0.0 else ""])
+        text += [f"## {dataset}", "", *markdown(
+            ["measure", *(f"ε = {epsilon:g}" for epsilon in EPSILONS), "bootstrap", "ratio"], rows), ""]
     return text

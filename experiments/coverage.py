@@ -1,19 +1,20 @@
 """How often the truth lies within the predicted error bars, how wide they are, and what lies outside."""
 
-import csv
-import math
 from collections.abc import Hashable
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 import trigmech as tm
-from experiments.cells import _cube, _truth, _workloads, code_fingerprint, key_of, run_cells, write_csv, write_markdown
-from experiments.comparison import SIGMAS, shown
-from experiments.search import partial
+from experiments import datasets
+from experiments.cells import PAIR_WIDTHS, WIDTHS, WORKLOAD_SEED, code_fingerprint, key_of, write_markdown
+from experiments.frames import formatted, markdown, measured, read_csv, shown, write
+from experiments.search import suffix
 from trigmech.evaluation.error_bars import PredictedError
 from trigmech.measurement.released import Release
 from trigmech.workload import Workload
@@ -26,6 +27,8 @@ PAIR_QUERIES = 500
 QUERIES_AT_A_TIME = 100
 # Errors below this are rounding, and no ratio is taken to them.
 SMALLEST_ERROR = 1e-12
+# What is told of error bars, and how of several releases.
+TOLD = {"within": "mean", "worst": "mean", "ratio": "median", "excess": "mean", "unmeasured": "mean"}
 
 
 @dataclass(frozen=True)
@@ -59,20 +62,36 @@ class Bars:
 
     def compute(self) -> dict[str, Any]:
         """Return what :func:`held` says, for each of "w1", "w2" and "w3"."""
-        X = _cube(self.dataset, 100)
+        X = _cube(self.dataset)
         rng = np.random.default_rng([self.repetition, *self.dataset.encode()])
         synthesis = tm.synthesize(X, tm.Schema.cube(X.shape[1]), tm.Budget(self.epsilon, self.delta),
                                   tm.MomentMechanism(), rng)
-        truth = _truth(self.dataset, 100, self.n_queries, PAIR_QUERIES)
         points, basis = synthesis.distribution.points, cast(Release, synthesis.release).basis
         # The points of the default mechanism have equal weights.
         missed = basis.means(points) - basis.means(X)
         found = {}
-        for which, workload in _workloads(X.shape[1], self.n_queries, PAIR_QUERIES).items():
-            errors = workload.answers(points, synthesis.distribution.weights) - truth[which]
+        for which, (workload, exact) in _queries(self.dataset, self.n_queries).items():
+            errors = workload.answers(points, synthesis.distribution.weights) - exact
             found[which] = held(errors, _combined(workload, basis.index, missed, len(errors)),
                                 synthesis.predicted_error(workload, LEVEL))
         return found
+
+
+@lru_cache(maxsize=2)
+def _cube(name: str) -> Array:
+    return datasets.load(name).cube()
+
+
+@lru_cache(maxsize=2)
+def _queries(name: str, count: int) -> dict[str, tuple[Workload, Array]]:
+    """Return W1, of so many queries, W2 and W3, with their exact answers."""
+    X = _cube(name)
+    d = X.shape[1]
+    families: dict[str, Workload] = {
+        "w1": tm.workload.GaussianKernels(d, seed=WORKLOAD_SEED, n_queries=count, widths=WIDTHS),
+        "w2": tm.workload.PairKernels(d, seed=WORKLOAD_SEED, n_queries=PAIR_QUERIES, widths=PAIR_WIDTHS),
+        "w3": tm.workload.SecondMoments(d)}
+    return {which: (family, family.answers(X)) for which, family in families.items()}
 
 
 def _combined(workload: Workload, index: NDArray[np.int64], missed: Array, count: int) -> Array:
@@ -108,109 +127,68 @@ def held(errors: Array, measured: Array, bars: PredictedError) -> dict[str, list
 
 
 def coverage(names: list[str], jobs: int, quick: bool) -> Path:
-    """Write results/coverage.csv and .md.
-
-    Parameters
-    ----------
-    names : list of str
-        Data sets.
-    jobs : int
-        Processes.
-    quick : bool
-        2 repetitions and 100 queries of W1 instead of 5 and 500.
-    """
+    """Write results/coverage.csv and .md; quick: 2 repetitions and 100 queries of W1 instead of 5 and 500."""
     repetitions, queries = (2, 100) if quick else (5, 500)
-    cells = {Bars(name, epsilon, delta, r, queries): (name, setting)
+    cells = {Bars(name, epsilon, delta, r, queries): {"dataset": name, "setting": setting}
              for name in names for setting, (epsilon, delta) in BUDGETS.items() for r in range(repetitions)}
-    results: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for cell, result in run_cells(cells, jobs, "coverage"):
-        results.setdefault(cells[cell], []).append(result)
-    rows = [row for key in dict.fromkeys(cells.values()) for row in summary(*key, results[key])]
-    suffix = ("_quick" if quick else "") + partial(names)
-    write_csv("coverage" + suffix, rows)
-    return write_markdown("coverage" + suffix, report(rows, repetitions, queries))
+    grouped = measured(cells, jobs, "coverage").groupby(["dataset", "setting", "workload", "sigma", "what"], sort=False)
+    found = grouped["value"].agg(["mean", "median", "sem", "count"]).unstack("what", sort=False)
+    lines = pd.DataFrame({what: found[how][what] for what, how in TOLD.items()}).assign(
+        within_error=found["sem"]["within"].fillna(0.0), repetitions=found["count"]["within"])
+    stem = "coverage" + suffix(quick, names)
+    written = write(stem, formatted(lines.reset_index(), **dict.fromkeys(TOLD, ".6g"), within_error=".2g"))
+    return write_markdown(stem, report(written, repetitions, queries))
 
 
-def summary(dataset: str, setting: str, results: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the CSV lines of one data set and setting: means over the repetitions, of "ratio" the median, and the
-    standard error of "within"."""
-    lines = []
-    for workload, sigmas in SIGMAS.items():
-        # Sorted, so that sums do not depend on the order in which the cells were done.
-        values = {what: np.sort([result[workload][what] for result in results], axis=0)
-                  for what in results[0][workload]}
-        for i, sigma in enumerate(sigmas):
-            line: dict[str, Any] = {"dataset": dataset, "setting": setting, "workload": workload, "sigma": sigma}
-            for what, each in values.items():
-                value = np.median(each[:, i]) if what == "ratio" else each[:, i].mean()
-                line[what] = f"{value:.6g}"
-            within = values["within"][:, i]
-            spread = within.std(ddof=1) / math.sqrt(len(within)) if len(within) > 1 else 0.0
-            lines.append({**line, "within_error": f"{spread:.2g}", "repetitions": len(results)})
-    return lines
-
-
-def report(rows: list[dict[str, Any]], repetitions: int, queries: int) -> list[str]:
+def report(lines: pd.DataFrame, repetitions: int, queries: int) -> list[str]:
     """Return the Markdown, from the lines of the CSV file."""
-    average = float(np.mean([float(row["within"]) for row in rows]))
-    lines = [f"# Error bars at {LEVEL:.0%} against the truth", "",
-             f"`predicted_error` of {queries} queries of W1, {PAIR_QUERIES} of W2 and all of W3, over {repetitions} "
-             "releases by the default mechanism. Answers from the weighted points.", "",
-             "- *within*: share of the queries whose absolute error is at most the query's bound, mean over the "
-             f"releases ± its standard error; goal: at least {LEVEL:g} on average. ✗: below it.",
-             "- *worst*: share of the releases whose worst error is at most `worst`.",
-             "- *ratio*: median of bound / error; how wide the bars are. About 3 for normal errors of the stated size.",
-             "- *excess*: root mean square error over predicted deviation. Above 1 the deviation is too small, or the "
-             "fit has missed its target, which the bounds know and add.",
-             "- *unmeasured*: share of the squared errors that comes from what was not measured, where there is no "
-             "noise law but only the planner's priors.", "",
-             f"On average over the {len(rows)} rows {shown(average)} of the queries are within: the goal is "
-             f"{'' if average >= LEVEL else 'not '}reached."]
-    for setting, (epsilon, delta) in BUDGETS.items():
-        here = [row for row in rows if row["setting"] == setting]
-        if not here:
-            continue
-        lines += ["", f"## Setting {setting[0]}: ε = {epsilon:g}, δ = {delta:g}", "",
-                  "| data | workload | σ | within | worst | ratio | excess | unmeasured |",
-                  "| --- | --- | --- | --- | --- | --- | --- | --- |"]
-        for row in here:
-            mark = " ✗" if float(row["within"]) < LEVEL else ""
-            lines.append(f"| {row['dataset']} | {row['workload'].upper()} | {row['sigma']} | "
-                         f"{_within(row)}{mark} | {float(row['worst']):.2f} | "
-                         f"{float(row['ratio']):.3g} | {float(row['excess']):.2f} | {float(row['unmeasured']):.2f} |")
-    return [*lines, "", f"## Where {LEVEL:.0%} is not reached, and why", "", *_reasons(rows)]
+    average = lines["within"].mean()
+    text = [f"# Error bars at {LEVEL:.0%} against the truth", "",
+            f"`predicted_error` of {queries} queries of W1, {PAIR_QUERIES} of W2 and all of W3, over {repetitions} "
+            "releases by the default mechanism. Answers from the weighted points.", "",
+            "- *within*: share of the queries whose absolute error is at most the query's bound, mean over the "
+            f"releases ± its standard error; goal: at least {LEVEL:g} on average. ✗: below it.",
+            "- *worst*: share of the releases whose worst error is at most `worst`.",
+            "- *ratio*: median of bound / error; how wide the bars are. About 3 for normal errors of the stated size.",
+            "- *excess*: root mean square error over predicted deviation. Above 1 the deviation is too small, or the "
+            "fit has missed its target, which the bounds know and add.",
+            "- *unmeasured*: share of the squared errors that comes from what was not measured, where there is no "
+            "noise law but only the planner's priors.", "",
+            f"On average over the {len(lines)} rows {shown(average)} of the queries are within: the goal is "
+            f"{'' if average >= LEVEL else 'not '}reached."]
+    for setting, own in lines.groupby("setting", sort=False):
+        epsilon, delta = BUDGETS[str(setting)]
+        rows = [[row.dataset, row.workload.upper(), row.sigma, _within(row) + " ✗" * (row.within < LEVEL),
+                 f"{row.worst:.2f}", f"{row.ratio:.3g}", f"{row.excess:.2f}", f"{row.unmeasured:.2f}"]
+                for row in own.itertuples()]
+        text += ["", f"## Setting {str(setting)[0]}: ε = {epsilon:g}, δ = {delta:g}", "", *markdown(
+            ["data", "workload", "σ", "within", "worst", "ratio", "excess", "unmeasured"], rows)]
+    return [*text, "", f"## Where {LEVEL:.0%} is not reached, and why", "", *_reasons(lines)]
 
 
-def _within(row: dict[str, Any]) -> str:
-    return f"{float(row['within']):.3f} ± {float(row['within_error']):.3f}"
+def _within(row: Any) -> str:
+    return f"{row.within:.3f} ± {row.within_error:.3f}"
 
 
-def _reasons(rows: list[dict[str, Any]]) -> list[str]:
-    missing = [row for row in rows if float(row["within"]) < LEVEL]
-    if not missing:
+def _reasons(lines: pd.DataFrame) -> list[str]:
+    missing = lines[lines["within"] < LEVEL]
+    if missing.empty:
         return ["Nowhere."]
-    unmeasured = [row for row in missing if float(row["unmeasured"]) >= 0.5]
-    lines = [f"In {len(missing)} of {len(rows)} rows. In {len(unmeasured)} of them most of the squared error is the "
-             "bias of what was not measured: moments of higher degree, or of more columns at once, that the data have "
-             "and the fitted points do not. The bars allow for it by the planner's priors, which are the same for all "
-             "data. In the others it comes from measured moments. Broad kernels have nearly proportional coefficients, "
-             "so that W1's queries err together: of a release nearly all or few are within, and the standard error "
-             "over the releases tells what may be luck. What is beyond luck is the denoising, or priors smaller than "
-             "the moments of these data: the noise has a known law, and what the fit did not reach is added.",
-             ""]
-    for row in missing:
-        sigma = f", σ = {row['sigma']}" if row["sigma"] else ""
-        lines.append(f"- {row['dataset']}, {row['setting']}, {row['workload'].upper()}{sigma}: "
-                     f"{_within(row)}; errors {float(row['excess']):.2f} times the predicted deviation, "
-                     f"{float(row['unmeasured']):.0%} of their squares not measured")
-    return lines
+    return [f"In {len(missing)} of {len(lines)} rows. In {(missing['unmeasured'] >= 0.5).sum()} of them most of the "
+            "squared error is the "
+            "bias of what was not measured: moments of higher degree, or of more columns at once, that the data have "
+            "and the fitted points do not. The bars allow for it by the planner's priors, which are the same for all "
+            "data. In the others it comes from measured moments. Broad kernels have nearly proportional coefficients, "
+            "so that W1's queries err together: of a release nearly all or few are within, and the standard error "
+            "over the releases tells what may be luck. What is beyond luck is the denoising, or priors smaller than "
+            "the moments of these data: the noise has a known law, and what the fit did not reach is added.", "",
+            *(f"- {row.dataset}, {row.setting}, {row.workload.upper()}{f', σ = {row.sigma}' if row.sigma else ''}: "
+              f"{_within(row)}; errors {row.excess:.2f} times the predicted deviation, {row.unmeasured:.0%} of their "
+              "squares not measured" for row in missing.itertuples())]
 
 
 def check(results: Path) -> list[str]:
     """Return what results/coverage.csv breaks of the promise of the error bars; empty if nothing or not there."""
     path = results / "coverage.csv"
-    if not path.exists():
-        return []
-    with path.open(encoding="utf-8") as file:
-        average = float(np.mean([float(row["within"]) for row in csv.DictReader(file)]))
+    average = read_csv(path)["within"].mean() if path.exists() else 1.0
     return [] if average >= LEVEL else [f"coverage: {average:.3f} of the queries are within the bars, not {LEVEL:g}"]

@@ -15,8 +15,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 import trigmech as tm
-from experiments.cells import code_fingerprint, key_of, run_cells, write_csv, write_markdown
-from experiments.datasets import DatasetMissing
+from experiments.cells import code_fingerprint, key_of, run_cells, write_markdown
+from experiments.frames import markdown, write
+from experiments.protocols.boards import available
 from experiments.protocols.data import load
 from trigmech.evaluation import statistics
 from trigmech.planning.tables import Shares
@@ -98,39 +99,22 @@ def deviation_of(answers: Answers) -> Array:
 def designs(names: Sequence[str], jobs: int, quick: bool, seeds: int = 2) -> list[Path]:
     """Write results/designs.csv and .md, and return the page.
 
-    Parameters
-    ----------
-    names : sequence of str
-        Of `TABLES`; none for all that are there.
-    jobs : int
-    quick : bool
-        1 release of the smallest table, at epsilon = 1.
-    seeds : int
-        Releases by each design.
+    So many releases (seeds) by each design. Quick: 1 release of the smallest table, at epsilon = 1.
     """
-    wanted = ["synmeter_wine"] if quick else [name for name in TABLES if not names or name in names]
-    found = []
-    for name in wanted:
-        try:
-            load(name)
-            found.append(name)
-        except DatasetMissing as missing:
-            print(f"left out: {missing}")
+    found = available(["synmeter_wine"] if quick else [name for name in TABLES if not names or name in names])
     cells = [DesignCell(name, design, epsilon, repetition) for name in found
              for epsilon in (EPSILONS[:1] if quick else EPSILONS) for design in DESIGNS
              for repetition in range(1 if quick else seeds)]
     if not cells:
         return []
+    results = dict(run_cells(cells, jobs, "designs"))
     lines = [{"dataset": cell.dataset, "epsilon": f"{cell.epsilon:g}", "design": cell.design, "kind": kind, **errors}
-             for cell, result in run_cells(cells, jobs, "designs") for kind, errors in result.items()]
+             for cell in cells for kind, errors in results[cell].items()]
     means = pd.DataFrame(lines).groupby(["dataset", "epsilon", "design", "kind"], sort=False)[
-        ["predicted", "measured"]].mean().reset_index()
-    # In the order in which they are asked for, whichever was computed first.
-    means = means.sort_values(by=["dataset", "epsilon", "kind", "design"], key=lambda column: column.map(
-        {name: place for place, name in enumerate(DESIGNS)}) if column.name == "design" else column)
+        ["predicted", "measured"]].mean().reset_index().sort_values(["dataset", "epsilon", "kind"], kind="stable")
     suffix = "_quick" * quick + "_partial" * (not quick and set(found) != set(TABLES))
-    write_csv("designs" + suffix, [{**row, **{what: f"{row[what]:.4g}" for what in ("predicted", "measured")}}
-                                   for row in means.to_dict("records")])
+    write("designs" + suffix, means.assign(**{what: means[what].map("{:.4g}".format)
+                                              for what in ("predicted", "measured")}))
     return [write_markdown("designs" + suffix, page(means, 1 if quick else seeds))]
 
 
@@ -144,15 +128,10 @@ def page(means: pd.DataFrame, seeds: int) -> list[str]:
     costs: dict[str, list[float]] = {}
     for (dataset, epsilon), group in means.groupby(["dataset", "epsilon"], sort=False):
         kinds = list(dict.fromkeys(group["kind"]))
-        text += [f"## {dataset}, ε = {epsilon}", "", "| design | " + " | ".join(kinds) + " |",
-                 "| --- |" + " --- |" * len(kinds)]
-        of = {(row["design"], row["kind"]): row for row in group.to_dict("records")}
-        for design in DESIGNS:
-            entries = ["" if (row := of.get((design, kind))) is None else
-                       ("–" if pd.isna(row["predicted"]) else f"{row['predicted']:.4f}") + f", {row['measured']:.4f}"
-                       for kind in kinds]
-            text.append(f"| {design} | " + " | ".join(entries) + " |")
-        text.append("")
+        of = {(row["design"], row["kind"]): ("–" if pd.isna(row["predicted"]) else f"{row['predicted']:.4f}")
+              + f", {row['measured']:.4f}" for row in group.to_dict("records")}
+        text += [f"## {dataset}, ε = {epsilon}", "", *markdown(["design", *kinds], [
+            [design, *(of.get((design, kind), "") for kind in kinds)] for design in DESIGNS]), ""]
         for kind, own in group.dropna().groupby("kind", sort=False):
             chosen = own.loc[own["predicted"].idxmin(), "measured"]
             costs.setdefault(str(kind), []).append(float(chosen / own["measured"].min()))

@@ -133,15 +133,12 @@ def published_divergence(delta: float, mu: float) -> float:
 
 def definition_4() -> list[Figure]:
     """Noise that is exactly (epsilon, delta)-private, by definition 4 and by definition 2."""
-    rows: list[tuple[object, ...]] = []
-    for epsilon, delta in ((1.0, 1e-3), (1.0, 1e-6), (0.1, 1e-6)):
-        mu = largest_mu(epsilon, delta)
-        rows.append((epsilon, delta, mu, published_divergence(delta, mu)))
-    away = math.tanh(0.5)
-    return [Figure("Gaussian noise that is (epsilon, delta)-private and no better", ("epsilon", "delta", "mu",
-                   "epsilon by definition 4"), rows),
-            Figure("Theorem 1.10: randomised response at epsilon = 1; no Z is within delta of both",
-                   ("distance of X and Y", "2 delta"), [(away, 2e-3)])]
+    return [figure("Gaussian noise that is (epsilon, delta)-private and no better",
+                   "epsilon; delta; mu; epsilon by definition 4",
+                   ((epsilon, delta, mu := largest_mu(epsilon, delta), published_divergence(delta, mu))
+                    for epsilon, delta in ((1.0, 1e-3), (1.0, 1e-6), (0.1, 1e-6)))),
+            figure("Theorem 1.10: randomised response at epsilon = 1; no Z is within delta of both",
+                   "distance of X and Y; 2 delta", [(math.tanh(0.5), 2e-3)])]
 
 
 def example_1_3_delta(delta: float, epsilon: float) -> float:
@@ -151,12 +148,11 @@ def example_1_3_delta(delta: float, epsilon: float) -> float:
 
 def example_1_3() -> list[Figure]:
     """The largest epsilon at which example 1.3's standard deviation is enough."""
-
-    rows: list[tuple[object, ...]] = [
-        (delta, largest_epsilon(partial(example_1_3_delta, delta), delta), example_1_3_delta(delta, 1.0) / delta,
-         example_1_3_delta(delta, 10.0) / delta) for delta in (1e-1, 1e-3, 1e-6, 1e-9)]
-    return [Figure("Standard deviation S sqrt(2 ln(2/delta)) / epsilon", ("delta", "enough up to epsilon",
-                   "delta(1)/delta", "delta(10)/delta"), rows)]
+    return [figure("Standard deviation S sqrt(2 ln(2/delta)) / epsilon",
+                   "delta; enough up to epsilon; delta(1)/delta; delta(10)/delta",
+                   ((delta, largest_epsilon(partial(example_1_3_delta, delta), delta),
+                     *(example_1_3_delta(delta, epsilon) / delta for epsilon in (1.0, 10.0)))
+                    for delta in (1e-1, 1e-3, 1e-6, 1e-9)))]
 
 
 def proposition_1_12_bound(delta: float, epsilon: float) -> float:
@@ -171,22 +167,19 @@ def proposition_1_12_limit(delta: float, epsilon: float) -> float:
 
 def proposition_1_12() -> list[Figure]:
     """Exact delta of k Laplace mechanisms at the published and at the corrected scale."""
-    rows: list[tuple[object, ...]] = []
+    rows = []
     for epsilon, k in ((1 / 3, 1000), (1.0, 1000), (4.0, 1000), (7.0, 1000), (8.0, 100), (8.0, 1000), (10.0, 100),
                        (10.0, 1000)):
         published, corrected = (exact_delta(epsilon, [(1.0 / (scale * math.sqrt(k)), k)])
                                 for scale in (published_scale(epsilon, 1e-3), corrected_scale(epsilon, 1e-3)))
-        rows.append((epsilon, k, published[0], published[1], corrected[1]))
-    limits: list[tuple[object, ...]] = []
-    for delta in (1e-2, 1e-3, 1e-6, 1e-9):
-        proved, limit = (largest_epsilon(partial(f, delta), delta, 15.0)
-                         for f in (proposition_1_12_bound, proposition_1_12_limit))
-        limits.append((delta, proved, limit, corrected_scale(1.0, delta) / published_scale(1.0, delta)))
-    return [Figure("delta = 1e-3, every query moves by its sensitivity; exact delta",
-                   ("epsilon", "k", "at least", "at most", "corrected: at most"), rows),
-            Figure("The published scale is enough, for every k, up to the first epsilon, and is not, for large k, from "
-                   "the second on", ("delta", "enough up to", "false from", "corrected / published at epsilon 1"),
-                   limits)]
+        rows.append((epsilon, k, *published, corrected[1]))
+    limits = ((delta, *(largest_epsilon(partial(f, delta), delta, 15.0)
+                        for f in (proposition_1_12_bound, proposition_1_12_limit)),
+               corrected_scale(1.0, delta) / published_scale(1.0, delta)) for delta in (1e-2, 1e-3, 1e-6, 1e-9))
+    return [figure("delta = 1e-3, every query moves by its sensitivity; exact delta",
+                   "epsilon; k; at least; at most; corrected: at most", rows),
+            figure("The published scale is enough, for every k, up to the first epsilon, and is not, for large k, from "
+                   "the second on", "delta; enough up to; false from; corrected / published at epsilon 1", limits)]
 
 
 def published_scale(epsilon: float, delta: float) -> float:
@@ -232,20 +225,18 @@ def line_1(n: int, d: int, K: int) -> tuple[int, int]:
 
 def algorithm_4() -> list[Figure]:
     """S_1 / t^d, the exact epsilon of the noisy means over the one that the thesis states."""
-    cube: list[tuple[object, ...]] = []
+    cube, rounded = [], []
     for t in (2, 3, 4, 6, 10, 40):
         for d in (1, 3) if t < 10 else (1,):
             index = ChebyshevBasis.tensor(d, t).index
             x, y = (np.ones(d), -np.eye(d)[0] * 2 + 1) if t == 2 else exceeding_pair(d, t)
             cube.append((t, d, float(np.abs(shifts(index, x, y)).sum()) / t**d, l1_diameter(index) / t**d))
-    rounded: list[tuple[object, ...]] = []
     for n, K in ((218, 1), (1000, 1), (292, 2), (2000, 2), (176, 5), (534, 3), (11_090, 4), (31_111, 3)):
         t, N = line_1(n, 1, K)
         rounded.append((n, K, t, N, grid_spread(t, N) / t))
-    return [Figure("Rows anywhere in the cube: the pair's epsilon and the certified supremum, over the stated epsilon",
-                   ("t", "d", "attained", "supremum"), cube),
-            Figure("Rows rounded to A as line 1 has it, d = 1: exact", ("n", "K", "t", "N", "epsilon / stated"),
-                   rounded)]
+    return [figure("Rows anywhere in the cube: the pair's epsilon and the certified supremum, over the stated epsilon",
+                   "t; d; attained; supremum", cube),
+            figure("Rows rounded to A as line 1 has it, d = 1: exact", "n; K; t; N; epsilon / stated", rounded)]
 
 
 def half_moving(d: int, epsilon: float, delta: float, step: float = 1.0) -> list[tuple[float, int]]:
@@ -268,15 +259,13 @@ def algorithm_5() -> list[Figure]:
     """Exact delta of algorithm 5's noisy means at t = 2."""
     rows: list[tuple[object, ...]] = []
     for epsilon, delta in ((1.0, 1e-2), (1.0, 1e-3), (1.0, 1e-4), (1.0, 1e-6), (0.1, 1e-6), (4.0, 1e-3)):
-        for d in (4, 8, 12):
-            rows.append((epsilon, delta, d, *(x / delta for x in exact_delta(epsilon, half_moving(d, epsilon, delta)))))
-        limit = algorithm_5_limit(delta, epsilon) / delta
-        rows.append((epsilon, delta, "infinity", limit, limit))
-    ends: list[tuple[object, ...]] = [(delta, largest_epsilon(partial(algorithm_5_limit, delta), delta))
-                                      for delta in (1e-2, 1e-3, 1e-4, 1e-6, 1e-9)]
-    return [Figure("Worst pair, t = 2: exact delta over the stated one", ("epsilon", "delta", "d", "at least",
-                   "at most"), rows),
-            Figure("Many columns: enough up to", ("delta", "epsilon"), ends)]
+        rows += [(epsilon, delta, d, *(x / delta for x in exact_delta(epsilon, half_moving(d, epsilon, delta))))
+                 for d in (4, 8, 12)]
+        rows.append((epsilon, delta, "infinity", *[algorithm_5_limit(delta, epsilon) / delta] * 2))
+    return [figure("Worst pair, t = 2: exact delta over the stated one", "epsilon; delta; d; at least; at most", rows),
+            figure("Many columns: enough up to", "delta; epsilon",
+                   ((delta, largest_epsilon(partial(algorithm_5_limit, delta), delta))
+                    for delta in (1e-2, 1e-3, 1e-4, 1e-6, 1e-9)))]
 
 
 # Accuracy and cost of algorithm 4
@@ -297,19 +286,15 @@ def approximation_error(degree: int, width: float = 1e-4) -> float:
 
 def theorem_2_4() -> list[Figure]:
     """Accuracy: the rate of approximation, and large epsilon."""
-    rates: list[tuple[object, ...]] = []
-    for degree in (4, 8, 16, 32):
-        error = approximation_error(degree)
-        rates.append((degree, error, error * degree, error * degree**2))
-    grids: list[tuple[object, ...]] = []
-    for epsilon in (1.0, 1e2, 1e4):
-        n, d, K = 10_000, 1, 2
-        _, N = line_1(n, d, K)
-        grids.append((epsilon, 1.0 / N, (1.0 / N) / (n ** (-K / (2 * d + K)) / epsilon)))
-    return [Figure("K = 1: least error for |x|, smoothed; t^-(K+1) would make the last column bounded",
-                   ("t", "error", "t error", "t^2 error"), rates),
-            Figure("f(x) = x, all rows at 1, d = 1, K = 2, n = 10^4: no point of A is nearer than 1/N",
-                   ("epsilon", "error at least", "over n^(-K/(2d+K)) / epsilon"), grids)]
+    n, d, K = 10_000, 1, 2
+    least = 1.0 / line_1(n, d, K)[1]
+    return [figure("K = 1: least error for |x|, smoothed; t^-(K+1) would make the last column bounded",
+                   "t; error; t error; t^2 error",
+                   ((degree, error := approximation_error(degree), error * degree, error * degree**2)
+                    for degree in (4, 8, 16, 32))),
+            figure("f(x) = x, all rows at 1, d = 1, K = 2, n = 10^4: no point of A is nearer than 1/N",
+                   "epsilon; error at least; over n^(-K/(2d+K)) / epsilon",
+                   ((epsilon, least, least / (n ** (-K / (2 * d + K)) / epsilon)) for epsilon in (1.0, 1e2, 1e4)))]
 
 
 def table_2_1_exponents(d: float, M: float) -> dict[str, tuple[float, float]]:
@@ -322,10 +307,9 @@ def table_2_1_exponents(d: float, M: float) -> dict[str, tuple[float, float]]:
 
 def table_2_1() -> list[Figure]:
     """The last row of table 2.1."""
-    rows: list[tuple[object, ...]] = [
-        (d, M, name, theorem, printed) for d in (1, 2, 10) for M in (4, 10, 100)
-        for name, (theorem, printed) in table_2_1_exponents(d, M).items()]
-    return [Figure("Exponents of n", ("d", "K/d", "of", "by theorem 2.4", "printed"), rows)]
+    return [figure("Exponents of n", "d; K/d; of; by theorem 2.4; printed",
+                   ((d, M, name, *exponents) for d in (1, 2, 10) for M in (4, 10, 100)
+                    for name, exponents in table_2_1_exponents(d, M).items()))]
 
 
 # Axes
@@ -340,7 +324,7 @@ def covariance(rows: Array) -> Array:
 def lemma_2_7() -> list[Figure]:
     """Movement of the covariance over (2.10), and over the bound that holds for all tables."""
     rng = np.random.default_rng(27)
-    rows: list[tuple[object, ...]] = []
+    rows = []
     for n, d in ((2, 1), (2, 5), (5, 3), (50, 3), (1000, 4)):
         worst, over_all = 0.0, 0.0
         for trial in range(200):
@@ -354,8 +338,8 @@ def lemma_2_7() -> list[Figure]:
                 worst = max(worst, moved / published_rho(d, n, float(np.linalg.norm(one.mean(axis=0)))))
             over_all = max(over_all, moved / covariance_sensitivity(d, n))
         rows.append((n, d, worst, over_all, covariance_sensitivity(d, n) / published_rho(d, n, 0.0)))
-    return [Figure("Largest movement found, over (2.10) and over 4d(n-1)/n^2; and that bound over (2.10) at mean 0",
-                   ("n", "d", "over (2.10)", "over the bound", "bound / (2.10) at 0"), rows)]
+    return [figure("Largest movement found, over (2.10) and over 4d(n-1)/n^2; and that bound over (2.10) at mean 0",
+                   "n; d; over (2.10); over the bound; bound / (2.10) at 0", rows)]
 
 
 def iteration_variance(n: int, norm: Array, epsilon: float, delta: float) -> Array:
@@ -398,15 +382,15 @@ def noisy_mean_delta(n: int, epsilon_mean: float, epsilon: float, delta: float, 
 
 def algorithm_6() -> list[Figure]:
     """Algorithm 6 with a noisy mean, with a public one, and with a true bound of the movement."""
-    rows: list[tuple[object, ...]] = []
+    rows = []
     for epsilon, delta in ((1.0, 1e-3), (1.0, 1e-6), (0.1, 1e-6)):
         for n in (20, 100, 1000):
             seen, hidden = (noisy_mean_delta(n, 2 / n, epsilon, delta, secret) / delta for secret in (False, True))
             constant = gaussian_delta(epsilon, math.sqrt(float(iteration_variance(n, np.zeros(1), epsilon, delta)[0])))
             valid = gaussian_delta(epsilon, epsilon / math.sqrt(4 * math.log(1 / delta)))
             rows.append((epsilon, delta, n, seen, hidden, constant / delta, valid / delta))
-    return [Figure("d = k = 1, epsilon' = 2/n: exact delta at epsilon + epsilon' over the stated one",
-                   ("epsilon", "delta", "n", "all products", "outputs, L = 1", "mean taken as 0", "true bound"), rows)]
+    return [figure("d = k = 1, epsilon' = 2/n: exact delta at epsilon + epsilon' over the stated one",
+                   "epsilon; delta; n; all products; outputs, L = 1; mean taken as 0; true bound", rows)]
 
 
 def pure_iteration_epsilon(d: int, n: int, k: int) -> float:
@@ -417,10 +401,10 @@ def pure_iteration_epsilon(d: int, n: int, k: int) -> float:
 
 def algorithm_7() -> list[Figure]:
     """What algorithm 7 costs at most, over what it may."""
-    rows: list[tuple[object, ...]] = [(k, pure_iteration_epsilon(30, 569, k), pure_iteration_epsilon(30, 10**6, k),
-                                       10 * math.sqrt(k / min(k, 2))) for k in (1, 2, 5, 10, 30)]
-    return [Figure("Epsilon proved over epsilon stated (d = 30), and noise over what a true bound would need",
-                   ("k", "n = 569", "n = 10^6", "noise"), rows)]
+    return [figure("Epsilon proved over epsilon stated (d = 30), and noise over what a true bound would need",
+                   "k; n = 569; n = 10^6; noise",
+                   ((k, pure_iteration_epsilon(30, 569, k), pure_iteration_epsilon(30, 10**6, k),
+                     10 * math.sqrt(k / min(k, 2))) for k in (1, 2, 5, 10, 30)))]
 
 
 def subspace_angle(U: Array, X: Array) -> float:
@@ -457,27 +441,24 @@ def corrected_angle(values: Array, s: int, subspaces: list[Array], noise: list[A
 
 def theorem_2_11() -> list[Figure]:
     """Angles of noisy eigenvectors, and the random start."""
-    rows: list[tuple[object, ...]] = []
+    rows, starts, rng = [], [], np.random.default_rng(211)
     d, L, sigma = 50, 10, 0.01
     for second in (0.5, 1e-1, 1e-2, 1e-3, 1e-4):
-        values = np.full(d, second)
-        values[0] = 1.0
-        angles = []
-        for seed in range(20):
-            subspaces, _ = iterate(values, sigma, 1, L, np.random.default_rng([211, seed]))
-            angles.append(subspace_angle(np.eye(d)[:, :1], subspaces[-1]))
+        values = np.array([1.0, *[second] * (d - 1)])
+        angle = float(np.median([
+            subspace_angle(np.eye(d)[:, :1], iterate(values, sigma, 1, L, np.random.default_rng([211, seed]))[0][-1])
+            for seed in range(20)]))
         published = published_angle(values, sigma, L)
-        rows.append((1 / second - 1, float(np.median(angles)), published, float(np.median(angles)) / published))
-    starts: list[tuple[object, ...]] = []
-    rng = np.random.default_rng(211)
+        rows.append((1 / second - 1, angle, published, angle / published))
     for d in (20, 200, 1000):
         for s in (1, 4, 10):
-            angles = [subspace_angle(np.eye(d)[:, :s], np.linalg.qr(rng.standard_normal((d, s)))[0]) for _ in range(50)]
-            starts.append((d, s, float(np.median(angles)), float(np.median(angles)) / math.sqrt(d * s)))
-    return [Figure("d = 50, k = 1, L = 10, sigma = 0.01: median angle and theorem 2.11's bound, constant left out",
-                   ("gamma_1", "tan of the angle", "bound", "quotient"), rows),
-            Figure("Tangent at the random start, which the proof calls bounded", ("d", "s", "median",
-                   "over sqrt(d s)"), starts)]
+            angle = float(np.median([
+                subspace_angle(np.eye(d)[:, :s], np.linalg.qr(rng.standard_normal((d, s)))[0]) for _ in range(50)]))
+            starts.append((d, s, angle, angle / math.sqrt(d * s)))
+    return [figure("d = 50, k = 1, L = 10, sigma = 0.01: median angle and theorem 2.11's bound, constant left out",
+                   "gamma_1; tan of the angle; bound; quotient", rows),
+            figure("Tangent at the random start, which the proof calls bounded", "d; s; median; over sqrt(d s)",
+                   starts)]
 
 
 def noise_eigenvalue(n: int, d: int, k: int, L: int, epsilon: float, delta: float, norm: float) -> float:
@@ -500,28 +481,23 @@ def eigenvalue_estimates(first: float, rest: float, d: int, sigma: float, L: int
 
 def theorem_2_12() -> list[Figure]:
     """The eigenvalue estimate |w_s| where noise counts."""
-    growth: list[tuple[object, ...]] = []
+    growth, L = [], 10
     for d in (25, 100, 400, 1600):
-        L, sigma = 10, 1 / math.sqrt(d)
+        sigma = 1 / math.sqrt(d)
         # lambda_1 = sigma sqrt(d) / 2 and gamma_1 = d.
         error = abs(eigenvalue_estimates(0.5, 0.5 / (1 + d), d, sigma, L)[0] - 0.5)
         published = math.log(L) / (d * 0.5) ** 2 + sigma * math.sqrt(math.log(L))
         growth.append((d, error, published, error / published))
-    kinds: list[tuple[object, ...]] = []
-    for strength in (0.25, 0.5, 1.0, 2.0, 4.0):
-        for rest in (0.0, 0.5):
-            found = eigenvalue_estimates(strength, rest * strength, 400, 1 / 20, 40)
-            kinds.append((strength, rest, *(x / strength for x in found)))
-    sets: list[tuple[object, ...]] = []
-    for name, (n, d) in SIZES.items():
-        noise = noise_eigenvalue(n, d, 2, 10, 1.0, 1e-3, 0.5 * math.sqrt(d))
-        sets.append((name, n, d, noise, 3 * math.sqrt(noise)))
-    return [Figure("lambda_1 = sigma sqrt(d) / 2, gamma_1 = d, k = 1, L = 10: error of |w_1|, and theorem 2.12's bound "
-                   "without its constant", ("d", "error", "bound", "quotient"), growth),
-            Figure("d = 400, L = 40: estimates over lambda_1; 1 is right", ("lambda_1 / (sigma sqrt(d))",
-                   "others / lambda_1", "|w_1|", "x_1 . w_1"), kinds),
-            Figure("Algorithm 10 at (1, 1e-3), k = 2, L = 10, means of size 0.5: noise alone; the trace is at most d",
-                   ("data", "n", "d", "|w_s|", "semi-axis, kappa = 3"), sets)]
+    kinds = ((strength, rest, *(x / strength for x in eigenvalue_estimates(strength, rest * strength, 400, 1 / 20, 40)))
+             for strength in (0.25, 0.5, 1.0, 2.0, 4.0) for rest in (0.0, 0.5))
+    sets = ((name, n, d, noise := noise_eigenvalue(n, d, 2, 10, 1.0, 1e-3, 0.5 * math.sqrt(d)), 3 * math.sqrt(noise))
+            for name, (n, d) in SIZES.items())
+    return [figure("lambda_1 = sigma sqrt(d) / 2, gamma_1 = d, k = 1, L = 10: error of |w_1|, and theorem 2.12's bound "
+                   "without its constant", "d; error; bound; quotient", growth),
+            figure("d = 400, L = 40: estimates over lambda_1; 1 is right",
+                   "lambda_1 / (sigma sqrt(d)); others / lambda_1; |w_1|; x_1 . w_1", kinds),
+            figure("Algorithm 10 at (1, 1e-3), k = 2, L = 10, means of size 0.5: noise alone; the trace is at most d",
+                   "data; n; d; |w_s|; semi-axis, kappa = 3", sets)]
 
 
 def ball_variances(k: int, how: Draw, size: int = 20_000) -> Array:
@@ -532,12 +508,9 @@ def ball_variances(k: int, how: Draw, size: int = 20_000) -> Array:
 
 def algorithm_8() -> list[Figure]:
     """How algorithm 8 spreads its points."""
-    rows: list[tuple[object, ...]] = []
-    for k in (2, 3, 5, 10):
-        for draw in get_args(Draw):
-            rows.append((k, draw, " ".join(f"{x:.2f}" for x in ball_variances(k, draw))))
-    return [Figure("Second moments of the coordinates, times k + 2", ("k", "draw", "1 each if uniform in volume"),
-                   rows)]
+    return [figure("Second moments of the coordinates, times k + 2", "k; draw; 1 each if uniform in volume",
+                   ((k, draw, " ".join(f"{x:.2f}" for x in ball_variances(k, draw)))
+                    for k in (2, 3, 5, 10) for draw in get_args(Draw)))]
 
 
 # The improved mechanisms
@@ -615,14 +588,12 @@ def loss_9(n: int, d: int, L: int, epsilon: float, corner: float = 1.0) -> float
 
 def algorithm_9() -> list[Figure]:
     """The privacy loss of one pair and one outcome under algorithm 9, and the bound."""
-    rows: list[tuple[object, ...]] = []
-    for d in (2, 5, 8, 30, 101):
-        bound = (2 * d / (d + 1) + 1 + pure_iteration_epsilon(d, 500, 1)) / 3
-        rows.append((d, loss_9(500, d, 10, 1.0), loss_9(500, d, 10, 1.0, 0.99), loss_9(500, d, 10, 1.0, 0.5), bound))
-    ranks: list[tuple[object, ...]] = [(k, (2 + 1 + 0.4 * math.sqrt(min(k, 2) / k)) / 3) for k in (1, 2, 5, 10)]
-    return [Figure("R = d + 1, k = 1, L = 10, n = 500, epsilon = 1: attained in the cube, at the corners of A, proved",
-                   ("d", "cube", "N = 100", "N = 2", "proved"), rows),
-            Figure("Proved for every table, d, n, R and L, over the stated epsilon", ("k", "epsilon"), ranks)]
+    return [figure("R = d + 1, k = 1, L = 10, n = 500, epsilon = 1: attained in the cube, at the corners of A, proved",
+                   "d; cube; N = 100; N = 2; proved",
+                   ((d, *(loss_9(500, d, 10, 1.0, corner) for corner in (1.0, 0.99, 0.5)),
+                     (2 * d / (d + 1) + 1 + pure_iteration_epsilon(d, 500, 1)) / 3) for d in (2, 5, 8, 30, 101))),
+            figure("Proved for every table, d, n, R and L, over the stated epsilon", "k; epsilon",
+                   ((k, (2 + 1 + 0.4 * math.sqrt(min(k, 2) / k)) / 3) for k in (1, 2, 5, 10)))]
 
 
 def parts_10(n: int, d: int, R: int, k: int, epsilon: float, delta: float) -> tuple[list[tuple[float, int]], float]:
@@ -636,29 +607,26 @@ def parts_10(n: int, d: int, R: int, k: int, epsilon: float, delta: float) -> tu
 
 def algorithm_10() -> list[Figure]:
     """Algorithm 10 as printed: delta above and epsilon proved; and where it fails."""
-    rows: list[tuple[object, ...]] = []
-    for name, (n, d), R in (("CRM", SIZES["CRM"], 102), ("CSN", SIZES["CSN"], 50), ("CTG", SIZES["CTG"], 102),
-                            ("PAM", SIZES["PAM"], 102), ("PKS", SIZES["PKS"], 102), ("WDBC", SIZES["WDBC"], 102)):
+    rows = []
+    for name, (n, d) in SIZES.items():
+        R = 50 if name == "CSN" else 102
         for delta in (1e-3, 1e-6):
             losses = composed(*parts_10(n, d, R, 2, 1.0, delta), True)
             rows.append((name, R, delta, float(losses.get_delta_for_epsilon(1.0)) / delta,
                          float(losses.get_epsilon_for_delta(delta))))
-    fails: list[tuple[object, ...]] = []
-    for epsilon in (20.0, 40.0, 45.0, 50.0):
-        laplace, _ = parts_10(1000, 101, 102, 1, epsilon, 1e-3)
-        fails.append((epsilon, exact_delta(epsilon, laplace)[0] / 1e-3))
-    return [Figure("epsilon = 1, k = 2: delta at 1, at most, over the stated; epsilon proved at the stated delta",
-                   ("data", "R", "delta", "delta(1) / stated", "epsilon"), rows),
-            Figure("delta = 1e-3, d = 101, R = 102, opposite corners, means and mean alone: delta at least, over the "
-                   "stated", ("epsilon", "delta(epsilon) / stated"), fails)]
+    return [figure("epsilon = 1, k = 2: delta at 1, at most, over the stated; epsilon proved at the stated delta",
+                   "data; R; delta; delta(1) / stated; epsilon", rows),
+            figure("delta = 1e-3, d = 101, R = 102, opposite corners, means and mean alone: delta at least, over the "
+                   "stated", "epsilon; delta(epsilon) / stated",
+                   ((epsilon, exact_delta(epsilon, parts_10(1000, 101, 102, 1, epsilon, 1e-3)[0])[0] / 1e-3)
+                    for epsilon in (20.0, 40.0, 45.0, 50.0)))]
 
 
 def theorem_2_13() -> list[Figure]:
     """What the proof adds up for algorithm 10, and each step by itself."""
-    delta, epsilon = 1e-3, 1.0
-    means = exact_delta(epsilon / 3, parts_10(1000, 101, 102, 1, epsilon, delta)[0][:1])
-    return [Figure("Algorithm 10 at (1, 1e-3): the proof's deltas add up to 1.5 delta; the means' step by itself",
-                   ("step", "states", "delta at epsilon/3, at least", "at most"),
+    means = exact_delta(1 / 3, parts_10(1000, 101, 102, 1, 1.0, 1e-3)[0][:1])
+    return [figure("Algorithm 10 at (1, 1e-3): the proof's deltas add up to 1.5 delta; the means' step by itself",
+                   "step; states; delta at epsilon/3, at least; at most",
                    [("means, R = 102, each moving by 2/n", "1/3, delta", *means)])]
 
 

@@ -1,13 +1,12 @@
 """The points of the thesis's figures 3.1 (error against kappa) and 3.2 (error against the rank k)."""
 
-import csv
-import math
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+import pandas as pd
 
-from experiments.cells import HERE, WIDTHS, Cell, run_cells, write_csv, write_markdown
+from experiments.cells import HERE, WIDTHS, Cell, write_markdown
+from experiments.frames import formatted, geometric, markdown, measured, write
 from experiments.search import PUBLISHED
 
 # What is printed under the figures; neither says which sigma it shows. Ties, grid and cap as in the tables.
@@ -24,43 +23,28 @@ FIGURES: dict[str, dict[str, Any]] = {
 def figure(number: str, jobs: int, quick: bool) -> Path:
     """Run one figure's protocol and write its points for all widths, published and rigorous, beside the thesis's.
 
-    Parameters
-    ----------
-    number : {"figure_3_1", "figure_3_2"}
-    jobs : int
-    quick : bool
-        Every fifth point, 2 repetitions, 1000 queries instead of all points, 10 repetitions, 10^4 queries.
+    Quick: every fifth point, 2 repetitions, 1000 queries instead of all points, 10 repetitions, 10^4 queries.
     """
     spec = FIGURES[number]
-    values = spec["values"][::5] if quick else spec["values"]
+    axis, stem = spec["name"], number + "_quick" * quick
     repetitions, queries = (2, 1_000) if quick else (10, 10_000)
     rigorous = {**spec["options"], "calibration": "rigorous", "ellipsoid": "uniform", "eigenvalues": "rayleigh"}
     cells = {Cell(spec["dataset"], spec["mechanism"], tuple(sorted({**options, spec["axis"]: value}.items())),
-                  delta=spec["delta"], repetition=r, n_queries=queries): (variant, value)
+                  delta=spec["delta"], repetition=r, n_queries=queries): {"variant": variant, axis: value}
              for variant, options in (("published", spec["options"]), ("rigorous", rigorous))
-             for value in values for r in range(repetitions)}
-    errors: dict[tuple[str, float], list[list[float]]] = {}
-    for cell, result in run_cells(cells, jobs, number):
-        errors.setdefault(cells[cell], []).append(result["w1"]["absolute"])
-    with (HERE / "expected" / f"{number}.csv").open(encoding="utf-8") as file:
-        printed = {float(row[spec["name"]]): float(row["worst_absolute_error"]) for row in csv.DictReader(file)}
-    rows = []
-    for variant, value in sorted(errors):
-        worst = np.sort(np.array(errors[variant, value]), axis=0)
-        for i, width in enumerate(WIDTHS):
-            rows.append({"variant": variant, spec["name"]: f"{value:g}", "sigma": f"{width:g}",
-                         "worst_absolute_error": f"{worst[:, i].mean():.6g}",
-                         "standard_error": f"{worst[:, i].std(ddof=1) / math.sqrt(repetitions):.2g}",
-                         "thesis": printed[float(value)]})
-    suffix = "_quick" if quick else ""
-    write_csv(number + suffix, rows)
-    lines = [f"# Figure {number[7:].replace('_', '.')}: {spec['dataset']}, {spec['mechanism']}, worst absolute error "
-             f"against {spec['name']}", "", f"{repetitions} repetitions, {queries} queries. Geometric mean over the "
-             "points of ours / thesis; the thesis does not print which sigma the figure shows.", "",
-             "| variant | " + " | ".join(f"σ = {width:g}" for width in WIDTHS) + " |",
-             "| --- |" + " --- |" * len(WIDTHS)]
-    for variant in ("published", "rigorous"):
-        ratios = [math.exp(np.mean([math.log(np.mean(np.sort([e[i] for e in errors[variant, value]])) / printed[value])
-                                    for value in values])) for i in range(len(WIDTHS))]
-        lines.append(f"| {variant} | " + " | ".join(f"{ratio:.2f}" for ratio in ratios) + " |")
-    return write_markdown(number + suffix, lines)
+             for value in (spec["values"][::5] if quick else spec["values"]) for r in range(repetitions)}
+    lines = measured(cells, jobs, number)
+    worst = lines[(lines["workload"] == "w1") & (lines["what"] == "absolute")].groupby(
+        ["variant", axis, "sigma"], sort=False)["value"].agg(worst_absolute_error="mean", standard_error="sem")
+    printed = pd.read_csv(HERE / "expected" / f"{number}.csv", index_col=axis)["worst_absolute_error"]
+    points = worst.reset_index().assign(thesis=lambda found: found[axis].astype(float).map(printed))
+    write(stem, formatted(points, **{axis: "g"}, worst_absolute_error=".6g", standard_error=".2g"))
+    ratio = (points["worst_absolute_error"] / points["thesis"]).groupby([points["variant"], points["sigma"]]).agg(
+        geometric)
+    return write_markdown(stem, [
+        f"# Figure {number[7:].replace('_', '.')}: {spec['dataset']}, {spec['mechanism']}, worst absolute error "
+        f"against {axis}", "", f"{repetitions} repetitions, {queries} queries. Geometric mean over the "
+        "points of ours / thesis; the thesis does not print which sigma the figure shows.", "",
+        *markdown(["variant", *(f"σ = {width:g}" for width in WIDTHS)],
+                  [[variant, *(f"{ratio[variant, f'{width:g}']:.2f}" for width in WIDTHS)]
+                   for variant in ("published", "rigorous")])])

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 import trigmech as tm
-from experiments.cells import BEST, code_fingerprint, key_of, run_cells, write_csv, write_markdown
-from experiments.comparison import shown
+from experiments.cells import BEST, code_fingerprint, key_of, run_cells, write_markdown
+from experiments.frames import formatted, markdown, shown, write
 from trigmech.mechanisms.base import Mechanism
 from trigmech.thesis.sizes import Sizes
 
@@ -94,41 +95,23 @@ def table(d: int) -> Array:
 
 
 def rates(jobs: int, quick: bool) -> Path:
-    """Write results/rates.csv and .md.
-
-    Parameters
-    ----------
-    jobs : int
-        Processes.
-    quick : bool
-        1 repetition and tables of up to 3000 rows, instead of 3 and 30000.
-    """
+    """Write results/rates.csv and .md; quick: 1 repetition and tables of up to 3000 rows, instead of 3 and 30000."""
     repetitions, sizes = (1, SIZES[:4]) if quick else (3, SIZES)
     cells = [Run(d, n, mechanism, k, delta, r) for d in SMOOTHNESS for delta in DELTAS for mechanism in MECHANISMS
              for k in ((0,) if mechanism == BEST else SMOOTHNESS[d]) for n in sizes for r in range(repetitions)]
-    results: dict[tuple[int, float, str, int, int], list[dict[str, Any]]] = {}
-    for cell, result in run_cells(cells, jobs, "rates"):
-        key = (cell.d, cell.delta, cell.mechanism, cell.smoothness, cell.n)
-        results.setdefault(key, []).append(result)
-    rows = [row for d, orders in SMOOTHNESS.items() for k in orders for delta in DELTAS for mechanism in MECHANISMS
-            for row in summary(d, k, delta, mechanism, {
-                n: results[d, delta, mechanism, 0 if mechanism == BEST else k, n] for n in sizes})]
-    suffix = "_quick" if quick else ""
-    write_csv("rates" + suffix, rows)
-    return write_markdown("rates" + suffix, report(rows, repetitions))
-
-
-def summary(d: int, k: int, delta: float, mechanism: str, results: dict[int, list[dict[str, Any]]]) -> (
-        list[dict[str, Any]]):
-    """Return the CSV lines of one curve: for each n the mean error over the repetitions and the slowest run."""
-    lines = []
-    for n, runs in sorted(results.items()):
-        values = np.sort([run["errors"][str(k)] for run in runs])
-        error = values.std(ddof=1) / math.sqrt(len(values)) if len(values) > 1 else 0.0
-        lines.append({"d": d, "smoothness": k, "delta": f"{delta:g}", "mechanism": mechanism, "n": n,
-                      "error": f"{values.mean():.6g}", "standard_error": f"{error:.2g}",
-                      "seconds": f"{max(run['seconds'] for run in runs):.3g}"})
-    return lines
+    runs = dict(run_cells(cells, jobs, "rates"))
+    keys = ["d", "smoothness", "delta", "mechanism", "n"]
+    # What is told no smoothness is held against every class.
+    lines = pd.DataFrame([dict(zip(keys, (d, k, delta, mechanism, n), strict=True))
+                          | {"error": runs[cell]["errors"][str(k)], "seconds": runs[cell]["seconds"]}
+                          for d, orders in SMOOTHNESS.items() for k in orders for delta in DELTAS
+                          for mechanism in MECHANISMS for n in sizes for r in range(repetitions)
+                          for cell in [Run(d, n, mechanism, 0 if mechanism == BEST else k, delta, r)]])
+    found = lines.groupby(keys, sort=False).agg(error=("error", "mean"), standard_error=("error", "sem"),
+                                                seconds=("seconds", "max")).fillna(0.0).reset_index()
+    stem = "rates" + "_quick" * quick
+    written = write(stem, formatted(found, delta="g", error=".6g", standard_error=".2g", seconds=".3g"))
+    return write_markdown(stem, report(written, repetitions))
 
 
 def theory(d: int, k: int, delta: float, mechanism: str) -> float | None:
@@ -146,41 +129,36 @@ def theory(d: int, k: int, delta: float, mechanism: str) -> float | None:
     return None
 
 
-def slope(points: dict[int, float]) -> float:
+def slope(points: pd.Series) -> float:
     """Return the exponent of n of the power law nearest to the errors by n, by least squares of logarithms."""
-    return float(np.polyfit(np.log(list(points)), np.log(list(points.values())), 1)[0])
+    return float(np.polyfit(np.log(points.index), np.log(points), 1)[0])
 
 
-def report(rows: list[dict[str, Any]], repetitions: int) -> list[str]:
+def report(lines: pd.DataFrame, repetitions: int) -> list[str]:
     """Return the Markdown, from the lines of the CSV file."""
-    curves: dict[tuple[int, int, float, str], dict[int, float]] = {}
-    for row in rows:
-        key = (int(row["d"]), int(row["smoothness"]), float(row["delta"]), row["mechanism"])
-        curves.setdefault(key, {})[int(row["n"])] = float(row["error"])
-    sizes = sorted({int(row["n"]) for row in rows})
-    largest = max(Sizes.of(sizes[-1], d, k, delta or None).grid ** d for d, k, delta, _ in curves)
+    curves = lines.pivot(index=["d", "smoothness", "delta", "mechanism"], columns="n", values="error")
+    curves = curves.loc[pd.MultiIndex.from_frame(lines[curves.index.names].drop_duplicates())]
+    sizes = list(curves.columns)
+    largest = max(Sizes.of(sizes[-1], d, k, delta or None).grid ** d for d, k, delta, _ in curves.index)
     degrees = ", ".join(f"{degree} for d = {d}" for d, degree in DEGREES.items())
-    lines = ["# Errors against the number of rows", "",
-             "The first n of rows drawn once from a fixed law with a smooth density and dependent columns (tanh of "
-             "correlated normals). Error: the supremum of the absolute error, against the rows' own means, over all "
-             f"functions with sum |r|^(2k) c_r² ≤ 1, truncated at a degree of {degrees}; mean over {repetitions} "
-             "repetitions, ε = 1. Slope: exponent of n, by least squares of the logarithms, over all n and over the "
-             "three largest. Theory: exponent of an upper bound, so a slope may be steeper; logarithms are left out.",
-             "",
-             "- *minimax*: `tm.minimax(k)`; theory −min(1, k/d) for δ > 0. At δ = 0 its noise is Laplace, for which "
-             "the same argument gives −min(1, 2k/(3d)) at the best degree of truncation.",
-             "- *thesis*: algorithm 5 for δ > 0, 4 for δ = 0, with K = k and noise that satisfies the budget; theory "
-             f"−2K/(3d+2K) and −K/(2d+K). All grids are feasible: the largest has {largest} points.",
-             f"- *{BEST}*: the default, which is not told k; no theory.", "",
-             "The class is truncated, hence of finite dimension: once a mechanism measures all of its degrees, the "
-             "error falls as 1/n whatever k and d are, faster than theory asks.", "",
-             "| d | k | δ | mechanism | " + " | ".join(f"n = {n}" for n in sizes) + " | slope | last three | theory |",
-             "| --- | --- | --- | --- |" + " --- |" * (len(sizes) + 3)]
-    for (d, k, delta, mechanism), points in curves.items():
-        last = {n: points[n] for n in sizes[-3:] if n in points}
+    text = ["# Errors against the number of rows", "",
+            "The first n of rows drawn once from a fixed law with a smooth density and dependent columns (tanh of "
+            "correlated normals). Error: the supremum of the absolute error, against the rows' own means, over all "
+            f"functions with sum |r|^(2k) c_r² ≤ 1, truncated at a degree of {degrees}; mean over {repetitions} "
+            "repetitions, ε = 1. Slope: exponent of n, by least squares of the logarithms, over all n and over the "
+            "three largest. Theory: exponent of an upper bound, so a slope may be steeper; logarithms are left out.",
+            "",
+            "- *minimax*: `tm.minimax(k)`; theory −min(1, k/d) for δ > 0. At δ = 0 its noise is Laplace, for which "
+            "the same argument gives −min(1, 2k/(3d)) at the best degree of truncation.",
+            "- *thesis*: algorithm 5 for δ > 0, 4 for δ = 0, with K = k and noise that satisfies the budget; theory "
+            f"−2K/(3d+2K) and −K/(2d+K). All grids are feasible: the largest has {largest} points.",
+            f"- *{BEST}*: the default, which is not told k; no theory.", "",
+            "The class is truncated, hence of finite dimension: once a mechanism measures all of its degrees, the "
+            "error falls as 1/n whatever k and d are, faster than theory asks.", ""]
+    rows = []
+    for (d, k, delta, mechanism), points in curves.iterrows():
         expected = theory(d, k, delta, mechanism)
-        lines.append(f"| {d} | {k} | {delta:g} | {mechanism} | "
-                     + " | ".join(shown(points[n]) if n in points else "" for n in sizes)
-                     + f" | {slope(points):.2f} | {slope(last):.2f} | "
-                     + f"{'' if expected is None else format(expected, '.2f')} |")
-    return lines
+        rows.append([d, k, f"{delta:g}", mechanism, *map(shown, points), f"{slope(points):.2f}",
+                     f"{slope(points.iloc[-3:]):.2f}", "" if expected is None else f"{expected:.2f}"])
+    return [*text, *markdown(["d", "k", "δ", "mechanism", *(f"n = {n}" for n in sizes), "slope", "last three",
+                              "theory"], rows)]

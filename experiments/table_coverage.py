@@ -3,8 +3,6 @@
 Made tables set the factor of :mod:`trigmech.evaluation.resampling`; real ones check it.
 """
 
-import csv
-import math
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -17,7 +15,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 import trigmech as tm
-from experiments.cells import code_fingerprint, key_of, run_cells, write_csv, write_markdown
+from experiments.cells import code_fingerprint, key_of, run_cells, write_markdown
+from experiments.frames import arranged, formatted, geometric, markdown, read_csv, write
 from experiments.protocols.boards import available
 from experiments.protocols.data import load
 from trigmech.evaluation import statistics
@@ -159,17 +158,8 @@ def coverage_tables(names: Sequence[str], jobs: int, quick: bool, seeds: int = 5
                     epsilons: Sequence[float] = ()) -> list[Path]:
     """Write results/coverage_tables.csv and .md, and return the page.
 
-    Parameters
-    ----------
-    names : sequence of str
-        Data sets of the protocols; none for all that are there. Made tables are always among them.
-    jobs : int
-    quick : bool
-        1 release of each table, at epsilon = 1.
-    seeds : int
-        Releases of each table; made tables differ each time.
-    epsilons : sequence of float
-        Default: 0.3, 1 and 3.
+    Made tables are always among the data sets, and differ in each of so many releases (seeds). Quick: 1 release of each
+    table, at epsilon = 1.
     """
     seeds, budgets = (1, (1.0,)) if quick else (seeds, tuple(epsilons) or EPSILONS)
     wanted = [name for name in REAL if not names or name.split()[0] in names]
@@ -177,36 +167,45 @@ def coverage_tables(names: Sequence[str], jobs: int, quick: bool, seeds: int = 5
     chosen = [*MADE, *(name for name in wanted if name.split()[0] in found)]
     cells = [TableBars(name, epsilon, repetition) for name in chosen for epsilon in budgets
              for repetition in range(seeds)]
-    results: dict[tuple[str, float], list[dict[str, dict[str, float]]]] = {}
-    for cell, result in run_cells(cells, jobs, "coverage of tables"):
-        results.setdefault((cell.dataset, cell.epsilon), []).append(result)
-    rows = [row for name in chosen for epsilon in budgets for row in summary(name, epsilon, results[name, epsilon])]
+    results = dict(run_cells(cells, jobs, "coverage of tables"))
+    lines = pd.DataFrame([{"dataset": cell.dataset, "epsilon": cell.epsilon, "kind": kind, **told}
+                          for cell in cells for kind, told in results[cell].items()])
     whole = len(chosen) == len(MADE) + len(REAL) and budgets == EPSILONS
-    suffix = "_quick" * quick + "_partial" * (not whole and not quick)
-    write_csv("coverage_tables" + suffix, rows)
-    return [write_markdown("coverage_tables" + suffix, page(rows, seeds))]
+    stem = "coverage_tables" + "_quick" * quick + "_partial" * (not whole and not quick)
+    return [write_markdown(stem, page(write(stem, summary(lines))))]
 
 
-def summary(dataset: str, epsilon: float, results: Sequence[dict[str, dict[str, float]]]) -> list[dict[str, Any]]:
-    """Return the lines of one data set and budget, one for each kind of statistic."""
-    lines = []
-    for kind in dict.fromkeys(kind for result in results for kind in result):
-        each = [result[kind] for result in results if kind in result]
-        mean = {what: float(np.mean(np.sort([one[what] for one in each]))) for what in each[0]}
-        lines.append({"dataset": dataset, "epsilon": f"{epsilon:g}", "kind": kind, "within": f"{mean['within']:.4f}",
-                      "least": f"{min(one['within'] for one in each):.4f}",
-                      "width": f"{mean['bound'] / max(mean['error'], 1e-12) / OF_MEAN:.3f}",
-                      "middle": f"{mean['middle_bound'] / max(mean['middle_error'], 1e-12) / OF_MEDIAN:.3f}",
-                      "error": f"{mean['error']:.3g}", "zero": f"{mean['zero']:.4f}", "releases": len(each)})
-    return lines
+def summary(lines: pd.DataFrame) -> pd.DataFrame:
+    """Return the lines of the CSV: means over the releases of each table, budget and kind of statistic."""
+    keys = ["dataset", "epsilon", "kind"]
+    grouped = lines.groupby(keys, sort=False)
+    mean = grouped[["within", "error", "bound", "middle_error", "middle_bound", "zero"]].mean()
+    found = pd.DataFrame({
+        "within": mean["within"], "least": grouped["within"].min(),
+        "width": mean["bound"] / mean["error"].clip(lower=1e-12) / OF_MEAN,
+        "middle": mean["middle_bound"] / mean["middle_error"].clip(lower=1e-12) / OF_MEDIAN,
+        "error": mean["error"], "zero": mean["zero"], "releases": grouped.size()}).reset_index()
+    return formatted(arranged(found, ["dataset", "epsilon"], lines), epsilon="g", within=".4f", least=".4f",
+                     width=".3f", middle=".3f", error=".3g", zero=".4f")
 
 
-def page(rows: Sequence[dict[str, Any]], seeds: int) -> list[str]:
+def page(lines: pd.DataFrame) -> list[str]:
     """Return the Markdown, from the lines of the CSV file."""
-    kinds = list(dict.fromkeys(row["kind"] for row in rows))
-    text = [f"# Error bars of tables at {LEVEL:.0%} against the truth", "",
-            f"`Synthesis.error_bars` and `predicted_error` over {seeds} releases of each table by TableMechanism; made "
-            "tables differ each time.", "",
+    kinds = list(dict.fromkeys(lines["kind"]))
+    rows = []
+    for (dataset, epsilon), own in lines.groupby(["dataset", "epsilon"], sort=False):
+        of = own.set_index("kind")
+        rows.append([dataset, f"{epsilon:g}", *(
+            f"{of['within'][kind]:.3f}, {of['width'][kind]:.2f}" + " ✗" * bool(of["within"][kind] < LOWEST)
+            if kind in of.index else "" for kind in kinds)])
+    for label, chosen in (("made", MADE), ("real", REAL)):
+        means = averages(lines, chosen)
+        rows.append([f"**all {label}**", "", *(
+            f"**{means['within'][kind]:.3f}**, {means['width'][kind]:.2f}" if kind in means.index else ""
+            for kind in kinds)])
+    return [f"# Error bars of tables at {LEVEL:.0%} against the truth", "",
+            f"`Synthesis.error_bars` and `predicted_error` over {lines['releases'].max()} releases of each table by "
+            "TableMechanism; made tables differ each time.", "",
             "- In each entry first the share of errors that are within their bound; the goal is "
             f"{LOWEST:g} to {HIGHEST:g}. ✗: less.",
             "- Then the width: how much wider the bounds are than the errors warrant, the mean bound over the mean "
@@ -216,25 +215,13 @@ def page(rows: Sequence[dict[str, Any]], seeds: int) -> list[str]:
             "count.",
             "- Made tables set the one factor of the bounds. How plausible tables are drawn was settled by looking at "
             "releases of these real tables too.", "",
-            "| table | ε | " + " | ".join(kinds) + " |", "| --- | --- |" + " --- |" * len(kinds)]
-    of = {(row["dataset"], row["epsilon"], row["kind"]): row for row in rows}
-    for dataset, epsilon in dict.fromkeys((row["dataset"], row["epsilon"]) for row in rows):
-        entries = [_entry(of.get((dataset, epsilon, kind))) for kind in kinds]
-        text.append(f"| {dataset} | {epsilon} | " + " | ".join(entries) + " |")
-    for label, chosen in (("made", MADE), ("real", REAL)):
-        entries = ["" if math.isnan(within) else f"**{within:.3f}**, {width:.2f}"
-                   for within, width in (average(rows, chosen, kind) for kind in kinds)]
-        text.append(f"| **all {label}** | | " + " | ".join(entries) + " |")
-    return text
+            *(line.replace("** |  |", "** | |") for line in markdown(["table", "ε", *kinds], rows))]
 
 
-def average(rows: Sequence[dict[str, Any]], datasets: Iterable[str], kind: str) -> tuple[float, float]:
-    """Return the mean of "within" and the geometric mean of "width" over data sets and budgets; NaN if of none."""
-    mine = [row for row in rows if row["kind"] == kind and row["dataset"] in datasets]
-    if not mine:
-        return math.nan, math.nan
-    return (float(np.mean([float(row["within"]) for row in mine])),
-            float(np.exp(np.mean(np.log([float(row["width"]) for row in mine])))))
+def averages(lines: pd.DataFrame, datasets: Iterable[str]) -> pd.DataFrame:
+    """Return, by kind, the mean of "within" and the geometric mean of "width" over data sets and budgets."""
+    mine = lines[lines["dataset"].isin(list(datasets))]
+    return mine.groupby("kind", sort=False).agg(within=("within", "mean"), width=("width", geometric))
 
 
 def check(results: Path) -> list[str]:
@@ -242,18 +229,8 @@ def check(results: Path) -> list[str]:
     path = results / "coverage_tables.csv"
     if not path.exists():
         return []
-    with path.open(encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
-    failures = []
-    for kind in dict.fromkeys(row["kind"] for row in rows):
-        within, width = average(rows, REAL, kind)
-        if not (within >= (LOWEST_OF_PEARSON if kind == "pearson" else LOWEST) and width <= WIDEST):
-            failures.append(f"coverage_tables: of real tables' {kind} {within:.3f} are within, at a width of "
-                            f"{width:.2f}")
-    return failures
-
-
-def _entry(row: dict[str, Any] | None) -> str:
-    if row is None:
-        return ""
-    return f"{float(row['within']):.3f}, {float(row['width']):.2f}" + " ✗" * (float(row["within"]) < LOWEST)
+    lines = read_csv(path)
+    means = averages(lines, REAL).reindex(lines["kind"].unique())
+    return [f"coverage_tables: of real tables' {mean.Index} {mean.within:.3f} are within, at a width of "
+            f"{mean.width:.2f}" for mean in means.itertuples()
+            if not (mean.within >= (LOWEST_OF_PEARSON if mean.Index == "pearson" else LOWEST) and mean.width <= WIDEST)]

@@ -1,15 +1,15 @@
 """The thesis's tables 3.1, 3.2 and 3.3, ours beside its own."""
 
-import csv
-import math
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from experiments import datasets
-from experiments.cells import HERE, WIDTHS, Cell, run_cells, write_csv, write_markdown
-from experiments.search import ALGORITHM, FIXED, expected, partial
+from experiments.cells import HERE, Cell, write_markdown
+from experiments.frames import SIGMAS, arranged, formatted, geometric, markdown, measured, read_csv, write
+from experiments.search import ALGORITHM, FIXED, expected, suffix
 
 # The thesis's own options, and the values that `python -m experiments run search` found nearest to its tables.
 CHOSEN: dict[str, dict[str, Any]] = {
@@ -17,24 +17,26 @@ CHOSEN: dict[str, dict[str, Any]] = {
     "table_3_3": {**FIXED["table_3_3"], "rank": 2, "ties": "last", "grid": 100, "max_weight": 0.01},
 }
 VARIANTS = ("published", "rigorous", "uniform")
+KINDS = ("absolute", "relative")
+FACTS = {"seconds": ("max", ".3f"), "proved_epsilon": ("max", ".6g"), "atoms": ("mean", ".4g")}
 THESIS_SETS = ("CRM", "CSN", "CTG", "PAM", "PKS", "WDBC")
+
+Values = dict[tuple[str, str, str, str], float]  # by data set, variant, error and sigma
 
 
 def table_3_1(names: list[str]) -> Path:
     """Write the sizes of the data sets beside the thesis's."""
-    with (HERE / "expected" / "table_3_1.csv").open(encoding="utf-8") as file:
-        printed = {row["dataset"]: (int(row["n"]), int(row["d"])) for row in csv.DictReader(file)}
-    lines = ["# Table 3.1: sizes of the data sets", "", "| data | n, thesis | d, thesis | n, ours | d, ours | note |",
-             "| --- | --- | --- | --- | --- | --- |"]
+    printed = pd.read_csv(HERE / "expected" / "table_3_1.csv", index_col="dataset")
     rows = []
     for name in dict.fromkeys([*THESIS_SETS, *names]):
-        theirs: tuple[Any, Any] = printed.get(name, ("", ""))
+        theirs = tuple(printed.loc[name]) if name in printed.index else ("", "")
         ours: tuple[Any, Any] = datasets.load(name).values.shape if name in names else ("", "")
-        note = datasets.DATASETS[name].note if name in names else "not available"
-        rows.append({"dataset": name, "n_thesis": theirs[0], "d_thesis": theirs[1], "n": ours[0], "d": ours[1]})
-        lines.append(f"| {name} | {theirs[0]} | {theirs[1]} | {ours[0]} | {ours[1]} | {note} |")
-    write_csv("table_3_1" + partial(names), rows)
-    return write_markdown("table_3_1" + partial(names), lines)
+        rows.append([name, *theirs, *ours, datasets.DATASETS[name].note if name in names else "not available"])
+    stem = "table_3_1" + suffix(False, names)
+    write(stem, pd.DataFrame([row[:5] for row in rows], columns=["dataset", "n_thesis", "d_thesis", "n", "d"],
+                             dtype=object))
+    return write_markdown(stem, ["# Table 3.1: sizes of the data sets", "", *markdown(
+        ["data", "n, thesis", "d, thesis", "n, ours", "d, ours", "note"], rows)])
 
 
 def error_table(table: str, names: list[str], jobs: int, quick: bool) -> Path:
@@ -47,98 +49,75 @@ def error_table(table: str, names: list[str], jobs: int, quick: bool) -> Path:
     repetitions, queries = (3, 1_000) if quick else (30, 10_000)
     options = {"published": CHOSEN[table], "rigorous": {}, "uniform": {}}
     cells = {Cell(name, "uniform" if variant == "uniform" else mechanism, tuple(sorted(options[variant].items())),
-                  delta=delta, repetition=r, n_queries=queries): (name, variant)
+                  delta=delta, repetition=r, n_queries=queries): {"dataset": name, "variant": variant}
              for name in names for variant in VARIANTS for r in range(1 if variant == "uniform" else repetitions)}
-    results: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for cell, result in run_cells(cells, jobs, table):
-        results.setdefault(cells[cell], []).append(result)
+    lines = measured(cells, jobs, table)
+    errors = lines[(lines["workload"] == "w1") & lines["what"].isin(KINDS)].groupby(
+        ["dataset", "variant", "what", "sigma"], sort=False)["value"].agg(value="mean", standard_error="sem")
+    parts = [formatted(errors.fillna(0.0).reset_index(), value=".6g", standard_error=".2g")]
+    for fact, (how, form) in FACTS.items():
+        found = lines[lines["what"] == fact].groupby(["dataset", "variant", "what", "sigma"], sort=False)["value"]
+        parts.append(formatted(found.agg(how).reset_index(), value=form))
+    whole = pd.concat(parts).rename(columns={"what": "error"})
+    # A variant's numbers stand together.
+    whole = arranged(whole, ["dataset", "variant"], whole)
+    stem = table + suffix(quick, names)
+    return write_markdown(stem, report(table, write(stem, whole), repetitions, queries))
+
+
+def values_of(lines: pd.DataFrame) -> Values:
+    """Return the numbers of a CSV file."""
+    return lines.set_index(["dataset", "variant", "error", "sigma"])["value"].astype(float).to_dict()
+
+
+def ratios(table: str, values: Values, name: str, variant: str) -> list[float]:
+    """Return ours / thesis of the absolute errors of one data set, without cells that are printed as 0.000."""
     printed = expected(table)
-    rows = [_summary(name, variant, results[name, variant]) for name in names for variant in VARIANTS]
-    suffix = ("_quick" if quick else "") + partial(names)
-    write_csv(table + suffix, [flat for row in rows for flat in _flat(row)])
-    return write_markdown(table + suffix, _markdown(table, names, rows, printed, repetitions, queries))
+    return [values[name, variant, "absolute", sigma] / told for sigma in SIGMAS["w1"]
+            if (told := printed.get((name, "absolute", float(sigma)), 0.0)) > 0]
 
 
-def _summary(name: str, variant: str, results: list[dict[str, Any]]) -> dict[str, Any]:
-    # Results arrive in the order in which they were done; sorting makes the sums the same in every run.
-    stacked = {key: np.sort(np.array([result["w1"][key] for result in results]), axis=0)
-               for key in ("absolute", "relative")}
-    row: dict[str, Any] = {"dataset": name, "variant": variant}
-    for key, values in stacked.items():
-        row[key] = values.mean(axis=0)
-        row[f"{key}_error"] = values.std(axis=0, ddof=1) / math.sqrt(len(values)) if len(values) > 1 else 0 * values[0]
-    row["seconds"] = max(result["seconds"] for result in results)
-    row["proved"] = max((result.get("proved_epsilon", 0.0) for result in results), default=0.0)
-    row["atoms"] = float(np.mean([result["atoms"] for result in results]))
-    return row
-
-
-def _flat(row: dict[str, Any]) -> list[dict[str, Any]]:
-    head = {"dataset": row["dataset"], "variant": row["variant"]}
-    lines = [{**head, "error": key, "sigma": f"{width:g}", "value": f"{row[key][i]:.6g}",
-              "standard_error": f"{row[key + '_error'][i]:.2g}"}
-             for key in ("absolute", "relative") for i, width in enumerate(WIDTHS)]
-    extra = {"seconds": f"{row['seconds']:.3f}", "proved_epsilon": f"{row['proved']:.6g}",
-             "atoms": f"{row['atoms']:.4g}"}
-    return lines + [{**head, "error": key, "sigma": "", "value": value, "standard_error": ""}
-                    for key, value in extra.items()]
-
-
-def _markdown(table: str, names: list[str], rows: list[dict[str, Any]],
-              printed: dict[tuple[str, str, float | None], float], repetitions: int, queries: int) -> list[str]:
-    mechanism, delta = ALGORITHM[table]
-    of = {(row["dataset"], row["variant"]): row for row in rows}
-    number = table[6:].replace("_", ".")
+def report(table: str, lines: pd.DataFrame, repetitions: int, queries: int) -> list[str]:
+    """Return the Markdown, from the lines of the CSV file."""
+    (mechanism, delta), printed, values = ALGORITHM[table], expected(table), values_of(lines)
+    names = list(dict.fromkeys(lines["dataset"]))
     known = [name for name in names if (name, "seconds", None) in printed]
-    lines = [f"# Table {number}: worst errors of {mechanism} at epsilon = 1, delta = {delta:g}", "",
-             f"Mean over {repetitions} repetitions of the worst error over {queries} queries (the same queries in "
-             "every repetition; the thesis draws them anew). Answers from the weighted points. Seconds: the slowest "
-             "repetition, from the table in memory to the distribution.", "",
-             "- *thesis*: the printed numbers.",
-             "- *published*: its algorithm at its noise scales, with " + ", ".join(
-                 f"{key} = {value}" for key, value in CHOSEN[table].items() if key != "calibration")
-             + ". Not all are printed in the thesis; `python -m experiments run search` chose the rest.",
-             "- *rigorous*: the package's defaults, whose scales satisfy the budget.",
-             "- *uniform*: the uniform distribution on the cube, which ignores the data.",
-             "- *proved*: the epsilon at that delta that is proved for the run, whatever the thesis claims.", ""]
-    for key in ("absolute", "relative"):
-        lines += [f"## {key.capitalize()} error", "",
-                  "| data | variant | " + " | ".join(f"σ = {width:g}" for width in WIDTHS) + " | seconds | proved |",
-                  "| --- | --- |" + " --- |" * (len(WIDTHS) + 2)]
+    text = [f"# Table {table[6:].replace('_', '.')}: worst errors of {mechanism} at epsilon = 1, delta = {delta:g}", "",
+            f"Mean over {repetitions} repetitions of the worst error over {queries} queries (the same queries in "
+            "every repetition; the thesis draws them anew). Answers from the weighted points. Seconds: the slowest "
+            "repetition, from the table in memory to the distribution.", "",
+            "- *thesis*: the printed numbers.",
+            "- *published*: its algorithm at its noise scales, with " + ", ".join(
+                f"{key} = {value}" for key, value in CHOSEN[table].items() if key != "calibration")
+            + ". Not all are printed in the thesis; `python -m experiments run search` chose the rest.",
+            "- *rigorous*: the package's defaults, whose scales satisfy the budget.",
+            "- *uniform*: the uniform distribution on the cube, which ignores the data.",
+            "- *proved*: the epsilon at that delta that is proved for the run, whatever the thesis claims.", ""]
+    for kind in KINDS:
+        text += [f"## {kind.capitalize()} error", "", *markdown(
+            ["data", "variant", *(f"σ = {sigma}" for sigma in SIGMAS["w1"]), "seconds", "proved"], [])]
         for name in names:
-            told = " | ".join(f"{printed[name, key, width]:.3f}" if name in known else "" for width in WIDTHS)
-            lines.append(f"| {name} | thesis | {told} | "
-                         + (f"{printed[name, 'seconds', None]:g}" if name in known else "") + " | |")
+            told = [f"{printed[name, kind, float(sigma)]:.3f}" if name in known else "" for sigma in SIGMAS["w1"]]
+            seconds = f"{printed[name, 'seconds', None]:g}" if name in known else ""
+            text.append(f"| {name} | thesis | {' | '.join(told)} | {seconds} | |")
             for variant in VARIANTS:
-                row = of[name, variant]
-                proved = f"{row['proved']:.2f}" if variant != "uniform" else "0"
-                lines.append(f"| | {variant} | " + " | ".join(f"{value:.4f}" for value in row[key])
-                             + f" | {'' if variant == 'uniform' else format(row['seconds'], '.2f')} | {proved} |")
-        lines.append("")
-    return [*lines, *(_nearness(known, of, printed) if known else ())]
-
-
-def _nearness(known: list[str], of: dict[tuple[str, str], dict[str, Any]],
-              printed: dict[tuple[str, str, float | None], float]) -> list[str]:
-    lines = ["## How near the thesis's numbers", "",
-              "Geometric mean of ours / thesis over the five widths of the absolute error, and of the larger of the "
-              "ratio and its inverse (1 is a perfect match). Cells printed as 0.000 are left out.", "",
-              "| data | ratio, published | factor, published | ratio, rigorous |", "| --- | --- | --- | --- |"]
-    everything: list[float] = []
-    rigorous: list[float] = []
-    for name in known:
-        logs = {variant: [math.log(of[name, variant]["absolute"][i] / printed[name, "absolute", width])
-                          for i, width in enumerate(WIDTHS) if printed[name, "absolute", width] > 0]
-                for variant in ("published", "rigorous")}
-        everything += logs["published"]
-        rigorous += logs["rigorous"]
-        lines.append(_near(name, logs["published"], logs["rigorous"]))
-    return [*lines, _near("all", everything, rigorous)]
-
-
-def _near(name: str, published: list[float], rigorous: list[float]) -> str:
-    return (f"| {name} | {math.exp(np.mean(published)):.2f} | {math.exp(np.mean(np.abs(published))):.2f} | "
-            f"{math.exp(np.mean(rigorous)):.3f} |")
+                costs = ["", "0"] if variant == "uniform" else [
+                    f"{values[name, variant, what, '']:.2f}" for what in ("seconds", "proved_epsilon")]
+                errors = [f"{values[name, variant, kind, sigma]:.4f}" for sigma in SIGMAS["w1"]]
+                text.append(f"| | {variant} | {' | '.join([*errors, *costs])} |")
+        text.append("")
+    if not known:
+        return text
+    near = []
+    for name, those in [*((name, [name]) for name in known), ("all", known)]:
+        published, rigorous = (np.concatenate([ratios(table, values, one, variant) for one in those])
+                               for variant in ("published", "rigorous"))
+        near.append([name, f"{geometric(published):.2f}", f"{geometric(np.maximum(published, 1.0 / published)):.2f}",
+                     f"{geometric(rigorous):.3f}"])
+    return [*text, "## How near the thesis's numbers", "",
+            "Geometric mean of ours / thesis over the five widths of the absolute error, and of the larger of the "
+            "ratio and its inverse (1 is a perfect match). Cells printed as 0.000 are left out.", "",
+            *markdown(["data", "ratio, published", "factor, published", "ratio, rigorous"], near)]
 
 
 def check(results: Path) -> list[str]:
@@ -153,25 +132,19 @@ def check(results: Path) -> list[str]:
         if not path.exists():
             failures.append(f"{table}: {path.name} is missing; run it")
             continue
-        with path.open(encoding="utf-8") as file:
-            ours = {(row["dataset"], row["variant"], row["error"], row["sigma"]): float(row["value"])
-                    for row in csv.DictReader(file)}
-        printed = expected(table)
-        names = {name for name, *_ in ours}
-        known = {name for name in names if (name, "seconds", None) in printed}
-        logs = {variant: [math.log(ours[name, variant, "absolute", f"{width:g}"] / printed[name, "absolute", width])
-                          for name in sorted(known) for width in WIDTHS if printed[name, "absolute", width] > 0]
-                for variant in ("published", "rigorous")}
-        factor = math.exp(np.mean(np.abs(logs["published"]))) if known else 0.0
-        if factor > 3:
-            failures.append(f"{table}: published errors are off by a factor of {factor:.2f} in the geometric mean")
-        if known and np.mean(logs["rigorous"]) > 0:
-            times = math.exp(np.mean(logs["rigorous"]))
-            failures.append(f"{table}: rigorous errors are {times:.2f} times the thesis's")
-        for name in sorted(names):
-            if ours[name, "rigorous", "proved_epsilon", ""] > 1.0:
-                failures.append(f"{table}: {name}: a rigorous run proved more than epsilon = 1")
-            for variant in ("published", "rigorous") if name in known else ():
-                if ours[name, variant, "seconds", ""] > printed[name, "seconds", None]:
-                    failures.append(f"{table}: {name}: a {variant} release was slower than the thesis's")
+        values, printed = values_of(read_csv(path)), expected(table)
+        names = sorted({name for name, *_ in values})
+        known = [name for name in names if (name, "seconds", None) in printed]
+        if known:
+            published, rigorous = (np.concatenate([ratios(table, values, name, variant) for name in known])
+                                   for variant in ("published", "rigorous"))
+            if (factor := geometric(np.maximum(published, 1.0 / published))) > 3:
+                failures.append(f"{table}: published errors are off by a factor of {factor:.2f} in the geometric mean")
+            if geometric(rigorous) > 1.0:
+                failures.append(f"{table}: rigorous errors are {geometric(rigorous):.2f} times the thesis's")
+        failures += [f"{table}: {name}: a rigorous run proved more than epsilon = 1" for name in names
+                     if values[name, "rigorous", "proved_epsilon", ""] > 1.0]
+        failures += [f"{table}: {name}: a {variant} release was slower than the thesis's" for name in known
+                     for variant in ("published", "rigorous")
+                     if values[name, variant, "seconds", ""] > printed[name, "seconds", None]]
     return failures

@@ -3,6 +3,7 @@ import math
 from functools import cache
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
@@ -214,7 +215,7 @@ def test_real_releases_that_are_audited_are_certified_first(monkeypatch):
 
 def test_the_report_and_the_check_tell_faults_from_correct_mechanisms(tmp_path):
     rows = [Audit("TrigI", "simulated", 200).compute(), Audit("seed", "simulated", 200).compute()]
-    text = "\n".join(report(rows))
+    text = "\n".join(report(pd.DataFrame(rows)))
     assert "0 of 1 audits" in text
     assert "1 of 1 planted faults" in text
 

@@ -3,8 +3,10 @@
 import csv
 import json
 import math
+import re
 
 import numpy as np
+import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
@@ -18,12 +20,14 @@ from experiments import (
     coverage,
     curves,
     datasets,
-    figures,
+    frames,
     rates,
     search,
+    table_coverage,
     tables,
 )
 from experiments.cells import Cell
+from experiments.protocols import boards, data
 from paper_figures.draw import draw_curves, draw_rates
 from trigmech.evaluation.error_bars import PredictedError
 from trigmech.privacy.accounting import gaussian_mu
@@ -50,6 +54,29 @@ def test_a_cell_is_computed_once_and_is_the_same_when_computed_again(folders):
 
 def test_the_committed_results_keep_the_promises():
     assert tables.check(cells.RESULTS) == []
+
+
+NUMBER = re.compile(r"(\d+(?:\.\d+)?)")
+
+
+@pytest.mark.parametrize(("stem", "page"), [
+    ("table_3_2", lambda lines: tables.report("table_3_2", lines, 30, 10_000)),
+    ("table_3_3", lambda lines: tables.report("table_3_3", lines, 30, 10_000)),
+    *((workload, lambda lines, workload=workload: comparison.report(workload, lines, 10_000))
+      for workload in frames.SIGMAS),
+    ("coverage", lambda lines: coverage.report(lines, 5, 500)), ("rates", lambda lines: rates.report(lines, 3)),
+    ("coverage_tables", table_coverage.page),
+    *((name, lambda lines, name=name: boards.page(boards.PROTOCOLS[name], lines)) for name in boards.PROTOCOLS)])
+def test_committed_pages_are_what_their_committed_lines_make(stem, page):
+    path = cells.RESULTS / f"{stem}.csv"
+    lines = boards.read_csv(path) if stem in boards.PROTOCOLS else frames.read_csv(path)
+    made, committed = (NUMBER.split(text) for text in (
+        "\n".join(page(lines)) + "\n", path.with_suffix(".md").read_text(encoding="utf-8")))
+    assert made[::2] == committed[::2]
+    for one, other in zip(made[1::2], committed[1::2], strict=True):
+        # The lines are rounded already: the last digit may be another.
+        digits = min(len(number.partition(".")[2]) for number in (one, other))
+        assert abs(float(one) - float(other)) <= 1.01 * 10.0**-digits * ("." in one or "." in other)
 
 
 def test_the_check_notices_a_broken_promise(tmp_path):
@@ -110,17 +137,19 @@ def test_baselines_are_cells_and_a_change_of_a_mechanism_does_not_recompute_them
 
 def made_up(dataset, row, errors, setting="B", proved=1.0, seconds=0.5, workload="w1", name=None, repetitions=1):
     """CSV lines of one method whose worst error is the given one for each width, in every repetition."""
-    result = {workload: dict.fromkeys(comparison.KINDS, errors), "seconds": seconds, "distinct": 7,
-              "proved_epsilon": proved}
-    options = () if name is None else (("bins", name),)
-    return comparison.summary(workload, dataset, setting, comparison.Method(row, row, options, repetitions),
-                              [result] * repetitions)
+    head = {"dataset": dataset, "setting": setting, "row": row, "method": row if name is None else f"{row} {name} bins"}
+    numbers = [(workload, kind, sigma, error) for kind in comparison.KINDS
+               for sigma, error in zip(frames.SIGMAS[workload], errors, strict=True)]
+    numbers += [("", "seconds", "", seconds), ("", "distinct", "", 7), ("", "proved_epsilon", "", proved)]
+    return comparison.summary(workload, pd.DataFrame([
+        {**head, "workload": where, "what": what, "sigma": sigma, "value": value}
+        for _ in range(repetitions) for where, what, sigma, value in numbers]))
 
 
 def test_cells_above_the_goal_are_marked_and_counted():
     # The goals of PKS in setting B are .006 .002 .0007 .0003 .0002; one that is met exactly is met.
-    lines = [*made_up("PKS", "MomentMechanism", [0.006, 0.0021, 0.0001, 0.0004, 0.0001]),
-             *made_up("PKS", "diagonal", [0.9] * 5)]
+    lines = pd.concat([made_up("PKS", "MomentMechanism", [0.006, 0.0021, 0.0001, 0.0004, 0.0001]),
+                       made_up("PKS", "diagonal", [0.9] * 5)])
     rows = comparison.rows_of(lines)
     assert comparison.missed("w1", "B", "MomentMechanism", rows) == (2, 5)
     text = comparison.report("w1", lines, 10_000)
@@ -131,32 +160,58 @@ def test_cells_above_the_goal_are_marked_and_counted():
 
 def test_the_ratio_to_the_thesis_is_a_geometric_mean_over_the_cells_that_it_prints():
     printed = search.expected("table_3_3")
-    lines = []
-    for dataset, times in (("PKS", 8.0), ("WDBC", 2.0), ("CRM", 2.0)):
-        lines += made_up(dataset, "MomentMechanism", [max(printed[dataset, "absolute", width], 1e-9) / times
-                                                      for width in cells.WIDTHS])
-    rows = comparison.rows_of(lines)
+    rows = comparison.rows_of(pd.concat([
+        made_up(dataset, "MomentMechanism", [max(printed[dataset, "absolute", width], 1e-9) / times
+                                             for width in cells.WIDTHS])
+        for dataset, times in (("PKS", 8.0), ("WDBC", 2.0), ("CRM", 2.0))]))
     # CRM has one cell printed as 0.000.
     assert comparison.ratio_to_thesis("B", "MomentMechanism", rows) == pytest.approx(2 ** ((15 + 5 + 4) / 14), rel=1e-4)
     assert comparison.ratio_to_thesis("B", "MomentMechanism", rows, large=True) == pytest.approx(8.0, rel=1e-4)
     assert math.isnan(comparison.ratio_to_thesis("A", "MomentMechanism", rows))
 
 
+def test_rivals_stand_beside_our_tables_with_what_their_scoreboard_says():
+    lines = boards.read_csv(comparison.SCOREBOARD)
+    for workload, measures in (("w1", [f"w1_{sigma}" for sigma in frames.SIGMAS["w1"]]), ("w3", ["w3"])):
+        table = {row[0]: row for row in comparison.rows_of_rivals(workload, "WDBC")}
+        assert {"rows of smooth", "rows of default", "rows of DP-MERF-merf"} <= set(table)
+        assert not any(name in row for row in table for name in boards.NOT_PRIVATE)
+        own = lines[(lines["dataset"] == "wdbc") & (lines["method"] == "DP-MERF-merf")]
+        best = own.groupby("measure")["mean"].min()
+        assert table["rows of DP-MERF-merf"][1:1 + len(measures)] == [frames.shown(best[name]) for name in measures]
+    assert comparison.rows_of_rivals("w1", "NEW") == []
+    # The scoreboard's budget is that of setting B alone.
+    assert boards.PROTOCOLS["smooth"].delta == comparison.SETTINGS["B"][1]
+
+
+def test_lines_do_not_depend_on_which_cell_was_done_first(monkeypatch):
+    todo = {Cell("WDBC", "uniform", repetition=r): {"repetition": r} for r in range(4)}
+    monkeypatch.setattr(cells, "run_cells", lambda cells, jobs, title: (
+        (cell, {"seconds": 1.0 + cell.repetition, "w2": {"absolute": [0.1, 0.2, cell.repetition]}})
+        for cell in reversed(list(cells))))
+    lines = frames.measured(todo, 1, "")
+    assert lines["repetition"].tolist() == [r for r in range(4) for _ in range(4)]
+    assert lines[lines["what"] == "seconds"]["value"].tolist() == [1.0, 2.0, 3.0, 4.0]
+    widest = lines[(lines["workload"] == "w2") & (lines["sigma"] == "1")]
+    assert widest["value"].tolist() == [0, 1, 2, 3]
+    upside_down = frames.arranged(lines.iloc[::-1], ["repetition", "what"], lines)
+    assert upside_down["repetition"].tolist() == lines["repetition"].tolist()
+    assert frames.formatted(lines.tail(1), value=".2f")["value"].tolist() == ["3.00"]
+    assert frames.markdown(["a", "b"], [["x", 1]]) == ["| a | b |", "| --- | --- |", "| x | 1 |"]
+
+
 def test_the_check_of_w1_notices_broken_promises_and_skips_what_is_not_there(tmp_path):
     assert comparison.check(tmp_path) == []
 
     def written(*lines):
-        with (tmp_path / "w1.csv").open("w", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, list(lines[0]))
-            writer.writeheader()
-            writer.writerows(lines)
+        pd.concat(lines).to_csv(tmp_path / "w1.csv", index=False)
         return comparison.check(tmp_path)
 
     good = made_up("PKS", "MomentMechanism", [0.001, 0.001, 0.001, 0.001, 0.001])
-    assert written(*good) == []
-    (told,) = written(*good, *made_up("PKS", "diagonal", [0.1] * 5, proved=1.01))
+    assert written(good) == []
+    (told,) = written(good, made_up("PKS", "diagonal", [0.1] * 5, proved=1.01))
     assert "diagonal proved more" in told
-    assert len(written(*made_up("PKS", "MomentMechanism", [0.01] * 5))) == 2
+    assert len(written(made_up("PKS", "MomentMechanism", [0.01] * 5))) == 2
 
 
 def rows_beside(page):
@@ -176,12 +231,11 @@ def quickly(folders, monkeypatch):
         for cell in todo:
             yield cell, cells.run_cell(Cell(**{**vars(cell), "n_queries": 50}))
 
-    monkeypatch.setattr(comparison, "run_cells", run)
-    monkeypatch.setattr(curves, "run_cells", run)
+    monkeypatch.setattr(cells, "run_cells", run)
     monkeypatch.setattr(comparison, "methods", lambda setting, quick: [
         comparison.Method("uniform", "uniform", (), 1),
         *(comparison.Method("histograms", "histograms", (("bins", bins),), 2) for bins in (4, 8))])
-    monkeypatch.setattr(curves, "mechanism", lambda delta: "diagonal")
+    monkeypatch.setattr(curves, "BEST", "diagonal")
     return folders
 
 
@@ -189,9 +243,10 @@ def test_the_three_workloads_share_their_cells(quickly):
     for workload in ("w1", "w2", "w3"):
         path = comparison.comparison(workload, ["WDBC"], 1, quick=True)
         assert path.name == f"{workload}_quick_partial.md"
-        rows = comparison.rows_of(rows_beside(path))
+        rows = comparison.rows_of(frames.read_csv(path.with_suffix(".csv")))
         assert set(rows) == {("WDBC", setting, name) for setting in "AB" for name in ("uniform", "histograms")}
-        assert rows["WDBC", "B", "histograms"].errors["absolute"].keys() == set(comparison.SIGMAS[workload])
+        assert {sigma for what, sigma in rows["WDBC", "B", "histograms"] if what == "absolute"} == set(
+            frames.SIGMAS[workload])
     assert len(list(cells.CACHE.glob("WDBC-*.json"))) == 2 * (1 + 4)
 
 
@@ -217,22 +272,29 @@ def test_one_of_three_releases_has_a_third_of_the_budget():
     assert 0.999 < ledger.proved_epsilon <= 1.0
 
 
-def of_errors(w1, w2, w3, seconds=1.0, distinct=9, largest=1.0):
-    return {**{which: {"absolute": errors} for which, errors in (("w1", w1), ("w2", w2), ("w3", w3))},
-            "seconds": seconds, "distinct": distinct, "table": distinct, "largest": largest}
+def of_errors(variant, repetition, w1, w2, w3, seconds=1.0, distinct=9):
+    """Lines of one cell as they are measured."""
+    head = {"setting": "B", "dataset": "PKS", "variant": variant, "repetition": repetition}
+    facts = {"seconds": seconds, "distinct": distinct, "table": distinct, "largest": 1.0}
+    return [*({**head, "workload": which, "what": "absolute", "value": error}
+              for which, errors in (("w1", w1), ("w2", w2), ("w3", w3)) for error in errors),
+            *({**head, "workload": "", "what": what, "value": value} for what, value in facts.items())]
 
 
 def test_an_ablation_is_compared_with_the_default_of_the_same_repetition():
-    default = {0: of_errors([1.0, 1.0], [1.0], [2.0]), 1: of_errors([10.0, 10.0], [1.0], [0.0])}
-    results = {1: of_errors([80.0, 5.0], [2.0], [0.0], seconds=3.0), 0: of_errors([2.0, 8.0], [2.0], [1.0])}
-    lines = {line["what"]: line for line in ablations.summary("B", "PKS", "no pairs", results, default)}
+    lines = ablations.summary(pd.DataFrame([
+        *of_errors("default", 0, [1.0, 1.0], [1.0], [2.0]), *of_errors("default", 1, [10.0, 10.0], [1.0], [0.0]),
+        *of_errors("no pairs", 1, [80.0, 5.0], [2.0], [0.0], seconds=3.0),
+        *of_errors("no pairs", 0, [2.0, 8.0], [2.0], [1.0])]))
+    mine = lines[lines["variant"] == "no pairs"].set_index("what")
     # Repetition 0: sqrt(2 * 8) = 4; repetition 1: sqrt(8 * 1/2) = 2.
-    assert float(lines["w1"]["value"]) == pytest.approx(math.sqrt(8.0), rel=1e-5)
-    assert (lines["w1"]["least"], lines["w1"]["most"]) == ("2", "4")
-    assert float(lines["w2"]["value"]) == 2.0
+    assert float(mine["value"]["w1"]) == pytest.approx(math.sqrt(8.0), rel=1e-5)
+    assert (mine["least"]["w1"], mine["most"]["w1"]) == ("2", "4")
+    assert float(mine["value"]["w2"]) == 2.0
     # An answer that is exact in both is no worse.
-    assert (lines["w3"]["least"], lines["w3"]["most"]) == ("0.5", "1")
-    assert (lines["seconds"]["value"], lines["distinct"]["value"]) == ("2", "9")
+    assert (mine["least"]["w3"], mine["most"]["w3"]) == ("0.5", "1")
+    assert (mine["value"]["seconds"], mine["value"]["distinct"]) == ("2", "9")
+    assert set(lines[(lines["variant"] == "default") & lines["what"].isin(["w1", "w2", "w3"])]["value"]) == {"1"}
 
 
 @pytest.mark.nightly
@@ -240,7 +302,7 @@ def test_the_ablations_are_run_and_written(folders, monkeypatch):
     small = {"points": 64, "iterations": 2, "degree": 2, "pair_degree": 1}
     monkeypatch.setattr(ablations, "VARIANTS", {ablations.DEFAULT: (small, "as it is"),
                                                 "independent": ({**small, "copula": False}, "without")})
-    monkeypatch.setattr(ablations, "run_cells", in_this_process)
+    monkeypatch.setattr(cells, "run_cells", in_this_process)
     path = ablations.ablations(["WDBC"], 1, quick=True)
     assert path.name == "ablations_quick_partial.md"
     rows = rows_beside(path)
@@ -266,7 +328,7 @@ def test_error_bars_are_held_against_the_errors():
 
 @pytest.mark.nightly
 def test_the_coverage_of_a_release_is_computed_and_written(folders, monkeypatch):
-    monkeypatch.setattr(coverage, "run_cells", in_this_process)
+    monkeypatch.setattr(cells, "run_cells", in_this_process)
     monkeypatch.setattr(coverage, "BUDGETS", {"A": (1.0, 0.0)})
     path = coverage.coverage(["WDBC"], 1, quick=True)
     rows = rows_beside(path)
@@ -290,8 +352,8 @@ def test_the_rates_are_written_and_drawn(folders, monkeypatch):
     assert len(rows) == 3 * 2 * 3 * 3
     (line,) = [line for line in path.read_text(encoding="utf-8").splitlines()
                if line.startswith("| 1 | 2 | 0 | thesis |")]
-    points = {int(row["n"]): float(row["error"]) for row in rows
-              if (row["d"], row["smoothness"], row["delta"], row["mechanism"]) == ("1", "2", "0", "thesis")}
+    points = pd.Series({int(row["n"]): float(row["error"]) for row in rows
+                        if (row["d"], row["smoothness"], row["delta"], row["mechanism"]) == ("1", "2", "0", "thesis")})
     assert line.endswith(f"| {rates.slope(points):.2f} | {rates.slope(points):.2f} | -0.50 |")
     path.with_suffix(".csv").rename(path.parent / "rates.csv")
     picture = draw_rates(path.parent, folders / "rates.png")
@@ -332,18 +394,18 @@ def newcomer(folders, monkeypatch):
         if isinstance(cell, coverage.Bars):
             one = {"within": 0.9, "worst": 1.0, "ratio": 3.0, "excess": 1.5, "unmeasured": 0.2}
             return {workload: {what: [value] * len(sigmas) for what, value in one.items()}
-                    for workload, sigmas in comparison.SIGMAS.items()}
+                    for workload, sigmas in frames.SIGMAS.items()}
         errors = {workload: {kind: [0.1 + 0.01 * cell.repetition] * len(sigmas) for kind in comparison.KINDS}
-                  for workload, sigmas in comparison.SIGMAS.items()}
+                  for workload, sigmas in frames.SIGMAS.items()}
         return {**errors, "seconds": 1.0, "rows": 80, "atoms": 9, "distinct": 9, "largest": 1.0, "table": 9,
                 "proved_epsilon": 1.0}
 
     rng = np.random.default_rng(8)
     monkeypatch.setitem(datasets.DATASETS, "NEW", datasets.Dataset("NEW", "Newcomer", None, "", "", (), "All of it."))
     monkeypatch.setitem(datasets._RECIPES, "NEW", lambda: (("a", "b", "c"), rng.normal(size=(80, 3))))
-    for module in (tables, figures, comparison, curves, ablations, coverage, search):
-        monkeypatch.setattr(module, "run_cells", lambda todo, jobs, title: (
-            (cell, made_up_result(cell)) for cell in list(todo)))
+    monkeypatch.setitem(data.SETS, "new", data.TableSet("new", (), lambda: None, numbers="NEW"))
+    monkeypatch.setattr(cells, "run_cells", lambda todo, jobs, title: (
+        (cell, made_up_result(cell)) for cell in list(todo)))
     return folders / "results"
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.optimize import linear_sum_assignment
 from scipy.stats import spearmanr
 from typer.testing import CliRunner
 
@@ -21,9 +22,9 @@ import trigmech as tm
 from experiments import __main__ as program
 from experiments import cells, rivals
 from experiments.datasets import DatasetMissing
-from experiments.protocols import boards, data, pages, scores
+from experiments.protocols import boards, coding, data, nist, pages, scores
 from experiments.rivals.adapters import interface
-from paper_figures.draw import draw_boards
+from paper_figures.draw import draw_budgets, draw_time, first_errors
 from trigmech.privacy.accounting import gaussian_mu
 from trigmech.schema import toml as schema_file
 
@@ -95,13 +96,63 @@ def plain_k_marginal(real, made):
 def test_nists_score_follows_its_rules(folder):
     schema = data.nist_schema(list(DICTIONARY))
     real, made = people(300, 1), people(250, 2, age=45.0)
-    found = scores.k_marginal(nist_table(folder, real), nist_table(folder, made), schema, "PUMA")
+    found = nist.k_marginal(nist_table(folder, real), nist_table(folder, made), schema, "PUMA")
     assert found == pytest.approx(plain_k_marginal(real, made), abs=1e-9)
     assert 300.0 < found < 900.0
-    assert scores.k_marginal(nist_table(folder, real), nist_table(folder, real), schema, "PUMA") == 1000.0
+    assert nist.k_marginal(nist_table(folder, real), nist_table(folder, real), schema, "PUMA") == 1000.0
     without = [name for name in DICTIONARY if name != "PUMA"]
-    assert scores.k_marginal(nist_table(folder, real)[without], nist_table(folder, made)[without],
+    assert nist.k_marginal(nist_table(folder, real)[without], nist_table(folder, made)[without],
                              data.nist_schema(without)) > found
+
+
+def test_chances_of_being_synthetic_are_those_of_counted_cells(folder):
+    # A tree of depth 6 parts all cells of these: 3 PUMAs, 2 sexes, 3 states.
+    names = ["PUMA", "SEX", "MSP"]
+    schema = data.nist_schema(names)
+    real, made = people(300, 1)[names], people(250, 2, age=15.0)[names]
+    p, q = (Counter(map(tuple, table.to_numpy())) for table in (real, made))
+    chances = [q[key] / (p[key] + q[key]) for table in (real, made) for key in map(tuple, table.to_numpy())]
+    plain = np.mean([(chance - 250 / 550) ** 2 for chance in chances])
+    assert nist.propensity(real, made, schema) == pytest.approx(plain)
+    assert plain > 0.01
+    assert nist.propensity(real, real, schema) == pytest.approx(0.0, abs=1e-12)
+
+
+def plain_inconsistent(row):
+    """Rules that one of NIST's rows breaks, from its texts."""
+    age, edu = int(row["AGEP"]), row["EDU"]
+    given = {name for name in row if row[name] != "N"}
+    broken = {f"child_{name}" for name in ("MSP", "PINCP", "DVET") if age < 15 and name in given}
+    broken |= {"child_phd"} if age < 15 and edu == "12" else set()
+    broken |= {"adult_N"} if age > 15 and not {"MSP", "PINCP", "EDU"} <= given else set()
+    broken |= {"toddler_diploma"} if age < 5 and edu in ("5", "12") else set()
+    broken |= {"infant_EDU"} if age < 3 and edu != "N" else set()
+    broken |= {"too_many_children"} if {"NOC", "NPF"} <= given and int(row["NOC"]) >= int(row["NPF"]) else set()
+    kind, own = row["HOUSING_TYPE"], row["OWN_RENT"]
+    if kind == "1":
+        return broken | {name for name, is_so in (("house_NOC", row["NOC"] == "N"), ("house_OWN_RENT", own == "0"))
+                         if is_so}
+    broken |= {f"gq_h_family_{name}" for name in ("NOC", "NPF") if name in given}
+    broken |= {"gq_own_jail"} if own == "2" or (kind, own) == ("2", "1") else set()
+    return broken | ({"gq_own_dorm"} if (kind, own) == ("3", "1") else set())
+
+
+def test_rows_that_cannot_be_are_those_of_rules_read_row_by_row():
+    rng = np.random.default_rng(5)
+    values = {"AGEP": range(0, 30), "MSP": ["N", "1"], "PINCP": ["N", "-9000.0", "300.5"], "DVET": ["N", "1"],
+              "EDU": ["N", "1", "4", "5", "12"], "NOC": ["N", "0", "2", "3"], "NPF": ["N", "2", "3"],
+              "HOUSING_TYPE": ["1", "2", "3"], "OWN_RENT": ["0", "1", "2"]}
+    text = pd.DataFrame({name: rng.choice(np.array(each, str), 600) for name, each in values.items()})
+    numbers = ["AGEP", "PINCP", "NOC", "NPF"]
+    table = text.assign(**{name: pd.to_numeric(text[name].where(text[name] != "N")) for name in numbers})
+    found = nist.inconsistencies(table)
+    plain = [plain_inconsistent(row) for row in text.to_dict("records")]
+    assert set(found) == set().union(*plain)
+    for rule in found:
+        assert found[rule].tolist() == [rule in broken for broken in plain]
+    assert set(nist.inconsistencies(table[["AGEP", "EDU"]])) == {"child_phd", "adult_N", "toddler_diploma",
+                                                                 "infant_EDU"}
+    assert nist.inconsistencies(table[["EDU"]]).empty
 
 
 def test_the_cycles_dictionary_makes_the_schema(folder):
@@ -123,7 +174,7 @@ def test_the_tables_of_aim_and_of_synmeter_take_their_public_domains(folder):
     table, schema = data.load("aim_titanic")
     assert schema.names == ("sex", "class")
     assert schema.columns[1].categories == (0, 1, 2)
-    assert scores.codes(schema, table, 2)[0].tolist() == [[0, 0], [1, 1]]
+    assert coding.codes(schema, table, 2)[0].tolist() == [[0, 0], [1, 1]]
     place = folder / "synmeter" / "wine"
     place.mkdir(parents=True)
     (place / "wine.json").write_text(json.dumps({"columns": [
@@ -179,7 +230,7 @@ def test_total_variations_are_those_of_counted_tables():
     assert fewer == scores.marginal_errors(SCHEMA, real, made, 2)
     assert fewer["tv3_mean"] != found["tv3_mean"]
     with pytest.raises(ValueError, match="no category"):
-        scores.codes(SCHEMA, real.assign(work="d"))
+        coding.codes(SCHEMA, real.assign(work="d"))
 
 
 def test_errors_of_numbers_are_those_of_plain_loops():
@@ -234,6 +285,32 @@ def test_distances_of_pairs_are_those_of_the_best_of_all_matchings():
     assert scores.pair_distance(SCHEMA, real, real.sample(frac=1.0, random_state=1)) == pytest.approx(0.0)
 
 
+def test_transport_is_the_cheapest_matching_and_more_rows_are_taken_of_as_many_pairs_as_can_be_had(monkeypatch):
+    schema = tm.Schema(SCHEMA.columns[:3])
+    real, made = (table.fillna({"pay": 40.0}) for table in (workers(400, 1), workers(300, 2, noise=30.0)))
+    # As many rows of either table, in an order of their own.
+    rng = np.random.default_rng(scores.SEED)
+    rows = [table.iloc[rng.permutation(len(table))[:200]] for table in (real, made)]
+
+    def plain(count):
+        first, second = (table.iloc[:count] for table in rows)
+        apart = {name: abs(np.subtract.outer(first[name].to_numpy(), second[name].to_numpy())) / width
+                 for name, width in (("age", 80.0), ("pay", 100.0))}
+        apart["work"] = np.not_equal.outer(first["work"].to_numpy(), second["work"].to_numpy())
+        costs = [apart[one] + apart[two] for one, two in itertools.combinations(apart, 2)]
+        return np.array([cost[linear_sum_assignment(cost)].mean() for cost in costs])
+
+    many, few = plain(200), plain(50)
+    monkeypatch.setattr(scores, "FEW_ROWS", 50)
+    assert scores.pair_distance(schema, real, made, rows=200) == pytest.approx(many.mean())
+    drawn = {count: scores.pair_distance(schema, real, made, rows=200, costs=count * 200**2) for count in (0, 1, 2)}
+    assert drawn[0] == drawn[1]
+    assert min(abs(drawn[1] - few.mean() - gain) for gain in many - few) < 1e-12
+    gains = [(many - few)[list(those)].mean() for those in ((0, 1), (0, 2), (1, 2))]
+    assert min(abs(drawn[2] - few.mean() - gain) for gain in gains) < 1e-12
+    assert drawn[2] != pytest.approx(many.mean(), rel=1e-9)
+
+
 def test_errors_of_ranges_are_those_of_counted_rows():
     real, made = workers(60, 1), workers(40, 2, noise=30.0)
     found = scores.range_errors(SCHEMA, real, made, queries=20)
@@ -275,29 +352,43 @@ def test_models_learn_what_a_table_holds_and_notice_what_it_does_not():
     assert max(scores.usefulness(SCHEMA, filled[0].assign(ill="no"), filled[1]).values()) < 0.5
 
 
-@pytest.mark.parametrize(("table", "name", "published"), [
-    ("sarus_demographic", "nist_demographic", 947), ("k_anonymity_demographic", "nist_demographic", 907),
-    ("mwem_pgm_all", "nist_all", 847)])
-def test_published_tables_have_their_published_scores(table, name, published):
+@pytest.mark.parametrize(("table", "name", "published", "propensity"), [
+    ("sarus_demographic", "nist_demographic", 947, 0.0098),
+    ("k_anonymity_demographic", "nist_demographic", 907, 0.018), ("mwem_pgm_all", "nist_all", 847, 0.050)])
+def test_published_tables_have_their_published_scores(table, name, published, propensity):
     try:
         real, schema = data.load(name)
         made = data.nist_rows(data.file(f"nist/{table}.csv.xz"), schema)
     except DatasetMissing:
         pytest.skip(f"TRIGMECH_DATA = {os.environ.get('TRIGMECH_DATA')!r} has no tables of the cycle")
     within = data.find(name).within
-    assert scores.k_marginal(real, made, schema, within, apart=False) == pytest.approx(published, abs=1.0)
-    assert scores.k_marginal(real, made, schema, within) == pytest.approx(published, abs=2.0)
+    assert nist.k_marginal(real, made, schema, within, apart=False) == pytest.approx(published, abs=1.0)
+    assert nist.k_marginal(real, made, schema, within) == pytest.approx(published, abs=2.0)
+    assert nist.propensity(real, made, schema) == pytest.approx(propensity, abs=0.0005)
+    assert not nist.inconsistencies(real).to_numpy().any()
 
 
 
 
-@pytest.mark.parametrize("name", list(data.NIST))
-def test_nists_own_program_gives_the_same_score(name, tmp_path):
+def as_text(schema, table):
+    """A table as the cycle's files have it."""
+    def text(column, value):
+        if pd.isna(value):
+            return "N"
+        return value if column.categories else repr(float(value)) if column.kind == "continuous" else str(int(value))
+
+    return pd.DataFrame({column.name: [text(column, value) for value in table[column.name]]
+                         for column in schema.columns})
+
+
+@pytest.fixture(params=list(data.NIST))
+def release(request, tmp_path):
+    """One of the cycle's tables with a release of it, and a folder with both as NIST's program takes them."""
     scorer = rivals.rivals()["sdnist"]
     if not scorer.installed:
         pytest.skip("NIST's scorer is not installed: python -m experiments rivals install sdnist")
     try:
-        real, schema = data.load(name)
+        real, schema = data.load(request.param)
         dictionary = data.file("nist/data_dictionary.json")
     except DatasetMissing:
         pytest.skip(f"TRIGMECH_DATA = {os.environ.get('TRIGMECH_DATA')!r} has no tables of the cycle")
@@ -305,19 +396,75 @@ def test_nists_own_program_gives_the_same_score(name, tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", tm.FitWarning)
         made = tm.synthesize(real, schema, tm.Budget(1.0, 1e-5), rng=rng).sample(len(real), rng)
-
-    def text(column, value):
-        if pd.isna(value):
-            return "N"
-        return value if column.categories else repr(float(value)) if column.kind == "continuous" else str(int(value))
-
     for table, stem in ((real, "real"), (made, "made")):
-        pd.DataFrame({column.name: [text(column, value) for value in table[column.name]]
-                      for column in schema.columns}).to_csv(tmp_path / f"{stem}.csv", index=False)
+        as_text(schema, table).to_csv(tmp_path / f"{stem}.csv", index=False)
     (tmp_path / "dictionary.json").write_text(dictionary.read_text(encoding="utf-8"))
-    subprocess.run([str(scorer.python), str(scorer.adapter), str(tmp_path)], check=True, capture_output=True)
-    theirs = json.loads((tmp_path / "score.json").read_text(encoding="utf-8"))
-    assert scores.k_marginal(real, made, schema, data.find(name).within) == pytest.approx(theirs, abs=1e-6)
+    return scorer, tmp_path, real, made, schema, data.find(request.param).within
+
+
+def test_nists_own_program_gives_the_same_score(release):
+    scorer, folder, real, made, schema, within = release
+    subprocess.run([str(scorer.python), str(scorer.adapter), str(folder)], check=True, capture_output=True)
+    theirs = json.loads((folder / "score.json").read_text(encoding="utf-8"))
+    assert nist.k_marginal(real, made, schema, within) == pytest.approx(theirs, abs=1e-6)
+
+
+# What its report does with the tables before it computes both, and no more.
+NISTS_OTHER_MEASURES = """
+import json, sys
+from pathlib import Path
+import pandas as pd
+import sdnist.report.dataset.binning as binning
+from sdnist.report.dataset.transform import transform
+from sdnist.report.dataset.validate import validate
+from sdnist.metrics.inconsistency import Inconsistencies
+from sdnist.metrics.propensity import PropensityMSE
+
+folder = Path(sys.argv[1])
+dictionary = json.loads((folder / "dictionary.json").read_text())
+coded, clean = [], []
+for name in ("real", "made"):
+    table = pd.read_csv(folder / f"{name}.csv", keep_default_na=False)
+    table, _ = validate(table, dictionary, list(table))
+    clean.append(table.copy())
+    if "DENSITY" in table:
+        table = binning.bin_density(table, dictionary)
+    schema = {}
+    for name in table:
+        values = dictionary[name]["values"]
+        coded_ones = {"values": [code for code in values if code not in ("min", "max")]}
+        numbers = name in ("AGEP", "PINCP", "POVPIP", "PWGTP", "WGTP", "DENSITY")
+        schema[name] = ({"min": values["min"]} if numbers else coded_ones) | (
+            {"has_null": True, "null_value": "N"} if "N" in values else {})
+    coded.append(transform(table.reindex(sorted(table), axis=1), schema))
+found = Inconsistencies(clean[1], folder)
+found.compute()
+counts = {name: int(told.split()[0]) for group in ("age", "work", "housing") for name, _, _, told, _ in
+          found.stats[group]}
+rows = set().union(*(each["inconsistent_data_indexes"] for group in found.report_data.values()
+                     if isinstance(group, dict) for each in group["inconsistencies"]))
+(folder / "other.json").write_text(json.dumps({
+    "pmse": PropensityMSE(coded[0], coded[1], folder).compute_score(), "rules": counts, "rows": len(rows)}))
+"""
+
+
+@pytest.mark.nightly
+def test_nists_own_program_finds_the_same_propensities_and_rows_that_cannot_be(release):
+    scorer, folder, real, made, schema, _ = release
+    # Rows put together at random break more rules.
+    rng = np.random.default_rng(2)
+    loose = made.apply(lambda column: column.to_numpy()[rng.permutation(len(column))])
+    for table in (made, loose):
+        as_text(schema, table).to_csv(folder / "made.csv", index=False)
+        subprocess.run([str(scorer.python), "-c", NISTS_OTHER_MEASURES, str(folder)], check=True, capture_output=True,
+                       env={**os.environ, "PYTHONPATH": ""})
+        theirs = json.loads((folder / "other.json").read_text(encoding="utf-8"))
+        ours = nist.inconsistencies(table)
+        assert {name: count for name, count in ours.sum().items() if count} == theirs["rules"]
+        assert ours.any(axis=1).sum() == theirs["rows"]
+        # Their tree breaks ties by chance.
+        assert nist.propensity(real, table, schema) == pytest.approx(theirs["pmse"], rel=0.02)
+    assert len(theirs["rules"]) >= 8
 
 
 def test_conditional_means_and_frequencies_are_those_of_plain_loops():
@@ -560,7 +707,7 @@ def test_pages_have_the_committed_results_and_no_claim_that_they_do_not_bear_out
     text = "<!-- board: adult tiny, 1, auc -->\n\n| old |\n\nAfter.\n"
     rows = pages.filled(text, tmp_path).splitlines()
     assert rows[4:7] == ["| default | 0.9 (0.1) |  |  | 2 |", "| MST-dpmm | 0.8 (0.1) |  |  | 2 |",
-                         "| AIM-dpmm | no table | | | 0 |"]
+                         "| AIM-dpmm | no table |  |  | 0 |"]
     assert rows[-1] == "After."
     assert pages.broken_claims("<!-- better: adult tiny, 1, auc: default, MST-dpmm -->", tmp_path) == []
     for broken in ("MST-dpmm, default", "AIM-dpmm, default"):
@@ -568,7 +715,15 @@ def test_pages_have_the_committed_results_and_no_claim_that_they_do_not_bear_out
 
 
 def test_the_scoreboards_are_drawn_from_committed_results(tmp_path):
-    assert draw_boards(cells.RESULTS, tmp_path / "boards.png").stat().st_size > 10_000
+    for draw in (draw_time, draw_budgets):
+        assert draw(cells.RESULTS, tmp_path / f"{draw.__name__}.png").stat().st_size > 10_000
+    drawn = first_errors(cells.RESULTS, "nist").set_index(["method", "epsilon"])
+    lines = boards.read_csv(cells.RESULTS / "nist.csv")
+    committed = lines.set_index(["dataset", "method", "epsilon", "measure"])["mean"]
+    dataset = drawn["dataset"].iloc[0]
+    assert drawn["error"]["default", 1.0] == pytest.approx(1000.0 - committed[dataset, "default", 1.0, "k_marginal"])
+    assert drawn["seconds"]["default", 1.0] == committed[dataset, "default", 1.0, "cpu_seconds"]
+    assert drawn["error"]["bootstrap", 0.0] < drawn["error"]["independent", 0.0]
 
 
 def test_scores_are_computed_anew_without_making_the_table_anew(small, monkeypatch):

@@ -7,7 +7,6 @@ rival's hides one that is added or removed, if the rival spends all of its budge
 """
 
 import hashlib
-import io
 import itertools
 import json
 import math
@@ -24,7 +23,8 @@ import trigmech as tm
 from experiments import rivals
 from experiments.cells import CACHE, RESULTS, code_fingerprint, key_of, publish, reached, run_cells, save, source_of
 from experiments.datasets import DatasetMissing
-from experiments.protocols import scores
+from experiments.frames import markdown
+from experiments.protocols import coding, nist, scores
 from experiments.protocols.data import SETS, find
 from experiments.rivals.adapters import interface
 
@@ -72,7 +72,8 @@ class Protocol:
 
 PROTOCOLS = {each.name: each for each in (
     Protocol("nist", "NIST's Collaborative Research Cycle: k-marginal score", 1e-5, 2, scores.nist,
-             ("k_marginal", "tv1_mean", "tv2_mean", "tv3_mean", "tv3_worst"), BOOTSTRAP, ("nist_demographic",)),
+             ("k_marginal", "pmse", "inconsistent", "tv1_mean", "tv2_mean", "tv3_mean"), BOOTSTRAP,
+             ("nist_demographic",)),
     Protocol("aim", "AIM's workload: all tables of three columns", 1e-9, 3, scores.aim,
              ("all_3way_l1", "tv1_mean", "tv2_mean", "tv2_worst", "tv3_worst"), BOOTSTRAP, ("aim_titanic",)),
     Protocol("synmeter", "SynMeter's sets, against test rows", 1e-5, 2, scores.synmeter,
@@ -204,7 +205,9 @@ def loaded(name: str) -> tuple[pd.DataFrame, tm.Schema]:
 @cache
 def code_of_scores() -> str:
     """Return a hash of what scores depend on."""
-    content = hashlib.sha256(Path(scores.__file__).read_bytes())
+    content = hashlib.sha256()
+    for module in (coding, nist, scores):
+        content.update(Path(str(module.__file__)).read_bytes())
     for name in sorted(reached(("workload",))):
         content.update(source_of(name).read_bytes())
     return content.hexdigest()
@@ -346,9 +349,7 @@ def summary(results: dict[TableCell, dict[str, Any]]) -> pd.DataFrame:
 
 def write(protocol: Protocol, lines: pd.DataFrame, stem: str) -> list[Path]:
     """Write the CSV and the page of a protocol; return the page."""
-    text = io.StringIO()
-    lines.to_csv(text, index=False, float_format="%.6g", lineterminator="\n")
-    publish(RESULTS / f"{stem}.csv", text.getvalue())
+    publish(RESULTS / f"{stem}.csv", lines.to_csv(index=False, float_format="%.6g", lineterminator="\n"))
     path = RESULTS / f"{stem}.md"
     publish(path, "\n".join(page(protocol, lines)) + "\n")
     return [path]
@@ -403,9 +404,7 @@ def page(protocol: Protocol, lines: pd.DataFrame) -> list[str]:
         beside = best[(best["dataset"] == dataset) & (best["epsilon"] == 0)]
         every = lines[(lines["dataset"] == dataset) & (lines["epsilon"] == epsilon)]
         measures = [measure for measure in protocol.shown if measure in set(group["measure"])]
-        head = ["method", *measures, "replaced", "neighbours", "CPU", "MiB", "seeds"]
-        text += ["", f"## {dataset}, ε = {epsilon:g}", "", f"| {' | '.join(head)} |",
-                 "| --- |" + " --- |" * len(head[1:])]
+        rows = []
         for method, own in pd.concat([group, beside]).groupby("method", sort=False):
             row = own.set_index("measure")
             slowest = every[every["method"] == method].groupby("measure")["mean"].max()
@@ -416,7 +415,9 @@ def page(protocol: Protocol, lines: pd.DataFrame) -> list[str]:
             entries.append(max(row["neighbours"], key=len))
             entries += [f"{slowest[name]:.0f}" if name in slowest else "" for name in ("cpu_seconds", "peak_mib")]
             made = row["seeds"].drop("failures", errors="ignore")
-            text.append(f"| {method} | {' | '.join(entries)} | {made.max() if len(made) else 0} |")
+            rows.append([method, *entries, made.max() if len(made) else 0])
+        text += ["", f"## {dataset}, ε = {epsilon:g}", "", *markdown(
+            ["method", *measures, "replaced", "neighbours", "CPU", "MiB", "seeds"], rows)]
         failed = every[(every["measure"] == "failures") & (every["mean"] > 0)]
         text += [""] * bool(len(failed))
         text += [f"- {line.method}{f', {line.cells} cells' if line.cells else ''}: no table in "
@@ -442,10 +443,7 @@ def check(results: Path) -> list[str]:
         return []
     lines = read_csv(path)
     own = lines[(lines["method"] == DEFAULT) & (lines["epsilon"] == 1.0) & (lines["dataset"] == "adult_whole")]
-    found = []
-    for line in own.itertuples():
-        if line.measure.startswith("frequencies of ") and line.mean > FREQUENCY:
-            found.append(f"adult: {line.measure} off by {line.mean}, above {FREQUENCY}")
-        if line.measure == "seconds" and line.mean > SECONDS:
-            found.append(f"adult: {line.mean} seconds, above {SECONDS}")
-    return found
+    off = own[own["measure"].str.startswith("frequencies of ") & (own["mean"] > FREQUENCY)]
+    slow = own[(own["measure"] == "seconds") & (own["mean"] > SECONDS)]
+    return [*(f"adult: {line.measure} off by {line.mean}, above {FREQUENCY}" for line in off.itertuples()),
+            *(f"adult: {line.mean} seconds, above {SECONDS}" for line in slow.itertuples())]

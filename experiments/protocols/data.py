@@ -91,6 +91,8 @@ class TableSet:
         Returns real rows that the synthesizer has not seen.
     within : str
         The column that every table of the protocol has, or "".
+    numbers : str
+        What :mod:`experiments.datasets` calls its columns of numbers, on which the thesis's experiments are run, or "".
     """
 
     name: str
@@ -98,6 +100,7 @@ class TableSet:
     load: Callable[[], tuple[pd.DataFrame, tm.Schema]]
     test: Callable[[], pd.DataFrame] | None = None
     within: str = ""
+    numbers: str = ""
 
 
 def load(name: str) -> tuple[pd.DataFrame, tm.Schema]:
@@ -112,15 +115,15 @@ def load(name: str) -> tuple[pd.DataFrame, tm.Schema]:
 
 
 def find(name: str) -> TableSet:
-    """Return a data set by its name, or by the path of a CSV or Parquet file.
+    """Return a data set by its name, in any case, or by the path of a CSV or Parquet file.
 
     Raises
     ------
     DatasetMissing
         If the name is neither.
     """
-    if name in SETS:
-        return SETS[name]
+    if name.lower() in SETS:
+        return SETS[name.lower()]
     if Path(name).suffix in (".csv", ".parquet"):
         return from_path(Path(name))
     raise datasets.DatasetMissing(f"no data set is called {name!r}; known are {', '.join(SETS)}, and paths of CSV and "
@@ -297,7 +300,9 @@ SETS: dict[str, TableSet] = {each.name: each for each in (
       for name in ("titanic", "nltcs", "adult", "salary")),
     *(TableSet(f"synmeter_{name}", ("synmeter",), partial(_synmeter, name), partial(_synmeter_part, name, "test"))
       for name in ("insurance", "obesity", "wine", "bean", "magic", "adult")),
-    *(TableSet(name.lower(), ("smooth",), partial(_numbers, name)) for name in ("WDBC", "CTG", "PKS", "CRM", "CSN")),
-    TableSet("adult", ("adult",), _adult, lambda: _adult_parts()[1]),
+    *(TableSet(name.lower(), ("smooth",), partial(_numbers, name), numbers=name)
+      for name in ("WDBC", "CTG", "PKS", "CRM", "CSN")),
+    TableSet("pam", (), partial(_numbers, "PAM"), numbers="PAM"),
+    TableSet("adult", ("adult",), _adult, lambda: _adult_parts()[1], numbers="ADULT"),
     TableSet("adult_whole", ("adult",), _adult_whole),
 )}

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from experiments.frames import markdown
 from experiments.protocols import boards
 
 TABLE = re.compile(r"(<!-- (board|means): (\w+) (\w+), ([\d.]+), ([\w., ]+?) -->\n\n?)((?:\|.*\n)*)")
@@ -32,19 +33,18 @@ def filled(text: str, results: Path) -> str:
 def table(best: pd.DataFrame, dataset: str, epsilon: float, measures: list[str], spreads: bool) -> list[str]:
     """Return the lines of a table: methods by measures, with the ε for a replaced row, processor seconds and seeds."""
     there = best[(best["dataset"] == dataset) & best["epsilon"].isin([epsilon, 0.0])]
-    lines = [f"| method | {' | '.join(measures)} | ε, replaced | CPU s | seeds |",
-             "| --- |" + " --- |" * (len(measures) + 3)]
+    rows = []
     for method, own in there.groupby("method", sort=False):
         row = own.set_index("measure")
         if row["seeds"].drop("failures").empty:
-            lines.append(f"| {method} | {' | '.join(['no table'] + [''] * (len(measures) - 1))} | | | 0 |")
+            rows.append([method, "no table", *[""] * (len(measures) - 1), "", "", 0])
             continue
-        entries = [boards.entry(row.loc[measure]) if spreads else f"{row.loc[measure, 'mean']:.4g}"
-                   for measure in measures]
-        facts = [f"{row.loc[name, 'mean']:.{digits}f}" if name in row.index else ""
-                 for name, digits in (("replace_one_epsilon", 2), ("cpu_seconds", 0))]
-        lines.append(f"| {method} | {' | '.join([*entries, *facts])} | {row['seeds'].drop('failures').max()} |")
-    return lines
+        rows.append([method, *(boards.entry(row.loc[measure]) if spreads else f"{row.loc[measure, 'mean']:.4g}"
+                               for measure in measures),
+                     *(f"{row.loc[name, 'mean']:.{digits}f}" if name in row.index else ""
+                       for name, digits in (("replace_one_epsilon", 2), ("cpu_seconds", 0))),
+                     row["seeds"].drop("failures").max()])
+    return markdown(["method", *measures, "ε, replaced", "CPU s", "seeds"], rows)
 
 
 def broken_claims(text: str, results: Path) -> list[str]:

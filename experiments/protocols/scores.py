@@ -5,12 +5,10 @@ at quantiles of the truth, as its rules want.
 """
 
 import itertools
-from collections.abc import Iterable
 
 import numpy as np
+import ot
 import pandas as pd
-from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment
 from scipy.stats import wasserstein_distance
 from sklearn.base import BaseEstimator
 from sklearn.compose import make_column_transformer
@@ -26,22 +24,19 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import trigmech as tm
+from experiments.protocols import nist as cycle
+from experiments.protocols.coding import Matrix, codes, column_codes, total_variations
 from trigmech.schema.column import Column
 from trigmech.workload import Workload
 
-Matrix = NDArray[np.float64]
-Codes = NDArray[np.int64]
-
-CELLS, TRIPLES, QUERIES, RANGES, ROWS, SEED = 32, 100, 500, 1000, 500, 2014
+TRIPLES, QUERIES, RANGES, SEED = 100, 500, 1000, 2014
+# Rows of either table between which optimal transport is found, and entries of its costs for all pairs of columns
+# together: 16 pairs of 3000 rows, each of which takes a second.
+ROWS, FEW_ROWS, COSTS = 3_000, 500, 16 * 3_000**2
 SHARE = 0.01  # of rows that a category needs for its means to be compared
 WIDTHS = (0.25, 0.5, 1.0)
 SIGMAS, KERNELS = (2.0, 4.0, 6.0, 8.0, 10.0), 2_000
 BOOSTING_CATEGORIES = 255  # a column with more is given as its codes
-
-# NIST's rules: numbers with a range of 20 or more are cut at twentieths of the truth's ranks, and population density at
-# logarithmic steps from 10 to its largest + 500, of which those up to 200 are replaced by 150.
-QUANTILES, FEW = 20, 20
-DENSITIES = [0.0, 150.0, *np.logspace(1.0, np.log10(52_864.7 + 500.0), 21)[8:]]
 
 
 def nist(schema: tm.Schema, real: pd.DataFrame, made: pd.DataFrame, test: pd.DataFrame | None,
@@ -59,8 +54,10 @@ def nist(schema: tm.Schema, real: pd.DataFrame, made: pd.DataFrame, test: pd.Dat
     within : str
         The column that all pairs are crossed with.
     """
-    return {"k_marginal": k_marginal(real, made, schema, within), **marginal_errors(schema, real, made),
-            **number_errors(schema, real, made)}
+    found = {"k_marginal": cycle.k_marginal(real, made, schema, within), "pmse": cycle.propensity(real, made, schema)}
+    if len((broken := cycle.inconsistencies(made)).columns):
+        found["inconsistent"] = float(broken.any(axis=1).mean())
+    return {**found, **marginal_errors(schema, real, made), **number_errors(schema, real, made)}
 
 
 def aim(schema: tm.Schema, real: pd.DataFrame, made: pd.DataFrame, test: pd.DataFrame | None,
@@ -109,73 +106,6 @@ def smooth(schema: tm.Schema, real: pd.DataFrame, made: pd.DataFrame, test: pd.D
         names = [f"{which}_{width:g}" for width in widths] or [which]
         found |= dict(zip(names, map(float, worst), strict=True))
     return found
-
-
-def codes(schema: tm.Schema, table: pd.DataFrame, cells: int = CELLS) -> tuple[Codes, list[int]]:
-    """Return the categories and cells of a table (n, d) and how many each column has; missing numbers are the last."""
-    columns = [_column_codes(column, table[column.name], cells) for column in schema.columns]
-    return np.column_stack([coded for coded, _ in columns]), [size for _, size in columns]
-
-
-def _column_codes(column: Column, values: pd.Series, cells: int) -> tuple[Codes, int]:
-    if column.categories is not None:
-        places = pd.Index(column.categories).get_indexer(values)
-        if column.missing == "keep":
-            places[values.isna()] = len(column.categories)
-        if (places < 0).any():
-            raise ValueError(f"column {column.name} holds what is no category of its schema")
-        return places, len(column.categories) + (column.missing == "keep")
-    unit = (values.to_numpy(float) - column.lower) / (column.upper - column.lower)
-    cell = np.floor(np.clip(unit, 0.0, 1.0) * cells).clip(max=cells - 1)
-    return np.where(np.isnan(unit), cells, cell).astype(np.int64), cells + (column.missing == "keep")
-
-
-def total_variations(real: Codes, made: Codes, size: list[int], sets: Iterable[tuple[int, ...]]) -> Matrix:
-    """Return the total variation distance of each contingency table of the given sets of columns."""
-    def frequencies(rows: Codes, columns: tuple[int, ...]) -> Matrix:
-        shape = [size[j] for j in columns]
-        flat = np.ravel_multi_index(tuple(rows[:, j] for j in columns), shape)
-        return np.bincount(flat, minlength=int(np.prod(shape))) / len(rows)
-
-    return np.array([0.5 * np.abs(frequencies(real, columns) - frequencies(made, columns)).sum() for columns in sets])
-
-
-def k_marginal(real: pd.DataFrame, made: pd.DataFrame, schema: tm.Schema, within: str = "",
-               apart: bool = True) -> float:
-    """Return NIST's k-marginal score: 1000 less half the mean L1 distance of all pairs, each crossed with a column.
-
-    As sdnist 2.4 has it, special values above the others ("501 percent and more") have a cell of their own. The scores
-    that the cycle published are nearer to those with these among the others: `apart` = False.
-    """
-    columns = {column.name: column for column in schema.columns}
-    pairs = [_nist_codes(column, real[name], made[name], apart) for name, column in columns.items()]
-    first, second = (np.column_stack([pair[k] for pair in pairs]) for k in (0, 1))
-    size = [pair[2] for pair in pairs]
-    group = [j for j, name in enumerate(columns) if name == within]
-    others = [j for j in range(len(size)) if j not in group]
-    sets = [(*group, *pair) for pair in itertools.combinations(others, 2)]
-    return float(1000.0 * (1.0 - total_variations(first, second, size, sets).mean()))
-
-
-def _nist_codes(column: Column, real: pd.Series, made: pd.Series, apart: bool) -> tuple[Codes, Codes, int]:
-    """Return the bins of both columns, and their number."""
-    if column.categories is not None:
-        (first, size), (second, _) = (_column_codes(column, values, 0) for values in (real, made))
-        return first, second, size
-    both = [values.to_numpy(float) for values in (real, made)]
-    if column.name == "DENSITY":
-        edges = np.array(DENSITIES[1:-1])
-    elif column.kind == "continuous" or column.upper - column.lower >= FEW:
-        both = both if column.kind == "continuous" else [np.trunc(values) for values in both]
-        apart = apart and any(value > column.upper for value in column.special)
-        ranked = pd.Series(both[0])[~(both[0] > column.upper) | (not apart)].dropna()
-        bins = np.minimum(np.floor(QUANTILES * ranked.rank(pct=True)), QUANTILES - 1.0)
-        edges = ranked.groupby(bins).max().to_numpy()
-        edges = edges if apart else edges[:-1]
-    else:
-        edges = np.arange(column.lower - 1.0, column.upper)  # integers as they are
-    first, second = (np.where(np.isnan(values), len(edges) + 1, np.searchsorted(edges, values)) for values in both)
-    return first.astype(np.int64), second.astype(np.int64), len(edges) + 2
 
 
 def marginal_errors(schema: tm.Schema, real: pd.DataFrame, made: pd.DataFrame,
@@ -241,7 +171,7 @@ def column_distances(schema: tm.Schema, real: pd.DataFrame, made: pd.DataFrame) 
     for column in schema.columns:
         first, second = (table[column.name] for table in (real, made))
         if column.categories is not None:
-            both = [np.bincount(_column_codes(column, values, 0)[0], minlength=len(column.categories)) / len(values)
+            both = [np.bincount(column_codes(column, values, 0)[0], minlength=len(column.categories)) / len(values)
                     for values in (first, second)]
             distances["tv_categories"].append(0.5 * float(np.abs(both[0] - both[1]).sum()))
         else:
@@ -251,25 +181,37 @@ def column_distances(schema: tm.Schema, real: pd.DataFrame, made: pd.DataFrame) 
     return {what: float(np.mean(each)) for what, each in everything.items() if each}
 
 
-def pair_distance(schema: tm.Schema, real: pd.DataFrame, made: pd.DataFrame, rows: int = ROWS) -> float:
+def pair_distance(schema: tm.Schema, real: pd.DataFrame, made: pd.DataFrame, rows: int = ROWS,
+                  costs: int = COSTS) -> float:
     """Return the mean over pairs of columns of the optimal transport between so many rows of each table.
 
     A pair of entries is as far from another as its numbers, scaled to [0, 1], differ, and 1 for each other category.
+    If all pairs have more than so many `costs`, the mean is that of all pairs between fewer rows, and the difference
+    that the other rows make for some pairs, drawn by a fixed seed: the same ones for all tables.
     """
     rng = np.random.default_rng(SEED)
-    costs = []
-    tables = [table.iloc[rng.permutation(len(table))[:min(rows, len(real), len(made))]] for table in (real, made)]
-    for column in schema.columns:
-        if column.categories is not None:
-            first, second = (_column_codes(column, table[column.name], 0)[0] for table in tables)
-            costs.append((first[:, None] != second).astype(float))
-        else:
-            first, second = (table[column.name].to_numpy(float) / (column.upper - column.lower) for table in tables)
-            costs.append(np.abs(first[:, None] - second))
-    # Between as many rows of equal weight, a matching is the cheapest.
-    distances = [(cost := costs[j] + costs[k])[linear_sum_assignment(cost)].mean()
-                 for j, k in itertools.combinations(range(schema.d), 2)]
-    return float(np.mean(distances))
+    size = min(rows, len(real), len(made))
+    tables = [table.iloc[rng.permutation(len(table))[:size]] for table in (real, made)]
+    pairs = list(itertools.combinations(schema.columns, 2))
+
+    def distances(count: int, chosen: list[tuple[Column, Column]]) -> Matrix:
+        return np.array([ot.emd2([], [], sum(_costs(column, *(table.iloc[:count] for table in tables))
+                                             for column in pair), numItermax=10**8) for pair in chosen])
+
+    if len(pairs) * size**2 <= costs:
+        return float(distances(size, pairs).mean())
+    few = distances(FEW_ROWS, pairs)
+    drawn = np.random.default_rng(SEED).permutation(len(pairs))[:max(1, costs // size**2)]
+    return float(few.mean() + (distances(size, [pairs[i] for i in drawn]) - few[drawn]).mean())
+
+
+def _costs(column: Column, real: pd.DataFrame, made: pd.DataFrame) -> Matrix:
+    """Return how far the entries of a column are from each other."""
+    if column.categories is not None:
+        first, second = (column_codes(column, table[column.name], 0)[0] for table in (real, made))
+        return np.asarray(first[:, None] != second, float)
+    values = [table[column.name].to_numpy(float) / (column.upper - column.lower) for table in (real, made)]
+    return np.abs(values[0][:, None] - values[1])
 
 
 def range_errors(schema: tm.Schema, real: pd.DataFrame, made: pd.DataFrame,
@@ -305,7 +247,7 @@ def range_errors(schema: tm.Schema, real: pd.DataFrame, made: pd.DataFrame,
 def features(schema: tm.Schema, table: pd.DataFrame) -> tuple[Matrix, list[int]]:
     """Return what models are trained on: numbers as they are, categories as codes, and which are categories."""
     columns = [table[column.name].to_numpy(float) if column.categories is None
-               else _column_codes(column, table[column.name], 0)[0] for column in schema.columns]
+               else column_codes(column, table[column.name], 0)[0] for column in schema.columns]
     few = [j for j, column in enumerate(schema.columns) if 0 < len(column.categories or ()) <= BOOSTING_CATEGORIES]
     return np.column_stack(columns).astype(np.float64), few
 
