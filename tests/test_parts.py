@@ -20,7 +20,7 @@ from trigmech.cli.app import main
 from trigmech.errors import InputError
 from trigmech.measurement.sums import Total
 from trigmech.parts import answers, design_file
-from trigmech.parts.part import KIND, Part
+from trigmech.parts.part import Part
 from trigmech.storage import archive
 
 N = 600
@@ -273,7 +273,7 @@ def test_a_part_says_that_it_is_private_and_shows_nothing(tmp_path):
     parts, _ = parts_and_design()
     parts[0].save(tmp_path / "a.part")
     assert stat.S_IMODE((tmp_path / "a.part").stat().st_mode) == 0o600
-    assert "NOT PRIVATE" in archive.read(tmp_path / "a.part", KIND)[0]["privacy"]
+    assert "NOT PRIVATE" in archive.read(tmp_path / "a.part", Part.KIND)[0]["privacy"]
     assert "NOT PRIVATE" in repr(parts[0])
     assert "hidden" in repr(parts[0])
     loaded = Part.load(tmp_path / "a.part")

@@ -22,6 +22,7 @@ from trigmech.mechanisms.base import Design, Mechanism
 from trigmech.mechanisms.moment import MomentMechanism, minimax
 from trigmech.mechanisms.table import TableMechanism
 from trigmech.parts.part import Part
+from trigmech.parts.shares import Share, release_shares, share_part
 from trigmech.parts.steps import measure_part, release_parts
 from trigmech.privacy.budget import Budget, Charge
 from trigmech.privacy.ledger import Ledger
@@ -61,6 +62,7 @@ __all__ = [
     "NoisyMoments",
     "Part",
     "Schema",
+    "Share",
     "SolverError",
     "Synthesis",
     "Synthesizer",
@@ -80,6 +82,8 @@ __all__ = [
     "preview",
     "reconstruct",
     "release_parts",
+    "release_shares",
+    "share_part",
     "synthesize",
     "workload",
 ]

@@ -23,6 +23,7 @@ from trigmech.errors import InputError
 from trigmech.mechanisms.base import Design
 from trigmech.parts import design_file
 from trigmech.parts.part import Part
+from trigmech.parts.shares import Share, load_part, release_shares, share_part
 from trigmech.parts.steps import measure_part, release_parts
 from trigmech.schema import toml as schema_file
 from trigmech.synthesis import BOUNDS_SHARE, design, reconstruct
@@ -31,10 +32,11 @@ from trigmech.tables.reader import TableFile
 part_app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown", help=(
     "Release one table that lies in several places: exact sums of parts, added and released together.\n\n"
     "`part design` for all; `part measure` where rows are; `part release` where the sums are added. A part is as "
-    "PRIVATE as its table; designs and releases are public."))
+    "PRIVATE as its table; designs and releases are public. `part share` instead of `part measure` puts a share of the "
+    "noise in."))
 
 DesignFile = Annotated[Path, typer.Option("--design", help="The design, by 'part design' or 'part release'.")]
-Parts = Annotated[list[Path], typer.Argument(help="Parts, such as north.part south.part.")]
+Parts = Annotated[list[Path], typer.Argument(help="Parts, such as north.part south.part; or shares.")]
 
 
 @part_app.command("design")
@@ -88,6 +90,35 @@ def measure(
     tell(_facts(part, out), f"{part.n:,} persons\nwritten: {out} (NOT PRIVATE: keep it as safe as the table)", as_json)
 
 
+@part_app.command("share")
+def share(
+    data: Data,
+    out: Annotated[Path, typer.Option(help="Where the share is written, such as north.share. PRIVATE alone.")],
+    design: DesignFile,
+    parties: Annotated[int, typer.Option(min=1, help="How many shares will be released together, no more, no fewer.")],
+    tolerated: Annotated[int, typer.Option(min=0, help="Parties that may use what they know of their noise.")] = 0,
+    delimiter: Delimiter = None,
+    decimal: Decimal = None,
+    encoding: Encoding = None,
+    date_format: DateFormat = None,
+    as_json: Json = False,
+) -> None:
+    """Write what a design draws next of the rows of a file, with this party's share of the noise in it.
+
+    Only the sum of all shares has all the noise. Let somebody add them ('part add') who does not release.
+
+    Example: `trigmech part share north.csv --design design.json --parties 3 --out north.share`
+    """
+    check_outputs((out,), (data, design))
+    asked = design_file.load(design)
+    table = TableFile(data, **file_options(delimiter, decimal, encoding, date_format))
+    with progress_bar(quiet=as_json) as progress:
+        own = share_part(table, asked, parties=parties, tolerated=tolerated, progress=progress)
+    own.save(out)
+    tell(_facts(own, out), f"{own.n:,} persons, of one of {parties} parties\nwritten: {out} (NOT PRIVATE alone: it has a "
+                           "share of the noise)", as_json)
+
+
 @part_app.command("add")
 def add(
     parts: Parts,
@@ -111,7 +142,7 @@ def show(parts: Parts, as_json: Json = False) -> None:
 
     Example: `trigmech part show north.part`
     """
-    found = [(path, Part.load(path)) for path in parts]
+    found = [(path, load_part(path)) for path in parts]
     tell({"parts": [_facts(part, path) for path, part in found]}, "\n".join(
         f"{path}: {part.n:,} persons of {len(part.identities)} measured part(s), question {part.question[:12]}; NOT "
         "PRIVATE" for path, part in found), as_json)
@@ -131,7 +162,7 @@ def release(
         "--next", help="Where the next round's design is written, if there is one. Default: beside --out.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Add parts and release their total: the release, or the design of the next round for all to measure by.
+    """Add parts or shares and release their total: the release, or the next round's design for all to measure by.
 
     What is drawn is kept beside --out, in a file that ends in .rounds, until the last round is released: keep it.
 
@@ -143,9 +174,11 @@ def release(
     if out.exists():
         raise InputError(f"{str(out)!r} exists; name another file")
     asked = design_file.load(design)
-    found = [Part.load(path) for path in parts]
+    found = [load_part(path) for path in parts]
+    shares = [part for part in found if isinstance(part, Share)]
     with ledger_of_run(ledger, asked.budget, 0.0) as book:
-        released = release_parts(found, asked, ledger=book, rounds=rounds)
+        released = (release_shares(shares, asked, ledger=book, rounds=rounds) if len(shares) == len(found) else
+                    release_parts(found, asked, ledger=book, rounds=rounds))
     if isinstance(released, Design):
         design_file.save(following, released)
         tell({"design": str(following), "done": False, "rounds": str(rounds)},
@@ -160,10 +193,10 @@ def release(
 
 
 def _sum(paths: list[Path]) -> Part:
-    whole = Part.load(paths[0])
+    whole = load_part(paths[0])
     for path in paths[1:]:
         try:
-            whole = whole + Part.load(path)
+            whole = whole + load_part(path)
         except InputError as problem:
             raise InputError(f"{str(path)!r}: {problem}") from None
     return whole

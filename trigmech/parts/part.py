@@ -1,20 +1,19 @@
 """PRIVATE. A part: what some persons add to the sums that are asked for, to be added to other parts."""
 
 import secrets
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from trigmech._files import replacing
 from trigmech._validate import fields
-from trigmech.errors import InputError
-from trigmech.measurement.sums import Total
+from trigmech.errors import InputError, shown
+from trigmech.measurement.sums import Statistic, Total
 from trigmech.storage import archive
 
-KIND = "trigmech part"
-NOT_PRIVATE = "NOT PRIVATE: exact sums over persons; whoever sees two of them can see a person"
 MOST_PARTS = 10_000
 
 
@@ -40,10 +39,15 @@ class Part:
     question: str
     identities: frozenset[str]
 
+    KIND: ClassVar[str] = "trigmech part"
+    PRIVACY: ClassVar[str] = "NOT PRIVATE: exact sums over persons; whoever sees two of them can see a person"
+    # What a file has beside the sums, by name, as trigmech._validate.fields takes it.
+    MORE: ClassVar[dict[str, Any]] = {}
+
     @classmethod
-    def of(cls, total: Total, question: str) -> "Part":
+    def of(cls, total: Total, question: str, **more: Any) -> Self:
         """Return a part that was measured just now."""
-        return cls(total, question, frozenset([secrets.token_hex(16)]))
+        return cls(total, question, frozenset([secrets.token_hex(16)]), **more)
 
     @property
     def n(self) -> int:
@@ -51,9 +55,10 @@ class Part:
         return self.total.n
 
     def __repr__(self) -> str:
-        return f"Part(NOT PRIVATE, n={self.n}, of {len(self.identities)}, question={self.question[:12]}, values hidden)"
+        return (f"{type(self).__name__}(NOT PRIVATE, n={self.n}, of {len(self.identities)}, "
+                f"question={self.question[:12]}, values hidden)")
 
-    def __add__(self, other: "Part") -> "Part":
+    def __add__(self, other: "Part") -> Self:
         if not isinstance(other, Part):
             return NotImplemented
         if self.question != other.question:
@@ -64,9 +69,9 @@ class Part:
         total = Total(self.total.limbs.shape[1])
         total += self.total
         total += other.total
-        return Part(total, self.question, self.identities | other.identities)
+        return replace(self, total=total, identities=self.identities | other.identities)
 
-    def __radd__(self, other: object) -> "Part":
+    def __radd__(self, other: object) -> Self:
         return self if isinstance(other, int) and other == 0 else NotImplemented
 
     def save(self, path: str | Path) -> None:
@@ -77,13 +82,13 @@ class Part:
         InputError
             If the file cannot be written; what was there before is then still there.
         """
-        content = {"privacy": NOT_PRIVATE, "question": self.question, "n": self.n,
-                   "identities": sorted(self.identities)}
+        content = {"privacy": self.PRIVACY, "question": self.question, "n": self.n,
+                   "identities": sorted(self.identities), **{name: getattr(self, name) for name in self.MORE}}
         with replacing(Path(path), private=True) as beside:
-            archive.write(beside, content, {"sums": self.total.limbs}, KIND)
+            archive.write(beside, content, {"sums": self.total.limbs}, self.KIND)
 
     @classmethod
-    def load(cls, path: str | Path) -> "Part":
+    def load(cls, path: str | Path) -> Self:
         """Return the part of a file; nothing of it is executed.
 
         Raises
@@ -91,15 +96,52 @@ class Part:
         InputError
             If it is no such file, or damaged.
         """
-        content, arrays = archive.read(path, KIND)
+        content, arrays = archive.read(path, cls.KIND)
         try:
-            return _part_of(content, arrays)
+            values = fields(content, "the manifest", {"privacy": str, "question": str, "n": (int, 1),
+                                                      "identities": list, **cls.MORE})
+            total, identities = _total_and_identities(values, arrays)
         except InputError as broken:
             raise InputError(f"cannot read {str(path)!r}: {broken}") from None
+        return cls(total, values["question"], identities, **{name: values[name] for name in cls.MORE})
 
 
-def _part_of(content: dict[str, Any], arrays: dict[str, Any]) -> Part:
-    values = fields(content, "the manifest", {"privacy": str, "question": str, "n": (int, 1), "identities": list})
+def added(parts: Any, n: int, kind: type[Part] = Part) -> Part:
+    """Return the sum of parts of one kind, of n persons together, or raise an InputError."""
+    if isinstance(parts, Part):
+        parts = [parts]
+    name = kind.__name__.lower()
+    if not isinstance(parts, Sequence) or not parts or not all(type(part) is kind for part in parts):
+        raise InputError(f"{name}s must be a list of {name}s by trigmech.{'measure' if kind is Part else 'share'}_part,"
+                         f" at least one, not {shown(parts)}")
+    whole = parts[0]
+    for part in parts[1:]:
+        whole = whole + part
+    if whole.n != n:
+        raise InputError(f"the design is for {n} persons; the {name}s have {whole.n} together")
+    return whole
+
+
+def check_question(part: Part, question: str) -> None:
+    """Raise an InputError unless a part answers a question."""
+    if part.question != question:
+        raise InputError("the parts answer another question than the design asks: they are of another schema, design, "
+                         "round, lattice or version of trigmech")
+
+
+def answer_of(part: Part) -> Callable[[Statistic, str], Total]:
+    """Return what answers the question that a part answers, and no other, by its sums."""
+    def answer(asked: Statistic, question: str) -> Total:
+        check_question(part, question)
+        if part.total.limbs.shape[1] != asked.size:
+            raise InputError("the parts do not hold what they say")
+        asked.check(part.total)
+        return part.total
+
+    return answer
+
+
+def _total_and_identities(values: dict[str, Any], arrays: dict[str, Any]) -> tuple[Total, frozenset[str]]:
     identities = values["identities"]
     if not (0 < len(identities) <= MOST_PARTS and all(isinstance(each, str) for each in identities)):
         raise InputError(f"it must have from 1 to {MOST_PARTS:,} identities of parts, which are texts")
@@ -109,4 +151,4 @@ def _part_of(content: dict[str, Any], arrays: dict[str, Any]) -> Part:
         raise InputError("it must have one array, of sums in two limbs")
     total = Total(0)
     total.limbs, total.n = limbs.copy(), values["n"]
-    return Part(total, values["question"], frozenset(identities))
+    return total, frozenset(identities)

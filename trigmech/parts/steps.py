@@ -1,7 +1,7 @@
 """Tables in parts: measured where they are, added, and released as one table would be."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -13,10 +13,10 @@ from trigmech.measurement.release import Session
 from trigmech.measurement.rows import PrivateTable, Progress
 from trigmech.mechanisms.base import Design, History
 from trigmech.parts.answers import AskedTable, Recorder, Unanswered, question_of
-from trigmech.parts.part import Part
+from trigmech.parts.part import Part, added, answer_of
 from trigmech.privacy.ledger import Ledger
 from trigmech.privacy.ledger_file import LedgerFile
-from trigmech.privacy.noise import SimulatedNoise
+from trigmech.privacy.noise import Noise, SimulatedNoise
 from trigmech.results import NoisyMoments
 from trigmech.schema.schema import Schema
 from trigmech.storage import rounds_file
@@ -54,7 +54,7 @@ def measure_part(table: Any, design: Design, *, progress: Progress | None = None
     her rows in one part: one who is in two counts as two. Cost: one pass over the rows, and in the third round and
     later a moment for the repetition of what was planned before.
     """
-    _check(design)
+    check_design(design)
     question = _question(design)
     with PrivateTable(table, design.schema_given, progress, least=1) as private:
         rows = private.raw(question.schema) if question.raw else private.rows(question.schema,
@@ -103,17 +103,38 @@ def release_parts(parts: Sequence[Part], design: Design, rng: np.random.Generato
     Privacy: (epsilon, delta) under replacing a person, as one table's release: the sums are those of all rows, to the
     last bit. That the same rows were measured twice, in two parts, is not noticed. Whoever calls this sees exact sums.
     """
-    _check(design)
-    whole = _added(parts)
-    if whole.n != design.n:
-        raise InputError(f"the design is for {design.n} persons; the parts have {whole.n} together")
+    check_design(design)
+    whole = added(parts, design.n)
     noise, public_rng = generators(rng)
     if noise.simulated and rounds is not None:
         raise InputError("a simulation (rng) can be made again, so it takes no file of rounds")
     if not noise.simulated and rounds is None and design.passes > 1:
         raise InputError(f"the design may ask {design.passes} questions, one after another; give rounds, the path of a "
                          "file in which what is released is kept between them")
-    account = Ledger(design.budget, enforced=not design.mechanism.published, simulated=noise.simulated,
+    return next_of(AskedTable(design, answer_of(whole)), design, lambda _: noise, public_rng, ledger, rounds,
+                   noise if noise.simulated else None)
+
+
+def next_of(table: AskedTable, design: Design, noise_of: Callable[[Recorder], Noise], public_rng: np.random.Generator,
+            ledger: str | Path | LedgerFile | None, rounds: str | Path | None,
+            simulated: Noise | None = None) -> NoisyMoments | Design:
+    """Release what answers the question that is next: all that is released, or the design that asks the next one.
+
+    Parameters
+    ----------
+    table : AskedTable
+        With the answer.
+    design : Design
+    noise_of : callable
+        Returns the noise of a run, of which it sees what is released.
+    public_rng : numpy.random.Generator
+        Used if there is no file of rounds.
+    ledger, rounds
+        As for :func:`release_parts`.
+    simulated : Noise, optional
+        That which ``noise_of`` returns, if it is.
+    """
+    account = Ledger(design.budget, enforced=not design.mechanism.published, simulated=simulated is not None,
                      file=opened_ledger(ledger))
     history = design.history
     if rounds is not None and history is not None and not Path(rounds).exists():
@@ -130,10 +151,10 @@ def release_parts(parts: Sequence[Part], design: Design, rng: np.random.Generato
             if file.resumed:
                 account.written = [entry.charge for entry in (account.file.entries if account.file else ())
                                    if entry.run == file.run]
-        recorder = Recorder(history, file, noise if noise.simulated else None)
+        recorder = Recorder(history, file, simulated)
         try:
-            return run(AskedTable(design, whole), design.schema_given, design, public_rng, account,
-                       Session(account, noise, recorder))
+            return run(table, design.schema_given, design, public_rng, account,
+                       Session(account, noise_of(recorder), recorder))
         except Unanswered:
             again = 0 if history is None else history.round
             name = account.run or "" if file is not None else "simulation"
@@ -141,18 +162,8 @@ def release_parts(parts: Sequence[Part], design: Design, rng: np.random.Generato
             return design.after(History(name, seed, again + 1, tuple(recorder.draws)))
 
 
-def _added(parts: Sequence[Part]) -> Part:
-    if isinstance(parts, Part):
-        parts = [parts]
-    if not isinstance(parts, Sequence) or not parts or not all(isinstance(part, Part) for part in parts):
-        raise InputError(f"parts must be a list of parts by trigmech.measure_part, at least one, not {shown(parts)}")
-    whole = parts[0]
-    for part in parts[1:]:
-        whole = whole + part
-    return whole
-
-
-def _check(design: Design) -> None:
+def check_design(design: Design) -> None:
+    """Raise an InputError if it is none, or none for parts."""
     if not isinstance(design, Design) or design.schema is None:
         raise InputError(f"design must be a Design by trigmech.design, not {shown(design)}")
     if design.schema.private_categories:
