@@ -115,8 +115,8 @@ def share(
     with progress_bar(quiet=as_json) as progress:
         own = share_part(table, asked, parties=parties, tolerated=tolerated, progress=progress)
     own.save(out)
-    tell(_facts(own, out), f"{own.n:,} persons, of one of {parties} parties\nwritten: {out} (NOT PRIVATE alone: it has a "
-                           "share of the noise)", as_json)
+    tell(_facts(own, out), f"{own.n:,} persons, of one of {parties} parties\nwritten: {out} (NOT PRIVATE alone: it has "
+                           "a share of the noise)", as_json)
 
 
 @part_app.command("add")
