@@ -98,7 +98,8 @@ MOST_ENTRIES = 2**24
 LARGEST = 2.0**80
 
 
-@dataclass(frozen=True, eq=False)
+# The text of a part, which hides the values.
+@dataclass(frozen=True, eq=False, repr=False)
 class Share(Part):
     """What one party adds to a draw, with its share of the noise: **private**, until all are added. By ``share_part``.
 

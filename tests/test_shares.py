@@ -1,0 +1,319 @@
+"""Shares: their sum is the draw, with the noise that is charged, and nothing else is ever drawn or released."""
+
+import json
+import stat
+import warnings
+from functools import partial
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from scipy import integrate, stats
+from test_parts import BOUNDS, BUDGET, CUBE, PURE, SCHEMA, N, command, cube, cut, smooth, table
+
+import trigmech as tm
+from trigmech.errors import BudgetError, InputError
+from trigmech.measurement.sums import Total
+from trigmech.parts import shares as module
+from trigmech.parts.part import Part, answer_of
+from trigmech.parts.shares import Share, load_part, share_scale, shares_rho
+from trigmech.privacy.budget import Charge
+from trigmech.privacy.noise import lattice_step
+from trigmech.storage import archive
+
+CASES = {"default": (SCHEMA, None), "private bounds": (BOUNDS, None), "smooth": (SCHEMA, smooth),
+         "smooth, private bounds": (BOUNDS, smooth)}
+each_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+CHARGE = Charge("moments", "gaussian", 0.037, 0.002, "L2", 1, "look-and-tables")
+# Noise is from the operating system's entropy: no seed, and false alarms of 1e-9 a test.
+RARE = 1e-9
+
+
+@pytest.fixture
+def book(tmp_path):
+    return tm.LedgerFile.create(tmp_path / "ledger.json", tm.Budget(3.0, 1e-5))
+
+
+@pytest.fixture
+def silent(monkeypatch):
+    """No noise at all."""
+    monkeypatch.setattr(module, "integer_gaussian", lambda size, scale: np.zeros(size, dtype=np.int64))
+
+
+def shared(rows, design, tolerated=0):
+    return [tm.share_part(own, design, parties=len(rows), tolerated=tolerated) for own in rows]
+
+
+def draws_of(released):
+    return [values for _, values in released.history.draws]
+
+
+# The noise
+
+
+@pytest.mark.parametrize(("m", "t"), [(1, 0), (2, 0), (2, 1), (10, 0), (10, 4)])
+def test_the_sum_has_the_noise_of_the_charge_for_those_who_are_not_tolerated(m, t):
+    rng, size = np.random.default_rng(m), 3_000
+    values = rng.normal(0.0, 1.0, (m, size))
+    total = Total(size)
+    for own in values:
+        total += module._shared(own, CHARGE, m, t)
+    noise = (total.over(0) * lattice_step(CHARGE.scale) - values.sum(axis=0)) / CHARGE.scale
+    wanted = np.sqrt(m / (m - t))
+    squares = float((noise / wanted) @ (noise / wanted))
+    assert RARE < stats.chi2.cdf(squares, size) < 1.0 - RARE
+    assert stats.kstest(noise, stats.norm(scale=wanted).cdf).pvalue > RARE
+
+
+def test_a_share_alone_has_its_part_of_the_variance_and_no_more():
+    own = module._shared(np.zeros(3_000), CHARGE, 10, 2).over(0) * lattice_step(CHARGE.scale) / CHARGE.scale
+    assert RARE < stats.chi2.cdf(float(own @ own) * 8, 3_000) < 1.0 - RARE
+
+
+@pytest.mark.parametrize(("m", "t"), [(1, 0), (2, 1), (10, 0), (100, 30), (10_000, 9_999)])
+@pytest.mark.parametrize("mu", [1e-3, 0.2, 5.0])
+def test_what_is_proved_of_the_sum_is_what_is_charged(m, t, mu):
+    scale = 0.01
+    rho = shares_rho(scale, scale * mu, m, t)
+    assert mu * mu / 2.0 * (1.0 - 1e-6) <= rho <= mu * mu / 2.0
+    # By hand: all that may move, over the variance of those who are not tolerated.
+    step, own = lattice_step(scale), share_scale(scale, scale * mu, m, t)
+    assert rho >= (scale * mu / step + 2.0**12) ** 2 / (2.0 * (m - t) * own * own) * (1.0 - 1e-12)
+
+
+def theta(v, u=0.0):
+    y = np.arange(-400, 401)
+    return np.exp(-((y - u) ** 2) / (2.0 * v)).sum()
+
+
+@pytest.mark.parametrize("v", [0.6, 0.8, 1.0])
+def test_the_proof_s_bounds_hold_where_they_can_be_seen(v):
+    def e(v):
+        return 3.0 * np.exp(-2.0 * np.pi**2 * v)
+
+    # Poisson's sum.
+    for u in np.linspace(0.0, 1.0, 11):
+        assert abs(theta(v, u) / np.sqrt(2.0 * np.pi * v) - 1.0) <= e(v) + 1e-14
+    # (1) The sum of five beside one of five times the variance, where neither is all rounding.
+    y = np.arange(-60, 61)
+    one = np.exp(-(y**2) / (2.0 * v)) / theta(v)
+    five = one
+    for _ in range(4):
+        five = np.convolve(five, one, "same")
+    seen = np.abs(y) <= 8
+    ratio = np.log(five / (np.exp(-(y**2) / (10.0 * v)) / theta(5.0 * v)))[seen]
+    assert 0.0 < np.abs(ratio).max() <= 3.0 * 5.0 * e(v / 2.0)
+    # (2) A normal number, rounded at random, beside a discrete Gaussian.
+    V = v + 3.0
+    for k in range(4):
+        rounded, _ = integrate.quad(lambda x, k=k: stats.norm.pdf(x, scale=np.sqrt(V - v)) * np.exp(
+            -((k - x) ** 2) / (2.0 * v)) / theta(v, x), -30, 30, epsabs=1e-13, limit=500)
+        assert abs(np.log(rounded / (np.exp(-(k**2) / (2.0 * V)) / theta(V)))) <= 5.0 * e(v) + 1e-9
+
+
+# What is drawn
+
+
+@each_case
+def test_without_noise_the_sum_of_shares_is_what_the_whole_table_draws(case, silent, tmp_path):
+    schema, mechanism = case
+    design = tm.design(N, schema, BUDGET, mechanism)
+    rows = cut(table(), 3)
+    for _ in range(design.passes):
+        whole = module.drawn(design, answer_of(tm.measure_part(table(), design)))
+        before = 0 if design.history is None else len(design.history.draws)
+        following = tm.release_shares(shared(rows, design), design, rounds=tmp_path / "rounds")
+        drawn = [json.loads(line.partition(" ")[2]) for line in (tmp_path / "rounds").read_text().splitlines()[1:]]
+        for (charge, values), found in zip(whole, drawn[before:], strict=True):
+            assert charge == Charge.from_dict(found["charge"])
+            np.testing.assert_allclose(found["released"], values, rtol=0.0,
+                                       atol=2.0 * lattice_step(charge.scale) + 1e-12)
+        if not isinstance(following, tm.Design):
+            return
+        design = following
+    pytest.fail("more rounds than the design says")
+
+
+@each_case
+def test_what_is_drawn_does_not_depend_on_what_was_drawn_for_the_same_question(case, monkeypatch):
+    schema, mechanism = case
+    design = tm.design(N, schema, BUDGET, mechanism)
+    answer = answer_of(tm.measure_part(table(), design))
+    first = module.drawn(design, answer)
+    monkeypatch.setattr(module._Captured, "gaussian", lambda self, values, scale: (
+        self.values.append(np.array(values)), np.full(np.shape(values), 0.3))[1])
+    for (charge, values), (other, again) in zip(first, module.drawn(design, answer), strict=True):
+        assert charge == other
+        np.testing.assert_array_equal(values, again)
+
+
+@pytest.mark.parametrize("m", [1, 2, 10])
+def test_all_rounds_are_charged_once_and_each_sum_is_opened_once(m, book, tmp_path):
+    design, rows = tm.design(N, SCHEMA, BUDGET), cut(table(), m) if m > 1 else [table()]
+    rounds, histories = tmp_path / "rounds", []
+    while isinstance(design, tm.Design):
+        asked, given = design, shared(rows, design, tolerated=m // 4)
+        design = tm.release_shares([sum(given[:2]), *given[2:]], asked, ledger=book, rounds=rounds)
+        if isinstance(design, tm.Design):
+            # Other shares of the same rows: the sum that was opened is what is released.
+            again = tm.release_shares(shared(rows, asked), asked, ledger=book, rounds=rounds)
+            for first, second in zip(draws_of(design), draws_of(again), strict=True):
+                np.testing.assert_array_equal(first, second)
+            histories.append(draws_of(design))
+    assert all(np.array_equal(a, b) for first, second in pairwise(histories) for a, b in zip(first, second,
+                                                                                          strict=False))
+    assert len(histories) >= 2
+    assert design.ledger.charges == list(asked.all_charges)
+    assert not design.ledger.simulated
+    assert len(book.entries) == len(asked.all_charges)
+    assert book.verify() == []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert len(tm.reconstruct(design, np.random.default_rng(0)).sample(10)) == 10
+
+
+def test_a_run_that_was_broken_off_between_two_draws_opens_the_same_sum(book, tmp_path):
+    design = tm.design(N, SCHEMA, BUDGET, smooth)
+    given, path = shared(cut(table(), 3), design), tmp_path / "rounds"
+    once = tm.release_shares(given, design, ledger=book, rounds=path)
+    first, moments, indicators = path.read_bytes().splitlines(keepends=True)
+    for kept in (first, first + moments, first + moments + indicators[:20]):
+        path.write_bytes(kept)
+        again = tm.release_shares(given, design, ledger=book, rounds=path)
+        np.testing.assert_array_equal(again.means, once.means)
+        assert path.read_bytes() == first + moments + indicators
+    assert len(book.entries) == len(design.all_charges)
+
+
+def test_the_released_means_are_the_table_s_with_noise(tmp_path):
+    design = tm.design(N, SCHEMA, BUDGET, smooth)
+    exact = tm.measure(table(), SCHEMA, tm.design(N, SCHEMA, tm.Budget(1e6, 1e-6), smooth),
+                       np.random.default_rng(0)).means
+    found = tm.release_shares(shared(cut(table(), 5), design), design, rounds=tmp_path / "rounds").release
+    squares = float((((found.means - exact) / found.deviations) ** 2).sum())
+    assert RARE < stats.chi2.cdf(squares, len(exact)) < 1.0 - RARE
+
+
+# What is refused
+
+
+def refused(given, design, words, book, tmp_path):
+    with pytest.raises(InputError, match=words):
+        tm.release_shares(given, design, ledger=book, rounds=tmp_path / "rounds")
+    assert book.entries == ()
+    assert not (tmp_path / "rounds").exists()
+
+
+def test_what_is_not_all_shares_of_one_sum_is_refused_before_the_charge(book, tmp_path):
+    design, rows = tm.design(N, SCHEMA, BUDGET, smooth), cut(table(), 3)
+    given = shared(rows, design)
+    refused(given[:2], design, f"the design is for {N} persons; the shares have", book, tmp_path)
+    refused([*given, given[0]], design, "added twice", book, tmp_path)
+    refused([tm.share_part(table(), design, parties=3)], design, "those of 3 parties, and 1 are given", book, tmp_path)
+    refused([given[0] + given[1], shared(rows, design, tolerated=1)[2]], design, "different questions", book, tmp_path)
+    refused([], design, "a list of shares", book, tmp_path)
+    parts = [tm.measure_part(own, design) for own in rows]
+    refused(parts, design, "a list of shares", book, tmp_path)
+    with pytest.raises(InputError, match="a list of parts"):
+        tm.release_parts(given, design, ledger=book)
+    with pytest.raises(InputError, match="different questions"):
+        given[0] + parts[1]
+    other = tm.design(N, SCHEMA, tm.Budget(2.0, 1e-6), smooth)
+    refused(given, other, "another question than the design asks", book, tmp_path)
+    cut_off = Total(3)
+    cut_off.n = N
+    whole = sum(given)
+    refused([Share(cut_off, whole.question, whole.identities, 3, 0)], design, "do not hold what they say", book,
+            tmp_path)
+
+
+def test_what_is_not_linear_or_has_other_noise_cannot_be_shared(book, tmp_path):
+    class Own(tm.TableMechanism):
+        pass
+
+    for schema, budget, mechanism, rows in (
+            (CUBE, BUDGET, tm.ImprovedTrigII(n_candidates=50), cube()), (CUBE, BUDGET, tm.TrigII(smoothness=1), cube()),
+            (SCHEMA, PURE, None, table()), (SCHEMA, PURE, smooth, table()), (SCHEMA, BUDGET, Own(), table())):
+        design = tm.design(N, schema, budget, mechanism)
+        with pytest.raises(InputError, match="noise can be shared for"):
+            tm.share_part(rows, design, parties=2)
+        refused([], design, "noise can be shared for", book, tmp_path)
+    design = tm.design(N, SCHEMA, BUDGET, smooth)
+    for options in ({"parties": 0}, {"parties": 2, "tolerated": 2}, {"parties": 2, "tolerated": -1}, {"parties": 2.0},
+                    {"parties": 10_001}):
+        with pytest.raises(InputError, match=r"parties must be|tolerated must be"):
+            tm.share_part(table(), design, **options)
+
+
+def test_noise_that_is_proved_too_little_is_refused_before_the_charge(book, tmp_path, monkeypatch):
+    design = tm.design(N, SCHEMA, BUDGET)
+    given = shared(cut(table(), 3), design)
+    enough = module.share_scale
+    monkeypatch.setattr(module, "share_scale", lambda *facts: enough(*facts) * (1.0 - 1e-6))
+    with pytest.raises(BudgetError, match="by its own proof"):
+        tm.release_shares(given, design, ledger=book, rounds=tmp_path / "rounds")
+    assert book.entries == ()
+
+
+def test_values_that_do_not_fit_are_refused_and_large_ones_are_exact(silent):
+    step = lattice_step(CHARGE.scale)
+    values = np.array([2.0**80, -(2.0**80), 2.0**70 + 2.0**20, -1.0, 0.4, -0.6]) * step
+    total = Total(len(values))
+    for _ in range(3):
+        total += module._shared(values, CHARGE, 3, 0)
+    assert total.over(0).tolist() == (3.0 * np.array([2.0**80, -(2.0**80), 2.0**70 + 2.0**20, -1.0, 0.0,
+                                                      -1.0])).tolist()
+    with pytest.raises(InputError, match="at most 2\\^39 times the noise"):
+        module._shared(values * 1.1, CHARGE, 3, 0)
+
+
+# Files
+
+
+def test_a_share_says_that_it_is_private_alone_and_comes_back(tmp_path):
+    design = tm.design(N, SCHEMA, BUDGET, smooth)
+    own, path = tm.share_part(cut(table(), 2)[0], design, parties=2, tolerated=1), tmp_path / "a.share"
+    own.save(path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert "NOT PRIVATE alone" in archive.read(path, Share.KIND)[0]["privacy"]
+    assert "NOT PRIVATE" in repr(own)
+    loaded = load_part(path)
+    assert isinstance(loaded, Share)
+    np.testing.assert_array_equal(loaded.total.limbs, own.total.limbs)
+    assert (loaded.n, loaded.question, loaded.identities, loaded.parties, loaded.tolerated) == (
+        own.n, own.question, own.identities, 2, 1)
+    tm.measure_part(table(), design).save(tmp_path / "a.part")
+    assert type(load_part(tmp_path / "a.part")) is Part
+    with pytest.raises(InputError, match="trigmech part"):
+        Part.load(path)
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(InputError, match=r"cannot read .*a\.share"):
+        load_part(path)
+
+
+def test_shares_are_made_added_and_released_by_the_command_line(tmp_path, monkeypatch):
+    from trigmech.schema import toml
+
+    call = partial(command, monkeypatch)
+    toml.save(tmp_path / "schema.toml", SCHEMA)
+    for k, rows in enumerate(cut(table(), 3)):
+        rows.to_csv(tmp_path / f"{k}.csv", index=False)
+    design, out, own = tmp_path / "design.json", tmp_path / "all.tm", [tmp_path / f"{k}.share" for k in range(3)]
+    call("design", "--schema", tmp_path / "schema.toml", "--n", N, "--epsilon", 1, "--delta", 1e-6, "--smooth", "--out",
+         design)
+    for k, path in enumerate(own):
+        said = call("share", tmp_path / f"{k}.csv", "--design", design, "--parties", 3, "--tolerated", 1, "--out", path)
+        assert "NOT PRIVATE alone" in said
+    call("add", *own, "--out", tmp_path / "sum.share")
+    assert "3 measured" in call("show", tmp_path / "sum.share")
+    ledger = tmp_path / "ledger.json"
+    # All must be there, and no part among them.
+    assert "persons" in call("release", *own[:2], "--design", design, "--ledger", ledger, "--out", out, status=3)
+    call("measure", tmp_path / "2.csv", "--design", design, "--out", tmp_path / "2.part")
+    assert "list of parts" in call("release", *own[:2], tmp_path / "2.part", "--design", design, "--ledger", ledger,
+                                   "--out", out, status=3)
+    assert not out.exists()
+    call("release", tmp_path / "sum.share", "--design", design, "--ledger", ledger, "--out", out)
+    assert tm.load(out).n == N
+    assert len(tm.LedgerFile.open(ledger).entries) == 2
+    call("share", tmp_path / "0.csv", "--design", design, "--out", own[0], status=2)
