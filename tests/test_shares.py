@@ -5,9 +5,12 @@ import stat
 import warnings
 from functools import partial
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
+from page_runner import BLOCK
 from scipy import integrate, stats
 from test_parts import BOUNDS, BUDGET, CUBE, PURE, SCHEMA, N, command, cube, cut, smooth, table
 
@@ -265,6 +268,28 @@ def test_values_that_do_not_fit_are_refused_and_large_ones_are_exact(silent):
                                                       -1.0])).tolist()
     with pytest.raises(InputError, match="at most 2\\^39 times the noise"):
         module._shared(values * 1.1, CHARGE, 3, 0)
+
+
+# The page
+
+
+def test_the_python_of_the_page_runs_and_the_release_is_the_pooled_table_s(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    page, names = Path(__file__).parent.parent / "docs" / "parts.md", {}
+    for block in BLOCK.finditer(page.read_text(encoding="utf-8")):
+        if block["title"]:
+            Path(block["title"]).write_text(block["text"], encoding="utf-8")
+        elif block["kind"] == "python":
+            exec(block["text"], names)
+    parts = names["made"]
+    frames = [pd.read_csv(f"{hospital}.csv") for hospital in names["hospitals"]]
+    assert len(frames) == 3
+    schema = tm.load_schema("schema.toml")
+    pooled = tm.measure(pd.concat(frames), schema, tm.design(2_000, schema, tm.Budget(1.0, 1e-6)),
+                        np.random.default_rng(0))
+    np.testing.assert_array_equal(parts.release.means, pooled.means)
+    # Shares, three rounds of them, are charged as one release.
+    assert names["design"].ledger.charges == pooled.ledger.charges
 
 
 # Files
