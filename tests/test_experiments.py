@@ -21,6 +21,7 @@ from experiments import (
     curves,
     datasets,
     frames,
+    parties,
     rates,
     search,
     table_coverage,
@@ -28,6 +29,7 @@ from experiments import (
 )
 from experiments.cells import Cell
 from experiments.protocols import boards, data
+from paper_figures import parties as parties_figure
 from paper_figures.draw import draw_curves, draw_rates
 from trigmech.evaluation.error_bars import PredictedError
 from trigmech.privacy.accounting import gaussian_mu
@@ -358,6 +360,38 @@ def test_the_rates_are_written_and_drawn(folders, monkeypatch):
     path.with_suffix(".csv").rename(path.parent / "rates.csv")
     picture = draw_rates(path.parent, folders / "rates.png")
     assert picture.stat().st_size > 10_000
+
+
+def test_parties_are_written_and_drawn_and_parts_err_as_the_whole_table_does(folders, monkeypatch):
+    rng = np.random.default_rng(0)
+    age = rng.integers(0, 90, 400)
+    table = pd.DataFrame({"age": age, "kind": np.where(age + rng.integers(0, 40, 400) > 60, "old", "young")})
+    schema = tm.Schema([tm.Column("age", 0, 100, "integer"),
+                        tm.Column("kind", kind="categorical", categories=("old", "young"))])
+    monkeypatch.setattr(parties.data, "load", lambda name: (table, schema))
+    monkeypatch.setattr(parties, "available", lambda names: names)
+    monkeypatch.setattr(parties, "run_cells", in_this_process)
+    (page,) = parties.parties(1, quick=True)
+    error = {(row["mechanism"], row["way"], row["parties"]): row["error"] for row in rows_beside(page)}
+    assert len(error) == 2 * 3 * 2
+    for mechanism in parties.MECHANISMS:
+        assert error[mechanism, "parts", "1"] == error[mechanism, "parts", "5"]
+        assert error[mechanism, "parts", "5"] < error[mechanism, "split", "5"]
+    page.with_suffix(".csv").rename(page.parent / "parties.csv")
+    first, second = (parties_figure.draw(page.parent, folders / name).read_bytes() for name in "ab")
+    assert first == second
+
+
+def test_the_page_of_parties_shows_the_committed_table_and_figure(tmp_path):
+    shown = (cells.HERE.parent / "docs" / "parts.md").read_text(encoding="utf-8")
+    table = [line for line in (cells.RESULTS / "parties.md").read_text(encoding="utf-8").splitlines()
+             if line.startswith("|")]
+    assert len(table) == 8
+    assert "\n".join(table) in shown
+    drawn = parties_figure.draw(folder=tmp_path).read_text(encoding="utf-8")
+    committed = (parties_figure.IMAGES / "parties.svg").read_text(encoding="utf-8")
+    # Another version of what draws may write the same picture in other words.
+    assert drawn.count("<path") == committed.count("<path")
 
 
 def test_every_listed_experiment_can_be_run_and_is_in_the_readme(monkeypatch, tmp_path):
