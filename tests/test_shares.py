@@ -150,6 +150,35 @@ def test_what_is_drawn_does_not_depend_on_what_was_drawn_for_the_same_question(c
         np.testing.assert_array_equal(values, again)
 
 
+@each_case
+def test_a_person_of_a_small_party_moves_its_values_no_further_than_is_charged(case):
+    schema, mechanism = case
+    design, rows = tm.design(N, schema, BUDGET, mechanism), table(12)
+
+    def values(rows):
+        part = tm.measure_part(rows, design)
+
+        def answer(asked, question):
+            # As a share is made: means are over the persons of all parties.
+            part.total.n = N
+            return part.total
+
+        return module.drawn(design, answer)
+
+    extremes = [(0, 20.0, "a"), (120, 200.0, "c"), (60, np.nan, "b")]
+    found = {charge.purpose: [] for charge, _ in values(rows)}
+    for first in extremes:
+        for second in extremes:
+            pair = []
+            for row in (first, second):
+                rows.loc[rows.index[0], ["age", "weight", "job"]] = row
+                pair.append(values(rows))
+            for (charge, own), (_, other) in zip(*pair, strict=True):
+                assert np.linalg.norm(own - other) <= charge.sensitivity
+                found[charge.purpose].append(np.linalg.norm(own - other) / charge.sensitivity)
+    assert all(max(moved) > 0.3 for moved in found.values())
+
+
 @pytest.mark.parametrize("m", [1, 2, 10])
 def test_all_rounds_are_charged_once_and_each_sum_is_opened_once(m, book, tmp_path):
     design, rows = tm.design(N, SCHEMA, BUDGET), cut(table(), m) if m > 1 else [table()]

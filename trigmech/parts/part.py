@@ -4,7 +4,7 @@ import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from trigmech.measurement.sums import Statistic, Total
 from trigmech.storage import archive
 
 MOST_PARTS = 10_000
+P = TypeVar("P", bound="Part")
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +107,7 @@ class Part:
         return cls(total, values["question"], identities, **{name: values[name] for name in cls.MORE})
 
 
-def added(parts: Any, n: int, kind: type[Part] = Part) -> Part:
+def added(parts: Any, n: int, kind: type[P]) -> P:
     """Return the sum of parts of one kind, of n persons together, or raise an InputError."""
     if isinstance(parts, Part):
         parts = [parts]
@@ -114,7 +115,7 @@ def added(parts: Any, n: int, kind: type[Part] = Part) -> Part:
     if not isinstance(parts, Sequence) or not parts or not all(type(part) is kind for part in parts):
         raise InputError(f"{name}s must be a list of {name}s by trigmech.{'measure' if kind is Part else 'share'}_part,"
                          f" at least one, not {shown(parts)}")
-    whole = parts[0]
+    whole: P = parts[0]
     for part in parts[1:]:
         whole = whole + part
     if whole.n != n:

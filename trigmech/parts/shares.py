@@ -217,7 +217,6 @@ def release_shares(shares: Sequence[Share], design: Design, *, rounds: str | Pat
     """
     _check_shareable(design)
     whole = added(shares, design.n, Share)
-    assert isinstance(whole, Share)
     if len(whole.identities) != whole.parties:
         raise InputError(f"the shares are those of {whole.parties} parties, and {len(whole.identities)} are given: all "
                          "must be there")

@@ -104,7 +104,7 @@ def release_parts(parts: Sequence[Part], design: Design, rng: np.random.Generato
     last bit. That the same rows were measured twice, in two parts, is not noticed. Whoever calls this sees exact sums.
     """
     check_design(design)
-    whole = added(parts, design.n)
+    whole = added(parts, design.n, Part)
     noise, public_rng = generators(rng)
     if noise.simulated and rounds is not None:
         raise InputError("a simulation (rng) can be made again, so it takes no file of rounds")
