@@ -1,6 +1,5 @@
 """Errors of a table that several parties hold: released by parts, or by each alone, with all or part of the budget."""
 
-import math
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from itertools import combinations
@@ -11,10 +10,11 @@ import numpy as np
 import pandas as pd
 
 import trigmech as tm
-from experiments.cells import code_fingerprint, key_of, run_cells, write_csv, write_markdown
+from experiments.cells import code_fingerprint, key_of, run_cells, write_markdown
+from experiments.frames import formatted, markdown, write
 from experiments.protocols import data
 from experiments.protocols.boards import available
-from experiments.protocols.scores import codes, total_variations
+from experiments.protocols.coding import codes, total_variations
 from trigmech.mechanisms.base import Mechanism
 
 SET = "adult"
@@ -46,7 +46,7 @@ class Run:
 
     def key(self) -> str:
         """Return the name of the cache file."""
-        return key_of(self, "parties", code_fingerprint(None, ("parties", "protocols/data", "protocols/scores")))
+        return key_of(self, "parties", code_fingerprint(None, ("parties", "protocols/data", "protocols/coding")))
 
     @property
     def shares(self) -> Hashable:
@@ -97,27 +97,23 @@ def parties(jobs: int, quick: bool) -> list[Path]:
     seeds, numbers = (1, PARTIES[:2]) if quick else (3, PARTIES)
     cells = [Run(mechanism, way, m, seed) for mechanism in MECHANISMS for way in WAYS for m in numbers
              for seed in range(seeds)]
-    errors: dict[tuple[str, str, int], list[float]] = {}
-    for cell, result in run_cells(cells, jobs, "parties"):
-        errors.setdefault((cell.mechanism, cell.way, cell.parties), []).append(result["error"])
-    lines = [{"mechanism": mechanism, "way": way, "parties": m, "error": f"{np.mean(found):.4g}",
-              "standard_error": f"{np.std(found, ddof=1) / math.sqrt(len(found)) if len(found) > 1 else 0.0:.2g}"}
-             for (mechanism, way, m), found in sorted(errors.items())]
-    suffix = "_quick" if quick else ""
-    write_csv("parties" + suffix, lines)
-    return [write_markdown("parties" + suffix, page(lines, seeds))]
+    lines = pd.DataFrame([{"mechanism": cell.mechanism, "way": cell.way, "parties": cell.parties, **result}
+                          for cell, result in run_cells(cells, jobs, "parties")])
+    found = lines.groupby(["mechanism", "way", "parties"])["error"].agg(error="mean", standard_error="sem")
+    stem = "parties" + "_quick" * quick
+    written = write(stem, formatted(found.fillna(0.0).reset_index(), error=".4g", standard_error=".2g"))
+    return [write_markdown(stem, page(written, seeds))]
 
 
-def page(lines: list[dict[str, Any]], seeds: int) -> list[str]:
+def page(lines: pd.DataFrame, seeds: int) -> list[str]:
     """Return the Markdown, from the lines of the CSV file."""
-    numbers = sorted({int(line["parties"]) for line in lines})
-    of = {(line["mechanism"], line["way"], int(line["parties"])): line["error"] for line in lines}
+    of = lines.set_index(["mechanism", "way", "parties"])["error"].map("{:.4g}".format)
+    numbers = sorted(set(lines["parties"]))
     return ["# Rows that several parties hold", "",
             f"Adult's rows dealt out at random to so many parties, (ε, δ) = ({EPSILON:g}, {DELTA:g}). Error: total "
             "variation distance between the real and the synthetic table of two columns, numbers in cells, mean over "
             f"all pairs and {seeds} seed(s).", "",
             *(f"- *{way}*: {words}." for way, words in WAYS.items()), "",
-            "| mechanism | way | " + " | ".join(f"{m} parties" if m > 1 else "1 party" for m in numbers) + " |",
-            "| --- | --- |" + " --- |" * len(numbers),
-            *(f"| {mechanism} | {way} | " + " | ".join(str(of[mechanism, way, m]) for m in numbers) + " |"
-              for mechanism in MECHANISMS for way in WAYS)]
+            *markdown(["mechanism", "way", *(f"{m} parties" if m > 1 else "1 party" for m in numbers)],
+                      [[mechanism, way, *(of[mechanism, way, m] for m in numbers)] for mechanism in MECHANISMS
+                       for way in WAYS])]
