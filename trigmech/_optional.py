@@ -8,7 +8,7 @@ from trigmech.errors import MissingLibraryError
 TABLES = ("pyarrow",)
 REPORT = ("jinja2", "matplotlib", "sklearn")
 EXTRAS = {"tables": TABLES, "report": REPORT, "estimator": ("sklearn",), "cli": (*TABLES, *REPORT, "rich", "typer"),
-          "postgres": ("psycopg",)}
+          "postgres": ("psycopg",), "dask": (*TABLES, "dask", "distributed"), "spark": (*TABLES, "pyspark")}
 
 
 def need(extra: str, purpose: str) -> None:

@@ -41,6 +41,10 @@ class MissingLibraryError(TrigmechError, ImportError):
     """A library is needed that only an extra of this package installs."""
 
 
+class WorkerError(TrigmechError, RuntimeError):
+    """Processes that measure a table for this one ended or failed; nothing is charged for what they did not answer."""
+
+
 class SolverError(TrigmechError, RuntimeError):
     """The linear program could not be solved; the subclasses state why."""
 

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 
 from trigmech._validate import check_integers
+from trigmech.engines.choice import Engine, opened
 from trigmech.errors import BudgetError, FitWarning, InputError, shown
 from trigmech.measurement.private_bounds import histogram_charges, rest_of, with_private_bounds
 from trigmech.measurement.private_categories import found_categories, selection_charges, without_thresholds
 from trigmech.measurement.release import Session
-from trigmech.measurement.rows import PrivateTable, Progress, TableSource
+from trigmech.measurement.rows import Progress, TableSource
 from trigmech.mechanisms.base import Design, Mechanism, PublicFacts, check_mechanism
 from trigmech.mechanisms.default import default_mechanism, mechanism_of
 from trigmech.privacy.budget import Budget, Charge
@@ -106,7 +107,8 @@ def design(n: int, schema: Schema, budget: Budget, mechanism: Mechanism | None =
 
 def measure(table: Any, schema: Schema, design: Design, rng: np.random.Generator | None = None, *,
             ledger: str | Path | LedgerFile | None = None, progress: Progress | None = None,
-            rounds: str | Path | None = None) -> NoisyMoments:
+            rounds: str | Path | None = None, engine: Engine | None = None, workers: int | None = None,
+            scheduler: str | None = None) -> NoisyMoments:
     """Release what a design selects of a table: the second step, *measure*, the only one that sees the table.
 
     Parameters
@@ -116,7 +118,7 @@ def measure(table: Any, schema: Schema, design: Design, rng: np.random.Generator
     schema : Schema
     design : Design
         By :func:`design`, for this schema.
-    rng, ledger, progress, rounds
+    rng, ledger, progress, rounds, engine, workers, scheduler
         As for :func:`synthesize`.
 
     Returns
@@ -133,7 +135,7 @@ def measure(table: Any, schema: Schema, design: Design, rng: np.random.Generator
     _check(schema, design.budget)
     if schema != design.schema:
         raise InputError("the design is for another schema; make one for this schema by trigmech.design")
-    with PrivateTable(table, schema, progress) as private:
+    with opened(table, schema, progress, engine, workers, scheduler) as private:
         if private.n != design.n:
             whose = "rows" if schema.person is None else "persons"
             raise InputError(f"the design is for {design.n} {whose}; the table has {private.n}")
@@ -198,7 +200,8 @@ def reconstruct(moments: NoisyMoments, rng: np.random.Generator | None = None, *
 def synthesize(table: Any, schema: Schema, budget: Budget, mechanism: Mechanism | None = None,
                rng: np.random.Generator | None = None, *, ledger: str | Path | LedgerFile | None = None,
                workload: Family | Marginals | Ranges | None = None, bounds_share: float = BOUNDS_SHARE,
-               progress: Progress | None = None, rounds: str | Path | None = None) -> Synthesis:
+               progress: Progress | None = None, rounds: str | Path | None = None, engine: Engine | None = None,
+               workers: int | None = None, scheduler: str | None = None) -> Synthesis:
     """Release a table as a distribution that answers smooth queries accurately.
 
     Parameters
@@ -206,7 +209,9 @@ def synthesize(table: Any, schema: Schema, budget: Budget, mechanism: Mechanism 
     table : dataframe, array_like (n, d), path or TableFile, private
         At least 2 rows; all that :meth:`trigmech.Schema.to_cube` takes. What is lazy, or can be read only once, is read
         into memory, once. A file, CSV or Parquet, is read in chunks, twice, but once more if bounds or categories are
-        private, twice more for private bounds and once for categories, and may be larger than memory.
+        private, twice more for private bounds and once for categories, and may be larger than memory. A table in
+        several Parquet files is a list of them or a pattern, such as "data/*.parquet". A DataFrame of Dask or Spark
+        stays where it is.
     schema : Schema
         Public names, kinds, bounds and categories. Values outside the bounds are clipped.
     budget : Budget
@@ -233,6 +238,15 @@ def synthesize(table: Any, schema: Schema, budget: Budget, mechanism: Mechanism 
         A file in which all that is drawn is kept, for a run that may be broken off: it is made if it is not there, else
         the run that it is of goes on, with the same table, and is not charged again. Remove it when the release is
         saved; as long as it is there, the same release is made again. See :mod:`trigmech.storage.rounds_file`.
+    engine : {"processes", "dask", "spark"}, optional
+        Who measures the table: processes of this machine, or a cluster of Dask or Spark. Default: Parquet files of 2^24
+        rows and more are measured by processes, DataFrames of Dask and Spark by their own, all else by this process.
+        The release has the same bits by all; see :mod:`trigmech.engines.choice`.
+    workers : int, optional
+        How many processes, of Parquet files. Default: one for each core.
+    scheduler : str, optional
+        The address of a Dask scheduler or a Spark master. Default: the client or session that the program has, or else
+        one of this machine, made for the run.
 
     Returns
     -------
@@ -242,7 +256,9 @@ def synthesize(table: Any, schema: Schema, budget: Budget, mechanism: Mechanism 
     ------
     InputError
         If the table does not fit the schema or an option does not fit the table's size; if ``rounds`` is a file of
-        another run, is used by another process, or is given for a simulation.
+        another run, is used by another process, or is given for a simulation; if the engine does not go with the table.
+    WorkerError
+        If processes or a cluster's workers fail again and again.
     BudgetError
         If the mechanism or private categories need delta > 0 and have none, or the ledger file's total would be
         exceeded.
@@ -264,13 +280,13 @@ def synthesize(table: Any, schema: Schema, budget: Budget, mechanism: Mechanism 
     _check(schema, budget)
     if mechanism is not None:
         check_mechanism(mechanism)
-    with PrivateTable(table, schema, progress) as private:
+    with opened(table, schema, progress, engine, workers, scheduler) as private:
         planned = design(private.n, schema, budget, mechanism, workload=workload, bounds_share=bounds_share)
         moments, public_rng = _measured(private, schema, planned, rng, ledger, rounds)
     return reconstruct(moments, public_rng)
 
 
-def _measured(private: PrivateTable, schema: Schema, planned: Design, rng: np.random.Generator | None,
+def _measured(private: TableSource, schema: Schema, planned: Design, rng: np.random.Generator | None,
               ledger: str | Path | LedgerFile | None, rounds: str | Path | None
               ) -> tuple[NoisyMoments, np.random.Generator]:
     """Return the noisy moments, and the generator for what is made of them."""

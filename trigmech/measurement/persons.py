@@ -21,6 +21,7 @@ from trigmech.errors import InputError, TrigmechError
 from trigmech.measurement.sums import Chunk
 from trigmech.schema.schema import Schema
 from trigmech.tables.frames import Columns, column_names
+from trigmech.tables.parquet_files import ParquetFiles
 from trigmech.tables.reader import TableFile
 from trigmech.tables.scalars import is_missing
 
@@ -89,7 +90,7 @@ class Buckets:
 
     Parameters
     ----------
-    file : TableFile, private
+    file : TableFile or ParquetFiles, private
     schema : Schema
         With a person.
 
@@ -99,7 +100,7 @@ class Buckets:
         Persons.
     """
 
-    def __init__(self, file: TableFile, schema: Schema) -> None:
+    def __init__(self, file: TableFile | ParquetFiles, schema: Schema) -> None:
         self._schema = schema
         columns = read_by(schema)
         count = max(1, min(-(-file.n * columns.width // NUMBERS_IN_A_BUCKET), MOST_BUCKETS))
@@ -123,13 +124,18 @@ class Buckets:
     def __repr__(self) -> str:
         return f"Buckets(n={self.n}, values hidden)"
 
+    @property
+    def paths(self) -> list[str]:
+        """The Parquet files of the buckets; none if the file is small, and its rows are in memory."""
+        return [] if self._folder is None else sorted(map(str, self._folder.iterdir()))
+
     def tables(self) -> Iterator[Any]:
         """Yield tables that each have all rows of their persons."""
         yield from self._tables
         if self._folder is not None:
             import pyarrow.parquet as pq
 
-            for path in sorted(self._folder.iterdir()):
+            for path in self.paths:
                 yield pq.read_table(path)
 
     def close(self) -> None:

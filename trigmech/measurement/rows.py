@@ -16,6 +16,7 @@ from trigmech.measurement.sums import Chunk, Statistic, Total
 from trigmech.schema.column import CATEGORIES
 from trigmech.schema.schema import Schema
 from trigmech.tables.frames import categorical_names, collected, library_of
+from trigmech.tables.parquet_files import ParquetFiles
 from trigmech.tables.reader import TableFile
 
 Array = NDArray[np.float64]
@@ -66,10 +67,14 @@ class PrivateRows:
         total = Total(asked.size)
         for chunk in self.chunks():
             asked.add(chunk if isinstance(chunk, Chunk) else Chunk(chunk, self.domain), total)
+        self.check(total)
+        return total
+
+    def check(self, total: Total) -> None:
+        """Raise an InputError if sums are of more or fewer persons than was said."""
         if total.n != self.n:
             raise InputError(f"the table was said to have {self.n} rows and has {total.n}; was it changed in the "
                              "meantime?")
-        return total
 
 
 class TableSource(Protocol):
@@ -103,7 +108,7 @@ class PrivateTable:
 
     Parameters
     ----------
-    table : dataframe, array_like (n, d), path or TableFile, private
+    table : dataframe, array_like (n, d), path, TableFile or ParquetFiles, private
         What is lazy, or can be read only once, is read into memory, once. A file is read in chunks; if the schema has a
         person, by way of :class:`trigmech.measurement.persons.Buckets`.
     schema : Schema
@@ -132,8 +137,9 @@ class PrivateTable:
 
     def __init__(self, table: Any, schema: Schema, progress: Progress | None = None, least: int = 2) -> None:
         self._progress = progress
-        self._table = TableFile(table) if isinstance(table, str | Path) else collected(table)
-        self._file = isinstance(self._table, TableFile)
+        self._table = TableFile(table) if isinstance(table, str | Path) else (
+            table if isinstance(table, ParquetFiles) else collected(table))
+        self._file = isinstance(self._table, TableFile | ParquetFiles)
         self.library = "pyarrow" if self._file else library_of(self._table)
         self.categorical = categorical_names(
             self._table, [column.name for column in schema.columns if column.kind in CATEGORIES])

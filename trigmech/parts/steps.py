@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from trigmech.engines.choice import Engine, opened
 from trigmech.errors import InputError, shown
 from trigmech.measurement.release import Session
-from trigmech.measurement.rows import PrivateTable, Progress
+from trigmech.measurement.rows import Progress
 from trigmech.mechanisms.base import Design, History
 from trigmech.parts.answers import AskedTable, Recorder, Unanswered, question_of
 from trigmech.parts.part import Part, added, answer_of
@@ -25,7 +26,8 @@ from trigmech.synthesis import generators, identity, opened_ledger, run
 logger = logging.getLogger(__name__)
 
 
-def measure_part(table: Any, design: Design, *, progress: Progress | None = None) -> Part:
+def measure_part(table: Any, design: Design, *, progress: Progress | None = None, engine: Engine | None = None,
+                 workers: int | None = None, scheduler: str | None = None) -> Part:
     """Return the sums over one part of a table that a design asks for next: **private**, as the table is.
 
     Parameters
@@ -37,6 +39,8 @@ def measure_part(table: Any, design: Design, *, progress: Progress | None = None
         :func:`release_parts`.
     progress : callable, optional
         Called with public facts alone.
+    engine, workers, scheduler
+        As for :func:`trigmech.synthesize`.
 
     Returns
     -------
@@ -56,7 +60,7 @@ def measure_part(table: Any, design: Design, *, progress: Progress | None = None
     """
     check_design(design)
     question = _question(design)
-    with PrivateTable(table, design.schema_given, progress, least=1) as private:
+    with opened(table, design.schema_given, progress, engine, workers, scheduler, least=1) as private:
         rows = private.raw(question.schema) if question.raw else private.rows(question.schema,
                                                                               found=question.schema != design.schema)
         total = rows.sums(question.asked)

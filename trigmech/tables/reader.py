@@ -9,7 +9,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -136,7 +136,22 @@ class TableFile:
             raise self._error("it has no rows")
         return n
 
-    def chunks(self, schema: ColumnsOfFile, rows: int | None = None) -> Iterator[Any]:
+    @cached_property
+    def groups(self) -> tuple[int, ...] | None:
+        """The number of rows of each row group of a Parquet file, of those in a row; None for CSV."""
+        if self._csv is not None:
+            return None
+        with self._row_free():
+            found = self._parquet().metadata
+            return tuple(found.row_group(i).num_rows for i in range(found.num_row_groups))
+
+    @property
+    def path(self) -> Path | None:
+        """Where the file is; None if it is a copy of what can be read only once."""
+        return self._path if self._copy is None else None
+
+    def chunks(self, schema: ColumnsOfFile, rows: int | None = None,
+               groups: Sequence[int] | None = None) -> Iterator[Any]:
         """Yield the schema's columns as pyarrow tables of consecutive rows.
 
         Parameters
@@ -145,6 +160,8 @@ class TableFile:
             Or another object with these attributes.
         rows : int, optional
             Rows of each table but the last; by default as many as make 64 MiB when encoded, at most 2^18.
+        groups : sequence of int, optional
+            Of a Parquet file these row groups alone.
 
         Yields
         ------
@@ -158,14 +175,15 @@ class TableFile:
             encoding, or the file is damaged, gone, or has changed since its rows were counted.
         """
         if rows is None:
-            rows = max(1, min(MAX_ROWS, MAX_NUMBERS // schema.width))
+            rows = rows_at_once(schema)
+        n = self.n if groups is None or self.groups is None else sum(self.groups[i] for i in groups)
         seen = 0
-        for table in _of_equal_length(self._tables(schema, rows), rows):
+        for table in _of_equal_length(self._tables(schema, rows, groups), rows):
             seen += table.num_rows
-            if seen > self.n:
+            if seen > n:
                 break
             yield table
-        if seen != self.n:
+        if seen != n:
             raise self._error("it changed while it was read")
 
     def first_rows(self, count: int) -> Any:
@@ -238,7 +256,7 @@ class TableFile:
 
     # Reading
 
-    def _tables(self, schema: ColumnsOfFile, rows: int) -> Iterator[Any]:
+    def _tables(self, schema: ColumnsOfFile, rows: int, groups: Sequence[int] | None) -> Iterator[Any]:
         """Yield tables with the schema's columns, of any lengths."""
         import pyarrow as pa
 
@@ -261,7 +279,8 @@ class TableFile:
         with self._row_free():
             if self._csv is None:
                 text = [column.name for column in schema.columns if column.is_text]
-                for batch in self._parquet(text).iter_batches(batch_size=rows, columns=names, use_threads=False):
+                for batch in self._parquet(text).iter_batches(batch_size=rows, row_groups=groups, columns=names,
+                                                              use_threads=False):
                     yield pa.Table.from_batches([batch]).select(names)
             else:
                 for batch in self._csv.batches(places):
@@ -299,6 +318,11 @@ class TableFile:
         if self._compression:
             return f"it is no whole {self._compression} file"
         return "it is no CSV file that can be read"
+
+
+def rows_at_once(schema: ColumnsOfFile) -> int:
+    """Return the rows of a chunk: as many as make 64 MiB when encoded, at most 2^18."""
+    return max(1, min(MAX_ROWS, MAX_NUMBERS // schema.width))
 
 
 def _of_equal_length(tables: Iterable[Any], rows: int) -> Iterator[Any]:

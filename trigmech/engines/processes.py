@@ -1,0 +1,157 @@
+"""The engine "processes": pieces of Parquet files over processes of this machine."""
+
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from multiprocessing.connection import wait
+from types import ModuleType
+from typing import Any
+
+from threadpoolctl import threadpool_limits
+
+from trigmech import _parallel
+from trigmech.engines.question import Answer, Question, answered
+from trigmech.errors import InputError, WorkerError
+from trigmech.measurement.persons import Buckets, read_by
+from trigmech.schema.schema import Schema
+from trigmech.tables.parquet_files import ParquetFiles, Piece, read
+
+# How often processes may end before their time until a pass over the table is given up.
+MOST_DEATHS = 3
+
+
+class FileWorkers:
+    """Parquet files, and processes that measure their pieces; see :class:`trigmech.engines.spread.Workers`.
+
+    With a person in the schema the rows are first dealt out by person, see :mod:`trigmech.measurement.persons`, and the
+    pieces are the buckets.
+    """
+
+    library: str | None = "pyarrow"
+    categorical: tuple[str, ...] = ()
+
+    def __init__(self, files: ParquetFiles, schema: Schema, workers: int | None) -> None:
+        if multiprocessing.current_process().daemon:
+            raise InputError("engine 'processes' cannot be used inside a process that may start no others; leave the "
+                             "engine out there")
+        files.check(read_by(schema))
+        self._files = files
+        self._buckets = None if schema.person is None else Buckets(files, schema)
+        self._workers = workers or _parallel.thread_count()
+        self._pool: ProcessPoolExecutor | None = None
+
+    def n(self, schema: Schema) -> int | None:
+        """Return the number of persons."""
+        return self._files.n if self._buckets is None else self._buckets.n
+
+    def tables(self, schema: Schema) -> Iterable[Any]:
+        """Yield the table as it is."""
+        return self._files.chunks(schema) if self._buckets is None else self._buckets.tables()
+
+    def answers(self, question: Question) -> Iterator[Answer]:
+        """Yield the answer of each piece; those of a process that ended are measured again, and none counts twice.
+
+        Raises
+        ------
+        WorkerError
+            If processes end again and again.
+        """
+        packed = question.packed()
+        if self._buckets is not None and not self._buckets.paths:
+            yield answered(packed, self._in_memory)
+            return
+        pieces = self._files.pieces if self._buckets is None else [Piece(path, None, 0) for path in self._buckets.paths]
+        waiting, deaths = dict(enumerate(pieces)), 0
+        while waiting:
+            futures = self._begun(packed, waiting)
+            try:
+                for future in as_completed(futures):
+                    place = futures.pop(future)
+                    try:
+                        answer = future.result()
+                    except BrokenProcessPool:
+                        continue
+                    del waiting[place]
+                    yield answer
+            finally:
+                # After an error, or when the caller stops listening, nothing goes on behind its back.
+                for future in futures:
+                    future.cancel()
+            if waiting:
+                deaths += 1
+                self.close()
+                if deaths > MOST_DEATHS:
+                    raise WorkerError(f"processes that measure the table ended {deaths} times before they were done, as "
+                                      "they do when memory is short: take fewer workers, or write files of smaller row "
+                                      "groups. Nothing was charged for what was being measured")
+
+    def close(self) -> None:
+        """End the processes."""
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+            self._pool = None
+
+    def _in_memory(self, question: Question) -> Iterable[Any]:
+        return () if self._buckets is None else self._buckets.tables()
+
+    def _begun(self, packed: bytes, waiting: dict[int, Piece]) -> dict[Future[Answer], int]:
+        if self._pool is None:
+            workers = min(self._workers, len(waiting))
+            self._pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), _begin)
+        futures: dict[Future[Answer], int] = {}
+        with _without_main():
+            for place, piece in waiting.items():
+                try:
+                    futures[self._pool.submit(answer_of_file, packed, piece)] = place
+                except BrokenProcessPool:
+                    break
+        return futures
+
+
+def answer_of_file(packed: bytes, piece: Piece) -> Answer:
+    """Return the answer of a piece, or of a bucket, of a file that this process can read."""
+    return answered(packed, lambda question: _tables(piece, question))
+
+
+def _tables(piece: Piece, question: Question) -> Iterable[Any]:
+    if question.schema.person is None:
+        return read(piece, question.first)
+    import pyarrow.parquet as pq
+
+    return [pq.read_table(piece.path)]
+
+
+def _begin() -> None:
+    """Be one process of several: with one thread, ended by the first one alone, or together with it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.environ[_parallel.THREADS_VARIABLE] = "1"
+    threadpool_limits(1)
+    first = multiprocessing.parent_process()
+    if first is not None:
+        threading.Thread(target=_end_with, args=(first.sentinel,), daemon=True).start()
+
+
+def _end_with(sentinel: int) -> None:
+    wait([sentinel])
+    os._exit(1)
+
+
+_starting = threading.Lock()
+
+
+@contextmanager
+def _without_main() -> Iterator[None]:
+    """Start processes that do not run the program's own file, which would ask for this table in its turn."""
+    with _starting:
+        main = sys.modules["__main__"]
+        sys.modules["__main__"] = ModuleType("__main__")
+        try:
+            yield
+        finally:
+            sys.modules["__main__"] = main

@@ -1,0 +1,144 @@
+"""PRIVATE. What a worker does: it reads a piece of a table, and answers with sums. Nothing else of the piece leaves it.
+
+The messages of the libraries beneath may quote cells, and other programs log and show what a worker raises. So nothing
+is raised there: an answer has a problem instead, in this package's own words, or as the bare type of an error.
+"""
+
+import pickle
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from trigmech.errors import InputError, TrigmechError, WorkerError
+from trigmech.measurement.persons import chunk_of
+from trigmech.measurement.sums import Chunk, Statistic, Total
+from trigmech.schema.schema import Schema
+
+
+@dataclass(frozen=True, eq=False)
+class Persons:
+    """The statistic of nothing but how many persons there are, whose rows are looked at if they are to be mapped."""
+
+    size = 0
+
+    def add(self, chunk: Chunk, total: Total) -> None:
+        """Add a chunk's persons."""
+        if chunk.schema is not None:
+            _ = chunk.points
+        total.n += chunk.persons
+
+    def check(self, total: Total) -> None:
+        """Raise nothing."""
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """What is asked of each piece; public.
+
+    Parameters
+    ----------
+    asked : Statistic
+    schema : Schema
+        Maps rows to points, and names the person.
+    first : Schema
+        That cells of files are read by; see :meth:`trigmech.measurement.rows.PrivateTable.rows`.
+    raw : bool
+        Whether the rows are asked as they are.
+    """
+
+    asked: Statistic
+    schema: Schema
+    first: Schema
+    raw: bool = False
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns that are needed."""
+        names = list(self.schema.names)
+        return names if self.schema.person is None else [*names, self.schema.person]
+
+    def packed(self) -> bytes:
+        """Return the question as workers take it.
+
+        Raises
+        ------
+        InputError
+            If it holds what cannot leave this process.
+        """
+        try:
+            from cloudpickle import dumps  # Takes functions of a program's own file as well.
+        except ImportError:
+            from pickle import dumps
+        try:
+            return dumps(self)
+        except Exception as problem:
+            raise InputError("what the mechanism asks cannot be sent to other processes "
+                             f"({type(problem).__name__}): functions of one's own must stand at the top of a module"
+                             ) from None
+
+
+class Answer(NamedTuple):
+    """The sums of a piece; **private**.
+
+    Attributes
+    ----------
+    limbs : bytes
+        Of the :class:`Total`, 64-bit integers with the low byte first.
+    n : int
+        Persons.
+    problem : str
+        If it is not empty, there are no sums.
+    failed : bool
+        Whether the problem is the worker's, not the table's.
+    """
+
+    limbs: bytes
+    n: int
+    problem: str = ""
+    failed: bool = False
+
+    def __repr__(self) -> str:
+        return f"Answer(n={self.n}, problem={self.problem!r}, values hidden)"
+
+    @property
+    def total(self) -> Total:
+        """The sums.
+
+        Raises
+        ------
+        InputError
+            If the piece breaks a rule.
+        WorkerError
+            If the worker failed.
+        """
+        if self.problem:
+            raise (WorkerError if self.failed else InputError)(self.problem)
+        total = Total(0)
+        total.limbs, total.n = np.frombuffer(self.limbs, dtype="<i8").reshape(2, -1).astype(np.int64), self.n
+        return total
+
+
+def answered(packed: bytes, tables: Callable[[Question], Iterable[Any]]) -> Answer:
+    """Return the answer to a packed question.
+
+    Parameters
+    ----------
+    packed : bytes
+    tables : callable, private
+        Returns the piece in tables that each have all rows of their persons.
+    """
+    try:
+        question: Question = pickle.loads(packed)
+        total = Total(question.asked.size)
+        for table in tables(question):
+            question.asked.add(chunk_of(table, question.schema, question.raw), total)
+        return Answer(total.limbs.astype("<i8").tobytes(), total.n)
+    except TrigmechError as error:
+        return Answer(b"", 0, str(error))
+    except MemoryError:
+        return Answer(b"", 0, "a worker had not enough memory for a piece of the table: take fewer workers, or smaller "
+                             "row groups or partitions", True)
+    except Exception as error:
+        return Answer(b"", 0, f"a worker failed on a piece of the table ({type(error).__name__})", True)

@@ -1,0 +1,105 @@
+"""PRIVATE. A table that workers measure, as the steps see it."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from trigmech.engines.question import Answer, Persons, Question
+from trigmech.errors import InputError
+from trigmech.measurement.persons import chunk_of
+from trigmech.measurement.rows import PrivateRows, Progress
+from trigmech.measurement.sums import Chunk, Statistic, Total
+from trigmech.schema.schema import Schema
+
+
+class Workers(Protocol):
+    """A table in pieces, and who measures them: what an engine is."""
+
+    library: str | None
+    categorical: tuple[str, ...]
+
+    def n(self, schema: Schema) -> int | None:
+        """Return the number of persons, if it can be had without asking each piece."""
+
+    def answers(self, question: Question) -> Iterable[Answer]:
+        """Yield the answer of each piece, once, in any order."""
+
+    def tables(self, schema: Schema) -> Iterable[Any]:
+        """Yield the table, as it is, in parts that each have all rows of their persons."""
+
+    def close(self) -> None:
+        """Let go of what was started for this table."""
+
+
+class SpreadTable:
+    """A table that workers measure; see :class:`trigmech.measurement.rows.PrivateTable`.
+
+    Raises
+    ------
+    InputError
+        If the table does not fit the schema, as far as it was looked at: it is read for that only if something of the
+        schema is private. If it has too few persons.
+    """
+
+    def __init__(self, workers: Workers, schema: Schema, progress: Progress | None = None, least: int = 2) -> None:
+        self._workers, self._schema, self._progress = workers, schema, progress
+        self.library, self.categorical = workers.library, workers.categorical
+        checking = bool(schema.private_bounds or schema.private_categories)
+        self.say("checking the table and the options" if checking else "counting rows and planning", 0, 0)
+        complete = schema.with_bounds(dict.fromkeys(schema.private_bounds, (1.0, 2.0)))
+        self._complete = complete.with_categories(dict.fromkeys(schema.private_categories, ()))
+        n = None if checking else workers.n(schema)
+        if n is None:
+            n = self.sums(Question(Persons(), self._complete, schema, raw=not checking)).n
+        self.n = n
+        if n < least:
+            whose = "rows" if schema.person is None else "persons"
+            raise InputError(f"a release needs at least {least} {whose}; the table has {n}")
+
+    def __repr__(self) -> str:
+        return f"SpreadTable(n={self.n}, values hidden)"
+
+    def say(self, step: str, done: int, total: int, /) -> None:
+        """Tell of progress: public facts alone."""
+        if self._progress is not None:
+            self._progress(step, done, total)
+
+    def raw(self, schema: Schema) -> PrivateRows:
+        """Return the table as it is, of the schema's columns."""
+        return _SpreadRows(self.n, self._complete.domain, lambda: (chunk_of(table, schema, raw=True) for table in
+                                                                   self._workers.tables(schema)), self, schema,
+                           schema, True)
+
+    def rows(self, schema: Schema, found: bool = False) -> PrivateRows:
+        """Return the rows as points of the cube; ``found`` if something of the schema was private before."""
+        complete, first = (schema, schema) if found else (self._complete, self._schema)
+        return _SpreadRows(self.n, complete.domain, _nowhere, self, complete, first, False)
+
+    def sums(self, question: Question, n: int = 0) -> Total:
+        """Return the sums over all pieces, of so many persons if that is known; private."""
+        total = Total(question.asked.size)
+        for answer in self._workers.answers(question):
+            total += answer.total
+            if n:
+                self.say("measuring", total.n, n)
+        if n:
+            self.say("releasing and fitting", 0, 0)
+        return total
+
+
+@dataclass(frozen=True, eq=False)
+class _SpreadRows(PrivateRows):
+    table: SpreadTable
+    schema: Schema
+    first: Schema
+    raw: bool
+
+    def sums(self, asked: Statistic) -> Total:
+        """Return what is asked for, summed over the persons by the workers; private."""
+        total = self.table.sums(Question(asked, self.schema, self.first, self.raw), self.n)
+        self.check(total)
+        return total
+
+
+def _nowhere() -> Iterator[Chunk]:
+    raise InputError("the rows themselves stay with the workers, who answer with sums alone")

@@ -1,0 +1,152 @@
+"""PRIVATE. A table in several Parquet files, and in pieces that can be read apart from each other."""
+
+import glob
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from trigmech.errors import InputError, shown
+from trigmech.tables.column_types import ColumnsOfFile
+from trigmech.tables.reader import TableFile, rows_at_once
+
+# Of a piece, unless a row group has more: a tenth of a second to some seconds of work.
+ROWS_OF_A_PIECE = 2**19
+LETTERS = "*?["
+
+
+class Piece(NamedTuple):
+    """Some row groups of a file, or all of it; public.
+
+    Attributes
+    ----------
+    path : str
+    groups : tuple of int or None
+    rows : int
+        How many they have.
+    """
+
+    path: str
+    groups: tuple[int, ...] | None
+    rows: int
+
+
+class ParquetFiles:
+    """A table in Parquet files, one after another; see :class:`trigmech.tables.reader.TableFile`.
+
+    Parameters
+    ----------
+    table : pattern, path or sequence of path
+        A pattern such as "data/*.parquet", which stands for the files in the order of their names.
+
+    Attributes
+    ----------
+    files : tuple of TableFile
+    names : tuple of str
+        Of the columns that all files have.
+
+    Raises
+    ------
+    InputError
+        If a pattern fits no file; a file is not Parquet, or stands twice in a list.
+    """
+
+    options: dict[str, Any] = {}  # noqa: RUF012 - of CSV there are none
+    separators = ""
+
+    def __init__(self, table: str | Path | Sequence[str | Path]) -> None:
+        paths = [str(path) for path in (paths_of(table) or [table] if isinstance(table, str | Path) else table)]
+        if not paths:
+            raise InputError(f"no file fits the pattern {str(table)!r}" if isinstance(table, str | Path) else
+                             "the list of files is empty")
+        if len({Path(path).resolve() for path in paths}) < len(paths):
+            raise InputError("a file stands twice in the list; its rows would count twice")
+        self.files = tuple(TableFile(path) for path in paths)
+        for path, file in zip(paths, self.files, strict=True):
+            if file.groups is None or file.path is None:
+                raise InputError(f"{path!r} is no Parquet file; a table in several files, or for several workers, must "
+                                 "be in Parquet files: write it as such, or name one CSV file and no engine")
+        self.names = tuple(name for name in self.files[0].names if all(name in file.names for file in self.files))
+
+    def __repr__(self) -> str:
+        return f"ParquetFiles({len(self.files)} files, values hidden)"
+
+    @cached_property
+    def n(self) -> int:
+        """The number of rows.
+
+        Raises
+        ------
+        InputError
+            If there are none.
+        """
+        n = sum(piece.rows for piece in self.pieces)
+        if n == 0:
+            raise InputError("the files have no rows")
+        return n
+
+    @cached_property
+    def pieces(self) -> tuple[Piece, ...]:
+        """Whole row groups of one file, some 500,000 rows if each has fewer."""
+        return tuple(piece for file in self.files for piece in _pieces(file))
+
+    def check(self, schema: ColumnsOfFile) -> None:
+        """Raise an InputError if a file lacks a column."""
+        for file in self.files:
+            absent = [name for name in schema.names if name not in file.names]
+            if absent:
+                raise InputError(f"cannot read {str(file.path)!r}: it lacks the column(s) "
+                                 f"{', '.join(map(repr, absent))} that the schema names")
+
+    def chunks(self, schema: ColumnsOfFile) -> Iterator[Any]:
+        """Yield the schema's columns as pyarrow tables of consecutive rows, of one file each."""
+        rows = rows_at_once(schema)
+        for file in self.files:
+            if sum(file.groups or ()):
+                yield from file.chunks(schema, rows)
+
+
+def paths_of(text: str | Path) -> list[str] | None:
+    """Return the files that a pattern fits, sorted by name, or None if it is no pattern but a path."""
+    text = str(text)
+    if not any(letter in text for letter in LETTERS) or Path(text).exists():
+        return None
+    found = sorted(glob.glob(text, recursive=True))
+    if not found:
+        raise InputError(f"no file fits the pattern {text!r}")
+    return found
+
+
+def is_list_of_paths(table: Any) -> bool:
+    """Return whether a table is given as a list of paths."""
+    return isinstance(table, list | tuple) and bool(table) and all(isinstance(path, str | Path) for path in table)
+
+
+def read(piece: Piece, schema: ColumnsOfFile) -> Iterator[Any]:
+    """Yield a piece's rows as pyarrow tables.
+
+    Raises
+    ------
+    InputError
+        If the file has changed since the pieces were made.
+    """
+    file = TableFile(piece.path)
+    rows = file.groups or ()
+    groups = range(len(rows)) if piece.groups is None else piece.groups
+    if not all(i < len(rows) for i in groups) or sum(rows[i] for i in groups) != piece.rows:
+        raise InputError(f"cannot read {shown(piece.path)}: it changed while it was read")
+    yield from file.chunks(schema, groups=list(groups))
+
+
+def _pieces(file: TableFile) -> Iterator[Piece]:
+    groups: list[int] = []
+    rows = 0
+    for i, count in enumerate(file.groups or ()):
+        if groups and rows + count > ROWS_OF_A_PIECE:
+            yield Piece(str(file.path), tuple(groups), rows)
+            groups, rows = [], 0
+        if count:
+            groups.append(i)
+            rows += count
+    if groups:
+        yield Piece(str(file.path), tuple(groups), rows)
