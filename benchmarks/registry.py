@@ -1,8 +1,8 @@
 """The subjects, in the order of the report."""
 
 from benchmarks.core import Subject
-from benchmarks.subjects import files, kernels, means, memory, persons, pricing, program, release
+from benchmarks.subjects import engines, files, kernels, means, memory, persons, pricing, program, release
 
 SUBJECTS: dict[str, Subject] = {"means": means.SUBJECT, "memory": memory.SUBJECT, "program": program.SUBJECT,
                                 "pricing": pricing.SUBJECT, "kernels": kernels.SUBJECT, "release": release.SUBJECT,
-                                "files": files.SUBJECT, "persons": persons.SUBJECT}
+                                "files": files.SUBJECT, "persons": persons.SUBJECT, "engines": engines.SUBJECT}
