@@ -150,10 +150,10 @@ def _sizes(whose: int) -> Iterator[float]:
 
 SUBJECT = Subject(
     "A table of 1e8 rows in Parquet",
-    f"`measure_part` of {COLUMNS} columns by the default design, one pass: a table in memory on one thread, and Parquet "
-    "files by 1 and 2 processes, each run in a fresh process. Rate: rows per second of the processor, of all processes "
-    "that measure together with their start; wall clock is in the notes. **Ratio: that rate over the one in memory.** "
-    "Peak: resident memory of the largest process that measures, sampled every 50 ms, the libraries' own included. The "
+    f"`measure_part` of {COLUMNS} columns by the default design, one pass: a table in memory on one thread, and a "
+    "Parquet file by 1 and 2 processes, each run in a fresh process. Rate: rows per second of the processor, of all "
+    "processes that measure, with their start; wall clock is in the notes. **Ratio: that rate over the one in "
+    "memory.** Peak: resident memory of the largest process that measures, sampled every 50 ms, the libraries' own included. The "
     "file is one row group of 2^18 rows again and again.",
     "rows/CPU s", rows)
 

@@ -11,6 +11,9 @@ from trigmech.errors import BudgetError
 from trigmech.privacy.budget import Budget
 
 Data = Annotated[str, typer.Argument(help="CSV or Parquet file (.gz, .zst, .bz2 too), or - for CSV on standard input.")]
+TableData = Annotated[str, typer.Argument(help="CSV or Parquet file (.gz, .zst, .bz2 too), a pattern in quotes that "
+                                              "stands for Parquet files, such as 'data/*.parquet', or - for CSV on "
+                                              "standard input.")]
 Saved = Annotated[Path, typer.Argument(help="A saved release, such as clinic.tm.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines instead.")]
 Epsilon = Annotated[float, typer.Option(help="Privacy budget: epsilon, above 0.")]

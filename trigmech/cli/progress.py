@@ -5,7 +5,27 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    Progress,
+    ProgressColumn,
+    SpinnerColumn,
+    Task,
+    TaskProgressColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
+
+
+class RowsPerSecond(ProgressColumn):
+    """How fast a table is measured; nothing in other steps."""
+
+    def render(self, task: Task) -> Text:
+        """Return the rate as text."""
+        known = task.description == "measuring" and task.speed
+        return Text(f"{task.speed:,.0f} rows/s" if known else "")
+
 
 Report = Callable[[str, int, int], None]
 
@@ -18,7 +38,7 @@ def progress_bar(quiet: bool = False) -> Iterator[Report]:
     """
     console = Console(stderr=True)
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(),
-               TimeRemainingColumn())
+               TimeRemainingColumn(), RowsPerSecond())
     with Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal) as bar:
         task = bar.add_task("starting", total=None)
 

@@ -18,18 +18,19 @@ from trigmech.cli.files import (
     write_sample,
 )
 from trigmech.cli.options import (
-    Data,
     DateFormat,
     Decimal,
     Delimiter,
     Encoding,
     Epsilon,
     Json,
+    TableData,
     budget_of,
     file_options,
     tell,
 )
 from trigmech.cli.progress import progress_bar
+from trigmech.engines.choice import check_engine
 from trigmech.errors import BudgetError, FitWarning, InputError, TrigmechError
 from trigmech.measurement.private_categories import threshold_delta
 from trigmech.measurement.rows import persons_of
@@ -41,6 +42,7 @@ from trigmech.results import Synthesis
 from trigmech.schema import toml as schema_file
 from trigmech.schema.schema import Schema
 from trigmech.synthesis import BOUNDS_SHARE, synthesize
+from trigmech.tables.parquet_files import ParquetFiles, paths_of
 from trigmech.tables.reader import TableFile
 
 # The exit status of a release whose points miss what was released, if one is asked for.
@@ -48,7 +50,7 @@ MISSED = 6
 
 
 def release(
-    data: Data,
+    data: TableData,
     schema: Annotated[Path, typer.Option(help="The schema (TOML); see 'trigmech schema init'.")],
     epsilon: Epsilon,
     out: Annotated[Path, typer.Option(help="Where the release is saved, such as clinic.tm.")],
@@ -64,6 +66,14 @@ def release(
     decimal: Decimal = None,
     encoding: Encoding = None,
     date_format: DateFormat = None,
+    engine: Annotated[str | None, typer.Option(
+        metavar="NAME", help="Who measures Parquet files: processes of this machine (the default from 17 million rows "
+                             "on), dask or spark.", show_default=False)] = None,
+    workers: Annotated[int | None, typer.Option(
+        min=1, help="How many processes; default: one for each core.", show_default=False)] = None,
+    scheduler: Annotated[str | None, typer.Option(
+        metavar="ADDRESS", help="Of a Dask scheduler or a Spark master; default: one of this machine.",
+        show_default=False)] = None,
     bounds_share: Annotated[float, typer.Option(
         help="Part of the budget for private bounds and categories.")] = BOUNDS_SHARE,
     simulate: Annotated[int | None, typer.Option(
@@ -82,11 +92,16 @@ def release(
     """
     budget = budget_of(epsilon, delta or 0.0)
     _check_usage(csv, rows, bounds_share, as_json)
+    _check_engine(engine, workers, scheduler)
     # What is drawn is kept here until the release is saved; a simulation can be made again.
     rounds = None if ledger is None or simulate is not None else out.with_name(f"{out.name}.rounds")
-    _check_files(data, schema, out, csv, ledger, force, rounds)
+    pattern = paths_of(data)
+    _check_files(pattern or [data], schema, out, csv, ledger, force, rounds)
     loaded = schema_file.load(schema)
-    table = TableFile(data, **loaded.file | file_options(delimiter, decimal, encoding, date_format))
+    options = file_options(delimiter, decimal, encoding, date_format)
+    if pattern and options:
+        raise typer.BadParameter("how a CSV is written does not go with a pattern, which stands for Parquet files")
+    table = ParquetFiles(pattern) if pattern else TableFile(data, **loaded.file | options)
     if dry_run:
         return _tell_preview(table, loaded.schema, budget, bounds_share, ledger, delta is not None, as_json)
     # Counting finds what cannot be read before a ledger file is made.
@@ -101,7 +116,8 @@ def release(
         warnings.simplefilter("ignore", FitWarning)
         try:
             made = synthesize(table, loaded.schema, budget, ledger=book, bounds_share=bounds_share, rounds=rounds,
-                              rng=None if simulate is None else np.random.default_rng(simulate), progress=progress)
+                              rng=None if simulate is None else np.random.default_rng(simulate), progress=progress,
+                              engine=engine, workers=workers, scheduler=scheduler)  # type: ignore[arg-type]
         except BudgetError as error:
             if book is None:
                 raise
@@ -132,12 +148,19 @@ def _check_usage(csv: Path | None, rows: int | None, bounds_share: float, as_jso
         raise typer.BadParameter(f"--bounds-share must be above 0 and below 1, not {bounds_share}")
 
 
-def _check_files(data: str, schema: Path, out: Path, csv: Path | None, ledger: str | None, force: bool,
+def _check_engine(engine: str | None, workers: int | None, scheduler: str | None) -> None:
+    try:
+        check_engine(engine, workers, scheduler)
+    except InputError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+def _check_files(data: list[str], schema: Path, out: Path, csv: Path | None, ledger: str | None, force: bool,
                  rounds: Path | None) -> None:
     # Who takes the lock empties the file that it is.
     file = file_of(ledger)
     lock = None if file is None else Path(f"{os.path.realpath(file)}.lock")
-    check_outputs((file, lock, out, rounds), (data, schema), table=csv)
+    check_outputs((file, lock, out, rounds), (*data, schema), table=csv)
     keep_what_counts(out, force)
     if out.exists() and not force:
         raise InputError(f"{str(out)!r} exists; name another file, or give --force to replace it")
@@ -150,8 +173,8 @@ def warn(warnings: list[str], mark: str = "warning") -> list[str]:
     return warnings
 
 
-def _tell_preview(table: TableFile, schema: Schema, budget: Budget, bounds_share: float, ledger: str | None,
-                  delta_chosen: bool, as_json: bool) -> None:
+def _tell_preview(table: TableFile | ParquetFiles, schema: Schema, budget: Budget, bounds_share: float,
+                  ledger: str | None, delta_chosen: bool, as_json: bool) -> None:
     """Print what a release would be worth; of the table only its names and the number of its rows are used."""
     absent = [name for name in schema.names if name not in table.names]
     if absent and table.options.get("header", True):

@@ -1,1 +1,1 @@
-"""Tables that several processes or machines measure together: each answers for its pieces with sums, which are added."""
+"""Tables that several processes or machines measure: each answers for its pieces with sums, which are added."""

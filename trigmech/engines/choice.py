@@ -55,7 +55,7 @@ def opened(table: Any, schema: Schema, progress: Progress | None = None, engine:
     if kind is not None and engine not in (None, kind):
         raise InputError(f"a DataFrame of {kind.title()} is measured by engine={kind!r}, not {engine!r}")
     if scheduler is not None and engine is None and kind is None:
-        raise InputError("scheduler is the address of a cluster of Dask or Spark; give engine='dask' or 'spark' as well")
+        raise InputError("scheduler is the address of a cluster; give the engine 'dask' or 'spark' as well")
     chosen = engine or kind or (None if files is None else _default(files, workers))
     if chosen is None:
         if workers is not None:
@@ -83,7 +83,7 @@ def check_engine(engine: Any, workers: Any, scheduler: Any) -> None:
         if not isinstance(scheduler, str) or not scheduler:
             raise InputError(f"scheduler must be the address of a cluster, a text, not {shown(scheduler)}")
         if engine == "processes":
-            raise InputError("engine='processes' has no scheduler; that is for 'dask' and 'spark'")
+            raise InputError("engine 'processes' has no scheduler; those of 'dask' and 'spark' have")
         if workers is not None:
             raise InputError("give either workers, for processes of this machine, or scheduler, the address of a "
                              "cluster, which has its own")

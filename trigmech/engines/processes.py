@@ -87,9 +87,9 @@ class FileWorkers:
                 deaths += 1
                 self.close()
                 if deaths > MOST_DEATHS:
-                    raise WorkerError(f"processes that measure the table ended {deaths} times before they were done, as "
-                                      "they do when memory is short: take fewer workers, or write files of smaller row "
-                                      "groups. Nothing was charged for what was being measured")
+                    raise WorkerError(f"processes that measure the table ended {deaths} times before they were done, "
+                                      "as they do when memory is short: take fewer workers, or write files of smaller "
+                                      "row groups. Nothing was charged for what was being measured")
 
     def close(self) -> None:
         """End the processes."""

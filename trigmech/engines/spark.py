@@ -12,6 +12,7 @@ from trigmech.schema.schema import Schema
 from trigmech.tables.parquet_files import ParquetFiles
 from trigmech.tables.reader import rows_at_once
 
+MOST_TRIES = 4
 ANSWER = "limbs binary, n bigint, problem string, failed boolean"
 NO_CATEGORIES = ("private categories are not found over Dask or Spark; give the categories in the schema, or measure "
                  "Parquet files without an engine")
@@ -136,7 +137,11 @@ def _session(workers: int | None, scheduler: str | None) -> tuple[Any, bool]:
     builder = SparkSession.builder.appName("trigmech")
     if scheduler is not None and scheduler.startswith("sc://"):
         return _row_free(builder.remote(scheduler).getOrCreate), True
-    builder = builder.master(scheduler or f"local[{workers or '*'},4]").config("spark.ui.showConsoleProgress", "false")
+    builder = builder.master(scheduler or f"local[{workers or '*'},{MOST_TRIES}]").config(
+        "spark.ui.showConsoleProgress", "false")
+    if scheduler is None:
+        # Spark starts its workers of Python, and from this process they have no path.
+        builder = builder.config("spark.executorEnv.PYTHONPATH", os.pathsep.join(filter(None, sys.path)))
     return _row_free(builder.getOrCreate), True
 
 

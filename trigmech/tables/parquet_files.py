@@ -55,10 +55,9 @@ class ParquetFiles:
     separators = ""
 
     def __init__(self, table: str | Path | Sequence[str | Path]) -> None:
-        paths = [str(path) for path in (paths_of(table) or [table] if isinstance(table, str | Path) else table)]
+        paths = (paths_of(table) or [str(table)]) if isinstance(table, str | Path) else [str(path) for path in table]
         if not paths:
-            raise InputError(f"no file fits the pattern {str(table)!r}" if isinstance(table, str | Path) else
-                             "the list of files is empty")
+            raise InputError("the list of files is empty")
         if len({Path(path).resolve() for path in paths}) < len(paths):
             raise InputError("a file stands twice in the list; its rows would count twice")
         self.files = tuple(TableFile(path) for path in paths)
