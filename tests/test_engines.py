@@ -324,12 +324,10 @@ def release(monkeypatch, capsys, *arguments):
 
 
 TOML = """
-[columns.age]
-bounds = [0, 120]
-kind = "integer"
-missing = "keep"
-[columns.pay]
-bounds = [0, 100000]
+[[column]]
+name = "pay"
+lower = 0
+upper = 100_000
 """
 
 
