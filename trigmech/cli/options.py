@@ -7,8 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
-from trigmech.errors import BudgetError
+from trigmech.engines.choice import check_engine
+from trigmech.errors import BudgetError, InputError
 from trigmech.privacy.budget import Budget
+from trigmech.tables.parquet_files import ParquetFiles, paths_of
+from trigmech.tables.reader import TableFile
 
 Data = Annotated[str, typer.Argument(help="CSV or Parquet file (.gz, .zst, .bz2 too), or - for CSV on standard input.")]
 TableData = Annotated[str, typer.Argument(help="CSV or Parquet file (.gz, .zst, .bz2 too), a pattern in quotes that "
@@ -30,6 +33,40 @@ Encoding = Annotated[str | None, typer.Option(
 DateFormat = Annotated[str | None, typer.Option(
     help="How a CSV writes dates, such as %d.%m.%Y (Python's strptime). Default: as the schema file says, or ISO form.",
     show_default=False)]
+
+
+EngineName = Annotated[str | None, typer.Option(
+    "--engine", metavar="NAME", show_default=False,
+    help="Who measures Parquet files: processes of this machine (the default from 17 million rows on), dask or spark.")]
+WorkerCount = Annotated[int | None, typer.Option(
+    "--workers", min=1, show_default=False, help="How many processes; default: one for each core.")]
+Scheduler = Annotated[str | None, typer.Option(
+    "--scheduler", metavar="ADDRESS", show_default=False,
+    help="Of a Dask scheduler or a Spark master; default: one of this machine, made for the run.")]
+
+
+def engine_options(engine: str | None, workers: int | None, scheduler: str | None) -> dict[str, Any]:
+    """Return who measures a table, as :func:`trigmech.synthesize` takes it, or raise an error of usage."""
+    try:
+        check_engine(engine, workers, scheduler)
+    except InputError as error:
+        raise typer.BadParameter(str(error)) from None
+    return {"engine": engine, "workers": workers, "scheduler": scheduler}
+
+
+def table_of(files: list[str], options: dict[str, Any], by_schema: dict[str, Any] | None = None
+             ) -> TableFile | ParquetFiles:
+    """Return the table in a file, or in those of a pattern (:func:`files_given`), which take no options."""
+    if len(files) == 1:
+        return TableFile(files[0], **(by_schema or {}) | options)
+    if options:
+        raise typer.BadParameter("how a CSV is written does not go with a pattern, which stands for Parquet files")
+    return ParquetFiles(files)
+
+
+def files_given(data: str) -> list[str]:
+    """Return the path of a file, or those that a pattern fits."""
+    return paths_of(data) or [data]
 
 
 def file_options(delimiter: str | None, decimal: str | None, encoding: str | None,

@@ -7,15 +7,21 @@ import typer
 
 from trigmech.cli.files import check_outputs, file_of, ledger_of_run
 from trigmech.cli.options import (
-    Data,
     DateFormat,
     Decimal,
     Delimiter,
     Encoding,
+    EngineName,
     Epsilon,
     Json,
+    Scheduler,
+    TableData,
+    WorkerCount,
     budget_of,
+    engine_options,
     file_options,
+    files_given,
+    table_of,
     tell,
 )
 from trigmech.cli.progress import progress_bar
@@ -27,7 +33,6 @@ from trigmech.parts.shares import Share, load_part, release_shares, share_part
 from trigmech.parts.steps import measure_part, release_parts
 from trigmech.schema import toml as schema_file
 from trigmech.synthesis import BOUNDS_SHARE, design, reconstruct
-from trigmech.tables.reader import TableFile
 
 part_app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown", help=(
     "Release one table that lies in several places: exact sums of parts, added and released together.\n\n"
@@ -66,13 +71,16 @@ def make_design(
 
 @part_app.command("measure")
 def measure(
-    data: Data,
+    data: TableData,
     out: Annotated[Path, typer.Option(help="Where the part is written, such as north.part. PRIVATE.")],
     design: DesignFile,
     delimiter: Delimiter = None,
     decimal: Decimal = None,
     encoding: Encoding = None,
     date_format: DateFormat = None,
+    engine: EngineName = None,
+    workers: WorkerCount = None,
+    scheduler: Scheduler = None,
     as_json: Json = False,
 ) -> None:
     """Write the exact sums over the rows of a file that a design asks for next. They are PRIVATE, as the file is.
@@ -81,11 +89,13 @@ def measure(
 
     Example: `trigmech part measure north.csv --design design.json --out north.part`
     """
-    check_outputs((out,), (data, design))
+    measured_by = engine_options(engine, workers, scheduler)
+    files = files_given(data)
+    check_outputs((out,), (*files, design))
     asked = design_file.load(design)
-    table = TableFile(data, **file_options(delimiter, decimal, encoding, date_format))
+    table = table_of(files, file_options(delimiter, decimal, encoding, date_format))
     with progress_bar(quiet=as_json) as progress:
-        part = measure_part(table, asked, progress=progress)
+        part = measure_part(table, asked, progress=progress, **measured_by)
     part.save(out)
     tell(_facts(part, out), f"{part.n:,} persons\nwritten: {out} (NOT PRIVATE: keep it as safe as the table)", as_json)
 

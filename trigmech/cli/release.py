@@ -22,15 +22,20 @@ from trigmech.cli.options import (
     Decimal,
     Delimiter,
     Encoding,
+    EngineName,
     Epsilon,
     Json,
+    Scheduler,
     TableData,
+    WorkerCount,
     budget_of,
+    engine_options,
     file_options,
+    files_given,
+    table_of,
     tell,
 )
 from trigmech.cli.progress import progress_bar
-from trigmech.engines.choice import check_engine
 from trigmech.errors import BudgetError, FitWarning, InputError, TrigmechError
 from trigmech.measurement.private_categories import threshold_delta
 from trigmech.measurement.rows import persons_of
@@ -42,7 +47,7 @@ from trigmech.results import Synthesis
 from trigmech.schema import toml as schema_file
 from trigmech.schema.schema import Schema
 from trigmech.synthesis import BOUNDS_SHARE, synthesize
-from trigmech.tables.parquet_files import ParquetFiles, paths_of
+from trigmech.tables.parquet_files import ParquetFiles
 from trigmech.tables.reader import TableFile
 
 # The exit status of a release whose points miss what was released, if one is asked for.
@@ -66,14 +71,9 @@ def release(
     decimal: Decimal = None,
     encoding: Encoding = None,
     date_format: DateFormat = None,
-    engine: Annotated[str | None, typer.Option(
-        metavar="NAME", help="Who measures Parquet files: processes of this machine (the default from 17 million rows "
-                             "on), dask or spark.", show_default=False)] = None,
-    workers: Annotated[int | None, typer.Option(
-        min=1, help="How many processes; default: one for each core.", show_default=False)] = None,
-    scheduler: Annotated[str | None, typer.Option(
-        metavar="ADDRESS", help="Of a Dask scheduler or a Spark master; default: one of this machine.",
-        show_default=False)] = None,
+    engine: EngineName = None,
+    workers: WorkerCount = None,
+    scheduler: Scheduler = None,
     bounds_share: Annotated[float, typer.Option(
         help="Part of the budget for private bounds and categories.")] = BOUNDS_SHARE,
     simulate: Annotated[int | None, typer.Option(
@@ -92,16 +92,13 @@ def release(
     """
     budget = budget_of(epsilon, delta or 0.0)
     _check_usage(csv, rows, bounds_share, as_json)
-    _check_engine(engine, workers, scheduler)
+    measured_by = engine_options(engine, workers, scheduler)
     # What is drawn is kept here until the release is saved; a simulation can be made again.
     rounds = None if ledger is None or simulate is not None else out.with_name(f"{out.name}.rounds")
-    pattern = paths_of(data)
-    _check_files(pattern or [data], schema, out, csv, ledger, force, rounds)
+    files = files_given(data)
+    _check_files(files, schema, out, csv, ledger, force, rounds)
     loaded = schema_file.load(schema)
-    options = file_options(delimiter, decimal, encoding, date_format)
-    if pattern and options:
-        raise typer.BadParameter("how a CSV is written does not go with a pattern, which stands for Parquet files")
-    table = ParquetFiles(pattern) if pattern else TableFile(data, **loaded.file | options)
+    table = table_of(files, file_options(delimiter, decimal, encoding, date_format), loaded.file)
     if dry_run:
         return _tell_preview(table, loaded.schema, budget, bounds_share, ledger, delta is not None, as_json)
     # Counting finds what cannot be read before a ledger file is made.
@@ -117,7 +114,7 @@ def release(
         try:
             made = synthesize(table, loaded.schema, budget, ledger=book, bounds_share=bounds_share, rounds=rounds,
                               rng=None if simulate is None else np.random.default_rng(simulate), progress=progress,
-                              engine=engine, workers=workers, scheduler=scheduler)  # type: ignore[arg-type]
+                              **measured_by)
         except BudgetError as error:
             if book is None:
                 raise
@@ -146,13 +143,6 @@ def _check_usage(csv: Path | None, rows: int | None, bounds_share: float, as_jso
         raise typer.BadParameter("--csv - and --json both write to standard output; give one of them a file")
     if not 0.0 < bounds_share < 1.0:
         raise typer.BadParameter(f"--bounds-share must be above 0 and below 1, not {bounds_share}")
-
-
-def _check_engine(engine: str | None, workers: int | None, scheduler: str | None) -> None:
-    try:
-        check_engine(engine, workers, scheduler)
-    except InputError as error:
-        raise typer.BadParameter(str(error)) from None
 
 
 def _check_files(data: list[str], schema: Path, out: Path, csv: Path | None, ledger: str | None, force: bool,

@@ -61,7 +61,8 @@ def opened(table: Any, schema: Schema, progress: Progress | None = None, engine:
         if workers is not None:
             raise InputError("workers measure Parquet files, and DataFrames of Dask and Spark; this table is measured "
                              "by this process, whose threads TRIGMECH_NUM_THREADS limits")
-        yield PrivateTable(table if files is None else files, schema, progress, least)
+        with PrivateTable(table if files is None else files, schema, progress, least) as private:
+            yield private
         return
     if files is None and kind is None:
         raise InputError(f"engine={chosen!r} measures Parquet files" + (

@@ -85,14 +85,19 @@ class FileWorkers:
                     future.cancel()
             if waiting:
                 deaths += 1
-                self.close()
+                self._end()
                 if deaths > MOST_DEATHS:
                     raise WorkerError(f"processes that measure the table ended {deaths} times before they were done, "
                                       "as they do when memory is short: take fewer workers, or write files of smaller "
                                       "row groups. Nothing was charged for what was being measured")
 
     def close(self) -> None:
-        """End the processes."""
+        """End the processes, and remove what is on the disk."""
+        self._end()
+        if self._buckets is not None:
+            self._buckets.close()
+
+    def _end(self) -> None:
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
             self._pool = None
