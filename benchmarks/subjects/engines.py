@@ -153,8 +153,8 @@ SUBJECT = Subject(
     f"`measure_part` of {COLUMNS} columns by the default design, one pass: a table in memory on one thread, and a "
     "Parquet file by 1 and 2 processes, each run in a fresh process. Rate: rows per second of the processor, of all "
     "processes that measure, with their start; wall clock is in the notes. **Ratio: that rate over the one in "
-    "memory.** Peak: resident memory of the largest process that measures, sampled every 50 ms, the libraries' own included. The "
-    "file is one row group of 2^18 rows again and again.",
+    "memory.** Peak: resident memory of the largest process that measures, sampled every 50 ms, the libraries' own "
+    "included. The file is one row group of 2^18 rows again and again.",
     "rows/CPU s", rows)
 
 if __name__ == "__main__":

@@ -1,0 +1,141 @@
+"""Tables that Dask measures: the bits of a frame, whichever worker dies. Skipped where Dask is not installed."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from engine_tables import BUDGET, COLUMNS, MECHANISMS, SCHEMA, SECRET, Ending, Failing, N, bits, table, written
+
+import trigmech as tm
+from trigmech.engines import choice
+from trigmech.engines.spread import SpreadTable
+from trigmech.errors import InputError, WorkerError
+from trigmech.functions.chebyshev import ChebyshevBasis
+from trigmech.measurement.moments import FunctionSums
+from trigmech.measurement.rows import PrivateTable
+from trigmech.privacy.ledger_file import LedgerFile
+
+distributed = pytest.importorskip("distributed", reason="Dask is not installed: pip install trigmech[dask]")
+dask_frames = pytest.importorskip("dask.dataframe", reason="Dask is not installed: pip install trigmech[dask]")
+
+# The tests of one file share one cluster.
+pytestmark = [pytest.mark.xdist_group("dask"), pytest.mark.filterwarnings("ignore:::distributed")]
+
+BASIS = ChebyshevBasis.graded(SCHEMA.domain.d, 20)
+
+
+@pytest.fixture(scope="module")
+def address():
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
+        yield cluster.scheduler_address
+
+
+@pytest.fixture(scope="module")
+def whole():
+    return table()
+
+
+@pytest.fixture
+def pattern(tmp_path, whole):
+    folder = tmp_path / "table"
+    folder.mkdir()
+    return written(folder, whole)
+
+
+def frame(whole, pieces=7):
+    return dask_frames.from_pandas(whole.to_pandas(), npartitions=pieces)
+
+
+def measured(data, folder, mechanism="moments", schema=SCHEMA, n=N, **options):
+    design = tm.design(n, schema, BUDGET, MECHANISMS[mechanism])
+    return bits(tm.measure(data, schema, design, np.random.default_rng(1), **options), folder)
+
+
+def sums(address, data, asked):
+    with choice.opened(data, SCHEMA, engine="dask", scheduler=address) as private:
+        assert isinstance(private, SpreadTable)
+        return private.rows(SCHEMA).sums(asked)
+
+
+def test_dask_releases_the_bits_of_a_frame(address, whole, pattern, tmp_path):
+    for mechanism in MECHANISMS:
+        alone = measured(whole, tmp_path, mechanism)
+        for pieces in (1, 7):
+            assert measured(frame(whole, pieces), tmp_path, mechanism, scheduler=address) == alone
+        assert measured(pattern, tmp_path, mechanism, engine="dask", scheduler=address) == alone
+
+
+def test_a_thousand_partitions_have_the_sums_of_one_with_the_client_that_there_is(address, whole):
+    asked = FunctionSums(BASIS, covariance=True)
+    with distributed.Client(address):
+        found = choice.opened(frame(whole, 1000), SCHEMA)
+        with found as private:
+            total = private.rows(SCHEMA).sums(asked)
+        with pytest.raises(InputError, match="the program has a Dask client already"):
+            tm.synthesize(frame(whole), SCHEMA, BUDGET, workers=2)
+    np.testing.assert_array_equal(total.limbs, PrivateTable(whole, SCHEMA).rows(SCHEMA).sums(asked).limbs)
+
+
+def test_a_cluster_of_one_is_made_and_ended_for_a_run(pattern, whole, tmp_path):
+    assert measured(pattern, tmp_path, engine="dask", workers=1) == measured(whole, tmp_path)
+    with pytest.raises(ValueError, match="No client"):
+        distributed.get_client()
+
+
+def test_persons_and_private_bounds(address, tmp_path):
+    whole = table(persons=True)
+    n = len(set(whole["who"].to_pylist()))
+    columns = [COLUMNS[0], tm.Column("pay", private_bounds=True), *COLUMNS[2:]]
+    schema = tm.Schema(columns, person="who")
+    alone = measured(whole, tmp_path, schema=schema, n=n)
+    assert measured(frame(whole), tmp_path, schema=schema, n=n, scheduler=address) == alone
+    folder = tmp_path / "table"
+    folder.mkdir()
+    assert measured(written(folder, whole), tmp_path, schema=schema, n=n, engine="dask", scheduler=address) == alone
+
+
+def test_the_pieces_of_a_worker_that_died_count_once(address, whole, tmp_path):
+    exact = PrivateTable(whole, SCHEMA).rows(SCHEMA).sums(FunctionSums(BASIS))
+    found = sums(address, frame(whole), Ending(BASIS, folder=str(tmp_path), times=1))
+    assert (tmp_path / "ended 0").exists()
+    np.testing.assert_array_equal(found.limbs, exact.limbs)
+    assert found.n == N
+
+
+def test_no_message_quotes_a_row(address, whole, tmp_path):
+    with pytest.raises(WorkerError, match=r"^a worker failed on a piece of the table \(RuntimeError\)$"):
+        sums(address, frame(whole), Failing(BASIS))
+
+    def odd(part):
+        raise ValueError(f"{SECRET} is odd")
+
+    data = frame(whole)
+    with pytest.raises(WorkerError, match=r"Dask could not measure the table: .*\(ValueError\)") as caught:
+        sums(address, data.map_partitions(odd, meta=data._meta), FunctionSums(BASIS))
+    assert SECRET not in str(caught.value)
+    assert caught.value.__cause__ is None
+    strange = dask_frames.from_pandas(whole.set_column(1, "pay", pa.array([SECRET] * N)).to_pandas(), npartitions=2)
+    with pytest.raises(InputError, match="column 'pay'") as refused:
+        sums(address, strange, FunctionSums(BASIS))
+    assert SECRET not in str(refused.value)
+
+
+def test_what_does_not_go_together_is_refused_before_anything_is_charged(address, whole, tmp_path):
+    ledger = LedgerFile.create(tmp_path / "ledger.json", tm.Budget(50.0, 1e-6))
+    secret = tm.Schema([*COLUMNS[:2], tm.Column("region", kind="categorical", categories="private")])
+    lost = frame(whole)
+    for data, schema, options, said in (
+            (lost, SCHEMA, {"engine": "spark"}, "a DataFrame of Dask is measured by engine='dask', not 'spark'"),
+            (lost, SCHEMA, {"scheduler": "tcp://127.0.0.1:1"}, "there is no Dask scheduler at 'tcp://127.0.0.1:1'"),
+            (lost, secret, {"scheduler": address}, "private categories are not found over Dask or Spark"),
+            (lost[["pay"]], SCHEMA, {"scheduler": address}, r"lacks the column\(s\) 'age', 'region', 'seen'"),
+            (lost.loc[lost["pay"] < 0], SCHEMA, {"scheduler": address}, "at least 2 rows; the table has 0")):
+        with pytest.raises(InputError, match=said):
+            tm.synthesize(data, schema, BUDGET, ledger=tmp_path / "ledger.json", **options)
+    assert LedgerFile.open(ledger.path).entries == ()
+
+
+def test_a_file_without_a_column_is_refused(address, pattern, tmp_path, whole):
+    pq.write_table(whole.drop_columns("pay"), tmp_path / "table" / "9.parquet")
+    with pytest.raises(InputError, match=r"lacks the column\(s\) 'pay'"):
+        tm.synthesize(pattern, SCHEMA, BUDGET, engine="dask", scheduler=address)
