@@ -23,7 +23,8 @@ SOLE_IMPORTERS = {"highspy": {"reconstruction/linear_program"}, "opendp": {"priv
                   "dp_accounting": {"privacy/accounting", "privacy/privacy_loss"},
                   "numba": {"functions/kernels", "functions/coordinate_ascent", "measurement/counts",
                             "measurement/sums", "reconstruction/columns", "reconstruction/row_kernels"},
-                  "filelock": {"privacy/ledger_lock"}, "psycopg": {"privacy/ledger_server"}}
+                  "filelock": {"privacy/ledger_lock"}, "psycopg": {"privacy/ledger_server"},
+                  "dask": {"engines/dask"}, "distributed": {"engines/dask"}, "pyspark": {"engines/spark"}}
 
 @cache
 def imports(source):
@@ -108,6 +109,8 @@ def test_imports_keep_to_the_contracts(copied):
     ("planning/dependence", "from trigmech.measurement.counts import joint_counts"),
     ("results", "from trigmech.measurement.release import Session"),
     ("mechanisms/moment", "from trigmech.thesis import calibration"),
+    ("engines/spread", "from trigmech.measurement.release import Session"),
+    ("measurement/rows", "from trigmech.engines.choice import opened"),
 ])
 def test_planted_imports_break_the_contracts(copied, module, line):
     path = copied / "trigmech" / f"{module}.py"
@@ -161,7 +164,7 @@ def test_importing_the_package_loads_no_heavy_library_and_compiles_nothing():
     state = json.loads(done.stdout)
     assert "numba" in state["modules"]
     heavy = {"opendp", "dp_accounting", "highspy", "matplotlib", "sklearn", "pandas", "polars", "pyarrow", "rich",
-             "psycopg"}
+             "psycopg", "dask", "distributed", "pyspark", "cloudpickle"}
     assert heavy & set(state["modules"]) == set()
     assert len(state["compiled"]) >= 6
     assert set(state["compiled"].values()) == {0}

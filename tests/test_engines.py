@@ -21,6 +21,7 @@ from trigmech.cli.app import main
 from trigmech.engines import choice
 from trigmech.engines.processes import FileWorkers
 from trigmech.engines.question import Answer, Persons, Question, answered
+from trigmech.engines.spark import joined
 from trigmech.engines.spread import SpreadTable
 from trigmech.errors import InputError, WorkerError
 from trigmech.functions.chebyshev import ChebyshevBasis
@@ -133,6 +134,18 @@ def test_a_part_by_processes_is_that_of_one(whole, pattern):
     assert steps == sorted(steps)
     assert len(steps) > 5
     assert steps[-1] == N
+
+
+@pytest.mark.parametrize("length", [1, 7, 40])
+def test_batches_that_are_sorted_by_person_are_cut_between_persons(length):
+    whole = pa.table({"who": sorted([*"aaaabbc", *["d"] * 60, *"efg"]), "x": range(70)})
+    batches = whole.to_batches(max_chunksize=length)
+    found = list(joined(batches, 10, "who"))
+    persons = [person for part in found for person in set(part["who"].to_pylist())]
+    assert len(persons) == len(set(persons))
+    assert pa.concat_tables(found).to_pylist() == whole.to_pylist()
+    # Without persons they are only put together.
+    assert [part.num_rows for part in joined(batches, 1, None)] == [batch.num_rows for batch in batches]
 
 
 # Who dies

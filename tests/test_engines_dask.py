@@ -18,8 +18,7 @@ from trigmech.privacy.ledger_file import LedgerFile
 distributed = pytest.importorskip("distributed", reason="Dask is not installed: pip install trigmech[dask]")
 dask_frames = pytest.importorskip("dask.dataframe", reason="Dask is not installed: pip install trigmech[dask]")
 
-# The tests of one file share one cluster.
-pytestmark = [pytest.mark.xdist_group("dask"), pytest.mark.filterwarnings("ignore:::distributed")]
+pytestmark = pytest.mark.filterwarnings("ignore:::distributed")
 
 BASIS = ChebyshevBasis.graded(SCHEMA.domain.d, 20)
 

@@ -1,0 +1,135 @@
+"""Tables that Spark measures: the bits of a frame, whichever worker dies. Skipped where there is no Spark or Java."""
+
+import os
+import shutil
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from engine_tables import BUDGET, COLUMNS, MECHANISMS, SCHEMA, SECRET, Ending, Failing, N, bits, table, written
+
+import trigmech as tm
+from trigmech.engines import choice
+from trigmech.engines.spread import SpreadTable
+from trigmech.errors import InputError, WorkerError
+from trigmech.functions.chebyshev import ChebyshevBasis
+from trigmech.measurement.moments import FunctionSums
+from trigmech.measurement.rows import PrivateTable
+from trigmech.privacy.ledger_file import LedgerFile
+
+sql = pytest.importorskip("pyspark.sql", reason="Spark is not installed: pip install trigmech[spark]")
+if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+    pytest.skip("there is no Java, which Spark needs", allow_module_level=True)
+
+# Spark leaves sockets and files to the end of the process.
+pytestmark = [pytest.mark.filterwarnings(f"ignore::{warning}") for warning in (
+    "ResourceWarning", "DeprecationWarning", "FutureWarning", "UserWarning:pyspark",
+    "pytest.PytestUnraisableExceptionWarning")]
+
+BASIS = ChebyshevBasis.graded(SCHEMA.domain.d, 20)
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory):
+    """A local Spark of two workers that find the package and these tests."""
+    folder = tmp_path_factory.mktemp("spark")
+    before = dict(os.environ)
+    os.environ |= {"PYSPARK_PYTHON": sys.executable,
+                   "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *filter(None, sys.path)])}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        made = (sql.SparkSession.builder.master("local[2,4]").config("spark.ui.enabled", "false")
+                .config("spark.sql.shuffle.partitions", "3").config("spark.sql.warehouse.dir", str(folder))
+                .config("spark.driver.host", "127.0.0.1").config("spark.ui.showConsoleProgress", "false").getOrCreate())
+        made.sparkContext.setLogLevel("OFF")
+        yield made
+        made.stop()
+    os.environ.clear()
+    os.environ.update(before)
+
+
+@pytest.fixture(scope="module")
+def whole():
+    return table()
+
+
+@pytest.fixture
+def pattern(tmp_path, whole):
+    folder = tmp_path / "table"
+    folder.mkdir()
+    return written(folder, whole)
+
+
+def frame(session, folder, data, pieces=None):
+    pq.write_table(data, folder / "frame.parquet")
+    made = session.read.parquet(str(folder / "frame.parquet"))
+    return made if pieces is None else made.repartition(pieces)
+
+
+def measured(data, folder, mechanism="moments", schema=SCHEMA, n=N, **options):
+    design = tm.design(n, schema, BUDGET, MECHANISMS[mechanism])
+    return bits(tm.measure(data, schema, design, np.random.default_rng(1), **options), folder)
+
+
+def sums(data, asked):
+    with choice.opened(data, SCHEMA) as private:
+        assert isinstance(private, SpreadTable)
+        return private.rows(SCHEMA).sums(asked)
+
+
+def test_spark_releases_the_bits_of_a_frame(session, whole, pattern, tmp_path):
+    for mechanism in MECHANISMS:
+        alone = measured(whole, tmp_path, mechanism)
+        assert measured(frame(session, tmp_path, whole, 7), tmp_path, mechanism) == alone
+        assert measured(pattern, tmp_path, mechanism, engine="spark") == alone
+
+
+def test_persons_and_private_bounds(session, tmp_path):
+    whole = table(persons=True)
+    n = len(set(whole["who"].to_pylist()))
+    columns = [COLUMNS[0], tm.Column("pay", private_bounds=True), *COLUMNS[2:]]
+    schema = tm.Schema(columns, person="who")
+    data = frame(session, tmp_path, whole, 5)
+    assert measured(data, tmp_path, schema=schema, n=n) == measured(whole, tmp_path, schema=schema, n=n)
+
+
+def test_the_pieces_of_a_worker_that_died_count_once(session, whole, tmp_path):
+    exact = PrivateTable(whole, SCHEMA).rows(SCHEMA).sums(FunctionSums(BASIS))
+    found = sums(frame(session, tmp_path, whole, 5), Ending(BASIS, folder=str(tmp_path), times=1))
+    assert (tmp_path / "ended 0").exists()
+    np.testing.assert_array_equal(found.limbs, exact.limbs)
+    assert found.n == N
+
+
+def test_no_message_quotes_a_row(session, whole, tmp_path):
+    data = frame(session, tmp_path, whole)
+    with pytest.raises(WorkerError, match=r"^a worker failed on a piece of the table \(RuntimeError\)$"):
+        sums(data, Failing(BASIS))
+    with pytest.raises(WorkerError, match=r"Spark could not measure the table \(\w+\)") as caught:
+        sums(data.selectExpr("age", f"raise_error('{SECRET}') as pay", "region", "seen"), FunctionSums(BASIS))
+    assert SECRET not in str(caught.value)
+    assert caught.value.__cause__ is None
+    strange = whole.set_column(1, "pay", pa.array([SECRET] * N))
+    with pytest.raises(InputError, match="column 'pay'") as refused:
+        sums(frame(session, tmp_path, strange), FunctionSums(BASIS))
+    assert SECRET not in str(refused.value)
+
+
+def test_what_does_not_go_together_is_refused_before_anything_is_charged(session, whole, pattern, tmp_path):
+    ledger = LedgerFile.create(tmp_path / "ledger.json", tm.Budget(50.0, 1e-6))
+    secret = tm.Schema([*COLUMNS[:2], tm.Column("region", kind="categorical", categories="private")])
+    data = frame(session, tmp_path, whole)
+    for given, schema, options, said in (
+            (data, SCHEMA, {"engine": "dask"}, "a DataFrame of Spark is measured by engine='spark', not 'dask'"),
+            (data, SCHEMA, {"workers": 2}, "measured by its own session; leave workers and scheduler out"),
+            (pattern, SCHEMA, {"engine": "spark", "workers": 2}, "the program has one of Spark already"),
+            (data, secret, {}, "private categories are not found over Dask or Spark"),
+            (data.select("pay"), SCHEMA, {}, r"lacks the column\(s\) 'age', 'region', 'seen'"),
+            (data.limit(1), SCHEMA, {}, "at least 2 rows; the table has 1")):
+        with pytest.raises(InputError, match=said):
+            tm.synthesize(given, schema, BUDGET, ledger=tmp_path / "ledger.json", **options)
+    assert LedgerFile.open(ledger.path).entries == ()
