@@ -64,10 +64,10 @@ def test_dask_releases_the_bits_of_a_frame(address, whole, pattern, tmp_path):
         assert measured(pattern, tmp_path, mechanism, engine="dask", scheduler=address) == alone
 
 
-def test_a_thousand_partitions_have_the_sums_of_one_with_the_client_that_there_is(address, whole):
+def test_a_hundred_partitions_have_the_sums_of_one_with_the_client_that_there_is(address, whole):
     asked = FunctionSums(BASIS, covariance=True)
     with distributed.Client(address):
-        found = choice.opened(frame(whole, 1000), SCHEMA)
+        found = choice.opened(frame(whole, 100), SCHEMA)
         with found as private:
             total = private.rows(SCHEMA).sums(asked)
         with pytest.raises(InputError, match="the program has a Dask client already"):
