@@ -94,7 +94,7 @@ class TableSource(Protocol):
         """Return the rows as points of the cube; ``found`` if something of the schema was private before."""
 
 
-def persons_of(file: TableFile, schema: Schema) -> int:
+def persons_of(file: TableFile | ParquetFiles, schema: Schema) -> int:
     """Return how many persons a file is of: its rows, unless the schema has a person; public."""
     if schema.person is None:
         return file.n
