@@ -333,8 +333,8 @@ def release(monkeypatch, capsys, *arguments):
 
 
 TOML = """
-[[column]]
-name = "pay"
+[columns.pay]
+kind = "continuous"
 lower = 0
 upper = 100_000
 """
