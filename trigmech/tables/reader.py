@@ -205,7 +205,8 @@ class TableFile:
         """Find out what the file is and how it is to be read; copy it first if it is none that can be read twice."""
         if self._title != "standard input":
             if self._path.is_dir():
-                raise self._error("it is a folder")
+                raise self._error("it is a folder; a table in several Parquet files is given by a pattern such as "
+                                  f"{str(self._path / '*.parquet')!r}")
             if not self._path.exists():
                 raise self._error("it is a link to a file that is not there" if self._path.is_symlink()
                                   else "there is no such file")
