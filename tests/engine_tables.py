@@ -51,15 +51,20 @@ def bits(moments, folder):
     return path.read_bytes()
 
 
+# Chunks that this process has added.
+seen = []
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class Ending(FunctionSums):
-    """Sums that end the worker which adds the third chunk with rows, for so many times."""
+    """Sums that end the worker at its third chunk, when others have been answered, for so many times."""
 
     folder: str = ""
     times: int = 1
 
     def add(self, chunk, total):
-        for k in range(self.times):
+        seen.append(1)
+        for k in range(self.times if len(seen) > 2 else 0):
             with suppress(FileExistsError):
                 Path(self.folder, f"ended {k}").touch(exist_ok=False)
                 os._exit(3)
