@@ -7,6 +7,7 @@ import typer
 
 from trigmech.cli.files import check_outputs, file_of, ledger_of_run
 from trigmech.cli.options import (
+    Data,
     DateFormat,
     Decimal,
     Delimiter,
@@ -33,6 +34,7 @@ from trigmech.parts.shares import Share, load_part, release_shares, share_part
 from trigmech.parts.steps import measure_part, release_parts
 from trigmech.schema import toml as schema_file
 from trigmech.synthesis import BOUNDS_SHARE, design, reconstruct
+from trigmech.tables.reader import TableFile
 
 part_app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown", help=(
     "Release one table that lies in several places: exact sums of parts, added and released together.\n\n"
