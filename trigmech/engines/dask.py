@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Any
 
-import dask
 import distributed
+from dask.delayed import delayed
 
 from trigmech.engines.processes import answer_of_file
 from trigmech.engines.question import Answer, Question, answered
@@ -94,7 +94,7 @@ class DaskWorkers:
         frame = self._table[question.columns]
         if question.schema.person is not None:
             frame = frame.shuffle(on=question.schema.person)
-        answer = dask.delayed(answer_of_frame, pure=False)
+        answer = delayed(answer_of_frame, pure=False)
         return self._client.compute([answer(packed, part) for part in frame.to_delayed()])
 
 
