@@ -245,10 +245,23 @@ def test_which_row_of_a_person_counts_is_drawn_alike():
 
 def test_a_row_of_nobody_is_refused():
     table = visits()
-    for value in (None, np.nan):
+    for value in (None, np.nan, "", "  "):
         table.loc[7, "patient"] = value
         with pytest.raises(InputError, match="'patient', which says whose each row is, has missing values"):
             tm.synthesize(table, SCHEMA, BUDGET)
+
+
+def test_persons_are_texts_or_numbers():
+    table = visits()
+    with pytest.raises(InputError, match="'patient', which says whose each row is, must hold texts or numbers"):
+        tm.synthesize(table.assign(patient=[[1]] * len(table)), SCHEMA, BUDGET)
+
+
+def test_the_estimator_gives_persons_in_any_container():
+    model = tm.Synthesizer(SCHEMA, epsilon=1.0, delta=1e-6, random_state=0).fit(visits())
+    names = ["patient", *SCHEMA.names]
+    assert list(model.sample(4).columns) == names
+    assert model.set_output(transform="polars").sample(4).columns == names
 
 
 def test_so_it_is_in_a_file(tmp_path, monkeypatch):

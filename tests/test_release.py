@@ -709,3 +709,26 @@ def test_computed_means_err_by_half_a_step_of_the_lattice_and_their_own_rounding
     exact = [np.prod([powers[q][:, j] for j, q in enumerate(r)], axis=0).mean() for r in basis.index]
     error = np.abs(measure(X, basis).basis_sum / n - np.array(exact)).max()
     assert 2.0**-55 < error <= 2.0**-41 + rounding(n, int(basis.index.sum(axis=1).max())) / 2
+
+
+def test_charges_that_were_recorded_ahead_are_drawn_once_each_also_if_they_are_equal():
+    # Equal charges are two all the same: each pays for its own draw, and for no other.
+    ledger = Ledger(Budget(10.0, 1e-3))
+    session = Session(ledger, noise_module.SimulatedNoise(np.random.default_rng(0)))
+
+    def charge():
+        return Charge("the same", "gaussian", 1.0, 1.0, "L2", 1, "here")
+
+    session.charge_together(charge(), charge())
+    first, second = charge(), charge()
+    session.charge(first)
+    assert len(ledger.charges) == 2
+    session.charge(second)
+    assert len(ledger.charges) == 2
+    for each in (first, second):
+        session.draw(np.zeros(3), each)
+        with pytest.raises(BudgetError, match="not charged before, or was made already"):
+            session.draw(np.zeros(3), each)
+    third = charge()
+    session.charge(third)
+    assert len(ledger.charges) == 3

@@ -170,7 +170,8 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         container = chosen["transform"]
         if container == "default":
             return made.sample(n_samples, rng)
-        return like(container, made.schema.names, list(made.columns(n_samples, rng).values()))
+        columns = made.columns(n_samples, rng)
+        return like(container, tuple(columns), list(columns.values()))
 
     def score(self, X: Any, y: Any = None) -> float:
         """Return how near the synthetic distribution's answers are to a table's: NOT PRIVATE, for public or test data.

@@ -77,12 +77,20 @@ def _codes(table: Any, person: str) -> NDArray[np.int64]:
         raise InputError(f"the schema has the column {person!r} of persons, so the table must be a dataframe or a "
                          "file, whose columns have names")
     values, codes = Columns(table, (person,)).distinct(0)
-    absent = np.array([is_missing(value) for value in values] + [True])
+    absent = np.array([_is_nobody(value) for value in values] + [True])
     if absent[codes].any():
         raise InputError(f"column {person!r}, which says whose each row is, has missing values")
     # A value may stand twice among the different ones.
     place: dict[Any, int] = {}
-    return np.array([place.setdefault(value, len(place)) for value in values], dtype=np.int64)[codes]
+    try:
+        return np.array([place.setdefault(value, len(place)) for value in values], dtype=np.int64)[codes]
+    except TypeError:
+        raise InputError(f"column {person!r}, which says whose each row is, must hold texts or numbers") from None
+
+
+def _is_nobody(value: Any) -> bool:
+    """Return whether a value names nobody: what is missing, and empty text, which files have for it."""
+    return is_missing(value) or (isinstance(value, str) and not value.strip())
 
 
 class Buckets:

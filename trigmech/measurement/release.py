@@ -70,9 +70,9 @@ class Session:
         self._ledger, self._noise, self._rounds = ledger, noise, rounds
         # What is paid for and not drawn yet.
         self._paid: list[list[Any]] = []
-        # What is charged together with the first of it, and then what was, and has not come up yet.
+        # What is charged together with the first of it, and of what is paid for then that which has not come up yet.
         self._together: tuple[Charge, ...] = ()
-        self._ahead: list[Charge] = []
+        self._ahead: list[list[Any]] = []
 
     def __repr__(self) -> str:
         return f"Session({'simulated' if self._noise.simulated else 'hardened'} noise)"
@@ -107,19 +107,18 @@ class Session:
         """
         if self._together and charges[0] in self._together:
             ahead, self._together = self._together, ()
+            before = len(self._paid)
             self._record(*ahead)
-            self._ahead = list(ahead)
+            self._ahead = self._paid[before:]
         due = []
         for charge in charges:
-            if charge in self._ahead:
-                self._ahead.remove(charge)
-                # Draws are known by the very charge that is given for them.
-                for entry in self._paid:
-                    if entry[0] == charge:
-                        entry[0] = charge
-                        break
-            else:
+            entry = next((entry for entry in self._ahead if entry[0] == charge), None)
+            if entry is None:
                 due.append(charge)
+                continue
+            # Draws are known by the very charge that is given for them.
+            self._ahead = [other for other in self._ahead if other is not entry]
+            entry[0] = charge
         if due:
             self._record(*due)
 
