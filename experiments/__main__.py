@@ -2,10 +2,9 @@
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, NamedTuple, TypeVar
 
 import typer
 from rich.console import Console
@@ -27,7 +26,8 @@ from experiments import (
     table_coverage,
     tables,
 )
-from experiments.cells import HERE, RESULTS, available, save
+from experiments.asked import Asked, LeftOut
+from experiments.cells import HERE, RESULTS, save
 from experiments.companions import composition, linear_noise, marginals, net, tutorial
 from experiments.datasets import DatasetMissing
 from experiments.protocols import SETS, boards, find, pages
@@ -40,129 +40,55 @@ PAGES = (HERE.parent / "README.md", HERE.parent / "docs" / "comparison.md")
 Number = TypeVar("Number", int, float)
 
 
-@dataclass(frozen=True)
-class Asked:
-    """What the command line asks of an experiment.
-
-    Parameters
-    ----------
-    names : list of str
-        Data sets of numbers that are at hand: the thesis's, or those asked for.
-    sets : list of str
-        Data sets of the protocols, or paths; all if empty.
-    """
-
-    names: list[str]
-    sets: list[str]
-    methods: list[str]
-    epsilons: list[float]
-    seeds: int
-    minutes: float
-    quick: bool
-    jobs: int
-    cells: list[int]
-    finished: bool
-
-    @property
-    def usual(self) -> tuple[list[str], int, bool]:
-        """What most experiments take."""
-        return self.names, self.jobs, self.quick
-
-
-class LeftOut(Exception):  # noqa: N818 - it says what happened
-    """An experiment cannot be run with the data sets at hand; the message says why."""
-
-
-@dataclass(frozen=True)
-class Experiment:
-    """An experiment: what it does, and a function that writes its results and returns what to show of them.
-
-    These functions take names of data sets, a number of processes (`jobs`), and whether to be `quick`; those of
-    scoreboards' data sets also `seeds` and epsilons.
-    """
+class Experiment(NamedTuple):
+    """An experiment: what it does, a function that writes its results and returns what to show, and what it needs."""
 
     what: str
-    run: Callable[[Asked], list[Path] | Path]
-    numbers: bool = True  # whether it needs data sets of numbers
+    run: Callable[[Asked], Path]
+    numbers: bool = False  # whether it needs data sets of numbers
 
 
-def _search(asked: Asked) -> list[Path]:
-    known = [name for name in asked.names if name in tables.THESIS_SETS]
-    if not known:
-        raise LeftOut("it needs a data set of the thesis")
-    return [search.search(table, known, asked.jobs, asked.quick) for table in ("table_3_2", "table_3_3")]
-
-
-def _figure(name: str, asked: Asked) -> Path:
-    if figures.FIGURES[name]["dataset"] not in asked.names:
-        raise LeftOut(f"it needs {figures.FIGURES[name]['dataset']}")
-    return figures.figure(name, asked.jobs, asked.quick)
-
-
-def _error_table(name: str, asked: Asked) -> Path:
-    return tables.error_table(name, *asked.usual)
-
-
-def _comparison(name: str, asked: Asked) -> Path:
-    return comparison.comparison(name, *asked.usual)
-
-
-def _companion(companion: Callable[[int, bool], list[Path]], asked: Asked) -> list[Path]:
-    return companion(asked.jobs, asked.quick)
-
-
-def _board(name: str, asked: Asked) -> list[Path]:
-    return boards.board(boards.PROTOCOLS[name], asked.sets, asked.methods, asked.epsilons or [1.0], asked.seeds,
-                        asked.quick, asked.minutes, asked.jobs, asked.cells, asked.finished)
-
-
-# Functions are looked up when an experiment is run.
-EXPERIMENTS = {
-    "table_3_1": Experiment("sizes of the data sets (seconds)", lambda asked: tables.table_3_1(asked.names)),
-    **{name: Experiment(what, partial(_error_table, name)) for name, what in (
-        ("table_3_2", "worst errors of ImprovedTrigI at epsilon = 1 (minutes)"),
-        ("table_3_3", "worst errors of ImprovedTrigII at epsilon = 1, delta = 1e-3 (minutes)"))},
-    **{name: Experiment(what, partial(_figure, name)) for name, what in (
-        ("figure_3_1", "worst error on CSN against kappa (minutes)"),
-        ("figure_3_2", "worst error on CRM against the rank k (minutes)"))},
-    **{name: Experiment(what, partial(_comparison, name)) for name, what in (
-        ("w1", "all methods on the thesis's queries, against the goals (an hour; w2 and w3 share its runs)"),
-        ("w2", "the same on kernels of pairs of columns"), ("w3", "the same on second moments"))},
-    "curves": Experiment("errors against epsilon, for three sizes of each table (an hour)",
-                         lambda asked: curves.curves(*asked.usual)),
-    "ablations": Experiment("what each part of the package's mechanism is worth (an hour)",
-                            lambda asked: ablations.ablations(*asked.usual)),
-    "coverage": Experiment("error bars against the truth (half an hour)",
-                           lambda asked: coverage.coverage(*asked.usual)),
+EXPERIMENTS: dict[str, Experiment] = {
+    "table_3_1": Experiment("sizes of the data sets (seconds)", tables.table_3_1, True),
+    "table_3_2": Experiment("worst errors of ImprovedTrigI at epsilon = 1 (minutes)",
+                            partial(tables.error_table, "table_3_2"), True),
+    "table_3_3": Experiment("worst errors of ImprovedTrigII at epsilon = 1, delta = 1e-3 (minutes)",
+                            partial(tables.error_table, "table_3_3"), True),
+    "figure_3_1": Experiment("worst error on CSN against kappa (minutes)", partial(figures.figure, "figure_3_1"), True),
+    "figure_3_2": Experiment("worst error on CRM against the rank k (minutes)",
+                             partial(figures.figure, "figure_3_2"), True),
+    "search": Experiment("which unprinted options come nearest to the thesis's tables (minutes)", search.search, True),
+    "w1": Experiment("all methods on the thesis's queries, against the goals (an hour; w2 and w3 share its runs)",
+                     partial(comparison.comparison, "w1"), True),
+    "w2": Experiment("the same on kernels of pairs of columns", partial(comparison.comparison, "w2"), True),
+    "w3": Experiment("the same on second moments", partial(comparison.comparison, "w3"), True),
+    "curves": Experiment("errors against epsilon, for three sizes of each table (an hour)", curves.curves, True),
+    "ablations": Experiment("what each part of the package's mechanism is worth (an hour)", ablations.ablations, True),
+    "coverage": Experiment("error bars against the truth (half an hour)", coverage.coverage, True),
     "coverage_tables": Experiment(
         "error bars of columns and tables against the truth (half an hour; a part needs no data)",
-        lambda asked: table_coverage.coverage_tables(asked.sets, asked.jobs, asked.quick, asked.seeds, asked.epsilons),
-        numbers=False),
+        table_coverage.coverage_tables),
     "consistent": Experiment("tables at epsilon from 1 to 1000: more budget should do no harm (an hour)",
-                             lambda asked: consistent.consistent(asked.sets, asked.jobs, asked.quick, asked.seeds),
-                             numbers=False),
+                             consistent.consistent),
     "designs": Experiment("where a table's budget should go: predicted beside measured errors (an hour)",
-                          lambda asked: designs.designs(asked.sets, asked.jobs, asked.quick, asked.seeds),
-                          numbers=False),
+                          designs.designs),
     "rates": Experiment("errors against the number of rows, for few columns and smooth queries (half an hour; no data)",
-                        lambda asked: rates.rates(asked.jobs, asked.quick), numbers=False),
+                        rates.rates),
     "parties": Experiment("tables that 1 to 100 parties hold, by parts and each alone (half an hour; needs Adult)",
-                          lambda asked: parties.parties(asked.jobs, asked.quick), numbers=False),
+                          parties.parties),
     "audit": Experiment("lower bounds of epsilon, and planted faults that must exceed it (ten minutes; no data)",
-                        lambda asked: audit.audit(asked.jobs, asked.quick), numbers=False),
+                        audit.audit),
     **{name: Experiment(f"scoreboard: {protocol.title} (hours with rivals; minutes with --quick)",
-                        partial(_board, name), numbers=False)
-       for name, protocol in boards.PROTOCOLS.items()},
-    **{name: Experiment(f"companions: {what}", partial(_companion, companion),
-                        numbers=False) for name, companion, what in (
-        ("net", net.net, "the exponential and the net mechanism (a minute; no data)"),
-        ("linear", linear_noise.linear, "near-optimal noise for linear queries, and how near (a minute; no data)"),
-        ("composition", composition.composition,
-         "theorems of composition against the exact optimum (seconds; no data)"),
-        ("tutorial", tutorial.tutorial, "a tutorial's primitives on Adult, printed numbers beside ours (a minute)"),
-        ("marginals", marginals.marginals,
-         "PrivBayes, JTree and PrivHD on marginals and SVM, their privacy tested (an hour)"))},
-    "search": Experiment("which unprinted options come nearest to the thesis's tables (minutes)", _search),
+                        partial(boards.board, name)) for name, protocol in boards.PROTOCOLS.items()},
+    "net": Experiment("companions: the exponential and the net mechanism (a minute; no data)", net.net),
+    "linear": Experiment("companions: near-optimal noise for linear queries, and how near (a minute; no data)",
+                         linear_noise.linear),
+    "composition": Experiment("companions: theorems of composition against the exact optimum (seconds; no data)",
+                              composition.composition),
+    "tutorial": Experiment("companions: a tutorial's primitives on Adult, printed numbers beside ours (a minute)",
+                           tutorial.tutorial),
+    "marginals": Experiment("companions: PrivBayes, JTree and PrivHD on marginals and SVM, their privacy tested (an "
+                            "hour)", marginals.marginals),
 }
 
 
@@ -208,12 +134,12 @@ def run(
     ] = "",
     methods: Annotated[str, typer.Option(help="Of scoreboards: methods, separated by commas, such as default, smooth, "
                                               "independent, bootstrap, real, AIM-dpmm (see 'rivals list').")] = "",
-    seeds: Annotated[int, typer.Option(help="Of scoreboards and coverage_tables: releases at each budget.",
-                                       min=1)] = boards.SEEDS,
+    seeds: Annotated[int, typer.Option(help="Of experiments on tables: releases at each budget; 0: what is usual.",
+                                       min=0)] = 0,
     eps: Annotated[str, typer.Option(help="Of the same: budgets, separated by commas, not those of the "
                                           "protocols.")] = "",
     minutes: Annotated[float, typer.Option(help="Of scoreboards: the time limit of each table.",
-                                           min=0.01)] = boards.MINUTES,
+                                           min=0.01)] = Asked.minutes,
     cells: Annotated[str, typer.Option(help="Of scoreboards: into how many public cells numbers are cut for rivals "
                                             "that want categories; of several the best is shown.")] = "",
     finished: Annotated[bool, typer.Option(help="Of scoreboards: run nothing, write what has been finished.")] = False,
@@ -225,32 +151,31 @@ def run(
         described = {name.lower() if name.lower() in SETS else name: find(name) for name in words_of(datasets)}
     except DatasetMissing as missing:
         raise typer.BadParameter(str(missing)) from None
-    asked_methods = words_of(methods)
-    check_known("method", asked_methods, [*boards.OWN, *boards.NOT_PRIVATE, *boards.rival_methods()])
+    check_known("method", words_of(methods), [*boards.OWN, *boards.NOT_PRIVATE, *boards.rival_methods()])
     budgets, sizes = numbers_of("eps", eps, float), numbers_of("cells", cells, int) or list(boards.CELLS)
     if not 1 <= jobs <= (os.cpu_count() or 1) * 2:
         raise typer.BadParameter(f"jobs must be between 1 and twice the number of cores, not {jobs}")
-    found: list[str] = []
+    names_of_numbers: list[str] = []
     if any(EXPERIMENTS[name].numbers for name in chosen):
-        found = available([each.numbers for each in described.values() if each.numbers] if described
-                          else tables.THESIS_SETS)
-        if not found:
+        wanted = [each for each in described.values() if each.numbers] if described else [
+            SETS[name.lower()] for name in search.THESIS_SETS]
+        names_of_numbers = [each.numbers for each in wanted if boards.available([each.name])]
+        if not names_of_numbers:
             console.print("no data set is available")
             raise typer.Exit(3)
-    asked = Asked(found, list(described), asked_methods, budgets, seeds, minutes, quick, jobs, sizes, finished)
+    asked = Asked(tuple(names_of_numbers), tuple(described), tuple(words_of(methods)), tuple(budgets), seeds, minutes,
+                  quick, jobs, tuple(sizes), finished)
     for name in chosen:
         try:
-            written = EXPERIMENTS[name].run(asked)
+            path = EXPERIMENTS[name].run(asked)
         except LeftOut as why:
             console.print(f"{name} left out: {why}")
             continue
         except DatasetMissing as missing:
             console.print(f"{name}: {missing}", markup=False)
             raise typer.Exit(3) from None
-        for path in [written] if isinstance(written, Path) else written:
-            text = path.read_text(encoding="utf-8")
-            console.print(Markdown(text) if path.suffix == ".md" else text)
-            console.print(f"written: {os.path.relpath(path)}")
+        console.print(Markdown(path.read_text(encoding="utf-8")))
+        console.print(f"written: {os.path.relpath(path)}")
 
 
 @app.command()

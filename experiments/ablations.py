@@ -9,11 +9,12 @@ import pandas as pd
 
 import trigmech as tm
 from experiments import datasets
-from experiments.cells import BEST, Cell, write_markdown
+from experiments.asked import Asked
+from experiments.cells import Call, write_markdown
 from experiments.comparison import SETTINGS
 from experiments.curves import EXACT
 from experiments.frames import SIGMAS, arranged, formatted, geometric, markdown, measured, shown, write
-from experiments.search import suffix
+from experiments.runs import BEST, release
 from trigmech.privacy.accounting import epsilon_of, gaussian_mu
 
 DEFAULT, SPLIT, FEW = "default", "three releases", "few functions"
@@ -61,35 +62,35 @@ def _split(name: str, setting: str) -> tuple[dict[str, Any], float]:
     """Return the options that fix the default's functions, and the epsilon of one of three releases."""
     epsilon, delta, *_ = SETTINGS[setting]
     budget = tm.Budget(epsilon, delta)
-    n, d = datasets.load(name).values.shape
+    n, d = datasets.load(name).shape
     design = tm.MomentMechanism().design(n, d, budget)
     return ({part: getattr(design, part) for part in ("degree", "pair_degree", "triples", "whole_row")},
             split_budget(budget, 3).epsilon)
 
 
-def cell_of(variant: str, name: str, setting: str, repetition: int, n_queries: int) -> Cell:
+def cell_of(variant: str, name: str, setting: str, repetition: int, n_queries: int) -> Call:
     """Return the cell of a variant."""
     epsilon, delta, *_ = SETTINGS[setting]
     options = VARIANTS[variant][0]
     if variant == SPLIT:
         # The same functions: only the noise is to differ.
         options, epsilon = _split(name, setting)
-    return Cell(name, BEST, tuple(sorted(options.items())), epsilon, delta, repetition, n_queries)
+    return release(name, BEST, options, epsilon=epsilon, delta=delta, repetition=repetition, n_queries=n_queries)
 
 
-def ablations(names: list[str], jobs: int, quick: bool) -> Path:
+def ablations(asked: Asked) -> Path:
     """Write results/ablations.csv and .md: each variant's errors as ratios to the default's.
 
     Quick: 2 repetitions and 500 queries of W1 instead of 3 and 2000.
     """
-    repetitions, queries = (2, 500) if quick else (3, 2_000)
-    rows_of = {name: len(datasets.load(name).values) for name in names}
+    repetitions, queries = (2, 500) if asked.quick else (3, 2_000)
+    rows_of = {name: len(datasets.load(name)) for name in asked.names}
     cells = {cell_of(variant, name, setting, r, queries): {
                  "setting": setting, "dataset": name, "variant": variant, "repetition": r}
-             for setting, most in MOST_ROWS.items() for name in names if most is None or rows_of[name] <= most
+             for setting, most in MOST_ROWS.items() for name in asked.names if most is None or rows_of[name] <= most
              for variant in VARIANTS for r in range(repetitions)}
-    stem = "ablations" + suffix(quick, names)
-    lines = write(stem, summary(measured(cells, jobs, "ablations")))
+    stem = asked.stem_of_numbers("ablations")
+    lines = write(stem, summary(measured(cells, asked, "ablations")))
     return write_markdown(stem, report(lines, repetitions, queries))
 
 

@@ -23,8 +23,9 @@ from numpy.typing import NDArray
 from scipy import stats
 
 import trigmech as tm
-from experiments.cells import code_fingerprint, key_of, run_cells, write_markdown
-from experiments.frames import markdown, read_csv, write
+from experiments.asked import Asked
+from experiments.cells import call, run_cells, write_markdown
+from experiments.frames import formatted, markdown, read_csv, write
 from trigmech.domain import Domain, OneHotGroup
 from trigmech.functions.chebyshev import ChebyshevBasis
 from trigmech.functions.features import Features
@@ -47,9 +48,6 @@ Runs = tuple[Array, Array]
 Statistic = Callable[[int, np.random.Generator], float]
 
 CONFIDENCE = 0.999
-# What the audited mechanisms are made of.
-RELEASING = ("measurement.release", "measurement.private_bounds", "planning.search", "planning.minimax",
-             "planning.one_hot", "mechanisms.table")
 SEED = 2014
 DELTA = 1e-3
 # Coordinates of the row that is replaced. From 1, T_1 and T_2 together move most at -1/4.
@@ -554,65 +552,40 @@ WITH_ROUNDS, ROUNDS_PLANTED = 6_000, 20_000
 MORE = {"TrigI, t = 3, published": 1_000_000}
 
 
-@dataclass(frozen=True)
-class Audit:
-    """Runs of one subject.
+def audited(name: str, sampler: str, count: int, confidence: float = CONFIDENCE) -> dict[str, Any]:
+    """Return a line of the table: of a key of `SUBJECTS` or `FAULTS`, from so many runs of each of the two inputs.
 
-    Parameters
-    ----------
-    subject : str
-        A key of `SUBJECTS` or `FAULTS`.
-    sampler : {"simulated", "OpenDP"}
-    count : int
-        Runs of each of the two inputs.
+    The sampler is "simulated" or "OpenDP"; "seconds" are of the processor.
     """
-
-    subject: str
-    sampler: str
-    count: int
-
-    def key(self) -> str:
-        """Return the name of the cache file."""
-        return key_of(self, "audit", code_fingerprint(RELEASING, ("audit",)))
-
-    @property
-    def shares(self) -> Hashable:
-        """Nothing worth sharing."""
-        return None
-
-    def compute(self, confidence: float = CONFIDENCE) -> dict[str, Any]:
-        """Return a line of the table; "seconds" are of the processor."""
-        started = time.process_time()
-        subject = {**SUBJECTS, **FAULTS}[self.subject]()
-        ledger, delta, found = subject.ledger(), subject.budget.delta, []
-        for which in (0, 1):
-            rng = np.random.default_rng([SEED, which, *self.subject.encode()])
-            noise = Batches(SystemNoise(), min(BATCH, self.count)) if self.sampler == "OpenDP" else SimulatedNoise(rng)
-            found.append(runs_of(subject, which, noise, self.count))
-        bound, proved = lower_bound(found[0], found[1], delta, confidence), ledger.proved_epsilon
-        alarm = false_alarm(max(bound.other, 1.0 / self.count), self.count - self.count // 2, proved, delta, confidence)
-        return {"mechanism": subject.mechanism, "calibration": subject.calibration, "fault": subject.fault,
-                "sampler": self.sampler, "n": subject.n, "d": subject.d, "delta": delta,
-                "claimed": subject.budget.epsilon, "proved": proved, "bound": bound.epsilon, "share": bound.share,
-                "other": bound.other, "runs": self.count, "seconds": time.process_time() - started,
-                "refuted": bound.epsilon > proved, "false_alarm": alarm}
+    started = time.process_time()
+    subject = {**SUBJECTS, **FAULTS}[name]()
+    ledger, delta, found = subject.ledger(), subject.budget.delta, []
+    for which in (0, 1):
+        rng = np.random.default_rng([SEED, which, *name.encode()])
+        noise = Batches(SystemNoise(), min(BATCH, count)) if sampler == "OpenDP" else SimulatedNoise(rng)
+        found.append(runs_of(subject, which, noise, count))
+    bound, proved = lower_bound(found[0], found[1], delta, confidence), ledger.proved_epsilon
+    alarm = false_alarm(max(bound.other, 1.0 / count), count - count // 2, proved, delta, confidence)
+    return {"mechanism": subject.mechanism, "calibration": subject.calibration, "fault": subject.fault,
+            "sampler": sampler, "n": subject.n, "d": subject.d, "delta": delta, "claimed": subject.budget.epsilon,
+            "proved": proved, "bound": bound.epsilon, "share": bound.share, "other": bound.other, "runs": count,
+            "seconds": time.process_time() - started, "refuted": bound.epsilon > proved, "false_alarm": alarm}
 
 
-def audit(jobs: int, quick: bool) -> Path:
+def audit(asked: Asked) -> Path:
     """Write results/audit.csv and .md; quick: a tenth of the runs."""
-    part = 10 if quick else 1
+    part = 10 if asked.quick else 1
     cells = []
     for name in SUBJECTS:
         axes, linf = name.startswith("Improved"), "linf" in name or "blocks" in name
         many = MORE.get(name, WITH_AXES if axes else SIMULATED), HARDENED_SLOW if axes or linf else HARDENED
-        cells += [Audit(name, sampler, (WITH_ROUNDS if name.startswith("tables") else count) // part)
+        cells += [call(audited, name, sampler, (WITH_ROUNDS if name.startswith("tables") else count) // part)
                   for sampler, count in zip(("simulated", "OpenDP"), many, strict=True)]
-    cells += [Audit(name, "simulated", (ROUNDS_PLANTED if name.startswith("tables") else PLANTED) // part)
+    cells += [call(audited, name, "simulated", (ROUNDS_PLANTED if name.startswith("tables") else PLANTED) // part)
               for name in FAULTS]
-    results = dict(run_cells(cells, jobs, "audit"))
-    lines, stem = pd.DataFrame([results[cell] for cell in cells]), "audit" + "_quick" * quick
-    numbers = lines.select_dtypes("float").columns
-    write(stem, lines.assign(**{name: lines[name].map("{:.6g}".format) for name in numbers}))
+    results = dict(run_cells(cells, asked.jobs, "audit"))
+    lines, stem = pd.DataFrame([results[cell] for cell in cells]), asked.stem("audit")
+    write(stem, formatted(lines, **dict.fromkeys(lines.select_dtypes("float").columns, ".6g")))
     return write_markdown(stem, report(lines))
 
 

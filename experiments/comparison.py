@@ -8,10 +8,12 @@ import numpy as np
 import pandas as pd
 
 from experiments import baselines
-from experiments.cells import BEST, HERE, Cell, write_markdown
+from experiments.asked import Asked
+from experiments.cells import HERE, write_markdown
 from experiments.frames import SIGMAS, arranged, formatted, geometric, markdown, measured, read_csv, shown, write
 from experiments.protocols import boards
-from experiments.search import expected, suffix
+from experiments.runs import BEST, release
+from experiments.search import expected
 
 # epsilon, delta, the thesis's table, and its mechanism.
 SETTINGS: dict[str, tuple[float, float, str, str]] = {"A": (1.0, 0.0, "table_3_2", "ImprovedTrigI"),
@@ -56,23 +58,24 @@ def methods(setting: str, quick: bool) -> list[Method]:
             *(Method(HISTOGRAMS, HISTOGRAMS, (("bins", bins),), most) for bins in baselines.BINS)]
 
 
-def comparison(workload: str, names: list[str], jobs: int, quick: bool) -> Path:
+def comparison(workload: str, asked: Asked) -> Path:
     """Run the comparison on one workload and write results/<workload>.csv and .md.
 
     The three workloads are answered in the same cells, so the second and the third cost nothing.
     Quick: 3 repetitions and 2000 queries of W1, instead of 10 (the own mechanism on CSN: 5) and 10^4.
     """
-    queries, cells = 2_000 if quick else 10_000, {}
-    for name in names:
+    queries, cells = 2_000 if asked.quick else 10_000, {}
+    for name in asked.names:
         for setting, (epsilon, delta, *_) in SETTINGS.items():
-            for method in methods(setting, quick):
+            for method in methods(setting, asked.quick):
                 # CSN's distributions have 50,000 points: to answer 10^4 queries from them takes a minute.
                 most = 5 if method.mechanism in (BEST, DEFAULT) and name == "CSN" else method.repetitions
                 for r in range(min(most, method.repetitions)):
-                    cells[Cell(name, method.mechanism, method.options, epsilon, delta, r, queries)] = {
+                    cells[release(name, method.mechanism, dict(method.options), epsilon=epsilon, delta=delta,
+                                  repetition=r, n_queries=queries)] = {
                         "dataset": name, "setting": setting, "row": method.row, "method": method.name}
-    lines = summary(workload, measured(cells, jobs, workload))
-    stem = workload + suffix(quick, names)
+    lines = summary(workload, measured(cells, asked, workload))
+    stem = asked.stem_of_numbers(workload)
     return write_markdown(stem, report(workload, write(stem, lines), queries))
 
 

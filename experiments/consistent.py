@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pandas as pd
 
+from experiments.asked import Asked, LeftOut
 from experiments.cells import run_cells, write_markdown
 from experiments.frames import formatted, markdown, write
-from experiments.protocols.boards import BOOTSTRAP, DEFAULT, MINUTES, TableCell, available
+from experiments.protocols.boards import BOOTSTRAP, DEFAULT, SEEDS, TableCell, available, loss
 
 SETS = {"nist_demographic": "nist", "adult": "adult", "pks": "smooth", "csn": "smooth"}
 # CSN's kernels take half an hour: by name only.
@@ -15,35 +16,27 @@ WHOLE = ("nist_demographic", "adult", "pks")
 EPSILONS = (1.0, 3.0, 10.0, 100.0, 1000.0)
 # A mean has grown if it is larger by this part and by so many standard errors of the difference.
 GROWN, ERRORS = 1.05, 2.0
-# Better if larger; all other measures are errors.
-GAINS = ("k_marginal", "auc", "accuracy", "f1")
 
 
-def consistent(names: list[str], jobs: int, quick: bool, seeds: int = 5) -> list[Path]:
+def consistent(asked: Asked) -> Path:
     """Write results/consistent.csv and .md, and return the page.
 
-    No names: those of `WHOLE`. Quick: 2 releases of the smallest set.
+    No sets: those of `WHOLE`. Quick: 2 releases of the smallest set.
     """
-    wanted = ["nist_demographic"] if quick else [name for name in SETS if name in (names or WHOLE)]
-    found, seeds = available(wanted), 2 if quick else seeds
-    cells = [TableCell(name, SETS[name], method, 0, epsilon, seed, MINUTES) for name in found for seed in range(seeds)
+    wanted = ["nist_demographic"] if asked.quick else [name for name in SETS if name in (asked.sets or WHOLE)]
+    found, seeds = available(wanted), 2 if asked.quick else asked.seeds or SEEDS
+    cells = [TableCell(name, SETS[name], method, 0, epsilon, seed, asked.minutes) for name in found
+             for seed in range(seeds)
              for method, epsilon in [(BOOTSTRAP, 0.0), *((DEFAULT, epsilon) for epsilon in EPSILONS)]]
     if not cells:
-        return []
+        raise LeftOut("it needs a table of the protocols")
     lines = [{"dataset": cell.dataset, "epsilon": cell.epsilon, "measure": measure, "value": loss(measure, value)}
-             for cell, result in run_cells(cells, jobs, "consistent")
+             for cell, result in run_cells(cells, asked.jobs, "consistent")
              for measure, value in {**result["scores"], "warnings": result.get("warnings", 0)}.items()]
     means = pd.DataFrame(lines).groupby(["dataset", "measure", "epsilon"])["value"].agg(["mean", "sem"]).reset_index()
-    suffix = "_quick" * quick + "_partial" * (not quick and set(found) != set(WHOLE))
-    write("consistent" + suffix, formatted(means, mean=".5g", sem=".3g"))
-    return [write_markdown("consistent" + suffix, page(means, seeds))]
-
-
-def loss(measure: str, value: float) -> float:
-    """Return what should shrink: an error as it is, what a better table has more of by what is missing."""
-    if measure == "detector":
-        return max(0.0, value - 0.5)
-    return (1000.0 if measure == "k_marginal" else 1.0) - value if measure.startswith(GAINS) else value
+    stem = asked.stem("consistent", asked.quick or set(found) == set(WHOLE))
+    write(stem, formatted(means, mean=".5g", sem=".3g"))
+    return write_markdown(stem, page(means, seeds))
 
 
 def page(means: pd.DataFrame, seeds: int) -> list[str]:

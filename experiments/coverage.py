@@ -1,8 +1,5 @@
 """How often the truth lies within the predicted error bars, how wide they are, and what lies outside."""
 
-from collections.abc import Hashable
-from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
 
@@ -11,10 +8,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 import trigmech as tm
-from experiments import datasets
-from experiments.cells import PAIR_WIDTHS, WIDTHS, WORKLOAD_SEED, code_fingerprint, key_of, write_markdown
+from experiments.asked import Asked
+from experiments.cells import call, write_markdown
 from experiments.frames import formatted, markdown, measured, read_csv, shown, write
-from experiments.search import suffix
+from experiments.runs import answers, cube, workloads
 from trigmech.evaluation.error_bars import PredictedError
 from trigmech.measurement.released import Release
 from trigmech.workload import Workload
@@ -31,67 +28,22 @@ SMALLEST_ERROR = 1e-12
 TOLD = {"within": "mean", "worst": "mean", "ratio": "median", "excess": "mean", "unmeasured": "mean"}
 
 
-@dataclass(frozen=True)
-class Bars:
-    """One release, whose error bars are held against the truth.
+def held_bars(dataset: str, epsilon: float, delta: float, repetition: int, n_queries: int = 500) -> dict[str, Any]:
+    """Return, of one release, what :func:`held` says of its error bars, for each of "w1", "w2" and "w3".
 
-    Parameters
-    ----------
-    dataset : str
-    epsilon, delta : float
-    repetition : int
-        Also the seed of the run, with the data set's name.
-    n_queries : int
-        Of W1.
+    The repetition is also the seed of the run, with the data set's name; `n_queries` are of W1.
     """
-
-    dataset: str
-    epsilon: float
-    delta: float
-    repetition: int
-    n_queries: int = 500
-
-    def key(self) -> str:
-        """Return the name of the cache file."""
-        return key_of(self, f"coverage-{self.dataset}", code_fingerprint(None, ("coverage",)))
-
-    @property
-    def shares(self) -> Hashable:
-        """Releases with the same exact answers."""
-        return (self.dataset, self.n_queries)
-
-    def compute(self) -> dict[str, Any]:
-        """Return what :func:`held` says, for each of "w1", "w2" and "w3"."""
-        X = _cube(self.dataset)
-        rng = np.random.default_rng([self.repetition, *self.dataset.encode()])
-        synthesis = tm.synthesize(X, tm.Schema.cube(X.shape[1]), tm.Budget(self.epsilon, self.delta),
-                                  tm.MomentMechanism(), rng)
-        points, basis = synthesis.distribution.points, cast(Release, synthesis.release).basis
-        # The points of the default mechanism have equal weights.
-        missed = basis.means(points) - basis.means(X)
-        found = {}
-        for which, (workload, exact) in _queries(self.dataset, self.n_queries).items():
-            errors = workload.answers(points, synthesis.distribution.weights) - exact
-            found[which] = held(errors, _combined(workload, basis.index, missed, len(errors)),
-                                synthesis.predicted_error(workload, LEVEL))
-        return found
-
-
-@lru_cache(maxsize=2)
-def _cube(name: str) -> Array:
-    return datasets.load(name).cube()
-
-
-@lru_cache(maxsize=2)
-def _queries(name: str, count: int) -> dict[str, tuple[Workload, Array]]:
-    """Return W1, of so many queries, W2 and W3, with their exact answers."""
-    X = _cube(name)
-    d = X.shape[1]
-    families: dict[str, Workload] = {
-        "w1": tm.workload.GaussianKernels(d, seed=WORKLOAD_SEED, n_queries=count, widths=WIDTHS),
-        "w2": tm.workload.PairKernels(d, seed=WORKLOAD_SEED, n_queries=PAIR_QUERIES, widths=PAIR_WIDTHS),
-        "w3": tm.workload.SecondMoments(d)}
-    return {which: (family, family.answers(X)) for which, family in families.items()}
+    X, exact, found = cube(dataset), answers(dataset, n_queries, n_pairs=PAIR_QUERIES), {}
+    rng = np.random.default_rng([repetition, *dataset.encode()])
+    synthesis = tm.synthesize(X, tm.Schema.cube(X.shape[1]), tm.Budget(epsilon, delta), tm.MomentMechanism(), rng)
+    points, basis = synthesis.distribution.points, cast(Release, synthesis.release).basis
+    # The points of the default mechanism have equal weights.
+    missed = basis.means(points) - basis.means(X)
+    for which, workload in workloads(X.shape[1], n_queries, PAIR_QUERIES).items():
+        errors = workload.answers(points, synthesis.distribution.weights) - exact[which]
+        found[which] = held(errors, _combined(workload, basis.index, missed, len(errors)),
+                            synthesis.predicted_error(workload, LEVEL))
+    return found
 
 
 def _combined(workload: Workload, index: NDArray[np.int64], missed: Array, count: int) -> Array:
@@ -126,16 +78,17 @@ def held(errors: Array, measured: Array, bars: PredictedError) -> dict[str, list
             "unmeasured": (rest / np.maximum(rest + np.square(measured).sum(axis=0), SMALLEST_ERROR**2)).tolist()}
 
 
-def coverage(names: list[str], jobs: int, quick: bool) -> Path:
+def coverage(asked: Asked) -> Path:
     """Write results/coverage.csv and .md; quick: 2 repetitions and 100 queries of W1 instead of 5 and 500."""
-    repetitions, queries = (2, 100) if quick else (5, 500)
-    cells = {Bars(name, epsilon, delta, r, queries): {"dataset": name, "setting": setting}
-             for name in names for setting, (epsilon, delta) in BUDGETS.items() for r in range(repetitions)}
-    grouped = measured(cells, jobs, "coverage").groupby(["dataset", "setting", "workload", "sigma", "what"], sort=False)
+    repetitions, queries = (2, 100) if asked.quick else (5, 500)
+    cells = {call(held_bars, name, epsilon, delta, r, queries): {"dataset": name, "setting": setting}
+             for name in asked.names for setting, (epsilon, delta) in BUDGETS.items() for r in range(repetitions)}
+    grouped = measured(cells, asked, "coverage").groupby(
+        ["dataset", "setting", "workload", "sigma", "what"], sort=False)
     found = grouped["value"].agg(["mean", "median", "sem", "count"]).unstack("what", sort=False)
     lines = pd.DataFrame({what: found[how][what] for what, how in TOLD.items()}).assign(
         within_error=found["sem"]["within"].fillna(0.0), repetitions=found["count"]["within"])
-    stem = "coverage" + suffix(quick, names)
+    stem = asked.stem_of_numbers("coverage")
     written = write(stem, formatted(lines.reset_index(), **dict.fromkeys(TOLD, ".6g"), within_error=".2g"))
     return write_markdown(stem, report(written, repetitions, queries))
 

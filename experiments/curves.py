@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pandas as pd
 
-from experiments.cells import BEST, Cell, write_markdown
+from experiments.asked import Asked
+from experiments.cells import write_markdown
 from experiments.frames import SIGMAS, formatted, geometric, markdown, measured, shown, write
-from experiments.search import suffix
+from experiments.runs import BEST, release
 
 EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)
 DELTAS = (0.0, 1e-3)
@@ -15,19 +16,19 @@ WORSE = 1.05  # more budget is said to have done harm from here
 EXACT = 1e-12  # whatever is answered exactly counts as nearly so
 
 
-def curves(names: list[str], jobs: int, quick: bool) -> Path:
+def curves(asked: Asked) -> Path:
     """Write results/curves.csv and .md: medians over the repetitions of the worst errors of W1, W2 and W3.
 
     Of several widths the geometric mean is taken in each repetition. Tables of 10 and 30 % are the first rows in a
     fixed random order, scaled as the whole table is, and errors are against their own answers.
     Quick: 2 repetitions, 500 queries of W1 and three epsilons instead of 3, 2000 and five.
     """
-    repetitions, queries = (2, 500) if quick else (3, 2_000)
-    cells = {Cell(name, BEST, (), epsilon, delta, r, queries, percent): {
+    repetitions, queries, epsilons = (2, 500, EPSILONS[::2]) if asked.quick else (3, 2_000, EPSILONS)
+    cells = {release(name, BEST, epsilon=epsilon, delta=delta, repetition=r, n_queries=queries, percent=percent): {
                  "dataset": name, "percent": percent, "epsilon": epsilon, "delta": delta, "repetition": r}
-             for name in sorted(names) for percent in PERCENTS for epsilon in (EPSILONS[::2] if quick else EPSILONS)
+             for name in sorted(asked.names) for percent in PERCENTS for epsilon in epsilons
              for delta in DELTAS for r in range(repetitions)}
-    lines = measured(cells, jobs, "curves")
+    lines = measured(cells, asked, "curves")
     keys = ["dataset", "percent", "workload", "epsilon", "delta"]
     worst = lines[lines["what"] == "absolute"].assign(value=lambda those: those["value"].clip(lower=EXACT))
     of_widths = worst.groupby([*keys, "repetition"], sort=False)["value"].agg(geometric)
@@ -39,7 +40,7 @@ def curves(names: list[str], jobs: int, quick: bool) -> Path:
     harm = [f"- {name}, {percent} %, {workload.upper()}: {more} has {ratio:.2f} times the error of {less}"
             for (name, percent, workload), own in found.groupby(["dataset", "percent", "workload"])
             for less, more, ratio in worse(own)]
-    stem = "curves" + suffix(quick, names)
+    stem = asked.stem_of_numbers("curves")
     written = write(stem, formatted(found, epsilon="g", delta="g", median=".6g", least=".6g", most=".6g")[
         ["dataset", "percent", "rows", "workload", "mechanism", "epsilon", "delta", "median", "least", "most"]])
     return write_markdown(stem, [*_tables(written, repetitions, queries),

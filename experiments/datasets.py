@@ -16,20 +16,16 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 import pooch
-import xlrd
 from numpy.typing import NDArray
 from sklearn.datasets import load_breast_cancer
 
-Matrix = NDArray[np.float64]
-Columns = tuple[tuple[str, ...], Matrix]  # their names, and the values
-
-VARIABLE = "TRIGMECH_DATA"
+VARIABLE, SITE = "TRIGMECH_DATA", "https://archive.ics.uci.edu"
 _UNPACK = {".gz": gzip.decompress, ".xz": lzma.decompress}
 # What the standard library raises on a broken, encrypted or unknown archive.
 _BROKEN = (OSError, EOFError, RuntimeError, lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile, zlib.error)
@@ -50,72 +46,52 @@ class File(NamedTuple):
     sha256: str  # of the content; the file itself may be packed, as path + ".xz"
 
 
-@dataclass(frozen=True)
-class Dataset:
+class Dataset(NamedTuple):
     """What is known about a data set before it is loaded.
 
     Parameters
     ----------
     name, title : str
         The thesis's abbreviation and UCI's title.
-    shape_in_thesis : tuple of int or None
-        Rows and columns in the thesis's table; None if it is not there.
     url, page : str
         UCI's archive for download, and UCI's page.
     files : tuple of File
         The raw files that the recipe reads, in its order; none for WDBC, which scikit-learn brings.
+    recipe : function or None
+        From the files' contents to a table of numbers; None if it is not known.
     note : str
         Which columns and rows are used, and how sure that is.
     """
 
     name: str
     title: str
-    shape_in_thesis: tuple[int, int] | None
     url: str
     page: str
     files: tuple[File, ...]
+    recipe: Callable[..., pd.DataFrame] | None
     note: str
 
 
-@dataclass(frozen=True, eq=False)
-class Table:
-    """A loaded data set in its original units.
+def cube(table: pd.DataFrame) -> NDArray[np.float64]:
+    """Return the values (n, d) with each column scaled linearly from its [min, max], which it reaches, to [-1, 1].
 
-    Parameters
-    ----------
-    name : str
-    columns : tuple of str, distinct
-    values : ndarray (n, d) of float64, C-contiguous
+    These bounds come from the data, as in the thesis. That is not private, which is why this function lives among the
+    experiments and not in the package.
+
+    Raises
+    ------
+    ValueError
+        If a column is constant.
     """
-
-    name: str
-    columns: tuple[str, ...]
-    values: Matrix
-
-    def cube(self) -> Matrix:
-        """Return the values with each column scaled linearly from its [min, max] to [-1, 1].
-
-        These bounds come from the data, as in the thesis. That is not private, which is why this function
-        lives among the experiments and not in the package.
-
-        Returns
-        -------
-        ndarray (n, d)
-            Every column reaches both -1 and 1 exactly.
-
-        Raises
-        ------
-        ValueError
-            If a column is constant.
-        """
-        lower, upper = self.values.min(axis=0), self.values.max(axis=0)
-        if (lower == upper).any():
-            raise ValueError(f"{self.name}: {(lower == upper).sum()} constant column(s) cannot be scaled")
-        return np.asarray(2.0 * ((self.values - lower) / (upper - lower)) - 1.0)
+    values = table.to_numpy(np.float64)
+    lower, upper = values.min(axis=0), values.max(axis=0)
+    if (lower == upper).any():
+        raise ValueError(f"{(lower == upper).sum()} constant column(s) cannot be scaled")
+    return np.ascontiguousarray(2.0 * ((values - lower) / (upper - lower)) - 1.0)
 
 
-def load(name: str, progress: bool = True) -> Table:
-    """Load a data set, downloading it if need be.
+def load(name: str, progress: bool = True) -> pd.DataFrame:
+    """Return a data set in its original units, all columns float64, downloading it if need be.
 
     Parameters
     ----------
@@ -123,10 +99,6 @@ def load(name: str, progress: bool = True) -> Table:
         A key of :data:`DATASETS`, in any case.
     progress : bool
         Whether to show a bar while downloading.
-
-    Returns
-    -------
-    Table
 
     Raises
     ------
@@ -138,13 +110,12 @@ def load(name: str, progress: bool = True) -> Table:
     dataset = DATASETS.get(name.upper())
     if dataset is None:
         raise DatasetMissing(f"no data set is called {name!r}; known are {', '.join(DATASETS)}")
-    if dataset.name not in _RECIPES:
+    if dataset.recipe is None:
         raise DatasetMissing(
             f"{dataset.name} ({dataset.title}) cannot be loaded: {dataset.note} No file was looked for, at "
             f"{VARIABLE} or elsewhere. Leave {dataset.name} out, or get the raw files from {dataset.page}, "
             "choose the rows and add a recipe.")
-    columns, values = _RECIPES[dataset.name](*raw(dataset.name, progress))
-    return Table(dataset.name, columns, np.ascontiguousarray(values, dtype=np.float64))
+    return dataset.recipe(*raw(dataset.name, progress)).astype(np.float64)
 
 
 def raw(name: str, progress: bool = True) -> tuple[bytes, ...]:
@@ -220,86 +191,81 @@ def _members(name: str, content: bytes) -> Iterator[tuple[str, bytes]]:
         yield path.name, content
 
 
-def _communities(data: bytes, names: bytes) -> Columns:
+def _read(content: bytes, **options: Any) -> pd.DataFrame:
+    # As texts, since readers of numbers differ in the last bit.
+    return pd.read_csv(io.BytesIO(content), dtype=str, skipinitialspace=True, **options)
+
+
+def _communities(data: bytes, names: bytes) -> pd.DataFrame:
     attributes = [line.split()[1] for line in names.decode().splitlines() if line.startswith("@attribute")]
-    values = np.genfromtxt(data.decode().splitlines(), np.float64, delimiter=",")  # text and "?" become NaN
     # The first five columns identify a community; 22 are of a police survey that 1675 of 1994 did not answer.
-    kept = [j for j in range(5, len(attributes)) if np.isnan(values[:, j]).mean() < 0.5]
-    values = values[:, kept]
-    return tuple(attributes[j] for j in kept), values[~np.isnan(values).any(axis=1)]
+    table = _read(data, header=None, names=attributes, na_values="?").iloc[:, 5:]
+    return table.loc[:, table.isna().mean() < 0.5].dropna()
 
 
-def _census(test: bytes) -> Columns:
+def _census(test: bytes) -> pd.DataFrame:
     return _select({"age": 0, "wage per hour": 5, "capital gains": 16, "capital losses": 17,
                     "dividends from stocks": 18, "instance weight": 24, "num persons worked for employer": 30,
                     "weeks worked in year": 39}, test)
 
 
-def _cardiotocography(workbook: bytes) -> Columns:
-    sheet = xlrd.open_workbook(file_contents=workbook).sheet_by_name("Data")
-    header = sheet.row_values(1)
-    columns: dict[str, int] = {}
+def _cardiotocography(workbook: bytes) -> pd.DataFrame:
+    # A name's first column holds a count, the second that count per second; only records have an entry in the first.
+    sheet = pd.read_excel(io.BytesIO(workbook), sheet_name="Data", header=1, engine="calamine")
+    table = sheet[sheet.iloc[:, 0].notna()].rename(columns=lambda name: name.replace(".1", ".rate"))
     # DR is always 0. Tendency takes three values only, and what follows it are classes.
-    for position, name in enumerate(header[:header.index("Tendency")]):
-        if name not in ("", "DR"):  # a name's first column holds a count, the second that count per second
-            columns[f"{name}.rate" if name in columns else name] = position
-    # The last rows are blank or hold totals; only records have the first column.
-    records = [sheet.row_values(i) for i in range(2, sheet.nrows) if sheet.cell_value(i, 0) != ""]
-    return tuple(columns), np.array([[record[j] for j in columns.values()] for record in records])
+    kept = [name for name in table.columns[:table.columns.get_loc("Tendency")]
+            if not name.startswith(("DR", "Unnamed"))]
+    return table[kept]
 
 
-def _parkinsons(data: bytes) -> Columns:
-    header, records = data.split(b"\n", 1)
-    names = enumerate(header.decode().strip().split(","))
-    return _select({name: j for j, name in names if name not in ("subject#", "age", "sex")}, records)
+def _parkinsons(data: bytes) -> pd.DataFrame:
+    return _read(data).drop(columns=["subject#", "age", "sex"])
 
 
-def _breast_cancer() -> Columns:
-    bunch = load_breast_cancer()
-    return tuple(map(str, bunch.feature_names)), bunch.data
+def _breast_cancer() -> pd.DataFrame:
+    return load_breast_cancer(as_frame=True).data
 
 
-def _adult(train: bytes, test: bytes) -> Columns:
+def _adult(train: bytes, test: bytes) -> pd.DataFrame:
     return _select({"age": 0, "fnlwgt": 2, "education-num": 4, "capital-gain": 10, "capital-loss": 11,
-                    "hours-per-week": 12}, train, test)
+                    "hours-per-week": 12}, train + b"\n" + test)
 
 
-def _select(columns: dict[str, int], *parts: bytes) -> Columns:
-    rows, places = b"\n".join(parts).splitlines(), tuple(columns.values())
+def _select(columns: dict[str, int], content: bytes) -> pd.DataFrame:
     # A bar starts the comment on the first line of Adult's test part.
-    return tuple(columns), np.loadtxt(rows, delimiter=",", comments="|", usecols=places, ndmin=2)
+    table = _read(content, header=None, comment="|", usecols=list(columns.values()))
+    return table.set_axis(list(columns), axis=1)
 
 
-_RECIPES: dict[str, Callable[..., Columns]] = {"CRM": _communities, "CSN": _census, "CTG": _cardiotocography,
-                                               "PKS": _parkinsons, "WDBC": _breast_cancer, "ADULT": _adult}
-
-
-def _uci(name: str, title: str, shape: tuple[int, int] | None, item: str, note: str, *files: File) -> Dataset:
-    site = "https://archive.ics.uci.edu"
-    archive, page = f"{site}/static/public/{item}.zip", f"{site}/dataset/{item}"
-    return Dataset(name, title, shape, archive, page, files, note)
+def _uci(name: str, title: str, item: str, recipe: Callable[..., pd.DataFrame] | None, note: str,
+         *files: File) -> Dataset:
+    return Dataset(name, title, f"{SITE}/static/public/{item}.zip", f"{SITE}/dataset/{item}", files, recipe, note)
 
 
 DATASETS: dict[str, Dataset] = {dataset.name: dataset for dataset in (
-    _uci("CRM", "Communities and Crime", (1993, 101), "183/communities+and+crime",
+    _uci("CRM", "Communities and Crime", "183/communities+and+crime", _communities,
          "Without 5 identifying columns, 22 mostly missing ones, and the one row that then lacks a value.",
          File("crm/communities.data", "09e0b5c07eae24c1efab19b2edee05e160e7f5743b6f31e31eec3d73624da2ea"),
          File("crm/communities.names", "80914f24ab37261fb0fbda7e417cad8001335dadda4a8d702c265601ef8434fc")),
-    _uci("CSN", "Census-Income (KDD)", (100000, 8), "117/census+income+kdd",
+    _uci("CSN", "Census-Income (KDD)", "117/census+income+kdd", _census,
          "The 8 continuous columns of the test part's 99762 rows; which rows the thesis took is not known.",
          File("csn/census-income.test", "98402b1ab879573d0a7f38a699a40258080e25e33d3401e7bf9c96d3fa0fab8c")),
-    _uci("CTG", "Cardiotocography", (2126, 28), "193/cardiotocography",
+    _uci("CTG", "Cardiotocography", "193/cardiotocography", _cardiotocography,
          "The 30 measurements without DR (constant) and Tendency (three values), or instead the count DS.",
          File("ctg/CTG.xls", "d6aa62e82625e59f9d5b05bc8fc52af9ea67bdf2a23f1faca8511d5618fcb421")),
-    _uci("PAM", "PAMAP2 Physical Activity Monitoring", (19870, 28), "231/pamap2+physical+activity+monitoring",
+    _uci("PAM", "PAMAP2 Physical Activity Monitoring", "231/pamap2+physical+activity+monitoring",
+         None,
          "Which 19870 rows of the raw .dat files the thesis selected is not known."),
-    _uci("PKS", "Parkinsons Telemonitoring", (5875, 19), "189/parkinsons+telemonitoring",
+    _uci("PKS", "Parkinsons Telemonitoring", "189/parkinsons+telemonitoring", _parkinsons,
          "Without subject#, age (or instead test_time) and sex.",
          File("pks/parkinsons_updrs.data",
               "f2c7d5025dec4e92e7feae367a5f7ccf58789a10ac6b54bdf15976c599f9dd39")),
-    _uci("WDBC", "Breast Cancer Wisconsin (Diagnostic)", (569, 30), "17/breast+cancer+wisconsin+diagnostic",
+    _uci("WDBC", "Breast Cancer Wisconsin (Diagnostic)", "17/breast+cancer+wisconsin+diagnostic",
+         _breast_cancer,
          "As scikit-learn brings it: all columns but the identifier and the diagnosis."),
-    _uci("ADULT", "Adult", None, "2/adult", "The 6 continuous columns; the train part, then the test part.",
+    _uci("ADULT", "Adult", "2/adult", _adult,
+         "The 6 continuous columns; the train part, then the test part.",
          File("adult/adult.data", "5b00264637dbfec36bdeaab5676b0b309ff9eb788d63554ca0a249491c86603d"),
          File("adult/adult.test", "a2a9044bc167a35b2361efbabec64e89d69ce82d9790d2980119aac5fd7e9c05")),
 )}

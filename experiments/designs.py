@@ -4,8 +4,6 @@ Every design is released of the same tables; of each, errors are predicted by `S
 see nothing private, and measured against the real table.
 """
 
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -15,8 +13,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 import trigmech as tm
-from experiments.cells import code_fingerprint, key_of, run_cells, write_markdown
-from experiments.frames import markdown, write
+from experiments.asked import Asked, LeftOut
+from experiments.cells import call, write_markdown
+from experiments.frames import formatted, markdown, measured_kinds, write
 from experiments.protocols.boards import available
 from experiments.protocols.data import load
 from trigmech.evaluation import statistics
@@ -25,7 +24,7 @@ from trigmech.results import Answers
 
 Array = NDArray[np.float64]
 
-SEED = 2014
+SEED, SEEDS = 2014, 2
 # Delta of each table.
 TABLES = {"nist_demographic": 1e-5, "nltcs": 1e-9, "synmeter_wine": 1e-5}
 EPSILONS = (1.0, 10.0)
@@ -43,51 +42,34 @@ PAIRS, TRIPLES, CELLS, QUERIES = 30, 30, {1: 16, 2: 8, 3: 4}, 200
 MEAN_SIZE = np.sqrt(2.0 / np.pi)
 
 
-@dataclass(frozen=True)
-class DesignCell:
-    """One release of one table by one design."""
+def design_errors(dataset: str, design: str, epsilon: float, repetition: int) -> dict[str, Any]:
+    """Return, of one release by a design, the "predicted" and the "measured" error of each kind of statistic.
 
-    dataset: str
-    design: str
-    epsilon: float
-    repetition: int
-
-    def key(self) -> str:
-        """Return the name of the cache file."""
-        return key_of(self, "designs", code_fingerprint(None, ("designs", "protocols/data")))
-
-    @property
-    def shares(self) -> Hashable:
-        """Releases of the same table."""
-        return self.dataset
-
-    def compute(self) -> dict[str, Any]:
-        """Return, of each kind of statistic, the "predicted" and the "measured" error.
-
-        Of tables of one, two and three columns it is the mean total variation; of kernels of pairs of numbers the
-        median size of the errors. A prediction that the design does not make is left out.
-        """
-        table, schema = load(self.dataset)
-        rng = np.random.default_rng([self.repetition, *self.dataset.encode()])
-        made = tm.synthesize(table, schema, tm.Budget(self.epsilon, TABLES[self.dataset]), DESIGNS[self.design], rng)
-        points, found = schema.to_cube(table), {}
-        real, synthetic, chosen = schema.decode(points), made.columns(rng=rng), np.random.default_rng(SEED)
-        for size, count in ((1, schema.d), (2, PAIRS), (3, TRIPLES)):
-            sets = list(combinations(schema.names, size))
-            asked = [statistics.marginal(schema, sets[i], CELLS[size]) for i in chosen.permutation(len(sets))[:count]]
-            found[f"tables of {size}"] = kind = {"measured": float(np.mean([
-                np.abs(statistic(synthetic) - statistic(real)).sum() / 2.0 for statistic in asked]))}
-            if isinstance(DESIGNS[self.design], tm.TableMechanism):
-                kind["predicted"] = float(np.mean([MEAN_SIZE / 2.0 * deviation_of(made.error_bars(statistic)).sum()
-                                                   for statistic in asked]))
-        numbers = list(schema.domain.numbers)
-        if len(numbers) > 1:
-            family = tm.workload.PairKernels(len(numbers), seed=SEED, n_queries=QUERIES)
-            answers = made.query(family)
-            errors = np.abs(answers.values - family.answers(points[:, numbers]))
-            found["kernels"] = {"measured": float(errors.mean()),
-                                "predicted": float(MEAN_SIZE * deviation_of(answers).mean())}
-        return found
+    Of tables of one, two and three columns it is the mean total variation; of kernels of pairs of numbers the mean size
+    of the errors. A prediction that the design does not make is left out.
+    """
+    table, schema = load(dataset)
+    rng = np.random.default_rng([repetition, *dataset.encode()])
+    made = tm.synthesize(table, schema, tm.Budget(epsilon, TABLES[dataset]), DESIGNS[design], rng)
+    points, found = schema.to_cube(table), {}
+    real, synthetic, chosen = schema.decode(points), made.columns(rng=rng), np.random.default_rng(SEED)
+    for size, count in ((1, schema.d), (2, PAIRS), (3, TRIPLES)):
+        sets = list(combinations(schema.names, size))
+        statistics_asked = [statistics.marginal(schema, sets[i], CELLS[size])
+                            for i in chosen.permutation(len(sets))[:count]]
+        found[f"tables of {size}"] = kind = {"measured": float(np.mean([
+            np.abs(statistic(synthetic) - statistic(real)).sum() / 2.0 for statistic in statistics_asked]))}
+        if isinstance(DESIGNS[design], tm.TableMechanism):
+            kind["predicted"] = float(np.mean([MEAN_SIZE / 2.0 * deviation_of(made.error_bars(statistic)).sum()
+                                               for statistic in statistics_asked]))
+    numbers = list(schema.domain.numbers)
+    if len(numbers) > 1:
+        family = tm.workload.PairKernels(len(numbers), seed=SEED, n_queries=QUERIES)
+        answers = made.query(family)
+        errors = np.abs(answers.values - family.answers(points[:, numbers]))
+        found["kernels"] = {"measured": float(errors.mean()),
+                            "predicted": float(MEAN_SIZE * deviation_of(answers).mean())}
+    return found
 
 
 def deviation_of(answers: Answers) -> Array:
@@ -96,26 +78,24 @@ def deviation_of(answers: Answers) -> Array:
     return answers.error.deviation
 
 
-def designs(names: Sequence[str], jobs: int, quick: bool, seeds: int = 2) -> list[Path]:
+def designs(asked: Asked) -> Path:
     """Write results/designs.csv and .md, and return the page.
 
     So many releases (seeds) by each design. Quick: 1 release of the smallest table, at epsilon = 1.
     """
-    found = available(["synmeter_wine"] if quick else [name for name in TABLES if not names or name in names])
-    cells = [DesignCell(name, design, epsilon, repetition) for name in found
-             for epsilon in (EPSILONS[:1] if quick else EPSILONS) for design in DESIGNS
-             for repetition in range(1 if quick else seeds)]
+    wanted = ["synmeter_wine"] if asked.quick else [name for name in TABLES if not asked.sets or name in asked.sets]
+    found, seeds = available(wanted), 1 if asked.quick else asked.seeds or SEEDS
+    cells = {call(design_errors, name, design, epsilon, repetition): {
+                 "dataset": name, "epsilon": f"{epsilon:g}", "design": design}
+             for name in found for epsilon in (EPSILONS[:1] if asked.quick else EPSILONS) for design in DESIGNS
+             for repetition in range(seeds)}
     if not cells:
-        return []
-    results = dict(run_cells(cells, jobs, "designs"))
-    lines = [{"dataset": cell.dataset, "epsilon": f"{cell.epsilon:g}", "design": cell.design, "kind": kind, **errors}
-             for cell in cells for kind, errors in results[cell].items()]
-    means = pd.DataFrame(lines).groupby(["dataset", "epsilon", "design", "kind"], sort=False)[
+        raise LeftOut("it needs a table of the protocols")
+    means = measured_kinds(cells, asked, "designs").groupby(["dataset", "epsilon", "design", "kind"], sort=False)[
         ["predicted", "measured"]].mean().reset_index().sort_values(["dataset", "epsilon", "kind"], kind="stable")
-    suffix = "_quick" * quick + "_partial" * (not quick and set(found) != set(TABLES))
-    write("designs" + suffix, means.assign(**{what: means[what].map("{:.4g}".format)
-                                              for what in ("predicted", "measured")}))
-    return [write_markdown("designs" + suffix, page(means, 1 if quick else seeds))]
+    stem = asked.stem("designs", asked.quick or set(found) == set(TABLES))
+    write(stem, formatted(means, predicted=".4g", measured=".4g"))
+    return write_markdown(stem, page(means, seeds))
 
 
 def page(means: pd.DataFrame, seeds: int) -> list[str]:

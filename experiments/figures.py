@@ -5,8 +5,10 @@ from typing import Any
 
 import pandas as pd
 
-from experiments.cells import HERE, WIDTHS, Cell, write_markdown
+from experiments.asked import Asked, LeftOut
+from experiments.cells import HERE, write_markdown
 from experiments.frames import formatted, geometric, markdown, measured, write
+from experiments.runs import WIDTHS, release
 from experiments.search import PUBLISHED
 
 # What is printed under the figures; neither says which sigma it shows. Ties, grid and cap as in the tables.
@@ -20,20 +22,22 @@ FIGURES: dict[str, dict[str, Any]] = {
 }
 
 
-def figure(number: str, jobs: int, quick: bool) -> Path:
+def figure(number: str, asked: Asked) -> Path:
     """Run one figure's protocol and write its points for all widths, published and rigorous, beside the thesis's.
 
     Quick: every fifth point, 2 repetitions, 1000 queries instead of all points, 10 repetitions, 10^4 queries.
     """
     spec = FIGURES[number]
-    axis, stem = spec["name"], number + "_quick" * quick
-    repetitions, queries = (2, 1_000) if quick else (10, 10_000)
+    if spec["dataset"] not in asked.names:
+        raise LeftOut(f"it needs {spec['dataset']}")
+    axis, stem = spec["name"], asked.stem(number)
+    repetitions, queries, every = (2, 1_000, 5) if asked.quick else (10, 10_000, 1)
     rigorous = {**spec["options"], "calibration": "rigorous", "ellipsoid": "uniform", "eigenvalues": "rayleigh"}
-    cells = {Cell(spec["dataset"], spec["mechanism"], tuple(sorted({**options, spec["axis"]: value}.items())),
-                  delta=spec["delta"], repetition=r, n_queries=queries): {"variant": variant, axis: value}
+    cells = {release(spec["dataset"], spec["mechanism"], {**options, spec["axis"]: value}, delta=spec["delta"],
+                     repetition=r, n_queries=queries): {"variant": variant, axis: value}
              for variant, options in (("published", spec["options"]), ("rigorous", rigorous))
-             for value in (spec["values"][::5] if quick else spec["values"]) for r in range(repetitions)}
-    lines = measured(cells, jobs, number)
+             for value in spec["values"][::every] for r in range(repetitions)}
+    lines = measured(cells, asked, number)
     worst = lines[(lines["workload"] == "w1") & (lines["what"] == "absolute")].groupby(
         ["variant", axis, "sigma"], sort=False)["value"].agg(worst_absolute_error="mean", standard_error="sem")
     printed = pd.read_csv(HERE / "expected" / f"{number}.csv", index_col=axis)["worst_absolute_error"]

@@ -8,24 +8,27 @@ import numpy as np
 import pandas as pd
 
 from experiments import cells as machinery
-from experiments.cells import PAIR_WIDTHS, WIDTHS, J
+from experiments.asked import Asked
+from experiments.cells import Call
+from experiments.runs import PAIR_WIDTHS, WIDTHS
 
 # Of the workloads, as texts; W3 has no widths.
 SIGMAS = {"w1": tuple(f"{width:g}" for width in WIDTHS), "w2": tuple(f"{width:g}" for width in PAIR_WIDTHS),
           "w3": ("",)}
 
 
-def measured(cells: Mapping[J, dict[str, Any]], jobs: int, title: str) -> pd.DataFrame:
+def measured(cells: Mapping[Call, dict[str, Any]], asked: Asked, title: str) -> pd.DataFrame:
     """Run cells, and return a line for each number that they give.
 
     Parameters
     ----------
     cells : dict
         Of each cell what its lines have besides "workload", "what" and "sigma", empty where there is none, and "value".
-    jobs, title
-        As :func:`run_cells`.
+    asked : Asked
+    title : str
+        Of the progress.
     """
-    results = dict(machinery.run_cells(cells, jobs, title))
+    results = dict(machinery.run_cells(cells, asked.jobs, title))
     lines = []
     # In this order, whichever cell was done first.
     for cell, head in cells.items():
@@ -37,10 +40,16 @@ def measured(cells: Mapping[J, dict[str, Any]], jobs: int, title: str) -> pd.Dat
     return pd.DataFrame(lines)
 
 
+def measured_kinds(cells: Mapping[Call, dict[str, Any]], asked: Asked, title: str) -> pd.DataFrame:
+    """Run cells that give numbers of several kinds, and return a line for each kind; as :func:`measured`."""
+    results = dict(machinery.run_cells(cells, asked.jobs, title))
+    return pd.DataFrame([{**head, "kind": kind, **found} for cell, head in cells.items()
+                         for kind, found in results[cell].items()])
+
+
 def write(stem: str, lines: pd.DataFrame) -> pd.DataFrame:
     """Publish results/<stem>.csv, and return its lines as they can be read from it; NaN is an empty text there."""
-    known = lines.astype(object).where(lines.notna(), "")
-    return read_csv(machinery.write_csv(stem, known.to_dict("records")))
+    return read_csv(machinery.write_csv(stem, lines))
 
 
 def read_csv(path: Path) -> pd.DataFrame:

@@ -2,8 +2,6 @@
 
 import math
 import time
-from collections.abc import Hashable
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -13,8 +11,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 import trigmech as tm
-from experiments.cells import BEST, code_fingerprint, key_of, run_cells, write_markdown
+from experiments.asked import Asked
+from experiments.cells import call, run_cells, write_markdown
 from experiments.frames import formatted, markdown, shown, write
+from experiments.runs import BEST
 from trigmech.mechanisms.base import Mechanism
 from trigmech.thesis.sizes import Sizes
 
@@ -31,55 +31,29 @@ MECHANISMS = (MINIMAX, THESIS, BEST)
 SEED = 2026
 
 
-@dataclass(frozen=True)
-class Run:
-    """One release of a table of a fixed smooth law.
+def class_errors(d: int, n: int, mechanism: str, smoothness: int, delta: float, repetition: int) -> dict[str, Any]:
+    """Return "seconds" and "errors", the supremum over the class for each smoothness, of a release of n rows.
 
-    Parameters
-    ----------
-    d, n : int
-    mechanism : str
-        One of `MECHANISMS`; "thesis" is its algorithm 4 for delta = 0, else 5.
-    smoothness : int
-        That the mechanism is told; 0 for `MomentMechanism`, which is told nothing.
-    delta : float
-    repetition : int
-        The seed of the run.
+    `mechanism` is one of `MECHANISMS`; "thesis" is its algorithm 4 for delta = 0, else 5. `smoothness` is what it is
+    told; 0 for `MomentMechanism`, which is told nothing. The repetition is the seed of the run.
     """
+    X = table(d)[:n]
+    started = time.perf_counter()
+    synthesis = tm.synthesize(X, tm.Schema.cube(d), tm.Budget(1.0, delta), mechanism_of(mechanism, smoothness, delta),
+                              np.random.default_rng([repetition, d]))
+    seconds = time.perf_counter() - started
+    return {"seconds": seconds, "errors": {
+        str(k): float(tm.workload.Smooth(d, k, DEGREES[d]).errors(X, synthesis.distribution)[0, 0])
+        for k in SMOOTHNESS[d]}}
 
-    d: int
-    n: int
-    mechanism: str
-    smoothness: int
-    delta: float
-    repetition: int
 
-    def key(self) -> str:
-        """Return the name of the cache file."""
-        return key_of(self, "rates", code_fingerprint(None, ("rates",)))
-
-    @property
-    def shares(self) -> Hashable:
-        """Nothing worth sharing."""
-        return None
-
-    def compute(self) -> dict[str, Any]:
-        """Return "seconds", and "errors", the supremum over the class for each smoothness."""
-        X = table(self.d)[: self.n]
-        started = time.perf_counter()
-        synthesis = tm.synthesize(X, tm.Schema.cube(self.d), tm.Budget(1.0, self.delta), self._mechanism(),
-                                  np.random.default_rng([self.repetition, self.d]))
-        seconds = time.perf_counter() - started
-        return {"seconds": seconds,
-                "errors": {str(k): float(tm.workload.Smooth(self.d, k, DEGREES[self.d]).errors(
-                    X, synthesis.distribution)[0, 0]) for k in SMOOTHNESS[self.d]}}
-
-    def _mechanism(self) -> Mechanism:
-        if self.mechanism == MINIMAX:
-            return tm.minimax(self.smoothness)
-        if self.mechanism == BEST:
-            return tm.MomentMechanism()
-        return (tm.TrigII if self.delta > 0 else tm.TrigI)(smoothness=self.smoothness)
+def mechanism_of(name: str, smoothness: int, delta: float) -> Mechanism:
+    """Return one of `MECHANISMS`."""
+    if name == MINIMAX:
+        return tm.minimax(smoothness)
+    if name == BEST:
+        return tm.MomentMechanism()
+    return (tm.TrigII if delta > 0 else tm.TrigI)(smoothness=smoothness)
 
 
 @lru_cache
@@ -94,22 +68,20 @@ def table(d: int) -> Array:
     return np.asarray(np.tanh(z + 0.5))
 
 
-def rates(jobs: int, quick: bool) -> Path:
+def rates(asked: Asked) -> Path:
     """Write results/rates.csv and .md; quick: 1 repetition and tables of up to 3000 rows, instead of 3 and 30000."""
-    repetitions, sizes = (1, SIZES[:4]) if quick else (3, SIZES)
-    cells = [Run(d, n, mechanism, k, delta, r) for d in SMOOTHNESS for delta in DELTAS for mechanism in MECHANISMS
-             for k in ((0,) if mechanism == BEST else SMOOTHNESS[d]) for n in sizes for r in range(repetitions)]
-    runs = dict(run_cells(cells, jobs, "rates"))
+    repetitions, sizes = (1, SIZES[:4]) if asked.quick else (3, SIZES)
     keys = ["d", "smoothness", "delta", "mechanism", "n"]
     # What is told no smoothness is held against every class.
-    lines = pd.DataFrame([dict(zip(keys, (d, k, delta, mechanism, n), strict=True))
-                          | {"error": runs[cell]["errors"][str(k)], "seconds": runs[cell]["seconds"]}
-                          for d, orders in SMOOTHNESS.items() for k in orders for delta in DELTAS
-                          for mechanism in MECHANISMS for n in sizes for r in range(repetitions)
-                          for cell in [Run(d, n, mechanism, 0 if mechanism == BEST else k, delta, r)]])
+    cells = [(call(class_errors, d, n, mechanism, 0 if mechanism == BEST else k, delta, r), (d, k, delta, mechanism, n))
+             for d, orders in SMOOTHNESS.items() for k in orders for delta in DELTAS for mechanism in MECHANISMS
+             for n in sizes for r in range(repetitions)]
+    runs = dict(run_cells(dict(cells), asked.jobs, "rates"))
+    lines = pd.DataFrame([(*key, runs[cell]["errors"][str(key[1])], runs[cell]["seconds"]) for cell, key in cells],
+                         columns=[*keys, "error", "seconds"])
     found = lines.groupby(keys, sort=False).agg(error=("error", "mean"), standard_error=("error", "sem"),
                                                 seconds=("seconds", "max")).fillna(0.0).reset_index()
-    stem = "rates" + "_quick" * quick
+    stem = asked.stem("rates")
     written = write(stem, formatted(found, delta="g", error=".6g", standard_error=".2g", seconds=".3g"))
     return write_markdown(stem, report(written, repetitions))
 

@@ -5,6 +5,7 @@ kappa = 7 under figure 3.2 (algorithm 10), and no option under its tables. Those
 searched over a few round values, and judged by the printed numbers alone. Nothing here looks for small errors.
 """
 
+from collections.abc import Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from experiments.cells import HERE, Cell, write_csv
-from experiments.frames import measured
+from experiments.asked import Asked, LeftOut
+from experiments.cells import HERE, write_csv, write_markdown
+from experiments.frames import markdown, measured
+from experiments.runs import release
 
 PUBLISHED: dict[str, Any] = {"calibration": "published", "ellipsoid": "published", "eigenvalues": "norm",
                              "background": 0.0, "n_candidates": 10_000, "iterations": 10}
@@ -23,6 +26,8 @@ SEARCHED: dict[str, dict[str, tuple[Any, ...]]] = {"table_3_2": {"scale": (1.0, 
                                                    "table_3_3": {"rank": (2, 3, 10, 30)}}
 COMMON: dict[str, tuple[Any, ...]] = {"ties": ("last", "fewest"), "grid": (100, None), "max_weight": (None, 0.01)}
 ALGORITHM = {"table_3_2": ("ImprovedTrigI", 0.0), "table_3_3": ("ImprovedTrigII", 1e-3)}
+THESIS_SETS = ("CRM", "CSN", "CTG", "PAM", "PKS", "WDBC")
+SHOWN = 5
 SMALLEST = 0.005  # a printed number below it says too little
 
 
@@ -33,30 +38,44 @@ def expected(table: str) -> dict[tuple[str, str, float | None], float]:
             for line in lines.itertuples()}
 
 
-def suffix(quick: bool, names: list[str]) -> str:
-    """Return what marks the files of a quick run, and of one on some data sets only: they replace no whole one's."""
-    return "_quick" * quick + "_partial" * (not {"CRM", "CSN", "CTG", "PKS", "WDBC"} <= set(names))
-
-
-def search(table: str, names: list[str], jobs: int, quick: bool) -> Path:
-    """Run the search and write results/search_<table>.csv, nearest first.
+def search(asked: Asked) -> Path:
+    """Run the search and write results/search_<table>.csv of both tables, nearest first, and search.md.
 
     The distance is the mean over cells of |log(ours / printed)|, without those printed as below 0.005.
     """
+    names = [name for name in asked.names if name in THESIS_SETS]
+    if not names:
+        raise LeftOut("it needs a data set of the thesis")
+    found = {table: distances(table, names, asked) for table in ALGORITHM}
+    for table, lines in found.items():
+        write_csv(asked.stem_of_numbers(f"search_{table}"), lines)
+    return write_markdown(asked.stem_of_numbers("search"), page(found))
+
+
+def distances(table: str, names: Sequence[str], asked: Asked) -> pd.DataFrame:
+    """Return how far each choice of options is from a table of the thesis, nearest first."""
     mechanism, delta = ALGORITHM[table]
     axes = {**SEARCHED[table], **COMMON}
     choices = [dict(zip(axes, values, strict=True)) for values in product(*axes.values())]
-    cells = {Cell(name, mechanism, tuple(sorted({**FIXED[table], **choice}.items())), delta=delta, repetition=r,
-                  n_queries=1_000): {"number": number, "dataset": name}
-             for number, choice in enumerate(choices) for name in names for r in range(2 if quick else 5)}
-    lines = measured(cells, jobs, f"search for {table}")
+    cells = {release(name, mechanism, {**FIXED[table], **choice}, delta=delta, repetition=r, n_queries=1_000): {
+                 "number": number, "dataset": name}
+             for number, choice in enumerate(choices) for name in names for r in range(2 if asked.quick else 5)}
+    lines = measured(cells, asked, f"search for {table}")
     means = lines[(lines["workload"] == "w1") & (lines["what"] == "absolute")].groupby(
         ["number", "dataset", "sigma"], sort=False)["value"].mean().reset_index()
     printed = expected(table)
     means["printed"] = [printed.get((line.dataset, "absolute", float(line.sigma)), 0.0) for line in means.itertuples()]
     counted = means[means["printed"] >= SMALLEST]
     distance = np.log(counted["value"] / counted["printed"]).abs().groupby(counted["number"]).mean()
-    rows = [{**choice, "distance": round(float(distance[number]), 4),
-             "factor": round(float(np.exp(distance[number])), 3)} for number, choice in enumerate(choices)]
-    rows.sort(key=lambda row: row["distance"])
-    return write_csv(f"search_{table}{suffix(quick, names)}", rows)
+    return pd.DataFrame(choices, dtype=object).assign(
+        distance=distance.round(4), factor=np.exp(distance).round(3)).sort_values("distance", kind="stable")
+
+
+def page(found: Mapping[str, pd.DataFrame]) -> list[str]:
+    """Return the Markdown: of each table the options that come nearest, the first of which are used."""
+    text = ["# Options that the thesis does not print", "",
+            "Factor: the geometric mean of the larger of ours / printed and its inverse, over the absolute errors."]
+    for table, lines in found.items():
+        text += ["", f"## Table {table[6:].replace('_', '.')}", "", *markdown(
+            list(lines), lines.head(SHOWN).astype(object).where(lines.notna() & (lines != ""), "none").to_numpy())]
+    return text

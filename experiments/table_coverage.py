@@ -3,8 +3,7 @@
 Made tables set the factor of :mod:`trigmech.evaluation.resampling`; real ones check it.
 """
 
-from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
 from functools import lru_cache
 from itertools import combinations
 from pathlib import Path
@@ -15,8 +14,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 import trigmech as tm
-from experiments.cells import code_fingerprint, key_of, run_cells, write_markdown
-from experiments.frames import arranged, formatted, geometric, markdown, read_csv, write
+from experiments.asked import Asked
+from experiments.cells import call, write_markdown
+from experiments.frames import arranged, formatted, geometric, markdown, measured_kinds, read_csv, write
 from experiments.protocols.boards import available
 from experiments.protocols.data import load
 from trigmech.evaluation import statistics
@@ -24,7 +24,7 @@ from trigmech.evaluation.error_bars import PredictedError
 
 Array = NDArray[np.float64]
 
-LEVEL, SEED = 0.95, 2014
+LEVEL, SEED, SEEDS = 0.95, 2014, 5
 EPSILONS = (0.3, 1.0, 3.0)
 # Rows of a random part (0: all), and delta.
 REAL = {"nist_demographic": (0, 1e-5), "adult 3,000": (3_000, 1e-6), "adult 10,000": (10_000, 1e-6),
@@ -39,46 +39,29 @@ OF_MEAN, OF_MEDIAN = 1.96 / 0.798, 1.96 / 0.6745
 NOTHING = 1e-9
 
 
-@dataclass(frozen=True)
-class TableBars:
-    """One release of columns and tables, whose error bars are held against the truth."""
-
-    dataset: str
-    epsilon: float
-    repetition: int
-
-    def key(self) -> str:
-        """Return the name of the cache file."""
-        return key_of(self, "coverage-tables", code_fingerprint(None, ("table_coverage", "protocols/data")))
-
-    @property
-    def shares(self) -> Hashable:
-        """Releases of the same table."""
-        return self.dataset
-
-    def compute(self) -> dict[str, Any]:
-        """Return what :func:`held` says of each kind of statistic."""
-        table, schema, delta = _table(self.dataset, self.repetition)
-        rng = np.random.default_rng([self.repetition, *self.dataset.encode()])
-        made = tm.synthesize(table, schema, tm.Budget(self.epsilon, delta), tm.TableMechanism(), rng)
-        points = schema.to_cube(table)
-        columns, found = schema.decode(points), {}
-        for kind, chosen in asked(schema, rng).items():
-            pairs = []
-            for statistic in chosen:
-                answers = made.error_bars(statistic, LEVEL)
-                assert answers.error is not None
-                pairs.append((answers.values - statistic(columns), answers.error))
-            found[kind] = held(pairs)
-        numbers = list(schema.domain.numbers)
-        for kind, family in families(len(numbers)).items():
-            answers = made.query(family, LEVEL)
+def held_bars(dataset: str, epsilon: float, repetition: int) -> dict[str, Any]:
+    """Return, of one release of columns and tables, what :func:`held` says of each kind of statistic."""
+    table, schema, delta = _table(dataset, repetition)
+    rng = np.random.default_rng([repetition, *dataset.encode()])
+    made = tm.synthesize(table, schema, tm.Budget(epsilon, delta), tm.TableMechanism(), rng)
+    points = schema.to_cube(table)
+    columns, found = schema.decode(points), {}
+    for kind, chosen in chosen_statistics(schema, rng).items():
+        pairs = []
+        for statistic in chosen:
+            answers = made.error_bars(statistic, LEVEL)
             assert answers.error is not None
-            found[kind] = held([(answers.values - family.answers(points[:, numbers]), answers.error)])
-        return found
+            pairs.append((answers.values - statistic(columns), answers.error))
+        found[kind] = held(pairs)
+    numbers = list(schema.domain.numbers)
+    for kind, family in families(len(numbers)).items():
+        answers = made.query(family, LEVEL)
+        assert answers.error is not None
+        found[kind] = held([(answers.values - family.answers(points[:, numbers]), answers.error)])
+    return found
 
 
-def asked(schema: tm.Schema, rng: np.random.Generator) -> dict[str, list[statistics.Statistic]]:
+def chosen_statistics(schema: tm.Schema, rng: np.random.Generator) -> dict[str, list[statistics.Statistic]]:
     """Return statistics of each kind, some of them at random."""
     def sets(size: int, count: int, cells: int) -> list[statistics.Statistic]:
         every = list(combinations(schema.names, size))
@@ -154,25 +137,21 @@ def made_table(rows: int, rng: np.random.Generator) -> tuple[pd.DataFrame, tm.Sc
     return pd.DataFrame(columns), tm.Schema(described)
 
 
-def coverage_tables(names: Sequence[str], jobs: int, quick: bool, seeds: int = 5,
-                    epsilons: Sequence[float] = ()) -> list[Path]:
+def coverage_tables(asked: Asked) -> Path:
     """Write results/coverage_tables.csv and .md, and return the page.
 
     Made tables are always among the data sets, and differ in each of so many releases (seeds). Quick: 1 release of each
     table, at epsilon = 1.
     """
-    seeds, budgets = (1, (1.0,)) if quick else (seeds, tuple(epsilons) or EPSILONS)
-    wanted = [name for name in REAL if not names or name.split()[0] in names]
+    seeds, budgets = (1, (1.0,)) if asked.quick else (asked.seeds or SEEDS, asked.epsilons or EPSILONS)
+    wanted = [name for name in REAL if not asked.sets or name.split()[0] in asked.sets]
     found = available(dict.fromkeys(name.split()[0] for name in wanted))
     chosen = [*MADE, *(name for name in wanted if name.split()[0] in found)]
-    cells = [TableBars(name, epsilon, repetition) for name in chosen for epsilon in budgets
-             for repetition in range(seeds)]
-    results = dict(run_cells(cells, jobs, "coverage of tables"))
-    lines = pd.DataFrame([{"dataset": cell.dataset, "epsilon": cell.epsilon, "kind": kind, **told}
-                          for cell in cells for kind, told in results[cell].items()])
-    whole = len(chosen) == len(MADE) + len(REAL) and budgets == EPSILONS
-    stem = "coverage_tables" + "_quick" * quick + "_partial" * (not whole and not quick)
-    return [write_markdown(stem, page(write(stem, summary(lines))))]
+    cells = {call(held_bars, name, epsilon, repetition): {"dataset": name, "epsilon": epsilon}
+             for name in chosen for epsilon in budgets for repetition in range(seeds)}
+    lines = measured_kinds(cells, asked, "coverage of tables")
+    whole = len(chosen) == len(MADE) + len(REAL) and (asked.quick or budgets == EPSILONS)
+    return write_markdown(stem := asked.stem("coverage_tables", whole), page(write(stem, summary(lines))))
 
 
 def summary(lines: pd.DataFrame) -> pd.DataFrame:

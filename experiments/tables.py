@@ -1,5 +1,6 @@
 """The thesis's tables 3.1, 3.2 and 3.3, ours beside its own."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -7,9 +8,11 @@ import numpy as np
 import pandas as pd
 
 from experiments import datasets
-from experiments.cells import HERE, Cell, write_markdown
+from experiments.asked import Asked
+from experiments.cells import HERE, write_markdown
 from experiments.frames import SIGMAS, arranged, formatted, geometric, markdown, measured, read_csv, write
-from experiments.search import ALGORITHM, FIXED, expected, suffix
+from experiments.runs import release
+from experiments.search import ALGORITHM, FIXED, THESIS_SETS, expected
 
 # The thesis's own options, and the values that `python -m experiments run search` found nearest to its tables.
 CHOSEN: dict[str, dict[str, Any]] = {
@@ -19,49 +22,48 @@ CHOSEN: dict[str, dict[str, Any]] = {
 VARIANTS = ("published", "rigorous", "uniform")
 KINDS = ("absolute", "relative")
 FACTS = {"seconds": ("max", ".3f"), "proved_epsilon": ("max", ".6g"), "atoms": ("mean", ".4g")}
-THESIS_SETS = ("CRM", "CSN", "CTG", "PAM", "PKS", "WDBC")
 
 Values = dict[tuple[str, str, str, str], float]  # by data set, variant, error and sigma
 
 
-def table_3_1(names: list[str]) -> Path:
+def table_3_1(asked: Asked) -> Path:
     """Write the sizes of the data sets beside the thesis's."""
     printed = pd.read_csv(HERE / "expected" / "table_3_1.csv", index_col="dataset")
     rows = []
-    for name in dict.fromkeys([*THESIS_SETS, *names]):
+    for name in dict.fromkeys([*THESIS_SETS, *asked.names]):
         theirs = tuple(printed.loc[name]) if name in printed.index else ("", "")
-        ours: tuple[Any, Any] = datasets.load(name).values.shape if name in names else ("", "")
-        rows.append([name, *theirs, *ours, datasets.DATASETS[name].note if name in names else "not available"])
-    stem = "table_3_1" + suffix(False, names)
+        ours: tuple[Any, Any] = datasets.load(name).shape if name in asked.names else ("", "")
+        rows.append([name, *theirs, *ours, datasets.DATASETS[name].note if name in asked.names else "not available"])
+    stem = replace(asked, quick=False).stem_of_numbers("table_3_1")
     write(stem, pd.DataFrame([row[:5] for row in rows], columns=["dataset", "n_thesis", "d_thesis", "n", "d"],
                              dtype=object))
     return write_markdown(stem, ["# Table 3.1: sizes of the data sets", "", *markdown(
         ["data", "n, thesis", "d, thesis", "n, ours", "d, ours", "note"], rows)])
 
 
-def error_table(table: str, names: list[str], jobs: int, quick: bool) -> Path:
+def error_table(table: str, asked: Asked) -> Path:
     """Run the thesis's protocol for table_3_2 or table_3_3 and write CSV and Markdown.
 
     Three variants: "published", the thesis's options and noise scales; "rigorous", the package's defaults, whose scales
     satisfy the budget; "uniform", the uniform distribution on the cube, which ignores the data.
     """
     mechanism, delta = ALGORITHM[table]
-    repetitions, queries = (3, 1_000) if quick else (30, 10_000)
+    repetitions, queries = (3, 1_000) if asked.quick else (30, 10_000)
     options = {"published": CHOSEN[table], "rigorous": {}, "uniform": {}}
-    cells = {Cell(name, "uniform" if variant == "uniform" else mechanism, tuple(sorted(options[variant].items())),
-                  delta=delta, repetition=r, n_queries=queries): {"dataset": name, "variant": variant}
-             for name in names for variant in VARIANTS for r in range(1 if variant == "uniform" else repetitions)}
-    lines = measured(cells, jobs, table)
-    errors = lines[(lines["workload"] == "w1") & lines["what"].isin(KINDS)].groupby(
+    cells = {release(name, "uniform" if variant == "uniform" else mechanism, options[variant], delta=delta,
+                     repetition=r, n_queries=queries): {"dataset": name, "variant": variant}
+             for name in asked.names for variant in VARIANTS for r in range(1 if variant == "uniform" else repetitions)}
+    lines = measured(cells, asked, table)
+    found = lines[(lines["workload"] == "w1") & lines["what"].isin(KINDS)].groupby(
         ["dataset", "variant", "what", "sigma"], sort=False)["value"].agg(value="mean", standard_error="sem")
-    parts = [formatted(errors.fillna(0.0).reset_index(), value=".6g", standard_error=".2g")]
+    parts = [formatted(found.fillna(0.0).reset_index(), value=".6g", standard_error=".2g")]
     for fact, (how, form) in FACTS.items():
         found = lines[lines["what"] == fact].groupby(["dataset", "variant", "what", "sigma"], sort=False)["value"]
         parts.append(formatted(found.agg(how).reset_index(), value=form))
     whole = pd.concat(parts).rename(columns={"what": "error"})
     # A variant's numbers stand together.
     whole = arranged(whole, ["dataset", "variant"], whole)
-    stem = table + suffix(quick, names)
+    stem = asked.stem_of_numbers(table)
     return write_markdown(stem, report(table, write(stem, whole), repetitions, queries))
 
 

@@ -51,8 +51,7 @@ def tables(shown: Shown) -> tuple[pd.DataFrame, pd.DataFrame, tm.Schema]:
     if shown.name in protocols.SETS:
         real, schema = protocols.load(shown.name)
     else:
-        table = datasets.load(shown.name)
-        real = pd.DataFrame(table.values, columns=list(table.columns))
+        real = datasets.load(shown.name)
         # Like the experiments: bounds of the data themselves.
         schema = tm.Schema(tm.Column(name, float(own.min()), float(own.max()),
                                      "integer" if (own == own.round()).all() else "continuous")

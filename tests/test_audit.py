@@ -12,11 +12,11 @@ from experiments import audit as audit_module
 from experiments.audit import (
     FAULTS,
     SUBJECTS,
-    Audit,
     Batches,
     Listener,
     Same,
     adaptive,
+    audited,
     check,
     false_alarm,
     lower_bound,
@@ -181,7 +181,7 @@ def test_the_pair_attains_the_sensitivity_where_a_fault_of_sqrt_2_must_show(name
 
 @pytest.mark.parametrize("name", SUBJECTS)
 def test_no_correct_mechanism_is_refuted(name):
-    line = Audit(name, "simulated", 300 if name.startswith(("Improved", "tables")) else 1_200).compute()
+    line = audited(name, "simulated", 300 if name.startswith(("Improved", "tables")) else 1_200)
     assert not line["refuted"]
     assert line["bound"] <= line["proved"]
     assert line["false_alarm"] < 1e-4
@@ -192,14 +192,14 @@ def test_no_correct_mechanism_is_refuted(name):
 @pytest.mark.parametrize("name", ["laplace", "gaussian", "linf of 3", "TrigI", "TrigII, published", "own, linf",
                                   "ImprovedTrigI, L = 2", "tables, both rounds, linf"])
 def test_no_correct_mechanism_is_refuted_with_real_noise(name):
-    line = Audit(name, "OpenDP", 150).compute(HARDENED_CONFIDENCE)
+    line = audited(name, "OpenDP", 150, HARDENED_CONFIDENCE)
     assert not line["refuted"]
     assert line["fault"] == ""
 
 
 @pytest.mark.parametrize("name", [name for name in FAULTS if name != "noisy mean, n = 5"])
 def test_every_planted_fault_is_refuted(name):
-    line = Audit(name, "simulated", RUNS.get(name, 4_000)).compute()
+    line = audited(name, "simulated", RUNS.get(name, 4_000))
     assert line["refuted"]
     assert line["bound"] > line["proved"]
     # The ledger does not see these faults: it would have let them through.
@@ -214,7 +214,7 @@ def test_real_releases_that_are_audited_are_certified_first(monkeypatch):
 
 
 def test_the_report_and_the_check_tell_faults_from_correct_mechanisms(tmp_path):
-    rows = [Audit("TrigI", "simulated", 200).compute(), Audit("seed", "simulated", 200).compute()]
+    rows = [audited("TrigI", "simulated", 200), audited("seed", "simulated", 200)]
     text = "\n".join(report(pd.DataFrame(rows)))
     assert "0 of 1 audits" in text
     assert "1 of 1 planted faults" in text

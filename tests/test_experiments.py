@@ -14,7 +14,6 @@ import trigmech as tm
 from experiments import __main__ as program
 from experiments import (
     ablations,
-    audit,
     cells,
     comparison,
     coverage,
@@ -23,11 +22,13 @@ from experiments import (
     frames,
     parties,
     rates,
+    runs,
     search,
     table_coverage,
     tables,
 )
-from experiments.cells import Cell
+from experiments.asked import Asked
+from experiments.cells import call
 from experiments.protocols import boards, data
 from paper_figures import parties as parties_figure
 from paper_figures.draw import draw_curves, draw_rates
@@ -37,13 +38,14 @@ from trigmech.privacy.accounting import gaussian_mu
 
 @pytest.fixture
 def folders(tmp_path, monkeypatch):
-    monkeypatch.setattr(cells, "CACHE", tmp_path / "cache")
+    for module in (cells, runs):
+        monkeypatch.setattr(module, "CACHE", tmp_path / "cache")
     monkeypatch.setattr(cells, "RESULTS", tmp_path / "results")
     return tmp_path
 
 
 def test_a_cell_is_computed_once_and_is_the_same_when_computed_again(folders):
-    cell = Cell("WDBC", "ImprovedTrigII", (("n_candidates", 500),), delta=1e-3, n_queries=100)
+    cell = runs.release("WDBC", "ImprovedTrigII", {"n_candidates": 500}, delta=1e-3, n_queries=100)
     first = cells.run_cell(cell)
     path = cells.CACHE / f"{cell.key()}.json"
     marked = {**first, "marked": True}
@@ -112,12 +114,12 @@ def test_the_chosen_options_are_the_nearest_of_the_committed_search(table):
 
 
 def test_a_cell_measures_all_three_workloads_as_the_package_does(folders):
-    cell = Cell("WDBC", "ImprovedTrigII", (("n_candidates", 500),), delta=1e-3, n_queries=50, repetition=2)
+    cell = runs.release("WDBC", "ImprovedTrigII", {"n_candidates": 500}, delta=1e-3, n_queries=50, repetition=2)
     result = cells.run_cell(cell)
-    X = cells._cube("WDBC", 100)
+    X = runs.cube("WDBC")
     rng = np.random.default_rng([2, *b"WDBC"])
     release = tm.synthesize(X, tm.Schema.cube(30), tm.Budget(1.0, 1e-3), tm.ImprovedTrigII(n_candidates=500), rng)
-    for which, workload in cells._workloads(30, 50).items():
+    for which, workload in runs.workloads(30, 50).items():
         errors = workload.errors(X, release.distribution)
         np.testing.assert_allclose(result[which]["absolute"], errors.max(axis=0), rtol=1e-12)
         np.testing.assert_allclose(result[which]["typical"], np.median(errors, axis=0), rtol=1e-12)
@@ -128,13 +130,37 @@ def test_a_cell_measures_all_three_workloads_as_the_package_does(folders):
     assert 0.999 < result["proved_epsilon"] <= 1.0
 
 
-def test_baselines_are_cells_and_a_change_of_a_mechanism_does_not_recompute_them(folders):
-    cell = Cell("WDBC", "histograms", (("bins", 4),), n_queries=50)
+def test_baselines_are_cells(folders):
+    cell = runs.release("WDBC", "histograms", {"bins": 4}, n_queries=50)
     result = cells.run_cell(cell)
     assert (result["atoms"], result["distinct"]) == (0, 0)
     assert 0.999 < result["proved_epsilon"] <= 1.0
     assert {len(result[which]["absolute"]) for which in ("w1", "w2", "w3")} == {5, 3, 1}
-    assert not any(name.startswith("mechanisms") for name in cells.reached(cells.RELEASING_BASELINES))
+
+
+def twice(a, b=2, c=()):
+    return {"product": 2 * a * b}
+
+
+twice.__module__ = "experiments.frames"
+
+
+def test_a_call_is_named_by_what_it_is_given_and_what_it_reaches(monkeypatch, tmp_path):
+    assert call(twice, 3).compute() == {"product": 12}
+    assert call(twice, 3) == call(twice, a=3, b=2)
+    assert len({call(twice, 3).key(), call(twice, 4).key(), call(twice, 3, c=((1, "x"),)).key()}) == 3
+    (tmp_path / "experiments").mkdir()
+    for name, text in (("one", "from experiments import two\nimport numpy"), ("two", "def f():\n    import trigmech.a"),
+                       ("three", "from experiments.one import what")):
+        (tmp_path / "experiments" / f"{name}.py").write_text(text)
+    (tmp_path / "trigmech").mkdir()
+    (tmp_path / "trigmech" / "a.py").write_text("from trigmech.report import page")
+    monkeypatch.setattr(cells, "ROOT", tmp_path)
+    every = {"experiments.three", "experiments.one", "experiments.two", "trigmech.a"}
+    assert cells.reached("experiments.three") == every
+    before = cells.code_of.__wrapped__("experiments.three")
+    (tmp_path / "trigmech" / "a.py").write_text("from trigmech.report import pages")
+    assert cells.code_of.__wrapped__("experiments.three") != before
 
 
 def made_up(dataset, row, errors, setting="B", proved=1.0, seconds=0.5, workload="w1", name=None, repetitions=1):
@@ -164,7 +190,7 @@ def test_the_ratio_to_the_thesis_is_a_geometric_mean_over_the_cells_that_it_prin
     printed = search.expected("table_3_3")
     rows = comparison.rows_of(pd.concat([
         made_up(dataset, "MomentMechanism", [max(printed[dataset, "absolute", width], 1e-9) / times
-                                             for width in cells.WIDTHS])
+                                             for width in runs.WIDTHS])
         for dataset, times in (("PKS", 8.0), ("WDBC", 2.0), ("CRM", 2.0))]))
     # CRM has one cell printed as 0.000.
     assert comparison.ratio_to_thesis("B", "MomentMechanism", rows) == pytest.approx(2 ** ((15 + 5 + 4) / 14), rel=1e-4)
@@ -187,11 +213,11 @@ def test_rivals_stand_beside_our_tables_with_what_their_scoreboard_says():
 
 
 def test_lines_do_not_depend_on_which_cell_was_done_first(monkeypatch):
-    todo = {Cell("WDBC", "uniform", repetition=r): {"repetition": r} for r in range(4)}
+    todo = {call(twice, r): {"repetition": r} for r in range(4)}
     monkeypatch.setattr(cells, "run_cells", lambda cells, jobs, title: (
-        (cell, {"seconds": 1.0 + cell.repetition, "w2": {"absolute": [0.1, 0.2, cell.repetition]}})
-        for cell in reversed(list(cells))))
-    lines = frames.measured(todo, 1, "")
+        (cell, {"seconds": 1.0 + repetition, "w2": {"absolute": [0.1, 0.2, repetition]}})
+        for cell in reversed(list(cells)) for repetition in [dict(cell.arguments)["a"]]))
+    lines = frames.measured(todo, Asked(), "")
     assert lines["repetition"].tolist() == [r for r in range(4) for _ in range(4)]
     assert lines[lines["what"] == "seconds"]["value"].tolist() == [1.0, 2.0, 3.0, 4.0]
     widest = lines[(lines["workload"] == "w2") & (lines["sigma"] == "1")]
@@ -231,7 +257,7 @@ def quickly(folders, monkeypatch):
     """Cells in this process, of 50 queries, without the progress bar's processes."""
     def run(todo, jobs, title):
         for cell in todo:
-            yield cell, cells.run_cell(Cell(**{**vars(cell), "n_queries": 50}))
+            yield cell, cells.run_cell(call(cell.function, **{**dict(cell.arguments), "n_queries": 50}))
 
     monkeypatch.setattr(cells, "run_cells", run)
     monkeypatch.setattr(comparison, "methods", lambda setting, quick: [
@@ -243,17 +269,17 @@ def quickly(folders, monkeypatch):
 
 def test_the_three_workloads_share_their_cells(quickly):
     for workload in ("w1", "w2", "w3"):
-        path = comparison.comparison(workload, ["WDBC"], 1, quick=True)
+        path = comparison.comparison(workload, Asked(("WDBC",), quick=True))
         assert path.name == f"{workload}_quick_partial.md"
         rows = comparison.rows_of(frames.read_csv(path.with_suffix(".csv")))
         assert set(rows) == {("WDBC", setting, name) for setting in "AB" for name in ("uniform", "histograms")}
         assert {sigma for what, sigma in rows["WDBC", "B", "histograms"] if what == "absolute"} == set(
             frames.SIGMAS[workload])
-    assert len(list(cells.CACHE.glob("WDBC-*.json"))) == 2 * (1 + 4)
+    assert len(list(cells.CACHE.glob("runs-release_errors-*.json"))) == 2 * (1 + 4)
 
 
 def test_the_curves_are_written_and_drawn(quickly):
-    path = curves.curves(["WDBC"], 1, quick=True)
+    path = curves.curves(Asked(("WDBC",), quick=True))
     rows = rows_beside(path)
     assert len(rows) == 3 * 3 * 3 * 2
     assert all(float(row["least"]) <= float(row["median"]) <= float(row["most"]) for row in rows)
@@ -305,7 +331,7 @@ def test_the_ablations_are_run_and_written(folders, monkeypatch):
     monkeypatch.setattr(ablations, "VARIANTS", {ablations.DEFAULT: (small, "as it is"),
                                                 "independent": ({**small, "copula": False}, "without")})
     monkeypatch.setattr(cells, "run_cells", in_this_process)
-    path = ablations.ablations(["WDBC"], 1, quick=True)
+    path = ablations.ablations(Asked(("WDBC",), quick=True))
     assert path.name == "ablations_quick_partial.md"
     rows = rows_beside(path)
     assert len(rows) == 2 * 2 * (3 + 4)
@@ -332,14 +358,13 @@ def test_error_bars_are_held_against_the_errors():
 def test_the_coverage_of_a_release_is_computed_and_written(folders, monkeypatch):
     monkeypatch.setattr(cells, "run_cells", in_this_process)
     monkeypatch.setattr(coverage, "BUDGETS", {"A": (1.0, 0.0)})
-    path = coverage.coverage(["WDBC"], 1, quick=True)
+    path = coverage.coverage(Asked(("WDBC",), quick=True))
     rows = rows_beside(path)
     assert len(rows) == 9
     assert {row["repetitions"] for row in rows} == {"2"}
     assert all(0.0 <= float(row[share]) <= 1.0 for row in rows for share in ("within", "worst", "unmeasured"))
     # W3 of 30 columns at delta = 0 is hardly measured.
     assert float(rows[-1]["unmeasured"]) > 0.9
-    assert coverage.Bars("WDBC", 1.0, 0.0, 0).key() != coverage.Bars("WDBC", 1.0, 1e-3, 0).key()
 
 
 @pytest.mark.nightly
@@ -348,7 +373,7 @@ def test_the_rates_are_written_and_drawn(folders, monkeypatch):
     monkeypatch.setattr(rates, "SMOOTHNESS", {1: (1, 2), 2: (1,)})
     monkeypatch.setattr(rates, "SIZES", (40, 80, 160))
     rates.table.cache_clear()
-    path = rates.rates(1, quick=True)
+    path = rates.rates(Asked(quick=True))
     rates.table.cache_clear()
     rows = rows_beside(path)
     assert len(rows) == 3 * 2 * 3 * 3
@@ -370,8 +395,8 @@ def test_parties_are_written_and_drawn_and_parts_err_as_the_whole_table_does(fol
                         tm.Column("kind", kind="categorical", categories=("old", "young"))])
     monkeypatch.setattr(parties.data, "load", lambda name: (table, schema))
     monkeypatch.setattr(parties, "available", lambda names: names)
-    monkeypatch.setattr(parties, "run_cells", in_this_process)
-    (page,) = parties.parties(1, quick=True)
+    monkeypatch.setattr(cells, "run_cells", in_this_process)
+    page = parties.parties(Asked(quick=True))
     error = {(row["mechanism"], row["way"], row["parties"]): row["error"] for row in rows_beside(page)}
     assert len(error) == 2 * 3 * 2
     for mechanism in parties.MECHANISMS:
@@ -394,49 +419,44 @@ def test_the_page_of_parties_shows_the_committed_table_and_figure(tmp_path):
     assert drawn.count("<path") == committed.count("<path")
 
 
-def test_every_listed_experiment_can_be_run_and_is_in_the_readme(monkeypatch, tmp_path):
-    called = []
+def test_every_listed_experiment_is_in_the_readme_and_is_given_what_was_asked_for(monkeypatch, tmp_path):
+    given = []
 
-    def stands_for(name):
-        def run(*arguments):
-            called.append(name)
-            path = tmp_path / f"{name}.md"
-            path.write_text(name, encoding="utf-8")
-            return path
-        return run
+    def run(asked):
+        given.append(asked)
+        (tmp_path / "page.md").write_text("done", encoding="utf-8")
+        return tmp_path / "page.md"
 
-    for module, name in ((ablations, "ablations"), (coverage, "coverage"), (curves, "curves"), (rates, "rates"),
-                         (audit, "audit")):
-        monkeypatch.setattr(module, name, stands_for(name))
-    monkeypatch.setattr(comparison, "comparison", lambda name, *rest: stands_for(name)())
-    names = ["w1", "w2", "w3", "curves", "ablations", "coverage", "rates", "audit"]
-    result = CliRunner().invoke(program.app, ["run", *names, "--datasets", "WDBC"])
+    for name, experiment in program.EXPERIMENTS.items():
+        monkeypatch.setitem(program.EXPERIMENTS, name, experiment._replace(run=run))
+    result = CliRunner().invoke(program.app, ["run", "all", "--datasets", "WDBC,nltcs", "--seeds", "3", "--eps", "1,2"])
     assert result.exit_code == 0
-    assert called == names
+    assert given == [Asked(("WDBC",), ("wdbc", "nltcs"), epsilons=(1.0, 2.0), seeds=3)] * len(program.EXPERIMENTS)
     listed = CliRunner().invoke(program.app, ["list"]).output
     readme = (cells.HERE / "README.md").read_text(encoding="utf-8")
-    for name in names:
+    for name in program.EXPERIMENTS:
         assert f"{name} " in listed
         assert name in readme
-    assert set(names) < set(program.EXPERIMENTS)
 
 
 @pytest.fixture
 def newcomer(folders, monkeypatch):
     """A data set that neither the thesis nor goals.csv knows, and results of all cells that are made up."""
     def made_up_result(cell):
-        if isinstance(cell, coverage.Bars):
+        if cell.function is coverage.held_bars:
             one = {"within": 0.9, "worst": 1.0, "ratio": 3.0, "excess": 1.5, "unmeasured": 0.2}
             return {workload: {what: [value] * len(sigmas) for what, value in one.items()}
                     for workload, sigmas in frames.SIGMAS.items()}
-        errors = {workload: {kind: [0.1 + 0.01 * cell.repetition] * len(sigmas) for kind in comparison.KINDS}
+        size = 0.1 + 0.01 * dict(cell.arguments)["repetition"]
+        errors = {workload: {kind: [size] * len(sigmas) for kind in comparison.KINDS}
                   for workload, sigmas in frames.SIGMAS.items()}
         return {**errors, "seconds": 1.0, "rows": 80, "atoms": 9, "distinct": 9, "largest": 1.0, "table": 9,
                 "proved_epsilon": 1.0}
 
     rng = np.random.default_rng(8)
-    monkeypatch.setitem(datasets.DATASETS, "NEW", datasets.Dataset("NEW", "Newcomer", None, "", "", (), "All of it."))
-    monkeypatch.setitem(datasets._RECIPES, "NEW", lambda: (("a", "b", "c"), rng.normal(size=(80, 3))))
+    monkeypatch.setitem(datasets.DATASETS, "NEW", datasets.Dataset(
+        "NEW", "Newcomer", "", "", (), lambda: pd.DataFrame(rng.normal(size=(80, 3)), columns=list("abc")),
+        "All of it."))
     monkeypatch.setitem(data.SETS, "new", data.TableSet("new", (), lambda: None, numbers="NEW"))
     monkeypatch.setattr(cells, "run_cells", lambda todo, jobs, title: (
         (cell, made_up_result(cell)) for cell in list(todo)))

@@ -623,7 +623,7 @@ def small(newcomer, tmp_path, monkeypatch):
                                                          lambda: workers(40, 6)[list(schema.names)]))
     monkeypatch.setattr(cells, "CACHE", tmp_path / "results" / "cache")
     monkeypatch.setattr(boards, "CACHE", tmp_path / "results" / "cache")
-    monkeypatch.setattr(boards, "RESULTS", tmp_path / "results")
+    monkeypatch.setattr(cells, "RESULTS", tmp_path / "results")
     monkeypatch.setattr(boards, "run_cells", lambda todo, jobs, title: (
         (cell, cells.run_cell(cell)) for cell in todo))
     boards.loaded.cache_clear()
@@ -731,7 +731,8 @@ def test_scores_are_computed_anew_without_making_the_table_anew(small, monkeypat
     first = cells.run_cell(cell)
     assert {"auc", "conditional_mean", "frequencies of ill", "detector"} <= set(first["scores"])
     monkeypatch.setattr(rivals, "run", None)
-    monkeypatch.setattr(boards, "code_of_scores", lambda: "other")
+    monkeypatch.setattr(boards, "code_of", lambda module: "other")
+    assert not (cells.CACHE / f"{cell.key()}.json").exists()
     again = cells.run_cell(cell)
     assert again["scores"] == first["scores"]
     # Another time limit changes nothing of a table that is there, and other rows all.

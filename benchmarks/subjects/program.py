@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.core import Alternative, Row, Settings, Subject, compare
-from experiments.datasets import load
+from experiments.datasets import cube, load
 from trigmech import ChebyshevBasis, Fit, Grid, fit_l1
 
 Array = NDArray[np.float64]
@@ -41,7 +41,7 @@ def interior_point(basis: ChebyshevBasis, points: Array, target: Array) -> float
 
 def rows(settings: Settings) -> Iterator[Row]:
     """Yield the rows of this subject."""
-    X = load("WDBC").cube()
+    X = cube(load("WDBC"))
     rng = np.random.default_rng(0)
     m = 2_000 if settings.quick else 10_000
     for level in (0.2, 0.02):

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.core import Alternative, Row, Settings, Subject, compare
-from experiments.datasets import DatasetMissing, load
+from experiments.datasets import DatasetMissing, cube, load
 from trigmech import Budget, ImprovedTrigI, ImprovedTrigII, MomentMechanism, Schema, Synthesis, synthesize
 from trigmech.mechanisms.base import Mechanism
 from trigmech.thesis.calibration import Calibration
@@ -42,7 +42,7 @@ def rows(settings: Settings) -> Iterator[Row]:
                 continue
             case = f"{mechanism}, {data}, thesis {thesis} s"
             try:
-                X = load(data, progress=False).cube()
+                X = cube(load(data, progress=False))
             except DatasetMissing:
                 yield Row(case=case, alternative="", seconds=None, fastest=None, rounds=0, rate=None, ratio=None,
                           difference=None, peak_mb=None, note="data set missing, left out")

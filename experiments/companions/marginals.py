@@ -5,16 +5,16 @@ import json
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 import trigmech as tm
-from experiments.cells import code_fingerprint, key_of, run_cells
+from experiments.asked import Asked
+from experiments.cells import Call, call, run_cells
 from experiments.companions import discrete, pages
 from experiments.companions.discrete import Codes
 from experiments.companions.jtree import JTree, PrivHD, worst_loss
@@ -28,8 +28,6 @@ EPSILONS = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
 RUNS = dict.fromkeys(discrete.TABLES, 10)
 WAYS, DRAWN, SEED = (2, 3, 5, 6), 200, 2018
 OURS, INDEPENDENT, NO_PRIVACY = "trigmech", "independent columns, not private", "no privacy"
-MODULES = tuple("companions/" + name for name in ("discrete", "jtree", "marginal_models", "marginals", "privbayes",
-                                                  "selection"))
 # What the source leaves unsaid of its programs is said in each class.
 METHODS: dict[str, Any] = {
     INDEPENDENT: None, OURS: None,
@@ -92,42 +90,27 @@ def classification_error(name: str, target: str, train: Codes, test: Codes, doma
     return 1.0 - float(model.fit(train[:, columns], y).score(test[:, columns], truth))
 
 
-@dataclass(frozen=True)
-class MarginalCell:
-    """One synthetic table: its distances of marginals, or, of `svm`, what is learned from one of four fifths."""
+def measured(dataset: str, method: str, epsilon: float, repetition: int, svm: bool) -> dict[str, Any]:
+    """Return, of one synthetic table, "seconds" and the mean total variation by k; or "refused", why there is none.
 
-    dataset: str
-    method: str
-    epsilon: float
-    repetition: int
-    svm: bool = False
-    # The data are read in a moment.
-    shares: ClassVar[None] = None
-
-    def key(self) -> str:
-        """Return the name of the cell's cache file."""
-        reached = None if self.method == OURS else ("privacy.budget",)
-        return key_of(self, f"marginals-{self.dataset}", code_fingerprint(reached, MODULES))
-
-    def compute(self) -> dict[str, Any]:
-        """Return "seconds", and the mean total variation by k or the error by target; or "refused", why."""
-        table, domain = loaded(self.dataset)
-        rng = np.random.default_rng([SEED, self.repetition, *self.dataset.encode(), int(1000 * self.epsilon)])
-        train, test = table, table
-        if self.svm:
-            order = np.random.default_rng([SEED, self.repetition]).permutation(len(table))
-            train, test = np.split(table[order], [len(table) * 4 // 5])
-        started = time.process_time()
-        try:
-            rows = np.asfortranarray(synthetic(self.method, train, domain, self.epsilon, rng))
-        except InputError as error:
-            return {"refused": str(error)}
-        seconds = time.process_time() - started
-        if self.svm:
-            return {target: classification_error(self.dataset, target, rows, test, domain)
-                    for target in TARGETS[self.dataset]}
-        return {"seconds": seconds} | {f"{k}-way": float(np.mean(discrete.variations(
-            table, rows, domain, ways(len(domain), k)))) for k in WAYS}
+    With `svm` the error by target of what is learned from a table of four fifths of the rows.
+    """
+    table, domain = loaded(dataset)
+    rng = np.random.default_rng([SEED, repetition, *dataset.encode(), int(1000 * epsilon)])
+    train, test = table, table
+    if svm:
+        order = np.random.default_rng([SEED, repetition]).permutation(len(table))
+        train, test = np.split(table[order], [len(table) * 4 // 5])
+    started = time.process_time()
+    try:
+        rows = np.asfortranarray(synthetic(method, train, domain, epsilon, rng))
+    except InputError as error:
+        return {"refused": str(error)}
+    seconds = time.process_time() - started
+    if svm:
+        return {target: classification_error(dataset, target, rows, test, domain) for target in TARGETS[dataset]}
+    return {"seconds": seconds} | {f"{k}-way": float(np.mean(discrete.variations(
+        table, rows, domain, ways(len(domain), k)))) for k in WAYS}
 
 
 def filter_loss(method: str, d: int, n: int, epsilon: float) -> float:
@@ -136,11 +119,11 @@ def filter_loss(method: str, d: int, n: int, epsilon: float) -> float:
     return worst_loss(d, n, first) if method.startswith("JTree") else d * (d - 1) / 2 * first / 2.0
 
 
-def marginals(jobs: int, quick: bool) -> list[Path]:
+def marginals(asked: Asked) -> Path:
     """Write results/marginals.csv and .md; quick: NLTCS, two epsilons, one run."""
-    epsilons, once = (0.2, 0.8) if quick else EPSILONS, (INDEPENDENT, NO_PRIVACY)
-    cells, names = list[MarginalCell](), list[str]()
-    for name in ("nltcs",) if quick else RUNS:
+    epsilons, once = (0.2, 0.8) if asked.quick else EPSILONS, (INDEPENDENT, NO_PRIVACY)
+    cells, names = dict[Call, dict[str, Any]](), list[str]()
+    for name in ("nltcs",) if asked.quick else RUNS:
         try:
             loaded(name)
             names.append(name)
@@ -152,13 +135,15 @@ def marginals(jobs: int, quick: bool) -> list[Path]:
     for name, svm in itertools.product(names, (False, True)):
         # F is for binary columns.
         methods = [method for method in METHODS if name in ("nltcs", "acs") or not method.endswith(", F")]
-        runs = (1 if quick else RUNS[name]) * (name in TARGETS or not svm)
-        cells += [MarginalCell(name, method, epsilon, r, svm) for method in [NO_PRIVACY] * svm + methods
-                  for epsilon in (epsilons[:1] if method in once else epsilons) for r in range(runs)]
+        runs = (1 if asked.quick else RUNS[name]) * (name in TARGETS or not svm)
+        cells |= {call(measured, name, method, epsilon, r, svm): {
+                      "dataset": name, "method": method, "epsilon": epsilon, "printed": ""}
+                  for method in [NO_PRIVACY] * svm + methods
+                  for epsilon in (epsilons[:1] if method in once else epsilons) for r in range(runs)}
     # One run of all, then another: what is there when it is stopped is even.
-    results = dict(run_cells(sorted(cells, key=lambda cell: cell.repetition), jobs, "marginals"))
-    records = [{"dataset": cell.dataset, "measure": measure, "method": cell.method, "epsilon": cell.epsilon,
-                "printed": "", "value": value} for cell in cells for measure, value in results[cell].items()]
+    results = dict(run_cells(sorted(cells, key=lambda cell: cell.arguments[3]), asked.jobs, "marginals"))
+    records = [{**head, "measure": measure, "value": value}
+               for cell, head in cells.items() for measure, value in results[cell].items()]
     rows = [row | {"private_as_claimed": row["method"] not in (*FALSE, *once)}
             for row in pages.summary([each for each in records if each["measure"] != "refused"], "mean")]
     refused = Counter((each["dataset"], each["method"], each["epsilon"])
@@ -166,7 +151,7 @@ def marginals(jobs: int, quick: bool) -> list[Path]:
     costs = [(e, first / 2.0, filter_loss("PrivHD", 16, 21_574, e), first, filter_loss("JTree", 16, 21_574, e))
              for e in EPSILONS for first in [JTree().parts(e)[0]]]
     return pages.publish(
-        "marginals", quick, rows,
+        "marginals", asked, rows,
         costs=pages.grid(("ε", "claimed by PrivHD", "PrivHD's filter", "claimed by JTree", "JTree's filter"), costs),
         tables="\n\n".join(table(rows, *which) for which in
                            dict.fromkeys((row["dataset"], row["measure"]) for row in rows)),

@@ -18,6 +18,7 @@ from scipy import optimize
 
 import trigmech as tm
 from experiments import baselines
+from experiments.asked import Asked
 from experiments.companions import pages
 from experiments.companions.discrete import Array
 from experiments.companions.selection import exponential, exponents
@@ -113,14 +114,14 @@ def _methods(X: Array, epsilon: float, rng: np.random.Generator) -> dict[str, tu
     return found
 
 
-def net(jobs: int, quick: bool) -> list[Path]:
+def net(asked: Asked) -> Path:
     """Write results/net.csv and .md; quick: n up to 10^4 and two runs. Rows are 2 Beta(2, 5) - 1."""
     warnings.simplefilter("ignore", tm.FitWarning)
     epsilon, records = 1.0, pages.Rows()
-    sizes = {1: [10**k for k in range(2, 5 if quick else 7)], 2: [10**4]}
+    sizes = {1: [10**k for k in range(2, 5 if asked.quick else 7)], 2: [10**4]}
     nets = {1: [(f"({N}, {m})", grid(N), databases(N, m)) for N, m in NETS],
             2: [("(16, 6)", grid(4, 2), databases(16, 6))]}
-    runs = [(n, d, r) for d, of in sizes.items() for n in of for r in range(2 if quick else RUNS)]
+    runs = [(n, d, r) for d, of in sizes.items() for n in of for r in range(2 if asked.quick else RUNS)]
     for n, d, r in track(runs, "net"):
         rng = np.random.default_rng([SEED, n, d, r])
         X = 2.0 * rng.beta(2.0, 5.0, (n, d)) - 1.0
@@ -147,4 +148,4 @@ def net(jobs: int, quick: bool) -> list[Path]:
     losses = [exact_loss(3, 4, 2, np.array([[low, 0.0, 1.0], [1.0, low, 0.5]]), 1.0, 1.0 / 4) for low in (0.0, -1.0)]
     exponents = pages.grid(("d, K", *exponents_of_n(1, 1)), [
         (f"{d}, {K}", *(f"{x:.3f}" for x in exponents_of_n(d, K).values())) for d, K in SIZES_OF_2_3])
-    return pages.publish("net", quick, rows, epsilon=epsilon, tables=tables.strip(), losses=losses, exponents=exponents)
+    return pages.publish("net", asked, rows, epsilon=epsilon, tables=tables.strip(), losses=losses, exponents=exponents)

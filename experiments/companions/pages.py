@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 
+from experiments.asked import Asked
 from experiments.cells import write_csv, write_markdown
 
 Rows = list[dict[str, Any]]
@@ -38,10 +39,10 @@ def summary(records: Rows, mean: str) -> Rows:
     return found.fillna({"standard_error": 0.0}).reset_index().to_dict("records")
 
 
-def publish(name: str, quick: bool, rows: Rows, **parts: Any) -> list[Path]:
-    """Write results/NAME.csv, with six digits, and NAME.md of pages/NAME.md and its `parts`; _quick of a quick run."""
-    stem, simulated = name + "_quick" * quick, (WORDS / "simulated.md").read_text(encoding="utf-8").strip()
-    write_csv(stem, [{key: f"{value:.6g}" if isinstance(value, float) else value for key, value in row.items()}
-                      for row in rows])
+def publish(name: str, asked: Asked, rows: Rows, **parts: Any) -> Path:
+    """Write results/NAME.csv, with six digits, and NAME.md of pages/NAME.md and its `parts`; return this one."""
+    stem, simulated = asked.stem(name), (WORDS / "simulated.md").read_text(encoding="utf-8").strip()
+    write_csv(stem, pd.DataFrame([{key: f"{value:.6g}" if isinstance(value, float) else value
+                                   for key, value in row.items()} for row in rows], dtype=object))
     words = (WORDS / f"{name}.md").read_text(encoding="utf-8").format(simulated=simulated, **parts)
-    return [write_markdown(stem, [words.rstrip("\n")])]
+    return write_markdown(stem, [words.rstrip("\n")])

@@ -22,6 +22,7 @@ import pandas as pd
 from rich.progress import track
 
 from experiments import datasets
+from experiments.asked import Asked
 from experiments.cells import HERE, save
 from experiments.companions import pages
 from experiments.companions.discrete import Array
@@ -131,12 +132,12 @@ def noisy_max_law(gap: float, scale: float) -> float:
     return 0.5 * math.exp(-gap / scale) * (1 + gap / (2 * scale))
 
 
-def tutorial(jobs: int, quick: bool) -> list[Path]:
+def tutorial(asked: Asked) -> Path:
     """Write results/tutorial.csv and .md, and the tables of docs/gallery.md.
 
-    quick leaves out what draws for each row of the table, and the page of the documentation.
+    Quick leaves out what draws for each row of the table, and the page of the documentation.
     """
-    slow = ("Randomised response", "Unary encoding") if quick else ()
+    slow = ("Randomised response", "Unary encoding") if asked.quick else ()
     rows, tables = pages.Rows(), dict[str, str]()
     for each in track(GALLERY, "tutorial"):
         found = [] if each.title in slow else list(each.rows())
@@ -146,8 +147,8 @@ def tutorial(jobs: int, quick: bool) -> list[Path]:
             (row.what, *(f"{x:.6g}" if isinstance(x, float) else x
                          for x in (row.printed, row.ours, row.truth, row.spread or None)),
              "✓" if row.passed else "✗") for row in found])
-    if not quick:
+    if not asked.quick:
         save(PAGE, SECTION.sub(lambda m: f"## {m[1]}\n\n{m[2]}\n\n{m[3]}\n\n{tables[m[1]]}\n",
                                PAGE.read_text(encoding="utf-8")))
-    return pages.publish("tutorial", quick, rows, sections="\n\n".join(
+    return pages.publish("tutorial", asked, rows, sections="\n\n".join(
         f"## {each.title}\n\n{each.guarantee}\n\n{tables[each.title]}" for each in GALLERY if each.title not in slow))

@@ -12,7 +12,7 @@ import json
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +21,11 @@ import pandas as pd
 
 import trigmech as tm
 from experiments import rivals
-from experiments.cells import CACHE, RESULTS, code_fingerprint, key_of, publish, reached, run_cells, save, source_of
+from experiments.asked import Asked, LeftOut
+from experiments.cells import CACHE, code_of, key_of, run_cells, save, write_csv, write_markdown
 from experiments.datasets import DatasetMissing
 from experiments.frames import markdown
-from experiments.protocols import coding, nist, scores
+from experiments.protocols import scores
 from experiments.protocols.data import SETS, find
 from experiments.rivals.adapters import interface
 
@@ -32,7 +33,9 @@ DEFAULT, EQUAL, SMOOTH = "default", "default-equal", "smooth"
 OWN = (DEFAULT, EQUAL, SMOOTH)
 INDEPENDENT, BOOTSTRAP, REAL = "independent", "bootstrap", "real"
 NOT_PRIVATE = (INDEPENDENT, BOOTSTRAP, REAL)
-SEEDS, MINUTES = 5, 30.0
+SEEDS = 5
+# Measures of which more is better, by their beginnings, and what the best table has.
+GAINS = {"k_marginal": 1000.0, "auc": 1.0, "f1_": 1.0, "r2_": 1.0, "accuracy": 1.0}
 FREQUENCY, SECONDS = 0.01, 30.0  # promises about Adult
 CELLS = (16, 64)  # that numbers are cut into for rivals that want categories
 QUICK = ("MST-dpmm", "PrivBayes-dpmm")
@@ -116,11 +119,6 @@ class TableCell:
     minutes: float
 
     @property
-    def shares(self) -> str:
-        """Nothing that takes long."""
-        return ""
-
-    @property
     def budget(self) -> tm.Budget:
         """What the method is given."""
         delta = PROTOCOLS[self.protocol].delta
@@ -128,7 +126,7 @@ class TableCell:
 
     def key(self) -> str:
         """Return the name of the file with its scores: another one for another table, or other code of the scores."""
-        return key_of(self, "board", self.made() + code_of_scores())
+        return key_of(self, "board", self.made() + code_of("experiments.protocols.scores"))
 
     def made(self) -> str:
         """Return the name of the table itself: another one for other rows, or other code of the method."""
@@ -137,7 +135,7 @@ class TableCell:
         content.update(json.dumps(schema.to_dict()).encode())
         if self.method not in NOT_PRIVATE:
             content.update(rival_of(self.method)[0].source)
-        own = code_fingerprint() if self.method in OWN else ""
+        own = code_of("trigmech") if self.method in OWN else ""
         # A table that was made is the same for another time limit.
         return key_of(replace(self, minutes=0.0), "made", content.hexdigest() + own)
 
@@ -202,17 +200,6 @@ def loaded(name: str) -> tuple[pd.DataFrame, tm.Schema]:
     return find(name).load()
 
 
-@cache
-def code_of_scores() -> str:
-    """Return a hash of what scores depend on."""
-    content = hashlib.sha256()
-    for module in (coding, nist, scores):
-        content.update(Path(str(module.__file__)).read_bytes())
-    for name in sorted(reached(("workload",))):
-        content.update(source_of(name).read_bytes())
-    return content.hexdigest()
-
-
 def rival_of(method: str) -> tuple[rivals.Rival, str]:
     """Return the tool of a method such as "AIM-dpmm", and the method's name there.
 
@@ -255,51 +242,39 @@ def replace_one_epsilon(facts: dict[str, Any], budget: tm.Budget) -> float:
     return 2.0 * facts.get("pure_epsilon", 0.0) + (interface.epsilon_of(rho, budget.delta) if rho else 0.0)
 
 
-def board(protocol: Protocol, names: Sequence[str], methods: Sequence[str], epsilons: Sequence[float], seeds: int,
-          quick: bool, minutes: float, jobs: int, sizes: Sequence[int] = CELLS, finished: bool = False) -> list[Path]:
-    """Run a protocol and write its CSV and Markdown; return the page, or nothing if no data set is available.
+def board(name: str, asked: Asked) -> Path:
+    """Run a protocol and write its CSV and Markdown; return the page.
 
-    Parameters
-    ----------
-    protocol : Protocol
-    names : sequence of str
-        Data sets, or paths; those of other protocols are left out. All if empty.
-    methods : sequence of str
-        Those that are named, whose rivals are installed if they are not; if empty this package, what is not private and
-        all rivals that are installed.
-    epsilons : sequence of float
-    seeds : int
-    quick : bool
-        One seed of small data sets, fewer cells, two rivals.
-    minutes : float
-        Time limit of each table.
-    jobs : int
-        Processes. Times compare at 1.
-    sizes : sequence of int
-        Numbers of cells that rivals' numbers are cut into.
-    finished : bool
-        Run no rival, and write what runs before have finished.
+    Without data sets: all of the protocol. Without methods: this package, what is not private and all rivals that are
+    installed; those that are named are installed. Quick: one seed of small data sets, fewer cells, two rivals.
+    `finished`: run no rival, and write what runs before have finished.
+
+    Raises
+    ------
+    LeftOut
+        If no data set is available, or nothing has been finished.
     """
-    wanted = names or (protocol.quick if quick else [name for name in SETS if protocol.name in SETS[name].protocols])
-    found = available(wanted, protocol)
-    chosen = list(methods) or [*OWN, INDEPENDENT, protocol.floor, *(QUICK if quick else [
+    protocol, quick = PROTOCOLS[name], asked.quick
+    found = available(asked.sets or (protocol.quick if quick else
+                                     [each for each in SETS if name in SETS[each].protocols]), protocol)
+    chosen = asked.methods or [*OWN, INDEPENDENT, protocol.floor, *(QUICK if quick else [
         method for method in rival_methods() if rival_of(method)[0].installed])]
-    for method in methods or (QUICK if quick else ()):
+    for method in asked.methods or (QUICK if quick else ()):
         if method not in NOT_PRIVATE and not rival_of(method)[0].installed:
             print(f"installing {rival_of(method)[0].name}")
             rivals.install(rival_of(method)[0])
+    sizes = asked.cells[:1] if quick else asked.cells
     # What comes first is a table by each method, so that an interrupted run has something of all.
-    cells = [TableCell(name, protocol.name, method, size, 0.0 if method in NOT_PRIVATE else epsilon, seed, minutes)
-             for seed in range(1 if quick else seeds) for k in range(len(sizes)) for name in found for method in chosen
-             for size in sizes_for(method, loaded(name)[1], sizes[:1] if quick else sizes)[k:k + 1]
-             for epsilon in epsilons]
-    cells = [cell for cell in dict.fromkeys(cells) if not finished or cell.finished]
+    cells = [TableCell(each, name, method, size, 0.0 if method in NOT_PRIVATE else epsilon, seed, asked.minutes)
+             for seed in range(1 if quick else asked.seeds or SEEDS) for k in range(len(sizes)) for each in found
+             for method in chosen for size in sizes_for(method, loaded(each)[1], sizes)[k:k + 1]
+             for epsilon in asked.epsilons or (1.0,)]
+    cells = [cell for cell in dict.fromkeys(cells) if not asked.finished or cell.finished]
     if not cells:
-        return []
-    results = dict(run_cells(cells, jobs, protocol.name))
-    lines = summary({cell: results[cell] for cell in cells})
-    whole = not names and not methods and tuple(sizes) == CELLS
-    return write(protocol, lines, protocol.name + "_quick" * quick + "_partial" * (not whole and not quick))
+        raise LeftOut("there is nothing of its data sets")
+    results = dict(run_cells(cells, asked.jobs, name))
+    whole = not asked.sets and not asked.methods and asked.cells == CELLS
+    return write(protocol, summary({cell: results[cell] for cell in cells}), asked.stem(name, whole))
 
 
 def available(names: Iterable[str], protocol: Protocol | None = None) -> list[str]:
@@ -347,12 +322,10 @@ def summary(results: dict[TableCell, dict[str, Any]]) -> pd.DataFrame:
     return lines.join(told).reset_index()
 
 
-def write(protocol: Protocol, lines: pd.DataFrame, stem: str) -> list[Path]:
+def write(protocol: Protocol, lines: pd.DataFrame, stem: str) -> Path:
     """Write the CSV and the page of a protocol; return the page."""
-    publish(RESULTS / f"{stem}.csv", lines.to_csv(index=False, float_format="%.6g", lineterminator="\n"))
-    path = RESULTS / f"{stem}.md"
-    publish(path, "\n".join(page(protocol, lines)) + "\n")
-    return [path]
+    write_csv(stem, lines, "%.6g")
+    return write_markdown(stem, page(protocol, lines))
 
 
 def read_csv(path: Path) -> pd.DataFrame:
@@ -362,10 +335,11 @@ def read_csv(path: Path) -> pd.DataFrame:
 
 
 def loss(measure: str, value: float) -> float:
-    """Return a number that is smaller for better tables."""
+    """Return a number that is smaller for better tables: errors as they are, of gains what is missing to the best."""
     if measure == "detector":
         return max(0.0, value - 0.5)
-    return -value if measure.startswith(("k_marginal", "auc", "f1_", "r2_", "accuracy")) else value
+    best = next((best for start, best in GAINS.items() if measure.startswith(start)), None)
+    return value if best is None else best - value
 
 
 def best_cells(lines: pd.DataFrame) -> pd.DataFrame:

@@ -6,15 +6,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-import trigmech as tm
-from trigmech.schema.column import Column
+from trigmech.schema.schema import Column, Schema
 
 Matrix = NDArray[np.float64]
 Codes = NDArray[np.int64]
 CELLS = 32
 
 
-def codes(schema: tm.Schema, table: pd.DataFrame, cells: int = CELLS) -> tuple[Codes, list[int]]:
+def codes(schema: Schema, table: pd.DataFrame, cells: int = CELLS) -> tuple[Codes, list[int]]:
     """Return the categories and cells of a table (n, d) and how many each column has; missing numbers are the last."""
     columns = [column_codes(column, table[column.name], cells) for column in schema.columns]
     return np.column_stack([coded for coded, _ in columns]), [size for _, size in columns]

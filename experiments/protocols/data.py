@@ -258,8 +258,7 @@ def _aim(name: str) -> tuple[pd.DataFrame, tm.Schema]:
 
 def _numbers(name: str) -> tuple[pd.DataFrame, tm.Schema]:
     """Return a data set of the thesis; bounds are the data's own, as in all experiments on these."""
-    table = datasets.load(name)
-    rows = pd.DataFrame(table.values, columns=list(table.columns))
+    rows = datasets.load(name).reset_index(drop=True)
     return rows, tm.Schema(tm.Column(column, float(own.min()), float(own.max())) for column, own in rows.items())
 
 

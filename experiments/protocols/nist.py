@@ -8,9 +8,8 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.tree import DecisionTreeClassifier
 
-import trigmech as tm
 from experiments.protocols.coding import Codes, column_codes, total_variations
-from trigmech.schema.column import Column
+from trigmech.schema.schema import Column, Schema
 
 # Numbers with a range of 20 or more are cut at twentieths of the truth's ranks, and population density at logarithmic
 # steps from 10 to its largest + 500, of which those up to 200 are replaced by 150.
@@ -43,7 +42,7 @@ RULES: dict[str, tuple[str, ...]] = {
 }
 
 
-def k_marginal(real: pd.DataFrame, made: pd.DataFrame, schema: tm.Schema, within: str = "",
+def k_marginal(real: pd.DataFrame, made: pd.DataFrame, schema: Schema, within: str = "",
                apart: bool = True) -> float:
     """Return NIST's k-marginal score: 1000 less half the mean L1 distance of all pairs, each crossed with a column.
 
@@ -81,7 +80,7 @@ def _bins(column: Column, real: pd.Series, made: pd.Series, apart: bool) -> tupl
     return first.astype(np.int64), second.astype(np.int64), len(edges) + 2
 
 
-def propensity(real: pd.DataFrame, made: pd.DataFrame, schema: tm.Schema) -> float:
+def propensity(real: pd.DataFrame, made: pd.DataFrame, schema: Schema) -> float:
     """Return NIST's pMSE: how far, squared, chances of being synthetic are from what they are for equal tables.
 
     The chances are those of a decision tree of depth 6 on the rows that it was fitted to (sdnist 2.4, and the published
@@ -94,7 +93,7 @@ def propensity(real: pd.DataFrame, made: pd.DataFrame, schema: tm.Schema) -> flo
     return float(np.square(tree.predict_proba(features)[:, 1] - label.mean()).mean())
 
 
-def _numbers(schema: tm.Schema, table: pd.DataFrame) -> NDArray[np.float64]:
+def _numbers(schema: Schema, table: pd.DataFrame) -> NDArray[np.float64]:
     """Return a table (n, d) of numbers alone: categories by their codes, or their places if these are no numbers."""
     columns = []
     # In sdnist's order, on which ties depend.

@@ -23,11 +23,10 @@ from sklearn.metrics import f1_score, r2_score, roc_auc_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-import trigmech as tm
 from experiments.protocols import nist as cycle
 from experiments.protocols.coding import Matrix, codes, column_codes, total_variations
-from trigmech.schema.column import Column
-from trigmech.workload import Workload
+from trigmech.schema.schema import Column, Schema
+from trigmech.workload import GaussianKernels, PairKernels, SecondMoments, Workload
 
 TRIPLES, QUERIES, RANGES, SEED = 100, 500, 1000, 2014
 # Rows of either table between which optimal transport is found, and entries of its costs for all pairs of columns
@@ -39,7 +38,7 @@ SIGMAS, KERNELS = (2.0, 4.0, 6.0, 8.0, 10.0), 2_000
 BOOSTING_CATEGORIES = 255  # a column with more is given as its codes
 
 
-def nist(schema: tm.Schema, real: pd.DataFrame, made: pd.DataFrame, test: pd.DataFrame | None,
+def nist(schema: Schema, real: pd.DataFrame, made: pd.DataFrame, test: pd.DataFrame | None,
          within: str = "") -> dict[str, float]:
     """Return the measures of NIST's protocol; of these four functions `k_marginal`, `auc`, `f1` and `r2` are no errors.
 
@@ -60,14 +59,14 @@ def nist(schema: tm.Schema, real: pd.DataFrame, made: pd.DataFrame, test: pd.Dat
     return {**found, **marginal_errors(schema, real, made), **number_errors(schema, real, made)}
 
 
-def aim(schema: tm.Schema, real: pd.DataFrame, made: pd.DataFrame, test: pd.DataFrame | None,
+def aim(schema: Schema, real: pd.DataFrame, made: pd.DataFrame, test: pd.DataFrame | None,
         within: str = "") -> dict[str, float]:
     """Return the measures of AIM's protocol: L1 distances are twice the total variations."""
     found = marginal_errors(schema, real, made, None)
     return {"all_3way_l1": 2.0 * found["tv3_mean"], **found}
 
 
-def synmeter(schema: tm.Schema, real: pd.DataFrame, made: pd.DataFrame, test: pd.DataFrame | None,
+def synmeter(schema: Schema, real: pd.DataFrame, made: pd.DataFrame, test: pd.DataFrame | None,
              within: str = "") -> dict[str, float]:
     """Return the measures of SynMeter's protocol, all against the test rows."""
     assert test is not None
@@ -76,7 +75,7 @@ def synmeter(schema: tm.Schema, real: pd.DataFrame, made: pd.DataFrame, test: pd
             **usefulness(schema, made, test), **number_errors(schema, test, made)}
 
 
-def adult(schema: tm.Schema, real: pd.DataFrame, made: pd.DataFrame, test: pd.DataFrame | None,
+def adult(schema: Schema, real: pd.DataFrame, made: pd.DataFrame, test: pd.DataFrame | None,
           within: str = "") -> dict[str, float]:
     """Return what users ask of a table such as Adult; its last column, if it has two categories, is predicted."""
     found = {**marginal_errors(schema, real, made), **number_errors(schema, real, made),
@@ -86,7 +85,7 @@ def adult(schema: tm.Schema, real: pd.DataFrame, made: pd.DataFrame, test: pd.Da
     return found | frequencies(schema, real, made)
 
 
-def smooth(schema: tm.Schema, real: pd.DataFrame, made: pd.DataFrame, test: pd.DataFrame | None,
+def smooth(schema: Schema, real: pd.DataFrame, made: pd.DataFrame, test: pd.DataFrame | None,
            within: str = "") -> dict[str, float]:
     """Return worst errors of kernels of 10 centres (W1), of pairs of columns (W2) and of second moments (W3).
 
@@ -97,9 +96,9 @@ def smooth(schema: tm.Schema, real: pd.DataFrame, made: pd.DataFrame, test: pd.D
     both = [_cube(columns, table[list(schema.names)].astype(float)) for table in (real, made)]
     d, found = schema.d, dict[str, float]()
     families: dict[str, tuple[Workload, tuple[float, ...]]] = {
-        "w1": (tm.workload.GaussianKernels(d, seed=SEED, n_queries=KERNELS, widths=SIGMAS), SIGMAS),
-        "w2": (tm.workload.PairKernels(d, seed=SEED, n_queries=1_000, widths=WIDTHS), WIDTHS),
-        "w3": (tm.workload.SecondMoments(d), ())}
+        "w1": (GaussianKernels(d, seed=SEED, n_queries=KERNELS, widths=SIGMAS), SIGMAS),
+        "w2": (PairKernels(d, seed=SEED, n_queries=1_000, widths=WIDTHS), WIDTHS),
+        "w3": (SecondMoments(d), ())}
     for which, (family, widths) in families.items():
         first, second = (family.answers(points) for points in both)
         worst = np.abs(first - second).max(axis=0)
@@ -108,7 +107,7 @@ def smooth(schema: tm.Schema, real: pd.DataFrame, made: pd.DataFrame, test: pd.D
     return found
 
 
-def marginal_errors(schema: tm.Schema, real: pd.DataFrame, made: pd.DataFrame,
+def marginal_errors(schema: Schema, real: pd.DataFrame, made: pd.DataFrame,
                     triples: int | None = TRIPLES) -> dict[str, float]:
     """Return mean and worst total variation of all 1- and 2-way tables, and of all or so many random 3-way ones."""
     (first, size), (second, _) = codes(schema, real), codes(schema, made)
@@ -123,12 +122,12 @@ def marginal_errors(schema: tm.Schema, real: pd.DataFrame, made: pd.DataFrame,
     return found
 
 
-def numbers_of(schema: tm.Schema) -> list[Column]:
+def numbers_of(schema: Schema) -> list[Column]:
     """Return the columns of numbers; binary ones are not among them."""
     return [column for column in schema.columns if column.kind in ("continuous", "integer")]
 
 
-def number_errors(schema: tm.Schema, real: pd.DataFrame, made: pd.DataFrame) -> dict[str, float]:
+def number_errors(schema: Schema, real: pd.DataFrame, made: pd.DataFrame) -> dict[str, float]:
     """Return the worst KS distance of a column of numbers, and errors of correlations and kernels of their pairs."""
     numbers = numbers_of(schema)
     if not numbers:
@@ -143,7 +142,7 @@ def number_errors(schema: tm.Schema, real: pd.DataFrame, made: pd.DataFrame) -> 
         first, second = (table.corr(method).fillna(0.0).to_numpy() for table in both)
         errors = np.abs(first - second)[np.triu_indices(len(names), 1)]
         found |= {f"{method}_mean": float(errors.mean()), f"{method}_worst": float(errors.max())}
-    kernels = tm.workload.PairKernels(len(names), seed=SEED, n_queries=QUERIES, widths=WIDTHS)
+    kernels = PairKernels(len(names), seed=SEED, n_queries=QUERIES, widths=WIDTHS)
     first, second = (kernels.answers(_cube(numbers, table)) for table in both)
     worst = np.abs(first - second).max(axis=0)
     return found | {f"kernel_{width:g}": float(error) for width, error in zip(WIDTHS, worst, strict=True)}
@@ -165,7 +164,7 @@ def ks_distance(first: Matrix, second: Matrix) -> float:
     return float(np.abs(below[0] - below[1]).max())
 
 
-def column_distances(schema: tm.Schema, real: pd.DataFrame, made: pd.DataFrame) -> dict[str, float]:
+def column_distances(schema: Schema, real: pd.DataFrame, made: pd.DataFrame) -> dict[str, float]:
     """Return means of Wasserstein-1 of numbers scaled to [0, 1], of total variation of categories, and of both."""
     distances: dict[str, list[float]] = {"w1_numbers": [], "tv_categories": []}
     for column in schema.columns:
@@ -181,7 +180,7 @@ def column_distances(schema: tm.Schema, real: pd.DataFrame, made: pd.DataFrame) 
     return {what: float(np.mean(each)) for what, each in everything.items() if each}
 
 
-def pair_distance(schema: tm.Schema, real: pd.DataFrame, made: pd.DataFrame, rows: int = ROWS,
+def pair_distance(schema: Schema, real: pd.DataFrame, made: pd.DataFrame, rows: int = ROWS,
                   costs: int = COSTS) -> float:
     """Return the mean over pairs of columns of the optimal transport between so many rows of each table.
 
@@ -214,7 +213,7 @@ def _costs(column: Column, real: pd.DataFrame, made: pd.DataFrame) -> Matrix:
     return np.abs(values[0][:, None] - values[1])
 
 
-def range_errors(schema: tm.Schema, real: pd.DataFrame, made: pd.DataFrame,
+def range_errors(schema: Schema, real: pd.DataFrame, made: pd.DataFrame,
                  queries: int = RANGES) -> dict[str, float]:
     """Return mean absolute errors of random range queries of 1, 2 and 3 columns, the same queries always.
 
@@ -244,7 +243,7 @@ def range_errors(schema: tm.Schema, real: pd.DataFrame, made: pd.DataFrame,
     return found
 
 
-def features(schema: tm.Schema, table: pd.DataFrame) -> tuple[Matrix, list[int]]:
+def features(schema: Schema, table: pd.DataFrame) -> tuple[Matrix, list[int]]:
     """Return what models are trained on: numbers as they are, categories as codes, and which are categories."""
     columns = [table[column.name].to_numpy(float) if column.categories is None
                else column_codes(column, table[column.name], 0)[0] for column in schema.columns]
@@ -252,7 +251,7 @@ def features(schema: tm.Schema, table: pd.DataFrame) -> tuple[Matrix, list[int]]
     return np.column_stack(columns).astype(np.float64), few
 
 
-def prediction(schema: tm.Schema, train: pd.DataFrame, test: pd.DataFrame) -> dict[str, float]:
+def prediction(schema: Schema, train: pd.DataFrame, test: pd.DataFrame) -> dict[str, float]:
     """Return AUC, macro F1 and accuracy on real rows of boosting trained on a table, for a last column of two."""
     (X, categories), (Z, _) = features(schema, train), features(schema, test)
     chance = _chances(X[:, :-1], X[:, -1], Z[:, :-1], categories[:-1])
@@ -261,7 +260,7 @@ def prediction(schema: tm.Schema, train: pd.DataFrame, test: pd.DataFrame) -> di
             "accuracy": float((truth == guess).mean())}
 
 
-def detector_auc(schema: tm.Schema, real: pd.DataFrame, made: pd.DataFrame) -> float:
+def detector_auc(schema: Schema, real: pd.DataFrame, made: pd.DataFrame) -> float:
     """Return the AUC of boosting that distinguishes synthetic from real rows, on the halves that it has not seen."""
     (X, categories), (Z, _) = features(schema, real), features(schema, made)
     rows, label = np.vstack([X, Z]), np.repeat([0.0, 1.0], [len(X), len(Z)])
@@ -278,7 +277,7 @@ def _chances(X: Matrix, y: Matrix, Z: Matrix, categories: list[int]) -> Matrix:
     return np.asarray(model.predict_proba(Z)[:, 1])
 
 
-def usefulness(schema: tm.Schema, train: pd.DataFrame, test: pd.DataFrame) -> dict[str, float]:
+def usefulness(schema: Schema, train: pd.DataFrame, test: pd.DataFrame) -> dict[str, float]:
     """Return macro F1 or R2 on real rows of models trained on a table, for its last column."""
     (X, categories), (Z, _) = features(schema, train), features(schema, test)
     y, truth, inputs = X[:, -1], Z[:, -1], [j for j in categories if j < X.shape[1] - 1]
@@ -307,7 +306,7 @@ def _linear(categories: list[int], model: BaseEstimator) -> BaseEstimator:
     return make_pipeline(make_column_transformer((of_categories, categories), remainder=StandardScaler()), model)
 
 
-def conditional_means(schema: tm.Schema, real: pd.DataFrame, made: pd.DataFrame) -> dict[str, float]:
+def conditional_means(schema: Schema, real: pd.DataFrame, made: pd.DataFrame) -> dict[str, float]:
     """Return mean and worst error of the means of numbers, in parts of their range, among the rows of each category.
 
     Categories that at least one row in a hundred has; one that is lost counts as an error of half the range.
@@ -324,7 +323,7 @@ def conditional_means(schema: tm.Schema, real: pd.DataFrame, made: pd.DataFrame)
     return {"conditional_mean": float(np.mean(errors)), "conditional_worst": float(np.max(errors))} if errors else {}
 
 
-def frequencies(schema: tm.Schema, real: pd.DataFrame, made: pd.DataFrame) -> dict[str, float]:
+def frequencies(schema: Schema, real: pd.DataFrame, made: pd.DataFrame) -> dict[str, float]:
     """Return the total variation of the frequencies of each column of categories."""
     found = {}
     for column in schema.columns:
