@@ -151,7 +151,7 @@ def test_no_person_moves_what_is_drawn_for_further_than_is_charged(order, monkey
                     return np.asarray(values) if len(seen) == 1 else values
 
             session_noise = Seeing(np.random.default_rng(0))
-            monkeypatch.setattr("trigmech.synthesis.SimulatedNoise", lambda _, noise=session_noise: noise)
+            monkeypatch.setattr("trigmech.run.SimulatedNoise", lambda _, noise=session_noise: noise)
             tm.measure(pd.concat([rest, own]), SCHEMA, design, np.random.default_rng(0))
             values.append(seen)
         for charge, first, second in zip(design.charges, *values, strict=False):

@@ -12,20 +12,18 @@ import numpy as np
 from trigmech._validate import check_integers
 from trigmech.engines.choice import Engine, opened
 from trigmech.errors import BudgetError, FitWarning, InputError, shown
-from trigmech.measurement.private_bounds import histogram_charges, rest_of, with_private_bounds
-from trigmech.measurement.private_categories import found_categories, selection_charges, without_thresholds
-from trigmech.measurement.release import Session
-from trigmech.measurement.rows import Progress, TableSource
+from trigmech.measurement.private_bounds import histogram_charges, rest_of
+from trigmech.measurement.private_categories import selection_charges, without_thresholds
+from trigmech.measurement.rows import Progress
 from trigmech.mechanisms.base import Design, Mechanism, PublicFacts, check_mechanism
 from trigmech.mechanisms.default import default_mechanism, mechanism_of
-from trigmech.privacy.budget import Budget, Charge
+from trigmech.privacy.budget import Budget
 from trigmech.privacy.ledger import Ledger
 from trigmech.privacy.ledger_file import LedgerFile
-from trigmech.privacy.noise import Noise, SimulatedNoise, SystemNoise
 from trigmech.reconstruction.constrained import with_constraints_kept, witness
 from trigmech.results import NoisyMoments, Synthesis
+from trigmech.run import check_selection, is_gaussian, measured
 from trigmech.schema.schema import Schema
-from trigmech.storage import rounds_file
 from trigmech.workload.family import Family
 from trigmech.workload.tables import Marginals, Ranges
 
@@ -90,7 +88,7 @@ def design(n: int, schema: Schema, budget: Budget, mechanism: Mechanism | None =
     if not bounds + categories:
         return replace(chosen.plan(PublicFacts(int(n), schema.domain, budget, schema.names)), schema=schema)
     if categories:
-        _check_selection(schema, budget, chosen.approximate and not chosen.published)
+        check_selection(schema, budget, chosen.approximate and not chosen.published)
     # Noise of a pure mechanism and Gaussian noise for bounds would together cost more than their shares.
     shared = budget if chosen.approximate else Budget(budget.epsilon)
     if categories:
@@ -100,7 +98,7 @@ def design(n: int, schema: Schema, budget: Budget, mechanism: Mechanism | None =
     if bounds:
         planned = replace(planned, bounds=histogram_charges(shared, each * bounds, bounds))
     if categories:
-        _check_selection(schema, budget, _is_gaussian(planned.charges))
+        check_selection(schema, budget, is_gaussian(planned.charges))
         planned = replace(planned, categories=selection_charges(budget, each * categories, categories))
     return replace(planned, whole=budget, schema=schema, bounds_share=bounds_share)
 
@@ -139,7 +137,7 @@ def measure(table: Any, schema: Schema, design: Design, rng: np.random.Generator
         if private.n != design.n:
             whose = "rows" if schema.person is None else "persons"
             raise InputError(f"the design is for {design.n} {whose}; the table has {private.n}")
-        return _measured(private, schema, design, rng, ledger, rounds)[0]
+        return measured(private, schema, design, rng, ledger, rounds)[0]
 
 
 def generate(moments: NoisyMoments, rows: int | None = None, rng: np.random.Generator | None = None, *,
@@ -282,130 +280,8 @@ def synthesize(table: Any, schema: Schema, budget: Budget, mechanism: Mechanism 
         check_mechanism(mechanism)
     with opened(table, schema, progress, engine, workers, scheduler) as private:
         planned = design(private.n, schema, budget, mechanism, workload=workload, bounds_share=bounds_share)
-        moments, public_rng = _measured(private, schema, planned, rng, ledger, rounds)
+        moments, public_rng = measured(private, schema, planned, rng, ledger, rounds)
     return reconstruct(moments, public_rng)
-
-
-def _measured(private: TableSource, schema: Schema, planned: Design, rng: np.random.Generator | None,
-              ledger: str | Path | LedgerFile | None, rounds: str | Path | None
-              ) -> tuple[NoisyMoments, np.random.Generator]:
-    """Return the noisy moments, and the generator for what is made of them."""
-    noise, public_rng = generators(rng)
-    account = Ledger(planned.budget, enforced=not planned.mechanism.published, simulated=noise.simulated,
-                     file=opened_ledger(ledger))
-    if rounds is None:
-        return run(private, schema, planned, public_rng, account, Session(account, noise)), public_rng
-    if noise.simulated:
-        raise InputError("a simulation (rng) can be made again, so it takes no file of rounds")
-    file = account.file
-    with rounds_file.opened(rounds, **identity(schema, planned, file)) as kept:
-        account.run, public_rng = kept.run, np.random.default_rng(kept.seed)
-        if kept.resumed:
-            account.written = [entry.charge for entry in (file.entries if file else ()) if entry.run == kept.run]
-            logger.info("going on with a run that was broken off")
-        return run(private, schema, planned, public_rng, account, Session(account, noise, kept)), public_rng
-
-
-def identity(schema: Schema, planned: Design, file: LedgerFile | None) -> dict[str, Any]:
-    """Return what must be the same for a run to go on; public."""
-    mechanism = f"{type(planned.mechanism).__module__}.{type(planned.mechanism).__qualname__}"
-    return {"n": planned.n, "ledger": file.identity if file else None,
-            "schema": rounds_file.fingerprint(schema.to_dict()),
-            "design": rounds_file.fingerprint(mechanism, planned.measured, planned.all_charges, planned.budget)}
-
-
-def run(private: TableSource, schema: Schema, planned: Design, public_rng: np.random.Generator, account: Ledger,
-        session: Session) -> NoisyMoments:
-    """Find what is private of the schema, then let the mechanism release the rest."""
-    mechanism, incomplete = planned.mechanism, schema
-    if len(planned.rounds) > 1:
-        _check_room(session, account, planned.all_charges)
-    if planned.bounds and not planned.categories and not mechanism.published:
-        # What is charged after private categories depends on how many there are.
-        session.charge_together(*planned.all_charges)
-    if planned.bounds:
-        private.say("finding bounds", 0, 0)
-        schema = with_private_bounds(private.raw(incomplete), incomplete, planned.bounds, session)
-        logger.info("found private bounds of %d columns", len(incomplete.private_bounds))
-    if planned.categories:
-        private.say("finding categories", 0, 0)
-        found = found_categories(private.raw(incomplete), incomplete, planned.categories, session)
-        schema, planned = _with_categories(schema, planned, found, session, account)
-        logger.info("found private categories of %d columns", len(found))
-    rows = private.rows(schema, found=schema is not incomplete)
-    logger.info("releasing %d rows of %d columns by %s, %s noise", rows.n, schema.d, type(mechanism).__name__,
-                "simulated" if account.simulated else "hardened")
-    released = mechanism.run(rows, replace(planned, schema=schema), session, public_rng)
-    return NoisyMoments(released, account, schema, private.library, private.categorical, design=planned)
-
-
-def _with_categories(schema: Schema, planned: Design, found: dict[str, tuple[str, ...]], session: Session,
-                     account: Ledger) -> tuple[Schema, Design]:
-    """Return the schema with the categories that were found, and the design for it.
-
-    If a mechanism cannot measure so many, or has another kind of noise for them, half as many of each column are tried:
-    at the end none, for which there is a design that was checked before anything was charged.
-    """
-    kept = max(map(len, found.values()))
-    while kept:
-        complete = schema.with_categories({name: keys[:kept] for name, keys in found.items()})
-        try:
-            again = planned.mechanism.plan(replace(planned.facts, domain=complete.domain))
-            _check_selection(schema, planned.budget, _is_gaussian(again.charges))
-            _check_room(session, account, again.charges)
-            return complete, replace(planned, facts=again.facts, measured=again.measured, charges=again.charges)
-        except Exception:  # A mechanism of somebody's own can raise any, and the categories are paid for.
-            logger.info("no design for as many as %d categories of a column", kept)
-            kept //= 2
-    return schema.with_categories(dict.fromkeys(found, ())), planned
-
-
-def _is_gaussian(charges: Sequence[Charge]) -> bool:
-    return all(charge.law == "gaussian" for charge in charges)
-
-
-def _check_selection(schema: Schema, budget: Budget, gaussian: bool) -> None:
-    """Raise a BudgetError if private categories cannot be found with a budget, or by a mechanism of such noise."""
-    names = ", ".join(map(repr, schema.private_categories))
-    if not budget.delta > 0:
-        raise BudgetError(f"the categories of column(s) {names} are private, which needs delta > 0: a category of one "
-                          "row alone is kept back with a probability below 1")
-    if not gaussian:
-        raise BudgetError(f"the categories of column(s) {names} are private; what is measured after they are found "
-                          "must have Gaussian noise with calibrated scales, as that of MomentMechanism")
-
-
-def _check_room(session: Session, account: Ledger, charges: Sequence[Charge]) -> None:
-    """Raise what the ledger or the ledger file would refuse of further charges."""
-    session.check(*charges)
-    try:
-        account.check(*charges)
-    except BudgetError as error:
-        if len({charge.law == "gaussian" for charge in charges if charge.law != "threshold"}) == 1:
-            raise
-        raise BudgetError(f"{error}; beside private bounds a mechanism whose noise is pure must have the attribute "
-                          "approximate = False") from None
-    account.check_file(*charges)
-
-
-def generators(rng: np.random.Generator | None) -> tuple[Noise, np.random.Generator]:
-    """Return the noise of a run, a simulation's if a generator is given, and a generator of public random numbers."""
-    if rng is None:
-        return SystemNoise(), np.random.default_rng()
-    if not isinstance(rng, np.random.Generator):
-        raise InputError(f"rng must be a numpy.random.Generator, not {type(rng).__name__}")
-    noise_rng, public_rng = rng.spawn(2)
-    return SimulatedNoise(noise_rng), public_rng
-
-
-def opened_ledger(ledger: Any) -> LedgerFile | None:
-    """Return the data set's ledger, opened if its path or address is given."""
-    if isinstance(ledger, str | Path):
-        return LedgerFile.open(ledger)
-    if ledger is not None and not isinstance(ledger, LedgerFile):
-        raise InputError("ledger must be the path or the address of a ledger, or a LedgerFile, not "
-                         f"{type(ledger).__name__}")
-    return ledger
 
 
 def _check(schema: Any, budget: Any) -> None:

@@ -88,8 +88,8 @@ from trigmech.privacy.ledger import Ledger
 from trigmech.privacy.ledger_file import LedgerFile
 from trigmech.privacy.noise import integer_gaussian, integer_gaussian_rho, lattice_step
 from trigmech.results import NoisyMoments
+from trigmech.run import run
 from trigmech.storage.rounds_file import fingerprint
-from trigmech.synthesis import run
 
 Array = NDArray[np.float64]
 

@@ -19,9 +19,9 @@ from trigmech.privacy.ledger import Ledger
 from trigmech.privacy.ledger_file import LedgerFile
 from trigmech.privacy.noise import Noise, SimulatedNoise
 from trigmech.results import NoisyMoments
+from trigmech.run import generators, identity, opened_ledger, run
 from trigmech.schema.schema import Schema
 from trigmech.storage import rounds_file
-from trigmech.synthesis import generators, identity, opened_ledger, run
 
 logger = logging.getLogger(__name__)
 
