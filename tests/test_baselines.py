@@ -192,7 +192,7 @@ def test_the_uniform_baseline_is_the_uniform_distribution():
     assert release.ledger.proved_epsilon == 0.0
     # The narrowest pair kernels, whose rule of a few nodes for each bin is the least exact.
     pairs = PairKernels(7, seed=5, n_queries=50)
-    columns, centers = pairs._queries
+    columns, centers = pairs.queries
     width = np.array(pairs.widths)
     ends = norm.cdf((1 - centers[:, :, None]) / width) - norm.cdf((-1 - centers[:, :, None]) / width)
     exact = (ends * width * math.sqrt(math.pi / 2)).prod(axis=1)

@@ -42,7 +42,7 @@ def weights_of(n):
 @each_variant
 def test_gaussian_answers_are_sums_over_centres_and_points(variant, widths):
     family = GaussianKernels(4, 7, n_queries=30, widths=widths, n_centers=10, variant=variant)
-    centers, numbers, parts = family._queries
+    centers, numbers, parts = family.queries
     # One row more than a block of points, and more centres than a chunk.
     points, weights = points_of_cube(257), weights_of(257)
     expected = oracles.gaussian_answers(points, weights, centers.T[numbers], parts, widths)
@@ -52,7 +52,7 @@ def test_gaussian_answers_are_sums_over_centres_and_points(variant, widths):
 @pytest.mark.parametrize("widths", [(0.25, 0.5, 1.0), *WIDTHS], ids=str)
 def test_pair_answers_are_sums_over_points_of_two_columns(widths):
     family = PairKernels(4, 7, n_queries=300, widths=widths)
-    columns, centers = family._queries
+    columns, centers = family.queries
     points, weights = points_of_cube(257), weights_of(257)
     expected = oracles.pair_answers(points, weights, columns, centers, widths)
     np.testing.assert_allclose(family.answers(points, weights), expected, rtol=1e-12, atol=0)
@@ -188,7 +188,7 @@ def test_the_seed_decides_the_queries(name):
 
 @each_variant
 def test_fresh_centres_are_used_once_and_pooled_ones_come_from_ten_thousand_and_weights_sum_to_1(variant):
-    centers, numbers, parts = GaussianKernels(3, 7, n_queries=2000, variant=variant)._queries
+    centers, numbers, parts = GaussianKernels(3, 7, n_queries=2000, variant=variant).queries
     centers = centers.T[numbers]
     # So many different centres of three columns miss an end of 0.01 with probability below 1e-39.
     assert -1.0 <= centers.min() < -0.99
@@ -201,7 +201,7 @@ def test_fresh_centres_are_used_once_and_pooled_ones_come_from_ten_thousand_and_
 
 def test_pairs_of_columns_are_distinct_and_equally_frequent():
     # The two-sided chi-square test fails by chance less than once in 1e9.
-    columns, centers = PairKernels(4, 9, n_queries=30_000)._queries
+    columns, centers = PairKernels(4, 9, n_queries=30_000).queries
     low, high = columns.min(axis=1), columns.max(axis=1)
     assert (low < high).all()
     counts = np.array([((low == i) & (high == j)).sum() for i in range(4) for j in range(i + 1, 4)])
@@ -407,7 +407,7 @@ def test_coefficients_equal_quadrature_of_the_answers(make, nodes):
 @pytest.mark.parametrize("width", [0.01, 1.0, 30.0])
 def test_coefficients_of_one_column_at_any_width_and_degree(width):
     family = GaussianKernels(1, 3, n_queries=3, widths=(width,), n_centers=2)
-    centers, numbers, parts = family._queries
+    centers, numbers, parts = family.queries
     degrees = np.array([1100, 3, 0, 64, 1, 2])
     expected = np.einsum("qj,mqj->qm", parts,
                          column_coefficients(width, centers[0, numbers].ravel(), 1100)[degrees].reshape(6, 3, 2))
@@ -427,7 +427,7 @@ def test_coefficients_of_a_hundred_columns_are_sums_of_products(variant):
     for _ in range(3):
         index[np.arange(30), rng.integers(100, size=30)] = rng.integers(4, size=30)
     index[30:39] = rng.integers(3, size=(9, 100))
-    centers, numbers, parts = family._queries
+    centers, numbers, parts = family.queries
     rows = numbers[-3:]
     table = column_coefficients(width, centers[:, rows].ravel(), 3).reshape(4, 100, *rows.shape)
     expected = [(parts[-3:] * table[r, np.arange(100)].prod(axis=0)).sum(axis=1) for r in index]

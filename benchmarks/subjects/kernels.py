@@ -38,7 +38,7 @@ def _case(settings: Settings, d: int, n: int) -> Iterator[Row]:
     X = np.random.default_rng(1).uniform(-1.0, 1.0, (n, d))
     # With one centre a query, whose weight is then 1, the answers are the mean kernel values themselves.
     queries = GaussianKernels(d, seed=0, n_queries=n, n_centers=1)
-    centers = np.ascontiguousarray(queries._queries[0].T)
+    centers = np.ascontiguousarray(queries.queries[0].T)
     return compare(settings, f"d={d}, {n} points, {n} centres", [
         Alternative(f"trigmech, {thread_count()} threads", lambda: queries.answers(X)),
         Alternative("cdist and exp", lambda: from_cdist(X, centers, queries.widths)),

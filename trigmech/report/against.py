@@ -120,7 +120,7 @@ def in_words(queries: Queries, query: int, part: int, columns: Sequence[Column])
         return (f"query {query + 1}: a mean of {queries.n_centers} Gaussian kernels of width "
                 f"{number(queries.widths[part])} in all {len(columns)} columns")
     if isinstance(queries, PairKernels):
-        pairs, centres = queries._queries
+        pairs, centres = queries.queries
         around = " and ".join(f"{columns[j].name} = {from_cube(columns[j], y)}"
                               for j, y in zip(pairs[query], centres[query], strict=True))
         return f"Gaussian kernel of width {number(queries.widths[part])} around {around}"

@@ -77,8 +77,9 @@ class GaussianKernels(Workload):
         check_choice("variant", self.variant, Variant)
 
     @cached_property
-    def _queries(self) -> tuple[Array, NDArray[np.int64], Array]:
-        """The centres (d, count), and of each query the numbers and the weights of its centres."""
+    def queries(self) -> tuple[Array, NDArray[np.int64], Array]:
+        """What is asked; public: centres (d, count) in the cube, and of each query the numbers of its centres
+        (n_queries, n_centers) and their weights, which sum to 1."""
         rng = np.random.default_rng(self.seed)
         shape = (self.n_queries, self.n_centers)
         if self.variant == "pool":
@@ -111,7 +112,7 @@ class GaussianKernels(Workload):
         with n. The same bits for any number of threads.
         """
         points, weights = weighted_points(points, weights, self.d)
-        centers, numbers, parts = self._queries
+        centers, numbers, parts = self.queries
 
         def work(start: int, stop: int) -> Array:
             block = np.ascontiguousarray(centers[:, start:stop])
@@ -141,7 +142,7 @@ class GaussianKernels(Workload):
         same bits for any number of threads.
         """
         index, start, stop = asked(index, self.d, start, stop, self.n_queries)
-        centers, numbers, parts = self._queries
+        centers, numbers, parts = self.queries
         order, plans = _products_by_width(self.widths, index)
         out = np.empty((stop - start, len(self.widths), len(index)))
 
@@ -222,7 +223,7 @@ class GaussianKernels(Workload):
         """
         from scipy.special import erf
 
-        centers, numbers, parts = self._queries
+        centers, numbers, parts = self.queries
         means = np.empty((centers.shape[1], len(self.widths)))
         for w, width in enumerate(self.widths):
             ends = erf((1.0 - centers) / (width * math.sqrt(2.0))) + erf((1.0 + centers) / (width * math.sqrt(2.0)))
@@ -261,7 +262,8 @@ class PairKernels(Workload):
             raise InputError("pair kernels need at least 2 columns")
 
     @cached_property
-    def _queries(self) -> tuple[NDArray[np.int64], Array]:
+    def queries(self) -> tuple[NDArray[np.int64], Array]:
+        """What is asked; public: of each query two different columns and its centre in them, (n_queries, 2) each."""
         rng = np.random.default_rng(self.seed)
         first = rng.integers(self.d, size=self.n_queries)
         second = (first + 1 + rng.integers(self.d - 1, size=self.n_queries)) % self.d
@@ -270,7 +272,7 @@ class PairKernels(Workload):
     def answers(self, points: ArrayLike, weights: ArrayLike | None = None) -> Array:
         """Return the exact answers (n_queries, len(widths)) on weighted points; see :class:`GaussianKernels`."""
         points, weights = weighted_points(points, weights, self.d)
-        columns, centers = self._queries
+        columns, centers = self.queries
 
         def work(start: int, stop: int) -> Array:
             return kernel_means(points, weights, self.widths, stop - start,
@@ -286,7 +288,7 @@ class PairKernels(Workload):
         those of :meth:`GaussianKernels.coefficients` are, and refused for the same reasons.
         """
         index, start, stop = asked(index, self.d, start, stop, self.n_queries)
-        columns, centers = self._queries
+        columns, centers = self.queries
         counts = (index > 0).sum(axis=1)
         out = np.empty((stop - start, len(self.widths), len(index)))
         for w, width in enumerate(self.widths):
