@@ -1,5 +1,6 @@
 """What the pages show parses, exists and is found, and the pages need nothing from the network."""
 
+import doctest
 import importlib
 import importlib.util
 import os
@@ -257,3 +258,14 @@ def test_the_site_builds_without_a_warning_and_loads_nothing_from_elsewhere(tmp_
         assert (name, [s for pair in sources for s in pair if re.match(r"(https?:)?//", s)]) == (name, [])
         assert "arithmatex" not in page, f"{name}: a formula was left"
     assert "<math" in pages["idea.html"]
+
+
+WITH_EXAMPLES = [".".join(path.relative_to(TOP).with_suffix("").parts)
+                 for path in sorted((TOP / "trigmech").rglob("*.py")) if ">>>" in path.read_text(encoding="utf-8")]
+
+
+@pytest.mark.parametrize("name", WITH_EXAMPLES)
+def test_the_examples_in_docstrings_run_and_show_what_they_say(name):
+    done = doctest.testmod(importlib.import_module(name))
+    assert done.attempted >= 1
+    assert done.failed == 0

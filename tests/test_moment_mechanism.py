@@ -1,7 +1,6 @@
 """The package's own mechanism from end to end."""
 
 import dataclasses
-import doctest
 import itertools
 
 import numpy as np
@@ -87,12 +86,6 @@ def test_it_is_a_frozen_mechanism_that_shows_its_options():
         mechanism.degree = 4
     with pytest.raises(TypeError):
         MomentMechanism(SecondMoments(2))
-
-
-def test_the_examples_in_its_docstring_run():
-    done = doctest.testmod(moment_mechanism)
-    assert done.attempted >= 4
-    assert done.failed == 0
 
 
 @pytest.mark.parametrize(("options", "d", "words"), [

@@ -45,8 +45,8 @@ def design(n: int, schema: Schema, budget: Budget, mechanism: Mechanism | None =
     budget : Budget
         Of the whole release.
     mechanism : Mechanism, optional
-        Default: :class:`trigmech.MomentMechanism`, or, for a workload of cells or ranges,
-        :class:`trigmech.TableMechanism`.
+        Default: :class:`trigmech.TableMechanism`, or, for a workload of smooth queries,
+        :class:`trigmech.MomentMechanism`.
     workload : Family, Marginals or Ranges, optional
         The queries that the default mechanism should answer well.
     bounds_share : float
@@ -73,8 +73,9 @@ def design(n: int, schema: Schema, budget: Budget, mechanism: Mechanism | None =
     --------
     >>> import trigmech as tm
     >>> schema = tm.Schema([tm.Column("age", 0, 120), tm.Column("income", 0, 200_000)])
-    >>> tm.design(3_000, schema, tm.Budget(1.0, 1e-6)).measured.features.K
-    12
+    >>> made = tm.design(3_000, schema, tm.Budget(1.0, 1e-6))
+    >>> made.passes, [charge.purpose for charge in made.rounds[0]]
+    (3, ['columns', 'columns, closer', 'dependence'])
     """
     if isinstance(n, bool) or not (isinstance(n, int | np.integer) and n >= 2):
         raise InputError(f"n must be the number of rows, an integer that is at least 2, not {shown(n)}")
@@ -215,8 +216,8 @@ def synthesize(table: Any, schema: Schema, budget: Budget, mechanism: Mechanism 
     budget : Budget
         Of this release.
     mechanism : Mechanism, optional
-        Default: :class:`trigmech.MomentMechanism`, or, for a workload of cells or ranges,
-        :class:`trigmech.TableMechanism`.
+        Default: :class:`trigmech.TableMechanism`, or, for a workload of smooth queries,
+        :class:`trigmech.MomentMechanism`.
     rng : numpy.random.Generator, optional
         Makes the run a repeatable *simulation*, and the ledger says so. Leave it out for a real release: noise then
         comes from OpenDP's samplers and the operating system's entropy.
