@@ -93,6 +93,15 @@ def test_persons_and_private_bounds(address, tmp_path):
     assert measured(written(folder, whole), tmp_path, schema=schema, n=n, engine="dask", scheduler=address) == alone
 
 
+def test_a_person_counts_once_in_whatever_partitions_her_rows_are(address, tmp_path):
+    whole = table(persons=True)
+    who = [f" {name}" if k % 3 else f"{name}\u00a0" for k, name in enumerate(whole["who"].to_pylist())]
+    mixed = whole.set_column(whole.column_names.index("who"), "who", pa.array(who))
+    n, schema = len(set(whole["who"].to_pylist())), tm.Schema(COLUMNS, person="who")
+    alone = measured(whole, tmp_path, schema=schema, n=n)
+    assert measured(frame(mixed), tmp_path, schema=schema, n=n, scheduler=address) == alone
+
+
 def test_the_pieces_of_a_worker_that_died_count_once(address, whole, tmp_path):
     exact = PrivateTable(whole, SCHEMA).rows(SCHEMA).sums(FunctionSums(BASIS))
     found = sums(address, frame(whole), Ending(BASIS, folder=str(tmp_path), times=1))

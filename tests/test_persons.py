@@ -1,7 +1,13 @@
 """Persons of several rows: each counts once, whatever the order of the rows, the file and its buckets."""
 
+import datetime
 import os
+import signal
+import subprocess
+import sys
 import warnings
+from decimal import Decimal
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -11,12 +17,15 @@ from scipy import stats
 
 import trigmech as tm
 from trigmech.errors import InputError
+from trigmech.functions.chebyshev import ChebyshevBasis
 from trigmech.measurement import persons, sums
+from trigmech.measurement.moments import FunctionSums
 from trigmech.measurement.private_categories import found_categories, selection_charges
 from trigmech.measurement.release import Session
 from trigmech.measurement.rows import PrivateTable
 from trigmech.privacy.noise import SimulatedNoise, SystemNoise
 from trigmech.schema import toml
+from trigmech.tables.parquet_files import ParquetFiles
 
 N = 300
 BUDGET = tm.Budget(1.0, 1e-6)
@@ -90,6 +99,112 @@ def test_identifiers_may_be_numbers():
     numbered = table.assign(patient=table["patient"].str[1:].astype(int))
     np.testing.assert_array_equal(means(numbered), means(table))
     np.testing.assert_array_equal(means(numbered.astype({"patient": float})), means(table))
+
+
+ZONE = datetime.timezone(datetime.timedelta(hours=3))
+NOON = datetime.datetime(2020, 5, 17, 12, tzinfo=datetime.UTC)
+# Of each list all but the last name one person.
+SAME = {"white space": ["ann", "ann ", " ann", "\u00a0ann\x1c", "bob"], "zeros": [0.0, -0.0, 1.5],
+        "numbers": [1, 1.0, np.float32(1.0), Decimal("1.00"), True, 2], "halves": [0.5, Decimal("0.50"), 1],
+        "instants": [NOON, NOON.astimezone(ZONE), NOON.replace(hour=13)], "large": [2**53, 2**53 + 1]}
+
+
+@pytest.mark.parametrize("values", SAME.values(), ids=SAME)
+def test_values_that_name_the_same_person_are_one_and_share_a_hash(values):
+    *alike, other = values
+    assert len({persons.identity(value) for value in alike}) == 1
+    assert persons.identity(other) not in set(map(persons.identity, alike))
+    found = [persons.hashes(pd.DataFrame({"who": [value]}, dtype=object), "who").tolist() for value in alike]
+    assert found == found[:1] * len(alike)
+
+
+@pytest.mark.parametrize("name", ["white space", "zeros"])
+def test_a_person_counts_once_however_the_table_comes(name, tmp_path, monkeypatch):
+    who = SAME[name] * 40
+    table = pd.DataFrame({"who": who, "x": np.linspace(0.0, 1.0, len(who))})
+    schema = tm.Schema([tm.Column("x", 0, 1)], person="who")
+    table.to_csv(tmp_path / "table.csv", index=False)
+    table.to_parquet(tmp_path / "table.parquet", index=False, row_group_size=7)
+    sources = [table, pl.from_pandas(table), tmp_path / "table.parquet"]
+    # Identifiers of a CSV file are texts.
+    sources += [tmp_path / "table.csv"] * isinstance(who[0], str)
+    expected = PrivateTable(table, schema).rows(schema).sums(FunctionSums(ChebyshevBasis.tensor(1, 3)))
+    assert expected.n == 2
+    for size in (2**22, 20):
+        monkeypatch.setattr(persons, "NUMBERS_IN_A_BUCKET", size)
+        for source in sources:
+            with PrivateTable(source, schema) as private:
+                found = private.rows(schema).sums(FunctionSums(ChebyshevBasis.tensor(1, 3)))
+            np.testing.assert_array_equal(found.limbs, expected.limbs)
+
+
+def test_files_whose_columns_have_different_types_are_refused(tmp_path, monkeypatch):
+    schema = tm.Schema([tm.Column("x", 0, 1)], person="who")
+    for k, kind in enumerate((int, str)):
+        pd.DataFrame({"who": np.arange(40).astype(kind), "x": 0.5}).to_parquet(tmp_path / f"{k}.parquet", index=False)
+    for size in (2**22, 20):
+        monkeypatch.setattr(persons, "NUMBERS_IN_A_BUCKET", size)
+        with pytest.raises(InputError, match="'who' have different types in the files"):
+            PrivateTable(ParquetFiles(str(tmp_path / "*.parquet")), schema)
+
+
+def test_progress_says_the_same_of_neighbours_and_of_any_number_of_rows(tmp_path, monkeypatch):
+    monkeypatch.setattr(persons, "NUMBERS_IN_A_BUCKET", 100)
+    table = visits()
+    many = pd.concat([table, *[table[table["patient"] == "p1"]] * 500])
+    told = []
+    for k, rows in enumerate((table, table.replace({"patient": {"p0": "bob"}}), many)):
+        rows.to_csv(tmp_path / f"{k}.csv", index=False)
+        said = []
+        tm.measure(tmp_path / f"{k}.csv", SCHEMA, tm.design(N, SCHEMA, BUDGET, smooth), np.random.default_rng(0),
+                   progress=lambda *step, said=said: said.append(step))
+        told.append(said)
+    assert told[0] == told[1] == told[2]
+    assert ("measuring", 0, 0) in told[0]
+
+
+def test_buckets_of_a_process_that_was_killed_are_removed_by_the_next(tmp_path, monkeypatch):
+    monkeypatch.setattr(persons, "NUMBERS_IN_A_BUCKET", 1_000)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    visits().to_csv(tmp_path / "visits.csv", index=False)
+    script = ("import tempfile, time\nfrom trigmech.measurement import persons\nimport test_persons as t\n"
+              "from trigmech.measurement.rows import PrivateTable\npersons.NUMBERS_IN_A_BUCKET = 1_000\n"
+              f"tempfile.tempdir = {str(tmp_path)!r}\n"
+              f"table = PrivateTable({str(tmp_path / 'visits.csv')!r}, t.SCHEMA)\n"
+              "print('made', flush=True)\ntime.sleep(600)")
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True,
+                          cwd=Path(__file__).parent) as process:
+        assert process.stdout.readline() == "made\n"
+        left, = tmp_path.glob("trigmech-persons-*")
+        # As long as the process lives it keeps them.
+        with PrivateTable(tmp_path / "visits.csv", SCHEMA):
+            assert len(list(left.glob("*.parquet"))) > 3
+        process.kill()
+    (tmp_path / "trigmech-persons-of-others").mkdir()
+    with PrivateTable(tmp_path / "visits.csv", SCHEMA) as table:
+        assert not left.exists()
+        assert table.n == N
+    assert [path.name for path in tmp_path.glob("trigmech-persons-*")] == ["trigmech-persons-of-others"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_command_that_is_ended_leaves_no_rows_behind(number, tmp_path):
+    visits().to_csv(tmp_path / "visits.csv", index=False)
+    toml.save(tmp_path / "schema.toml", SCHEMA)
+    (tmp_path / "temporary").mkdir()
+    script = ("import time\nfrom trigmech.measurement import persons\npersons.NUMBERS_IN_A_BUCKET = 1_000\n"
+              "def wait(self, *_):\n    print('made', flush=True)\n    time.sleep(600)\n"
+              "persons.Buckets.tables = wait\n"
+              "from trigmech.cli.app import main\nimport sys\nsys.argv = ['trigmech', 'release', 'visits.csv', "
+              "'--schema', 'schema.toml', '--epsilon', '1', '--delta', '1e-6', '--out', 'out.tm']\nmain()")
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, cwd=tmp_path,
+                          env={**os.environ, "TMPDIR": str(tmp_path / "temporary")}) as process:
+        assert process.stdout.readline() == "made\n"
+        assert len(list((tmp_path / "temporary").iterdir())) == 1
+        process.send_signal(number)
+        assert process.wait(60) == 128 + number
+    assert list((tmp_path / "temporary").iterdir()) == []
+    assert not (tmp_path / "out.tm").exists()
 
 
 def test_buckets_are_gone_when_the_run_is_and_for_their_owner_alone(tmp_path, monkeypatch):

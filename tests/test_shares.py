@@ -17,6 +17,7 @@ from test_parts import BOUNDS, BUDGET, CUBE, PURE, SCHEMA, N, command, cube, cut
 import trigmech as tm
 from trigmech.errors import BudgetError, InputError
 from trigmech.measurement.sums import Total
+from trigmech.parts import design_file
 from trigmech.parts import shares as module
 from trigmech.parts.part import Part, answer_of
 from trigmech.parts.shares import Share, load_part, share_scale, shares_rho
@@ -120,7 +121,7 @@ def test_the_proof_s_bounds_hold_where_they_can_be_seen(v):
 @each_case
 def test_without_noise_the_sum_of_shares_is_what_the_whole_table_draws(case, silent, tmp_path):
     schema, mechanism = case
-    design = tm.design(N, schema, BUDGET, mechanism)
+    design = tm.design(N, schema, BUDGET, mechanism).for_shares()
     rows = cut(table(), 3)
     for _ in range(design.passes):
         whole = module.drawn(design, answer_of(tm.measure_part(table(), design)))
@@ -140,7 +141,7 @@ def test_without_noise_the_sum_of_shares_is_what_the_whole_table_draws(case, sil
 @each_case
 def test_what_is_drawn_does_not_depend_on_what_was_drawn_for_the_same_question(case, monkeypatch):
     schema, mechanism = case
-    design = tm.design(N, schema, BUDGET, mechanism)
+    design = tm.design(N, schema, BUDGET, mechanism).for_shares()
     answer = answer_of(tm.measure_part(table(), design))
     first = module.drawn(design, answer)
     monkeypatch.setattr(module._Captured, "gaussian", lambda self, values, scale: (
@@ -153,7 +154,7 @@ def test_what_is_drawn_does_not_depend_on_what_was_drawn_for_the_same_question(c
 @each_case
 def test_a_person_of_a_small_party_moves_its_values_no_further_than_is_charged(case):
     schema, mechanism = case
-    design, rows = tm.design(N, schema, BUDGET, mechanism), table(12)
+    design, rows = tm.design(N, schema, BUDGET, mechanism).for_shares(), table(12)
 
     def values(rows):
         part = tm.measure_part(rows, design)
@@ -181,7 +182,7 @@ def test_a_person_of_a_small_party_moves_its_values_no_further_than_is_charged(c
 
 @pytest.mark.parametrize("m", [1, 2, 10])
 def test_all_rounds_are_charged_once_and_each_sum_is_opened_once(m, book, tmp_path):
-    design, rows = tm.design(N, SCHEMA, BUDGET), cut(table(), m) if m > 1 else [table()]
+    design, rows = tm.design(N, SCHEMA, BUDGET).for_shares(), cut(table(), m) if m > 1 else [table()]
     rounds, histories = tmp_path / "rounds", []
     while isinstance(design, tm.Design):
         asked, given = design, shared(rows, design, tolerated=m // 4)
@@ -205,7 +206,7 @@ def test_all_rounds_are_charged_once_and_each_sum_is_opened_once(m, book, tmp_pa
 
 
 def test_a_run_that_was_broken_off_between_two_draws_opens_the_same_sum(book, tmp_path):
-    design = tm.design(N, SCHEMA, BUDGET, smooth)
+    design = tm.design(N, SCHEMA, BUDGET, smooth).for_shares()
     given, path = shared(cut(table(), 3), design), tmp_path / "rounds"
     once = tm.release_shares(given, design, ledger=book, rounds=path)
     first, moments, indicators = path.read_bytes().splitlines(keepends=True)
@@ -218,7 +219,7 @@ def test_a_run_that_was_broken_off_between_two_draws_opens_the_same_sum(book, tm
 
 
 def test_the_released_means_are_the_table_s_with_noise(tmp_path):
-    design = tm.design(N, SCHEMA, BUDGET, smooth)
+    design = tm.design(N, SCHEMA, BUDGET, smooth).for_shares()
     exact = tm.measure(table(), SCHEMA, tm.design(N, SCHEMA, tm.Budget(1e6, 1e-6), smooth),
                        np.random.default_rng(0)).means
     found = tm.release_shares(shared(cut(table(), 5), design), design, rounds=tmp_path / "rounds").release
@@ -237,7 +238,7 @@ def refused(given, design, words, book, tmp_path):
 
 
 def test_what_is_not_all_shares_of_one_sum_is_refused_before_the_charge(book, tmp_path):
-    design, rows = tm.design(N, SCHEMA, BUDGET, smooth), cut(table(), 3)
+    design, rows = tm.design(N, SCHEMA, BUDGET, smooth).for_shares(), cut(table(), 3)
     given = shared(rows, design)
     refused(given[:2], design, f"the design is for {N} persons; the shares have", book, tmp_path)
     refused([*given, given[0]], design, "added twice", book, tmp_path)
@@ -250,13 +251,52 @@ def test_what_is_not_all_shares_of_one_sum_is_refused_before_the_charge(book, tm
         tm.release_parts(given, design, ledger=book)
     with pytest.raises(InputError, match="different questions"):
         given[0] + parts[1]
-    other = tm.design(N, SCHEMA, tm.Budget(2.0, 1e-6), smooth)
+    other = tm.design(N, SCHEMA, tm.Budget(2.0, 1e-6), smooth).for_shares()
     refused(given, other, "another question than the design asks", book, tmp_path)
     cut_off = Total(3)
     cut_off.n = N
     whole = sum(given)
     refused([Share(cut_off, whole.question, whole.identities, 3, 0)], design, "do not hold what they say", book,
             tmp_path)
+
+
+def test_shares_in_common_cannot_be_opened_in_two_sums(book, tmp_path):
+    # The difference of the two releases would have the noise of two shares alone.
+    design, rows = tm.design(N, SCHEMA, BUDGET, smooth).for_shares(), cut(table(), 3)
+    given = shared(rows, design)
+    tm.release_shares(given, design, ledger=book, rounds=tmp_path / "first")
+    charged = book.entries
+    mended = rows[0].assign(**{name: rows[0][name].to_numpy()[::-1] for name in list(rows[0])[:1]})
+    again = [tm.share_part(mended, design, parties=3), *given[1:]]
+    with pytest.raises(InputError, match="a sum of its shares was opened"):
+        tm.release_shares(again, design, ledger=book, rounds=tmp_path / "second")
+    assert book.entries == charged
+    assert not (tmp_path / "second").exists()
+    # Of another run they are shares of another question.
+    other = tm.design(N, SCHEMA, BUDGET, smooth).for_shares()
+    with pytest.raises(InputError, match="different questions"):
+        tm.release_shares([tm.share_part(mended, other, parties=3), *given[1:]], other, ledger=book,
+                          rounds=tmp_path / "second")
+    with pytest.raises(InputError, match="another question than the design asks"):
+        tm.release_shares(given, other, ledger=book, rounds=tmp_path / "second")
+    assert book.entries == charged
+    # New shares of all are another release, at its own cost.
+    tm.release_shares(shared(rows, other), other, ledger=book, rounds=tmp_path / "second")
+    assert len(book.entries) == 2 * len(charged)
+    assert {entry.run for entry in book.entries} == {design.history.run, other.history.run}
+
+
+def test_shares_are_of_a_run(book, tmp_path):
+    design = tm.design(N, SCHEMA, BUDGET, smooth)
+    with pytest.raises(InputError, match=r"for no run that shares could be of: .*for_shares\(\)"):
+        tm.share_part(table(), design, parties=1)
+    refused([], design, "for no run that shares could be of", book, tmp_path)
+    begun = design.for_shares()
+    design_file.save(tmp_path / "design.json", begun)
+    read = design_file.load(tmp_path / "design.json")
+    assert (read.history.run, read.history.seed, read.history.round) == (begun.history.run, begun.history.seed, 0)
+    tm.release_shares([tm.share_part(table(), read, parties=1)], begun, ledger=book, rounds=tmp_path / "rounds")
+    assert {entry.run for entry in book.entries} == {begun.history.run}
 
 
 def test_what_is_not_linear_or_has_other_noise_cannot_be_shared(book, tmp_path):
@@ -266,11 +306,11 @@ def test_what_is_not_linear_or_has_other_noise_cannot_be_shared(book, tmp_path):
     for schema, budget, mechanism, rows in (
             (CUBE, BUDGET, tm.ImprovedTrigII(n_candidates=50), cube()), (CUBE, BUDGET, tm.TrigII(smoothness=1), cube()),
             (SCHEMA, PURE, None, table()), (SCHEMA, PURE, smooth, table()), (SCHEMA, BUDGET, Own(), table())):
-        design = tm.design(N, schema, budget, mechanism)
+        design = tm.design(N, schema, budget, mechanism).for_shares()
         with pytest.raises(InputError, match="noise can be shared for"):
             tm.share_part(rows, design, parties=2)
         refused([], design, "noise can be shared for", book, tmp_path)
-    design = tm.design(N, SCHEMA, BUDGET, smooth)
+    design = tm.design(N, SCHEMA, BUDGET, smooth).for_shares()
     for options in ({"parties": 0}, {"parties": 2, "tolerated": 2}, {"parties": 2, "tolerated": -1}, {"parties": 2.0},
                     {"parties": 10_001}):
         with pytest.raises(InputError, match=r"parties must be|tolerated must be"):
@@ -278,7 +318,7 @@ def test_what_is_not_linear_or_has_other_noise_cannot_be_shared(book, tmp_path):
 
 
 def test_noise_that_is_proved_too_little_is_refused_before_the_charge(book, tmp_path, monkeypatch):
-    design = tm.design(N, SCHEMA, BUDGET)
+    design = tm.design(N, SCHEMA, BUDGET).for_shares()
     given = shared(cut(table(), 3), design)
     enough = module.share_scale
     monkeypatch.setattr(module, "share_scale", lambda *facts: enough(*facts) * (1.0 - 1e-6))
@@ -325,7 +365,7 @@ def test_the_python_of_the_page_runs_and_the_release_is_the_pooled_table_s(tmp_p
 
 
 def test_a_share_says_that_it_is_private_alone_and_comes_back(tmp_path):
-    design = tm.design(N, SCHEMA, BUDGET, smooth)
+    design = tm.design(N, SCHEMA, BUDGET, smooth).for_shares()
     own, path = tm.share_part(cut(table(), 2)[0], design, parties=2, tolerated=1), tmp_path / "a.share"
     own.save(path)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -353,8 +393,8 @@ def test_shares_are_made_added_and_released_by_the_command_line(tmp_path, monkey
     for k, rows in enumerate(cut(table(), 3)):
         rows.to_csv(tmp_path / f"{k}.csv", index=False)
     design, out, own = tmp_path / "design.json", tmp_path / "all.tm", [tmp_path / f"{k}.share" for k in range(3)]
-    call("design", "--schema", tmp_path / "schema.toml", "--n", N, "--epsilon", 1, "--delta", 1e-6, "--smooth", "--out",
-         design)
+    call("design", "--schema", tmp_path / "schema.toml", "--n", N, "--epsilon", 1, "--delta", 1e-6, "--smooth",
+         "--shares", "--out", design)
     for k, path in enumerate(own):
         said = call("share", tmp_path / f"{k}.csv", "--design", design, "--parties", 3, "--tolerated", 1, "--out", path)
         assert "NOT PRIVATE alone" in said

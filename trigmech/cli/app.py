@@ -2,7 +2,9 @@
 
 import json
 import os
+import signal
 import sys
+import threading
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
@@ -36,12 +38,18 @@ from trigmech.cli.progress import progress_bar, tell_steps
 from trigmech.cli.release import release
 from trigmech.errors import BudgetError, InputError, SolverError, TrigmechError
 
+# Signals that end a program: of a closed terminal, and by whoever stops it.
+ENDING = [getattr(signal, name) for name in ("SIGHUP", "SIGTERM") if hasattr(signal, name)]
+
 
 class Commands(TyperGroup):
     """The commands, which end alike under every version of Typer when interrupted or when nobody reads on."""
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command that the context names."""
+        # Else what is kept in temporary files would stay there.
+        before = {number: signal.signal(number, _end) for number in ENDING} if (
+            threading.current_thread() is threading.main_thread()) else {}
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
@@ -52,6 +60,13 @@ class Commands(TyperGroup):
             with suppress(OSError):
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(0) from None
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+def _end(number: int, frame: object) -> None:
+    raise SystemExit(128 + number)
 
 
 app = typer.Typer(cls=Commands, no_args_is_help=True, rich_markup_mode="markdown", pretty_exceptions_enable=False,
@@ -62,7 +77,8 @@ app = typer.Typer(cls=Commands, no_args_is_help=True, rich_markup_mode="markdown
     "`trigmech release data.csv --schema schema.toml --epsilon 1 --delta 1e-6 --out clinic.tm --csv synthetic.csv`,\n\n"
     "`trigmech report clinic.tm`.\n\n"
     "Exit status: 0 done, 1 a fault of the program, 2 wrong usage, 3 wrong input, 4 over the budget, 5 the solver "
-    "failed, 6 released with --strict but the points miss what was released, 130 interrupted."))
+    "failed, 6 released with --strict but the points miss what was released, 130 interrupted (129 and 143 by a "
+    "signal)."))
 schema_app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown",
                          help="Write and check the public description of a table.")
 app.add_typer(schema_app, name="schema")

@@ -54,6 +54,8 @@ def make_design(
     out: Annotated[Path, typer.Option(help="Where the design is written, such as design.json.")],
     delta: Annotated[float, typer.Option(help="Privacy budget: delta, far below 1 / n.")] = 0.0,
     smooth: Annotated[bool, typer.Option("--smooth", help="For smooth queries alone, by one round.")] = False,
+    shares: Annotated[bool, typer.Option("--shares", help="For 'part share': of one run, whose shares are added once."
+                                         )] = False,
     bounds_share: Annotated[float, typer.Option(help="Part of the budget for private bounds.")] = BOUNDS_SHARE,
     as_json: Json = False,
 ) -> None:
@@ -66,7 +68,7 @@ def make_design(
     check_outputs((out,), (schema,))
     made = design(n, schema_file.load_schema(schema), budget_of(epsilon, delta),
                   MomentMechanism() if smooth else None, bounds_share=bounds_share)
-    design_file.save(out, made)
+    design_file.save(out, made.for_shares() if shares else made)
     tell({"design": str(out), "n": n, "passes": made.passes},
          f"{made}\nwritten: {out}; up to {made.passes} rounds: each part is measured as often", as_json)
 

@@ -5,12 +5,13 @@ from contextlib import suppress
 from typing import Any
 
 import distributed
+import numpy as np
 from dask.delayed import delayed
 
 from trigmech.engines.processes import answer_of_file
 from trigmech.engines.question import Answer, Question, answered
 from trigmech.errors import InputError, TrigmechError, WorkerError
-from trigmech.measurement.persons import read_by
+from trigmech.measurement.persons import free_name, hashes, read_by
 from trigmech.schema.column import CATEGORIES
 from trigmech.schema.schema import Schema
 from trigmech.tables.frames import categorical_names
@@ -93,9 +94,17 @@ class DaskWorkers:
             return self._client.map(answer_of_file, [packed] * len(self._table.pieces), self._table.pieces, pure=False)
         frame = self._table[question.columns]
         if question.schema.person is not None:
-            frame = frame.shuffle(on=question.schema.person)
+            person, by = question.schema.person, free_name(question.columns)
+            hashed = frame.map_partitions(with_hashes, person, by, meta=with_hashes(frame._meta, person, by))
+            frame = hashed.shuffle(on=by)[question.columns]
         answer = delayed(answer_of_frame, pure=False)
         return self._client.compute([answer(packed, part) for part in frame.to_delayed()])
+
+
+def with_hashes(frame: Any, person: str, by: str) -> Any:
+    """Return a dataframe of pandas with a column by which rows of the same person are brought together."""
+    # Some partitions, and what stands for all of them, are empty.
+    return frame.assign(**{by: hashes(frame, person) if len(frame) else np.zeros(0, dtype=np.int64)})
 
 
 def answer_of_frame(packed: bytes, frame: Any) -> Answer:

@@ -8,6 +8,7 @@ from typing import Any
 
 from trigmech.engines.question import Answer, Question, answered
 from trigmech.errors import InputError, TrigmechError, WorkerError
+from trigmech.measurement.persons import free_name, hashes
 from trigmech.schema.schema import Schema
 from trigmech.tables.parquet_files import ParquetFiles
 from trigmech.tables.reader import rows_at_once
@@ -69,11 +70,16 @@ class SparkWorkers:
     def answers(self, question: Question) -> Iterator[Answer]:
         """Yield the answer of each partition; Spark repeats those of tasks that end, and returns each once."""
         frame = self._table.select([f"`{name.replace('`', '``')}`" for name in question.columns])
+        by = None
         if question.schema.person is not None:
-            person = f"`{question.schema.person.replace('`', '``')}`"
+            from pyspark.sql.types import LongType, StructField, StructType
+
+            by = free_name(question.columns)
+            frame = frame.mapInArrow(partial(with_hashes, question.schema.person, by),
+                                     StructType([*frame.schema.fields, StructField(by, LongType())]))
             # So that a partition is read in parts that each have all rows of their persons.
-            frame = frame.repartition(person).sortWithinPartitions(person)
-        answers = frame.mapInArrow(partial(answer_of_batches, question.packed()), ANSWER)
+            frame = frame.repartition(by).sortWithinPartitions(by)
+        answers = frame.mapInArrow(partial(answer_of_batches, question.packed(), by), ANSWER)
         for limbs, n, problem, failed in _row_free(answers.collect):
             yield Answer(bytes(limbs), n, problem, failed)
 
@@ -84,20 +90,27 @@ class SparkWorkers:
             self._session = None
 
 
-def answer_of_batches(packed: bytes, batches: Iterable[Any]) -> Iterator[Any]:
-    """Yield the answer of a partition as one row of Arrow."""
+def with_hashes(person: str, by: str, batches: Iterable[Any]) -> Iterator[Any]:
+    """Yield record batches with a column by which rows of the same person are brought together."""
     import pyarrow as pa
 
-    found = answered(packed, lambda question: joined(
-        batches, rows_at_once(question.schema), question.schema.person))
+    for batch in batches:
+        found = pa.array(hashes(pa.Table.from_batches([batch]), person))
+        yield pa.RecordBatch.from_arrays([*batch.columns, found], names=[*batch.schema.names, by])
+
+
+def answer_of_batches(packed: bytes, by: str | None, batches: Iterable[Any]) -> Iterator[Any]:
+    """Yield the answer of a partition as one row of Arrow; `by` tells persons apart, or more than one."""
+    import pyarrow as pa
+
+    found = answered(packed, lambda question: joined(batches, rows_at_once(question.schema), by))
     yield pa.RecordBatch.from_pydict({name: [value] for name, value in zip(Answer._fields, found, strict=True)})
 
 
-def joined(batches: Iterable[Any], rows: int, person: str | None) -> Iterator[Any]:
-    """Yield record batches as tables of about so many rows or, if they are sorted by person, of all of each."""
+def joined(batches: Iterable[Any], rows: int, by: str | None) -> Iterator[Any]:
+    """Yield record batches as tables of about so many rows or, if they are sorted by a column, of all of each value."""
     import numpy as np
     import pyarrow as pa
-    import pyarrow.compute as pc
 
     waiting: list[Any] = []
     count = 0
@@ -107,11 +120,10 @@ def joined(batches: Iterable[Any], rows: int, person: str | None) -> Iterator[An
         if count < rows:
             continue
         table, rest = pa.Table.from_batches(waiting), None
-        if person is not None:
-            persons = table.column(person)
-            same = pc.equal(persons, persons[-1]) if persons[-1].is_valid else pc.is_null(persons)
+        if by is not None:
             # The last person may have more rows.
-            other = np.flatnonzero(~same.combine_chunks().fill_null(False).to_numpy(zero_copy_only=False))
+            found = table.column(by).to_numpy()
+            other = np.flatnonzero(found != found[-1])
             end = int(other[-1]) + 1 if len(other) else 0
             table, rest = table.slice(0, end), table.slice(end)
         if table.num_rows:

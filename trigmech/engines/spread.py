@@ -78,9 +78,12 @@ class SpreadTable:
     def sums(self, question: Question, n: int = 0) -> Total:
         """Return the sums over all pieces, of so many persons if that is known; private."""
         total = Total(question.asked.size)
+        if n and question.schema.person is not None:
+            self.say("measuring", 0, 0)
         for answer in self._workers.answers(question):
             total += answer.total
-            if n:
+            # How many persons have which hash is private.
+            if n and question.schema.person is None:
                 self.say("measuring", total.n, n)
         if n:
             self.say("releasing and fitting", 0, 0)

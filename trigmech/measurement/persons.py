@@ -3,16 +3,23 @@
 A file need not be sorted. Its rows are dealt out to buckets by a hash of the person, so that all rows of one are in
 one bucket, and each bucket is small enough for memory. A small file has one, which stays in memory; those of a large
 one are Parquet files in a folder that its owner alone can read, in the place for temporary files (``TMPDIR``), until
-the run ends.
+the run ends. If the process is killed before, the next run that makes such a folder there removes it: the process has a
+lock on it as long as it lives.
 """
 
+import datetime
+import math
+import os
 import shutil
 import tempfile
 import weakref
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from decimal import Decimal
+from numbers import Real
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +34,7 @@ from trigmech.tables.scalars import is_missing
 
 # Encoded numbers of a bucket: 32 MiB, and several times as much while they are read. More buckets are more open files.
 NUMBERS_IN_A_BUCKET, MOST_BUCKETS = 2**22, 512
+FOLDER, LOCK = "trigmech-persons-", "lock"
 ROWS_AT_ONCE = 2**14
 
 
@@ -83,9 +91,47 @@ def _codes(table: Any, person: str) -> NDArray[np.int64]:
     # A value may stand twice among the different ones.
     place: dict[Any, int] = {}
     try:
-        return np.array([place.setdefault(value, len(place)) for value in values], dtype=np.int64)[codes]
+        return np.array([place.setdefault(identity(value), len(place)) for value in values], dtype=np.int64)[codes]
     except TypeError:
         raise InputError(f"column {person!r}, which says whose each row is, must hold texts or numbers") from None
+
+
+def identity(value: Any) -> Any:
+    """Return what is the same for values that name the same person, as they are compared and hashed.
+
+    White space around text does not count, as in categories, and numbers and times count by their value: 1 and 1.0,
+    0.0 and -0.0, one instant in two zones.
+    """
+    if isinstance(value, str):
+        return value.strip()
+    if type(value) is int:
+        return value
+    if isinstance(value, Real | Decimal | np.number | np.bool_) and math.isfinite(number := float(cast(Any, value))):
+        if number.is_integer() and number == value:
+            return int(number)
+        return number if number == value else Decimal(str(value)).normalize()
+    if isinstance(value, datetime.datetime) and value.tzinfo is not None:
+        return value.astimezone(datetime.UTC)
+    return value
+
+
+def hashes(table: Any, person: str) -> NDArray[np.int64]:
+    """Return a number (n,) for each row that rows of the same person share, the same in every process; private.
+
+    Different persons may share it; rows of nobody, which :func:`chunk_of` refuses, share one.
+    """
+    values, codes = Columns(table, (person,)).distinct(0)
+    found = [0 if _is_nobody(value) else zlib.crc32(str(identity(value)).encode("utf-8", "surrogatepass"))
+             for value in values]
+    return np.array([*found, 0], dtype=np.int64)[codes]
+
+
+def free_name(names: Iterable[str]) -> str:
+    """Return the name of a column that there is none of."""
+    name = "person"
+    while name in names:
+        name += "_"
+    return name
 
 
 def _is_nobody(value: Any) -> bool:
@@ -115,13 +161,11 @@ class Buckets:
         self._tables: list[Any] = []
         self._folder: Path | None = None
         if count == 1:
-            import pyarrow
-
-            self._tables = [pyarrow.concat_tables([_plain(table) for table in file.chunks(columns)])]
+            self._tables = [_together([_plain(table) for table in file.chunks(columns)])]
         else:
-            self._folder = Path(tempfile.mkdtemp(prefix="trigmech-persons-"))
+            self._folder, lock = _new_folder()
             # At the latest when nobody needs them any more, or the process ends.
-            self._gone = weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+            self._gone = weakref.finalize(self, _remove, self._folder, lock)
             try:
                 self._deal(file.chunks(columns), count, self._folder)
             except BaseException:
@@ -135,7 +179,7 @@ class Buckets:
     @property
     def paths(self) -> list[str]:
         """The Parquet files of the buckets; none if the file is small, and its rows are in memory."""
-        return [] if self._folder is None else sorted(map(str, self._folder.iterdir()))
+        return [] if self._folder is None else sorted(map(str, self._folder.glob("*.parquet")))
 
     def tables(self) -> Iterator[Any]:
         """Yield tables that each have all rows of their persons."""
@@ -153,13 +197,13 @@ class Buckets:
 
     def _deal(self, tables: Iterator[Any], count: int, folder: Path) -> None:
         """Write the rows of each bucket to a file of its own."""
-        person = len(self._schema.names)
+        person = str(self._schema.person)
         writers: dict[int, Any] = {}
         waiting: dict[int, list[Any]] = {}
         try:
             for table in tables:
                 plain = _plain(table)
-                bucket = bucket_of(plain.column(person), count, self._schema.person or "")
+                bucket = hashes(plain, person) % count
                 order = np.argsort(bucket, kind="stable")
                 sorted_table = plain.take(order)
                 ends = np.searchsorted(bucket[order], np.arange(count + 1))
@@ -180,18 +224,6 @@ class Buckets:
                 writer.close()
 
 
-def bucket_of(persons: Any, count: int, name: str) -> NDArray[np.int64]:
-    """Return the bucket (n,) of each row by a hash of its person, of a pyarrow column; the same in every run."""
-    encoded = persons.combine_chunks().dictionary_encode()
-    if hasattr(encoded, "combine_chunks"):
-        encoded = encoded.combine_chunks()
-    if encoded.indices.null_count:
-        raise InputError(f"column {name!r}, which says whose each row is, has missing values")
-    texts = (str(value).encode("utf-8", "surrogatepass") for value in encoded.dictionary.to_pylist())
-    found = np.array([zlib.crc32(text) % count for text in texts], dtype=np.int64)
-    return found[encoded.indices.to_numpy(zero_copy_only=False)]
-
-
 def _plain(table: Any) -> Any:
     """Return a pyarrow table whose texts are texts: dictionaries of parts differ."""
     import pyarrow as pa
@@ -202,11 +234,52 @@ def _plain(table: Any) -> Any:
     return table
 
 
-def _write(writers: dict[int, Any], waiting: dict[int, list[Any]], bucket: int, folder: Path) -> None:
+def _together(tables: list[Any]) -> Any:
+    """Return tables as one, or raise an InputError if a column has different types in them."""
     import pyarrow as pa
+
+    try:
+        return pa.concat_tables(tables)
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        names = [each.name for each in tables[0].schema if any(
+            other.schema.field(each.name).type != each.type for other in tables)]
+        raise InputError(f"column(s) {', '.join(map(repr, names))} have different types in the files") from None
+
+
+def _write(writers: dict[int, Any], waiting: dict[int, list[Any]], bucket: int, folder: Path) -> None:
     import pyarrow.parquet as pq
 
-    table = pa.concat_tables(waiting.pop(bucket))
+    table = _together(waiting.pop(bucket))
     if bucket not in writers:
         writers[bucket] = pq.ParquetWriter(folder / f"{bucket:04}.parquet", table.schema, compression="lz4")
+    elif writers[bucket].schema != table.schema:
+        _together([table, writers[bucket].schema.empty_table()])
     writers[bucket].write_table(table)
+
+
+def _new_folder() -> tuple[Path, int]:
+    """Return a folder for private rows, and the lock on it; those of processes that were killed are removed."""
+    import fcntl
+
+    for left in Path(tempfile.gettempdir()).glob(f"{FOLDER}*"):
+        # What another user or a process that lives has cannot be opened or locked.
+        with suppress(OSError):
+            lock = os.open(left / LOCK, os.O_RDWR)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(left, ignore_errors=True)
+            finally:
+                os.close(lock)
+    while True:
+        folder = Path(tempfile.mkdtemp(prefix=FOLDER))
+        lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        # Another process may have had it for an instant, and have taken the folder for one that is left.
+        if folder.exists():
+            return folder, lock
+        os.close(lock)
+
+
+def _remove(folder: Path, lock: int) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    os.close(lock)

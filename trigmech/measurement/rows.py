@@ -210,11 +210,14 @@ class PrivateTable:
 
         def chunks() -> Iterator[Chunk]:
             done = 0
+            if not quiet and schema.person is not None:
+                self.say("measuring", 0, 0)
             for part in self._parts(first):
                 whole = chunk_of(part, schema)
                 mapped = Chunk(whole.points, schema.domain, None, whole.starts)
                 done += mapped.persons
-                if not quiet:
+                # How many persons have which hash, and how many parts their rows make, is private.
+                if not quiet and schema.person is None:
                     self.say("measuring", done, n)
                 yield mapped
             if not quiet:

@@ -1,5 +1,6 @@
 """What a mechanism is: a design from public facts, a session with the release, a reconstruction."""
 
+import secrets
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
@@ -19,6 +20,7 @@ from trigmech.measurement.rows import PrivateRows
 from trigmech.planning.design import UPWARD, Block, rounding
 from trigmech.privacy.accounting import gaussian_mu
 from trigmech.privacy.budget import Budget, Charge, shown_up
+from trigmech.privacy.ledger_lock import new_run
 from trigmech.reconstruction.pipeline import reconstruct
 from trigmech.reconstruction.result import Reconstruction
 from trigmech.schema.schema import Schema
@@ -61,7 +63,7 @@ class History:
     seed : int
         Of public random numbers.
     round : int
-        How many questions are answered.
+        How many questions are answered; 0 of a run that is for shares and begins.
     draws : tuple of (Charge, ndarray)
         What each draw released, in order.
     """
@@ -126,6 +128,14 @@ class Design:
     def after(self, history: History) -> "Design":
         """Return the design of the round that follows what was released."""
         return replace(self, history=history)
+
+    def for_shares(self) -> "Design":
+        """Return the design of one run, of which shares are made: to be called once, for all parties.
+
+        Each has an identifier of its own, so that the shares of two cannot be added, and one is not opened twice; see
+        :func:`trigmech.share_part`.
+        """
+        return self.after(History(new_run(), secrets.randbits(128), 0, ()))
 
     @property
     def n(self) -> int:

@@ -93,7 +93,7 @@ def _design(content: Any) -> Design:
 
 
 def _history(plain: Any) -> History:
-    values = fields(plain, "the history", {"run": str, "seed": str, "round": (int, 1), "draws": list})
+    values = fields(plain, "the history", {"run": str, "seed": str, "round": (int, 0), "draws": list})
     draws = []
     for k, draw in enumerate(values["draws"], 1):
         where = f"draw {k}"

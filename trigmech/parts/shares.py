@@ -52,8 +52,9 @@ map says of one share's noise, is computed before anything is charged, and must 
 **What a share alone does not protect.** It has 1 / (m - t) of the variance: opened alone it is mu sqrt(m - t)-GDP of
 its party's persons, and no charge says so. Add shares where single ones are not looked at: by secure aggregation of
 whole numbers, or by somebody who only adds, and is not the one who releases. The theorem is for *one* sum: two sums
-that have some shares in common, and others not, have less noise in their difference than was charged. Parties must do
-as they are asked: one that leaves out its noise is one of the t. The size of each party is not protected.
+that have some shares in common, and others not, have less noise in their difference than was charged. So shares are of
+one run, which their design names (:meth:`trigmech.Design.for_shares`), and the ledger takes its charges once. Parties
+must do as they are asked: one that leaves out its noise is one of the t. The size of each party is not protected.
 
 References
 ----------
@@ -135,7 +136,8 @@ def share_part(table: Any, design: Design, *, parties: int, tolerated: int = 0,
     table : dataframe, array_like (n, d), path or TableFile, private
         All rows of the party's persons, as for :func:`trigmech.measure_part`.
     design : Design
-        By :func:`trigmech.design` for the number of persons of all parties together, or by :func:`release_shares`.
+        The same for all parties, made once: by :func:`trigmech.design` for the number of persons of all together, and
+        :meth:`trigmech.Design.for_shares`; or, after the first round, by :func:`release_shares`.
     parties : int
         m, up to 10,000: how many shares will be released together, no more and no fewer.
     tolerated : int
@@ -150,8 +152,8 @@ def share_part(table: Any, design: Design, *, parties: int, tolerated: int = 0,
     Raises
     ------
     InputError
-        As :func:`trigmech.measure_part`; if the numbers of parties do not fit, or the design's mechanism is not
-        ``MomentMechanism`` or ``TableMechanism`` with delta > 0.
+        As :func:`trigmech.measure_part`; if the numbers of parties do not fit, or the design is not for shares, or its
+        mechanism is not ``MomentMechanism`` or ``TableMechanism`` with delta > 0.
 
     Notes
     -----
@@ -204,7 +206,8 @@ def release_shares(shares: Sequence[Share], design: Design, *, rounds: str | Pat
     Raises
     ------
     InputError
-        If a share is missing or twice, or they are of another question, number of parties or persons; or as
+        If a share is missing or twice, or they are of another question, number of parties or persons; if the ledger
+        has charges of the design's run, and the rounds file has not: another sum was opened then; or as
         :func:`trigmech.release_parts`. Nothing is charged or opened then.
     BudgetError
         As :func:`trigmech.synthesize`; or if what is proved of the noise in the shares exceeds a charge.
@@ -213,7 +216,8 @@ def release_shares(shares: Sequence[Share], design: Design, *, rounds: str | Pat
     -----
     Privacy: (epsilon, delta) under replacing a person within a party, also against ``tolerated`` parties. All parties
     must be there: n, which is public, is that of the design, and a party that does not answer leaves its persons out;
-    make another design without it, and new shares. Only one sum of a share may be opened, ever.
+    make another design without it, and new shares. Only one sum of a share may be opened, ever: the rounds file and the
+    ledger know which runs' sums were, so without a ledger a second rounds file is not noticed.
     """
     _check_shareable(design)
     whole = added(shares, design.n, Share)
@@ -353,3 +357,6 @@ def _check_shareable(design: Design) -> None:
         raise InputError("noise can be shared for MomentMechanism and TableMechanism with delta > 0 alone: what they "
                          "draw is linear in sums, and has Gaussian noise; this design is of "
                          f"{type(design.mechanism).__name__} and {design.budget}")
+    if design.history is None:
+        raise InputError("the design is for no run that shares could be of: let one party make one by "
+                         "design.for_shares(), or 'part design --shares', once for all")

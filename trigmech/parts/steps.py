@@ -141,10 +141,11 @@ def next_of(table: AskedTable, design: Design, noise_of: Callable[[Recorder], No
     account = Ledger(design.budget, enforced=not design.mechanism.published, simulated=simulated is not None,
                      file=opened_ledger(ledger))
     history = design.history
-    if rounds is not None and history is not None and not Path(rounds).exists():
+    begins = None if history is None or history.round else (history.run, history.seed)
+    if rounds is not None and history is not None and begins is None and not Path(rounds).exists():
         raise InputError(f"there is no rounds file {str(rounds)!r}, which has what the rounds before released")
     kept: AbstractContextManager[rounds_file.RoundsFile | None] = nullcontext() if rounds is None else (
-        rounds_file.opened(rounds, **identity(design.schema_given, design, account.file)))
+        rounds_file.opened(rounds, begins, **identity(design.schema_given, design, account.file)))
     with kept as file:
         seed = 0
         if file is not None:
@@ -152,9 +153,13 @@ def next_of(table: AskedTable, design: Design, noise_of: Callable[[Recorder], No
                 raise InputError(f"{str(rounds)!r} is the rounds file of another run than the design's")
             account.run, seed = file.run, file.seed
             public_rng = np.random.default_rng(seed)
+            written = [entry.charge for entry in (account.file.entries if account.file else ())
+                       if entry.run == file.run]
             if file.resumed:
-                account.written = [entry.charge for entry in (account.file.entries if account.file else ())
-                                   if entry.run == file.run]
+                account.written = written
+            elif written:
+                raise InputError("the ledger has charges of the design's run, so a sum of its shares was opened: go on "
+                                 "with the rounds file of that, or make another design for shares, and new shares")
         recorder = Recorder(history, file, simulated)
         try:
             return run(table, design.schema_given, design, public_rng, account,

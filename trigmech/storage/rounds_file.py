@@ -84,8 +84,9 @@ class RoundsFile:
         Whether a process before this one began the run.
     """
 
-    def __init__(self, path: Path, facts: Mapping[str, Any]) -> None:
-        self.path, self.run, self.seed, self.resumed = path, new_run(), secrets.randbits(128), False
+    def __init__(self, path: Path, facts: Mapping[str, Any], begins: tuple[str, int] | None = None) -> None:
+        self.path, self.resumed = path, False
+        self.run, self.seed = begins or (new_run(), secrets.randbits(128))
         self._facts, self._handle, self._hash = dict(facts), -1, ""
         self._known: list[tuple[Charge, Array | Found]] = []
         if not path.exists():
@@ -225,12 +226,14 @@ class RoundsFile:
 
 
 @contextmanager
-def opened(path: str | Path, **facts: Any) -> Iterator[RoundsFile]:
+def opened(path: str | Path, begins: tuple[str, int] | None = None, **facts: Any) -> Iterator[RoundsFile]:
     """Yield the rounds file of a run, which another process may have begun, under its lock.
 
     Parameters
     ----------
     path : path, public
+    begins : tuple of str and int, optional
+        Identifier and seed of a run that begins, if it has them already.
     **facts
         ``n``, ``ledger`` (:attr:`trigmech.LedgerFile.identity` or None), ``schema`` and ``design``, of types that JSON
         has: see :func:`fingerprint`.
@@ -243,7 +246,7 @@ def opened(path: str | Path, **facts: Any) -> Iterator[RoundsFile]:
     """
     path = resolved(path)
     check_writable(path)
-    rounds = RoundsFile(path, {"version": version(), **facts})
+    rounds = RoundsFile(path, {"version": version(), **facts}, begins)
     try:
         yield rounds
     finally:
