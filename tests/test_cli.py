@@ -25,7 +25,8 @@ from trigmech import synthesis
 from trigmech.cli import demo
 from trigmech.cli import release as cli_release
 from trigmech.cli.app import app, main
-from trigmech.errors import SolverError
+from trigmech.cli.given import given_of, shares_of
+from trigmech.errors import InputError, SolverError
 from trigmech.mechanisms import default
 from trigmech.privacy.budget import Budget
 from trigmech.report import page as report
@@ -378,7 +379,8 @@ def test_what_was_written_is_told_to_machines(run, clinic):
 
     assert facts("sample", "clinic.tm", "--rows", "7", "--seed", "3", "--out", "synth.csv") == {
         "release": "clinic.tm", "table": "synth.csv", "rows": 7, "columns": NAMES, "seed": 3, "simulated": True}
-    assert facts("sample", "clinic.tm", "--out", "synth.csv")["rows"] == len(Path("synth.csv").read_text().split()) - 1
+    again = facts("sample", "clinic.tm", "--out", "synth.csv", "--force")
+    assert again["rows"] == len(Path("synth.csv").read_text().split()) - 1
     status, _, told = run("sample", "clinic.tm", "--json")
     assert status == 2
     assert "give --out a file" in told
@@ -388,6 +390,33 @@ def test_what_was_written_is_told_to_machines(run, clinic):
     assert (made["data_set"], made["remaining"]["pure"], made["entries"]) == ("book", 3.0, [])
     begun = facts("schema", "init", "data.csv", "--out", "begun.toml")
     assert begun == {"file": "begun.toml", "schema": Path("begun.toml").read_text()}
+
+
+@pytest.mark.parametrize("command", [("sample", "clinic.tm", "--out"), (*RELEASE, "--simulate", "1", "--csv")])
+def test_a_table_that_is_there_stays_unless_it_is_said(run, clinic, command):
+    Path("theirs.csv").write_text("the only table\n")
+    status, _, told = run(*command, "theirs.csv")
+    assert status == 3
+    assert "'theirs.csv' exists; name another file, or give --force" in told
+    assert Path("theirs.csv").read_text() == "the only table\n"
+    assert not Path("new.tm").exists()
+    assert run(*command, "theirs.csv", "--force")[0] == 0
+    assert Path("theirs.csv").read_text().startswith(",".join(NAMES))
+
+
+def test_a_column_is_given_whatever_signs_its_name_has():
+    schema = tm.Schema([tm.Column(name, kind="categorical", categories=("1", "y=3")) for name in (
+        "x", "x=y", "=SUM(A1)", "b:c", "b")])
+    assert given_of(schema, ["x=y=1", "=SUM(A1)=1", "b:c=y=3", "x=1"]) == {
+        "x=y": "1", "=SUM(A1)": "1", "b:c": "y=3", "x": "1"}
+    assert shares_of(schema, ["b:c:1=0.5,y=3=0.5", "b:1=1"]) == {"b:c": {"1": 0.5, "y=3": 0.5}, "b": {"1": 1.0}}
+    with pytest.raises(InputError, match="there is no column 'z'"):
+        given_of(schema, ["z=1"])
+
+
+def test_the_command_is_a_module_too():
+    done = subprocess.run([sys.executable, "-m", "trigmech", "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == f"trigmech {tm.__version__}\n"
 
 
 def test_the_version_and_the_steps_are_told_when_asked_for(run, clinic):
@@ -423,6 +452,22 @@ def test_a_dry_run_says_what_the_budget_will_buy_and_leaves_everything_as_it_was
     assert facts["warnings"] == list(tm.preview(ROWS, schema_file.load("schema.toml").schema, Budget(20.0)).warnings)
     assert "epsilon = 20 is above 10" in facts["warnings"][0]
     assert content(clinic) == before
+
+
+def test_a_dry_run_of_persons_reads_their_column_alone(run, clinic):
+    table, schema = Path("data.csv").read_text().splitlines(), Path("schema.toml").read_text()
+    table[9] = "x," + table[9].split(",", 1)[1]
+    rows = [f"p{k // 2},{row}" for k, row in enumerate(table[1:])]
+    Path("visits.csv").write_text("\n".join([f"who,{table[0]}", *rows]))
+    Path("persons.toml").write_text('person = "who"\n' + schema)
+    status, said, _ = run("release", "visits.csv", "--schema", "persons.toml", "--epsilon", "1", "--delta", "1e-6",
+                          "--out", "visits.tm", "--dry-run")
+    assert status == 0
+    assert f"{-(-ROWS // 2):,} persons, budget" in said
+    assert "no cell was looked at but whose each row is" in said
+    status, _, told = run("release", "visits.csv", "--schema", "persons.toml", "--epsilon", "1", "--delta", "1e-6",
+                          "--out", "visits.tm")
+    assert (status, "holds a cell" in told) == (3, True)
 
 
 def test_a_dry_run_looks_at_no_cell(run, clinic, monkeypatch):

@@ -18,6 +18,22 @@ from trigmech.privacy.ledger_file import LedgerFile
 from trigmech.storage import archive
 
 
+def test_what_is_no_file_is_not_replaced_and_a_link_stays_one(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", Path(os.devnull)):
+        before = path.stat().st_mode
+        with pytest.raises(InputError, match="it is no file but a device or a pipe"), replacing(path):
+            pass
+        assert path.stat().st_mode == before
+    (tmp_path / "elsewhere").mkdir()
+    target, link = tmp_path / "elsewhere" / "table.csv", tmp_path / "link.csv"
+    target.write_text("old")
+    link.symlink_to(target)
+    write_whole(link, b"new")
+    assert (link.is_symlink(), target.read_text()) == (True, "new")
+    assert [path.name for path in target.parent.iterdir()] == ["table.csv"]
+
+
 def test_a_file_is_written_and_replaced_with_the_usual_permissions(tmp_path):
     path = tmp_path / "a.txt"
     write_whole(path, b"old")

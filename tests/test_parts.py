@@ -10,6 +10,7 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import redirect_stderr, redirect_stdout
 from functools import partial
 from multiprocessing import get_context
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -342,6 +343,60 @@ def command(monkeypatch, *words, status=0):
         main()
     assert (done.value.code or 0) == status, error.getvalue()
     return output.getvalue() + error.getvalue()
+
+
+def test_the_commands_on_parts_replace_nothing_but_their_own(tmp_path, monkeypatch):
+    from trigmech.schema import toml
+
+    call = partial(command, monkeypatch)
+    monkeypatch.chdir(tmp_path)
+    toml.save("schema.toml", SCHEMA)
+    table().to_csv("data.csv", index=False)
+    design = ("design", "--schema", "schema.toml", "--n", N, "--epsilon", 1, "--delta", 1e-6, "--smooth", "--out")
+    call(*design, "design.json")
+    call(*design, "shared.json", "--shares")
+    measure, share = ("measure", "data.csv", "--design", "design.json", "--out"), (
+        "share", "data.csv", "--design", "shared.json", "--parties", 1, "--out")
+    call(*measure, "a.part")
+    call(*share, "a.share")
+    tm.LedgerFile.create("ledger.json", BUDGET)
+    call("release", "a.part", "--design", "design.json", "--out", "paid.tm")
+    Path("notes.txt").write_text("mine")
+    ours = {"a.part", "a.share"}
+    Path("ledger.json.lock").unlink()
+    kept = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    for words in (design, measure, share, ("add", "a.part", "--out"),
+                  ("release", "a.part", "--design", "design.json", "--out", "new.tm", "--next")):
+        for name in set(kept) - (ours if words[0] not in ("design", "release") else {"design.json", "shared.json"}):
+            said = call(*words, name, status=2 if name in words else 3)
+            assert f"{name!r} exists and is no" in said or "given twice" in said
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == kept
+    # What is made again takes its own place.
+    call(*design, "design.json")
+    call(*measure, "a.part")
+
+
+def test_the_next_round_has_a_name_of_its_own_and_files_are_read_as_the_schema_file_says(tmp_path, monkeypatch):
+    from trigmech.schema import toml
+
+    call = partial(command, monkeypatch)
+    monkeypatch.chdir(tmp_path)
+    toml.save("schema.toml", SCHEMA, {"delimiter": ";", "missing": ["n/a"]})
+    toml.save("other.toml", CUBE)
+    table().to_csv("data.csv", index=False, sep=";", na_rep="n/a")
+    call("design", "--schema", "schema.toml", "--n", N, "--epsilon", 1, "--delta", 1e-6, "--out", "all.json")
+    assert "lacks the column" in call("measure", "data.csv", "--design", "all.json", "--out", "a.part", status=3)
+    assert "another schema than the design's" in call("measure", "data.csv", "--design", "all.json", "--schema",
+                                                      "other.toml", "--out", "a.part", status=3)
+    design = "all.json"
+    for following in ("all.round2.json", "all.round3.json", "all.round4.json", None):
+        call("measure", "data.csv", "--design", design, "--schema", "schema.toml", "--out", "a.part")
+        said = call("release", "a.part", "--design", design, "--ledger", "ledger.json", "--out", "all.tm")
+        if Path("all.tm").exists():
+            break
+        assert f"the next round is in {following}" in said
+        design = following
+    assert tm.load("all.tm").n == N
 
 
 def test_three_files_are_released_by_the_command_line(tmp_path, monkeypatch):

@@ -166,6 +166,12 @@ def test_kinds_of_a_dataframe_follow_its_types(frame):
     assert oracles.SECRET_DIGITS not in text
 
 
+def test_codes_with_leading_zeros_are_no_numbers(tmp_path):
+    text = schema_file.init(TableFile(file_of(tmp_path, "zip,n,t,z\n01067,10,0,-012\n10115,7,0,5\n", "t.csv")))
+    assert kinds_of(text) == {"zip": "categorical", "n": "integer", "t": "integer", "z": "categorical"}
+    assert text.count("Leading zeros") == 2
+
+
 def test_options_of_the_table_file_are_noted(tmp_path):
     path = file_of(tmp_path, "1;x\n2;-\n", "t.csv")
     text = schema_file.init(TableFile(path, delimiter=";", header=False, missing=["-"]))

@@ -383,6 +383,21 @@ def test_a_file_that_is_not_right_is_refused_by_name_and_rule_without_its_cells(
     assert oracles.SECRET_DIGITS not in text.replace(str(tmp_path), "")
 
 
+@pytest.mark.parametrize("cores", [1, 2])
+def test_semicolons_are_pointed_out_on_any_machine(tmp_path, cores):
+    import pyarrow as pa
+
+    before = pa.cpu_count()
+    pa.set_cpu_count(cores)
+    try:
+        with pytest.raises(InputError, match="holds semicolons") as caught:
+            read(TableFile(written(tmp_path, "a;b\n7,7131;x\n2,5;y\n")), AB)
+    finally:
+        pa.set_cpu_count(before)
+    assert "--delimiter ';'" in str(caught.value)
+    assert oracles.SECRET_DIGITS not in oracles.whole_message(caught.value).replace(str(tmp_path), "")
+
+
 def test_a_row_longer_than_a_block_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr("trigmech.tables.csv_text.BLOCK", 1000)
     path = written(tmp_path, "a,b\n" + "1,x\n" * 1000 + '1,"' + "7.7131,y\n" * 1000)

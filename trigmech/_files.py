@@ -24,6 +24,8 @@ def replacing(path: Path, private: bool = False) -> Iterator[Path]:
     """
     path = Path(path)
     check_writable(path)
+    # Where a symbolic link points, so that it stays one.
+    path = Path(os.path.realpath(path))
     handle, name = tempfile.mkstemp(prefix=f".{path.name[:100]}.", suffix=".part", dir=path.parent)
     os.close(handle)
     beside = Path(name)
@@ -51,8 +53,10 @@ def check_writable(path: Path) -> None:
     """Raise the InputError that :func:`replacing` would raise, and write nothing."""
     if path.is_dir():
         raise InputError(f"cannot write {str(path)!r}: it is a folder")
+    if path.exists() and not path.is_file():
+        raise InputError(f"cannot write {str(path)!r}: it is no file but a device or a pipe, which would be replaced")
     try:
-        with tempfile.TemporaryFile(dir=path.parent):
+        with tempfile.TemporaryFile(dir=Path(os.path.realpath(path)).parent):
             pass
     except OSError as problem:
         raise InputError(f"cannot write {str(path)!r}: {problem.strerror}") from None

@@ -165,7 +165,8 @@ class NoisyMoments:
         return html_table(self._title, [
             ("guarantee", "SIMULATED, NOT PRIVATE" if ledger.simulated else f"proved {proved}"),
             *(("warning", sentence) for sentence in self.warnings),
-            ("rows of the table", f"{self.n:,}"), ("columns", ", ".join(self.schema.names)),
+            (f"{'rows' if self.schema.person is None else 'persons'} of the table", f"{self.n:,}"),
+            ("columns", ", ".join(self.schema.names)),
             ("moments measured", f"{self.release.K:,}"), *self._made,
             ("made by", ", ".join(f"{name} {version}" for name, version in self.versions.items()))])
 

@@ -238,6 +238,7 @@ def sample(
     rows_per_person: Annotated[int | None, typer.Option(
         min=1, help="If the schema names a column of persons: rows of each; drawn independently.")] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="For the same rows again; harmless to privacy.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the file that --out names, if it is there.")] = False,
     as_json: Json = False,
 ) -> None:
     """Draw synthetic rows from a saved release; needs no data and costs no budget.
@@ -250,7 +251,7 @@ def sample(
 
     if out == STANDARD and as_json:
         raise typer.BadParameter("--json and a table both write to standard output; give --out a file")
-    check_outputs((), (saved,), table=out)
+    check_outputs((), (saved,), table=out, force=force)
     made = tm.load(saved)
     write_sample(made, out, rows, None if seed is None else np.random.default_rng(seed),
                  given=given_of(made.schema, given or ()), shares=shares_of(made.schema, shares or ()),

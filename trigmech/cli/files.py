@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -25,13 +25,14 @@ RELEASE_START = re.compile(rb"PK\x03\x04.{26}manifest\.json", re.DOTALL)
 
 
 def check_outputs(outputs: Iterable[Path | None], inputs: Iterable[str | Path | None] = (), *,
-                  table: str | Path | None = None) -> None:
+                  table: str | Path | None = None, force: bool = False) -> None:
     """Raise an error if a file cannot be written, or would replace an input or another output.
 
     To be called before anything is charged: what cannot be written is lost with what it cost. ``table`` is the output
     that a synthetic table is written to, which may be "-". The error is a typer.BadParameter if a file is given twice
-    or an output is "-"; else an InputError, also if a table would replace what was paid for or written by hand, or has
-    the name of something else.
+    or an output is "-"; else an InputError, also if a table would replace what was paid for or written by hand or,
+    unless ``force`` is True, any other file, which may be somebody's only table; or if it has the name of something
+    else.
     """
     to_file = None if table is None or str(table) == STANDARD else Path(table)
     given = [Path(path) for path in inputs if path is not None and str(path) != STANDARD]
@@ -50,6 +51,17 @@ def check_outputs(outputs: Iterable[Path | None], inputs: Iterable[str | Path | 
     if to_file is not None:
         keep_what_counts(to_file)
         check_table_name(to_file)
+        if to_file.is_file() and to_file.stat().st_size and not force:
+            raise InputError(f"{str(to_file)!r} exists; name another file, or give --force to replace it")
+
+
+def keep_others(path: Path, what: str, read: Callable[[Path], Any]) -> None:
+    """Raise an InputError if writing a file would replace what a function cannot read: another thing than `what`."""
+    if path.exists() and path.stat().st_size:
+        try:
+            read(path)
+        except InputError:
+            raise InputError(f"{str(path)!r} exists and is no {what}; name another file") from None
 
 
 def keep_what_counts(path: Path, force: bool = False) -> None:

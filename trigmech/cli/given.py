@@ -14,7 +14,7 @@ def given_of(schema: Schema, texts: Sequence[str]) -> dict[str, Any]:
     """Return what columns have by texts such as "region=north", "age=30..39" or, where it is missing, "pay="."""
     found: dict[str, Any] = {}
     for text in texts:
-        name, sign, value = text.partition("=")
+        name, sign, value = _parted(schema, text, "=")
         if not sign or name in found:
             raise InputError(f"--given must be name=value, once for each column, not {text!r}")
         found[name] = _value(_column(schema, name), value)
@@ -25,7 +25,7 @@ def shares_of(schema: Schema, texts: Sequence[str]) -> dict[str, dict[Any, float
     """Return the shares of values by texts such as "region:north=0.5,south=0.5"."""
     found: dict[str, dict[Any, float]] = {}
     for text in texts:
-        name, sign, listed = text.partition(":")
+        name, sign, listed = _parted(schema, text, ":")
         pairs = [part.rpartition("=") for part in listed.split(",")]
         if not (sign and all(between for _, between, _ in pairs)) or name in found:
             raise InputError(f"--shares must be name:value=share,value=share, once for each column, not {text!r}")
@@ -34,6 +34,13 @@ def shares_of(schema: Schema, texts: Sequence[str]) -> dict[str, dict[Any, float
         if len(found[name]) < len(pairs):
             raise InputError(f"--shares has a value twice: {text!r}")
     return found
+
+
+def _parted(schema: Schema, text: str, sign: str) -> tuple[str, str, str]:
+    """Return a column's name, which may hold the sign, the sign, and what follows it."""
+    known = [name for name in schema.names if text.startswith(f"{name}{sign}")]
+    name = max(known, key=len, default=text.partition(sign)[0])
+    return name, *text[len(name):].partition(sign)[1:]
 
 
 def _column(schema: Schema, name: str) -> Column:

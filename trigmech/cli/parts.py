@@ -1,11 +1,11 @@
 """The commands on parts: a design for all, sums where the rows are, and the release of their total."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from trigmech.cli.files import check_outputs, file_of, ledger_of_run
+from trigmech.cli.files import check_outputs, file_of, keep_others, ledger_of_run
 from trigmech.cli.options import (
     Data,
     DateFormat,
@@ -43,6 +43,8 @@ part_app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown", help=(
     "noise in."))
 
 DesignFile = Annotated[Path, typer.Option("--design", help="The design, by 'part design' or 'part release'.")]
+HowWritten = Annotated[Path | None, typer.Option("--schema", help="The design's schema file, for how the data file is "
+                                                                  "written: its table [file].")]
 Parts = Annotated[list[Path], typer.Argument(help="Parts, such as north.part south.part; or shares.")]
 
 
@@ -66,6 +68,7 @@ def make_design(
     from trigmech.mechanisms.moment import MomentMechanism
 
     check_outputs((out,), (schema,))
+    keep_others(out, "design", design_file.load)
     made = design(n, schema_file.load_schema(schema), budget_of(epsilon, delta),
                   MomentMechanism() if smooth else None, bounds_share=bounds_share)
     design_file.save(out, made.for_shares() if shares else made)
@@ -78,6 +81,7 @@ def measure(
     data: TableData,
     out: Annotated[Path, typer.Option(help="Where the part is written, such as north.part. PRIVATE.")],
     design: DesignFile,
+    schema: HowWritten = None,
     delimiter: Delimiter = None,
     decimal: Decimal = None,
     encoding: Encoding = None,
@@ -95,9 +99,10 @@ def measure(
     """
     measured_by = engine_options(engine, workers, scheduler)
     files = files_given(data)
-    check_outputs((out,), (*files, design))
+    check_outputs((out,), (*files, design, schema))
+    keep_others(out, "part", load_part)
     asked = design_file.load(design)
-    table = table_of(files, file_options(delimiter, decimal, encoding, date_format))
+    table = table_of(files, file_options(delimiter, decimal, encoding, date_format), _written(schema, asked))
     with progress_bar(quiet=as_json) as progress:
         part = measure_part(table, asked, progress=progress, **measured_by)
     part.save(out)
@@ -111,6 +116,7 @@ def share(
     design: DesignFile,
     parties: Annotated[int, typer.Option(min=1, help="How many shares will be released together, no more, no fewer.")],
     tolerated: Annotated[int, typer.Option(min=0, help="Parties that may use what they know of their noise.")] = 0,
+    schema: HowWritten = None,
     delimiter: Delimiter = None,
     decimal: Decimal = None,
     encoding: Encoding = None,
@@ -123,9 +129,10 @@ def share(
 
     Example: `trigmech part share north.csv --design design.json --parties 3 --out north.share`
     """
-    check_outputs((out,), (data, design))
+    check_outputs((out,), (data, design, schema))
+    keep_others(out, "share", load_part)
     asked = design_file.load(design)
-    table = TableFile(data, **file_options(delimiter, decimal, encoding, date_format))
+    table = TableFile(data, **_written(schema, asked) | file_options(delimiter, decimal, encoding, date_format))
     with progress_bar(quiet=as_json) as progress:
         own = share_part(table, asked, parties=parties, tolerated=tolerated, progress=progress)
     own.save(out)
@@ -144,6 +151,7 @@ def add(
     Example: `trigmech part add north.part south.part --out both.part`
     """
     check_outputs((out,), parts)
+    keep_others(out, "part", load_part)
     whole = _sum(parts)
     whole.save(out)
     tell(_facts(whole, out), f"{whole.n:,} persons of {len(whole.identities)} measured parts\nwritten: {out} (NOT "
@@ -173,7 +181,8 @@ def release(
         help="The data set's ledger, a file or postgresql://...; made with this budget as its total if it is not "
              "there.")] = None,
     following: Annotated[Path | None, typer.Option(
-        "--next", help="Where the next round's design is written, if there is one. Default: beside --out.")] = None,
+        "--next", help="Where the next round's design is written, if there is one. Default: beside --out, such as "
+                       "clinic.round2.json.")] = None,
     as_json: Json = False,
 ) -> None:
     """Add parts or shares and release their total: the release, or the next round's design for all to measure by.
@@ -182,12 +191,13 @@ def release(
 
     Example: `trigmech part release north.part south.part --design design.json --ledger ledger.json --out clinic.tm`
     """
-    following = following or out.with_name(f"{out.stem}.next.json")
+    asked = design_file.load(design)
+    following = following or out.with_name(f"{out.stem}.round{_round(asked) + 1}.json")
     rounds = out.with_name(f"{out.name}.rounds")
     check_outputs((out, following, rounds, file_of(ledger)), (*parts, design))
+    keep_others(following, "design", design_file.load)
     if out.exists():
         raise InputError(f"{str(out)!r} exists; name another file")
-    asked = design_file.load(design)
     found = [load_part(path) for path in parts]
     shares = [part for part in found if isinstance(part, Share)]
     with ledger_of_run(ledger, asked.budget, 0.0) as book:
@@ -204,6 +214,21 @@ def release(
     rounds.unlink(missing_ok=True)
     tell({"release": str(out), "done": True, "n": made.n, "ledger": made.ledger.to_dict(),
           "warnings": list(made.warnings)}, f"{made.ledger}\nwritten: {out}", as_json)
+
+
+def _written(schema: Path | None, asked: Design) -> dict[str, Any]:
+    """Return how the schema file of a design says that tables are written; nothing without one."""
+    if schema is None:
+        return {}
+    loaded = schema_file.load(schema)
+    if loaded.schema != asked.schema:
+        raise InputError(f"{str(schema)!r} is another schema than the design's")
+    return loaded.file
+
+
+def _round(asked: Design) -> int:
+    """Return which round a design asks for."""
+    return 1 if asked.history is None else asked.history.round + 1
 
 
 def _sum(paths: list[Path]) -> Part:

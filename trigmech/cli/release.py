@@ -63,7 +63,8 @@ def release(
         help="Privacy budget: delta, at least 0 and below 1, far below 1 / rows; default: 0.")] = None,
     csv: Annotated[Path | None, typer.Option(
         help="Also write a synthetic table (.csv, .tsv, .csv.gz or .parquet), or - for standard output.")] = None,
-    rows: Annotated[int | None, typer.Option(min=1, help="Rows of that table; default: as many as the data.")] = None,
+    rows: Annotated[int | None, typer.Option(min=1, help="Rows of that table; default: as many as the data, "
+                                                           "or one for each person.")] = None,
     ledger: Annotated[str | None, typer.Option(
         help="The data set's ledger, a file or postgresql://user@host/database?ledger=NAME; made with this budget as "
              "its total if it is not there.")] = None,
@@ -80,7 +81,8 @@ def release(
         min=0, metavar="SEED", help="A repeatable simulation. It is NOT private.")] = None,
     strict: Annotated[bool, typer.Option(
         "--strict", help="End with status 6 if the points miss what was released; it is saved all the same.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace the file that --out names, if it is there.")] = False,
+    force: Annotated[bool, typer.Option(
+        "--force", help="Replace the files that --out and --csv name, if they are there.")] = False,
     dry_run: Annotated[bool, typer.Option(
         "--dry-run", help="Say what the budget will buy, in the columns' units; charge and write nothing.")] = False,
     as_json: Json = False,
@@ -150,7 +152,7 @@ def _check_files(data: list[str], schema: Path, out: Path, csv: Path | None, led
     # Who takes the lock empties the file that it is.
     file = file_of(ledger)
     lock = None if file is None else Path(f"{os.path.realpath(file)}.lock")
-    check_outputs((file, lock, out, rounds), (*data, schema), table=csv)
+    check_outputs((file, lock, out, rounds), (*data, schema), table=csv, force=force)
     keep_what_counts(out, force)
     if out.exists() and not force:
         raise InputError(f"{str(out)!r} exists; name another file, or give --force to replace it")

@@ -47,17 +47,28 @@ class PersonColumn(NamedTuple):
     categories: tuple[str, ...] = ()
 
 
+class PersonAlone:
+    """Stands for a schema of no other columns than the person's."""
+
+    names: tuple[str, ...] = ()
+    columns: tuple[Any, ...] = ()
+    width = 0
+
+    def __init__(self, person: str) -> None:
+        self.person = person
+
+
 class WithPerson:
     """A schema's columns and the person's, for reading a file; see :class:`trigmech.tables.column_types.ColumnsOfFile`.
     """
 
-    def __init__(self, schema: Schema, person: str) -> None:
+    def __init__(self, schema: Schema | PersonAlone, person: str) -> None:
         self.names = (*schema.names, person)
         self.columns = (*schema.columns, PersonColumn(person))
         self.width = schema.width + 1
 
 
-def read_by(schema: Schema) -> Any:
+def read_by(schema: Schema | PersonAlone) -> Any:
     """Return what a file is read by: the schema, with the column of the person if there is one."""
     return schema if schema.person is None else WithPerson(schema, schema.person)
 
@@ -145,7 +156,7 @@ class Buckets:
     Parameters
     ----------
     file : TableFile or ParquetFiles, private
-    schema : Schema
+    schema : Schema or PersonAlone
         With a person.
 
     Attributes
@@ -154,8 +165,8 @@ class Buckets:
         Persons.
     """
 
-    def __init__(self, file: TableFile | ParquetFiles, schema: Schema) -> None:
-        self._schema = schema
+    def __init__(self, file: TableFile | ParquetFiles, schema: Schema | PersonAlone) -> None:
+        self._person = str(schema.person)
         columns = read_by(schema)
         count = max(1, min(-(-file.n * columns.width // NUMBERS_IN_A_BUCKET), MOST_BUCKETS))
         self._tables: list[Any] = []
@@ -171,7 +182,7 @@ class Buckets:
             except BaseException:
                 self.close()
                 raise
-        self.n = sum(chunk_of(table, schema, raw=True).persons for table in self.tables())
+        self.n = sum(int(_codes(table, self._person).max()) + 1 for table in self.tables())
 
     def __repr__(self) -> str:
         return f"Buckets(n={self.n}, values hidden)"
@@ -197,13 +208,12 @@ class Buckets:
 
     def _deal(self, tables: Iterator[Any], count: int, folder: Path) -> None:
         """Write the rows of each bucket to a file of its own."""
-        person = str(self._schema.person)
         writers: dict[int, Any] = {}
         waiting: dict[int, list[Any]] = {}
         try:
             for table in tables:
                 plain = _plain(table)
-                bucket = hashes(plain, person) % count
+                bucket = hashes(plain, self._person) % count
                 order = np.argsort(bucket, kind="stable")
                 sorted_table = plain.take(order)
                 ends = np.searchsorted(bucket[order], np.arange(count + 1))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from trigmech._validate import numbers
 from trigmech.domain import Domain
 from trigmech.errors import InputError
-from trigmech.measurement.persons import Buckets, chunk_of
+from trigmech.measurement.persons import Buckets, PersonAlone, chunk_of
 from trigmech.measurement.sums import Chunk, Statistic, Total
 from trigmech.schema.column import CATEGORIES
 from trigmech.schema.schema import Schema
@@ -95,10 +95,12 @@ class TableSource(Protocol):
 
 
 def persons_of(file: TableFile | ParquetFiles, schema: Schema) -> int:
-    """Return how many persons a file is of: its rows, unless the schema has a person; public."""
+    """Return how many persons a file is of: its rows, unless the schema has a person, whose column is read; public."""
     if schema.person is None:
         return file.n
-    buckets = Buckets(file, schema)
+    # Without a header a column is known by its place among all.
+    named = not isinstance(file, TableFile) or file.options.get("header", True)
+    buckets = Buckets(file, PersonAlone(schema.person) if named else schema)
     buckets.close()
     return buckets.n
 

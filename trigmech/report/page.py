@@ -125,7 +125,8 @@ def _key(synthesis: Synthesis, said: dict[str, Any]) -> list[tuple[str, str]]:
     """Return the facts at the top of the page."""
     simulated = synthesis.ledger.simulated
     proved = f"({said['epsilon']}, {said['delta']})" if said["finite"] else "nothing"
-    return [("Rows of the table", said["n"]), ("Columns", f"{synthesis.schema.d:,}"),
+    whose = "Rows of the table" if synthesis.schema.person is None else "Persons of the table"
+    return [(whose, said["n"]), ("Columns", f"{synthesis.schema.d:,}"),
             ("Proved (ε, δ)", "nothing: simulated" if simulated else proved),
             ("Noise", "simulated: NOT PRIVATE" if simulated else "hardened, from the operating system"),
             ("Points of the release", f"{len(synthesis.distribution.points):,}")]

@@ -44,6 +44,8 @@ class Preview:
         Of :func:`warnings_of` and :func:`coarseness_of`.
     ledger : dict, optional
         Of the ledger: its budget, its total now and after the release, and whether that would be accepted.
+    whose : {"rows", "persons"}
+        What `n` counts.
     """
 
     n: int
@@ -54,6 +56,7 @@ class Preview:
     proved_epsilon: float
     warnings: tuple[str, ...]
     ledger: dict[str, Any] | None
+    whose: str = "rows"
 
     @property
     def columns(self) -> tuple[Expected, ...]:
@@ -67,7 +70,8 @@ class Preview:
 
     def __str__(self) -> str:
         width = max(len(each.column) for each in self.columns)
-        lines = [f"{self.n:,} rows, budget {self.budget}: nothing is charged, and no cell was looked at",
+        looked = "no cell was looked at" + " but whose each row is" * (self.whose == "persons")
+        lines = [f"{self.n:,} {self.whose}, budget {self.budget}: nothing is charged, and {looked}",
                  "how far noise would move what the release says (standard deviation; twice as far in 1 case of 20):",
                  *(f"  {each.column:<{width}}  {each}" for each in self.columns),
                  *(f"  {each}" for each in self.together), self.outlook.words]
@@ -83,7 +87,7 @@ class Preview:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        return html_table(f"Noise expected of {self.n:,} rows, {self.budget}",
+        return html_table(f"Noise expected of {self.n:,} {self.whose}, {self.budget}",
                           [(each.column or "two columns", each.what, each.amount)
                            for each in (*self.columns, *self.together)], ("of", "what", "standard deviation"))
 
@@ -157,7 +161,7 @@ def preview(n: int, schema: Schema, budget: Budget, *, mechanism: Mechanism | No
     account.charge(*charges)
     said = (*warnings_of(int(n), schema, budget, delta_chosen), *coarseness_of(measured, schema))
     return Preview(int(n), budget, outlook_of(measured, schema), measured, tuple(charges), account.proved_epsilon, said,
-                   None if ledger is None else _state(ledger, charges))
+                   None if ledger is None else _state(ledger, charges), "rows" if schema.person is None else "persons")
 
 
 def _state(ledger: str | Path | LedgerFile, charges: list[Charge]) -> dict[str, Any]:

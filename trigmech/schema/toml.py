@@ -309,6 +309,8 @@ def _guess_of_text(values: list[str], options: Mapping[str, Any]) -> tuple[Kind,
     if dates and date_format is not None:
         return "datetime", ""
     if all(map(is_whole_number, values)):
+        if any(re.match(r"[+-]?0\d", value.strip()) for value in values):
+            return "categorical", "# Leading zeros, as codes have; numbers lose them.\n"
         return "integer", ""
     if all(is_number(value, decimal) for value in values):
         return "continuous", ""

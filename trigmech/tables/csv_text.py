@@ -183,7 +183,8 @@ class CsvText:
         text = str(problem)
         if isinstance(problem, csv.Error):
             return "its first row cannot be split into cells; a quote may be open"
-        if text.startswith("CSV parse error: Expected"):
+        # With one thread it says which row.
+        if re.match(r"CSV parse error: (Row #\d+: )?Expected", text):
             more = f"; {self.separators}" if self.header and self.separators else ""
             return f"its rows have different numbers of cells, or a quote is not closed{more}"
         if text.startswith("straddling object") or "block size" in text:
