@@ -231,6 +231,31 @@ def same(column, value, found):
 
 
 @few_laws
+@given(st.integers(0, 4), st.integers(-50, 50), st.integers(1, 400), st.sampled_from([None, "log1p"]), st.data())
+def test_numbers_of_so_many_decimals_are_the_nearest_ones_of_them(decimals, low, count, transform, data):
+    steps = 10**decimals
+    lower, upper = low / steps, (low + count) / steps
+    special = data.draw(st.lists(st.integers(low, low + count).map(lambda k: k / steps), max_size=2, unique=True))
+    column = Column("x", lower, upper, decimals=decimals, transform=transform, special=special)
+    known = [k / steps for k in range(low, low + count + 1)]
+    schema = Schema([column])
+    # What has so many decimals comes back as it is; special values by their indicators.
+    assert schema.decode(schema.to_cube(np.array(known)[:, None]))["x"].tolist() == known
+    points = np.zeros((200, schema.domain.d))
+    points[:, 0] = np.linspace(-1.0, 1.0, 200)
+    plain = Schema([Column("x", lower, upper, transform=transform)]).decode(points[:, :1])["x"]
+    found = schema.decode(points)["x"]
+    assert set(found) <= set(known)
+    free = [value for value in known if value not in special] or known
+    # Up to the last digit of a tie, and one step further where the nearest is a special value.
+    for value, exact in zip(found.tolist(), plain.tolist(), strict=True):
+        nearest = min(abs(each - exact) for each in free)
+        assert abs(value - exact) <= max(nearest * (1.0 + 1e-9) + 1e-12, 1.5 / steps if special else 0.0)
+        assert value in free
+    assert Column.from_dict(column.to_dict()) == column
+
+
+@few_laws
 @given(filled_tables())
 def test_any_table_comes_back_and_keeps_to_its_domain(table):
     schema, rows = table
@@ -476,6 +501,14 @@ def vars_of(column):
     ({"lower": 0, "upper": 1, "transform": "log"}, "bounds above 0"),
     ({"lower": 1e300, "upper": math.nextafter(1e300, 2e300), "transform": "log"}, "logarithms differ"),
     ({"lower": 1, "upper": 2, "transform": "sqrt"}, "'log', 'log1p'"),
+    ({"lower": 0, "upper": 1, "decimals": 1.0}, "decimals must be an integer from 0 to 12, not 1.0"),
+    ({"lower": 0, "upper": 1, "decimals": True}, "decimals must be"),
+    ({"lower": 0, "upper": 1, "decimals": 13}, "decimals must be"),
+    ({"lower": 0, "upper": 1, "decimals": -1}, "decimals must be"),
+    ({"lower": 0, "upper": 1, "decimals": 1, "kind": "integer"}, "decimals is for the kinds continuous"),
+    ({"private_bounds": True, "decimals": 1}, "decimals need public bounds"),
+    ({"lower": 0.01, "upper": 0.04, "decimals": 1}, "no number of 1 decimals"),
+    ({"lower": 0, "upper": 1e308, "decimals": 12}, "floats do not hold"),
     ({"lower": 1, "upper": 2, "private_bounds": True}, "private bounds takes no lower"),
     ({"private_bounds": "yes"}, "True or False"),
     ({"kind": "ordinal", "categories": "private"}, "private_categories is for the kinds categorical"),

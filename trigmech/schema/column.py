@@ -27,6 +27,7 @@ TRANSFORM = PRIVATE_BOUNDS = ("continuous", "integer")
 DAY_ZERO = datetime.date(1970, 1, 1)
 SECOND_ZERO = datetime.datetime(1970, 1, 1)
 LARGEST_INT = 2**63
+MOST_DECIMALS, LARGEST_EXACT = 12, 2.0**52
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,10 @@ class Column:
         bounds.
     transform : {"log", "log1p"}, optional
         Continuous and integer columns only: log(x), with lower > 0, or log(1 + x - lower) is what is mapped affinely.
+    decimals : int, optional
+        Continuous columns with public bounds only: how many digits after the point values have, 0 to 12, as prices
+        have 2. Synthetic values are rounded to as many; without it they have all that a float has, but for those that
+        many rows share.
     other : one of the categories, optional
         What any other value counts as; without it that is an error. If categories are private, any text ("other").
     private_bounds : bool
@@ -82,6 +87,7 @@ class Column:
     missing: Missing = field(default="refuse", kw_only=True)
     special: tuple[Any, ...] = field(default=(), kw_only=True)
     transform: Transform | None = field(default=None, kw_only=True)
+    decimals: int | None = field(default=None, kw_only=True)
     other: Category | None = field(default=None, kw_only=True)
     private_bounds: bool = field(default=False, kw_only=True)
     private_categories: bool = field(default=False, kw_only=True)
@@ -108,10 +114,15 @@ class Column:
                                      ("other", self.other is not None, CATEGORIES),
                                      ("special", bool(self.special), SPECIAL),
                                      ("transform", self.transform is not None, TRANSFORM),
+                                     ("decimals", self.decimals is not None, ("continuous",)),
                                      ("private_bounds", self.private_bounds, PRIVATE_BOUNDS),
                                      ("private_categories", self.private_categories, ("categorical",))):
             if given and self.kind not in kinds:
                 raise self._error(f"{option} is for the kinds {' and '.join(kinds)}, not for {self.kind}")
+        if self.decimals is not None and not (type(self.decimals) is int and 0 <= self.decimals <= MOST_DECIMALS):
+            raise self._error(f"decimals must be an integer from 0 to {MOST_DECIMALS}, not {shown(self.decimals)}")
+        if self.decimals is not None and self.private_bounds:
+            raise self._error("decimals need public bounds")
         if self.kind in CATEGORIES or self.private_bounds:
             if self.lower is not None or self.upper is not None:
                 reason = "private bounds" if self.private_bounds else "categories"
@@ -147,6 +158,12 @@ class Column:
             raise self._error(f"the range from {lower} to {upper} is too wide or too narrow for a float")
         if self.kind == "integer" and math.ceil(lower) > math.floor(upper):
             raise self._error(f"no integer lies between lower={lower} and upper={upper}")
+        if self.decimals is not None:
+            first, last = self.in_steps(lower), self.in_steps(upper)
+            if max(abs(first), abs(last)) > LARGEST_EXACT:
+                raise self._error(f"floats do not hold {self.decimals} decimals of numbers from {lower} to {upper}")
+            if math.ceil(first) > math.floor(last):
+                raise self._error(f"no number of {self.decimals} decimals lies between lower={lower} and upper={upper}")
         if self.transform == "log" and not (lower > 0.0 and math.log(upper) > math.log(lower)):
             raise self._error(f"transform 'log' needs bounds above 0 whose logarithms differ; given lower={lower} and "
                               f"upper={upper}")
@@ -265,6 +282,17 @@ class Column:
         return float((value - DAY_ZERO).days) if isinstance(value, datetime.date) else float(value)
 
     @property
+    def steps(self) -> int:
+        """How many numbers that the column may hold there are from one whole number to the next, if it has steps."""
+        return 10 ** (self.decimals or 0)
+
+    def in_steps(self, value: float) -> float:
+        """Return a number in steps: a whole number if it is the float nearest to one of the column's."""
+        scaled = value * self.steps
+        whole = round(scaled) if abs(scaled) < LARGEST_EXACT else scaled
+        return float(whole) if whole / self.steps == value else scaled
+
+    @property
     def complete(self) -> bool:
         """Whether the column is indicators alone, of which one is 1."""
         return self.kind == "categorical"
@@ -314,7 +342,8 @@ class Column:
             plain["categories"] = "private"
         if self.special:
             plain["special"] = [_plain_number(value) for value in self.special]
-        for option, default in (("missing", "refuse"), ("transform", None), ("other", None), ("private_bounds", False)):
+        for option, default in (("missing", "refuse"), ("transform", None), ("decimals", None), ("other", None),
+                                ("private_bounds", False)):
             if getattr(self, option) != default or type(getattr(self, option)) is not type(default):
                 plain[option] = getattr(self, option)
         return plain

@@ -67,9 +67,10 @@ def rounded(column: Column, points: Matrix, values: Matrix) -> Matrix:
     lower, upper = column.bounds
     if column.kind == "binary":
         return np.where(points >= 0.0, upper, lower)
-    if column.kind == "continuous":
+    if column.kind == "continuous" and column.decimals is None:
         return values
-    return np.clip(np.rint(values), math.ceil(lower), math.floor(upper))
+    first, last = math.ceil(column.in_steps(lower)), math.floor(column.in_steps(upper))
+    return np.clip(np.rint(values * column.steps), first, last) / column.steps
 
 
 def encode(column: Column, table: Columns, j: int, out: Matrix) -> tuple[bool, bool]:
@@ -167,7 +168,7 @@ def decode(column: Column, points: Matrix) -> Values:
     chosen = np.full(len(points), -1)
     if indicators.shape[1]:
         chosen = np.where(indicators.max(axis=1) > 0.5, indicators.argmax(axis=1), -1)
-    if column.special and column.kind != "continuous":
+    if column.special and (column.kind != "continuous" or column.decimals is not None):
         plain = _beside_special(column, exact, plain)
     for k, special in enumerate(column.special):
         plain[chosen == k] = column.number(special)
@@ -181,15 +182,15 @@ def decode(column: Column, points: Matrix) -> Values:
 
 
 def _beside_special(column: Column, exact: Matrix, whole: Matrix) -> Matrix:
-    """Return rounded numbers, those at a special value replaced by the next whole number that is none.
+    """Return rounded numbers, those at a special value replaced by the next one of as many decimals that is none.
 
     A special value has its own indicator, so a number that is only rounded to it would make it too frequent.
     """
-    lower, upper = column.bounds
-    special = {column.number(value) for value in column.special}
-    apart = whole.copy()
+    lower, upper = map(column.in_steps, column.bounds)
+    special = {column.in_steps(column.number(value)) for value in column.special}
+    apart = np.rint(whole * column.steps)
     for value in special:
-        here = whole == value
+        here = apart == value
         sides = []
         for step in (-1.0, 1.0):
             other = value + step
@@ -197,10 +198,10 @@ def _beside_special(column: Column, exact: Matrix, whole: Matrix) -> Matrix:
                 other += step
             if math.ceil(lower) <= other <= math.floor(upper):
                 sides.append(other)
-        # Where there is no other whole number between the bounds the special value is all that is left.
+        # Where there is no other number between the bounds the special value is all that is left.
         if sides:
-            apart[here] = np.where(exact[here] < value, sides[0], sides[-1])
-    return apart
+            apart[here] = np.where(exact[here] * column.steps < value, sides[0], sides[-1])
+    return apart / column.steps
 
 
 def transformed(column: Column, values: Matrix) -> Matrix:

@@ -279,8 +279,7 @@ class Schema:
         if self._plain:
             table = from_unit(points, *self._bounds)
             for j, column in enumerate(self.columns):
-                if column.kind != "continuous":
-                    table[:, j] = rounded(column, points[:, j], table[:, j])
+                table[:, j] = rounded(column, points[:, j], table[:, j])
             return table
         others = [column.name for column in self.columns if column.is_text or column.unit]
         if others:
