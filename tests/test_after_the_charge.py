@@ -17,7 +17,7 @@ from hypothesis.extra import numpy as hnp
 from releases import release_moments
 
 import trigmech as tm
-from trigmech import synthesis as synthesis_module
+from trigmech import run as run_module
 from trigmech.cli.app import main
 from trigmech.domain import Domain, OneHotGroup
 from trigmech.errors import BudgetError, InputError, NumericalError, TrigmechError
@@ -328,7 +328,7 @@ def test_a_run_is_refused_before_its_charge_or_ends_in_a_table(tmp_path_factory,
             charged.extend(charges)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(synthesis_module, "Ledger", Spy)
+        patch.setattr(run_module, "Ledger", Spy)
         try:
             if isinstance(mechanism, dict):
                 few = {"iterations": 2, "points": 16} if mechanism.get("fit") in (None, "rows") else {}

@@ -13,7 +13,7 @@ import pytest
 from scipy import stats
 
 import trigmech as tm
-from trigmech import synthesis as synthesis_module
+from trigmech import run as run_module
 from trigmech.errors import BudgetError, InputError
 from trigmech.functions.chebyshev import ChebyshevBasis
 from trigmech.functions.features import Features
@@ -222,7 +222,7 @@ def test_what_is_found_is_a_function_of_the_counts_above_the_threshold(caplog):
         noise, steps = Silent(), []
         caplog.clear()
         with pytest.MonkeyPatch.context() as patch, caplog.at_level(logging.DEBUG, "trigmech"):
-            patch.setattr(synthesis_module, "SimulatedNoise", lambda _, noise=noise: noise)
+            patch.setattr(run_module, "SimulatedNoise", lambda _, noise=noise: noise)
             made = run(data, progress=lambda *step, steps=steps: steps.append(step))
         # How many keys there are is known to the noise alone.
         assert [values.size for values in noise.drawn[:1]] == [2 + rare]
@@ -329,7 +329,7 @@ def test_cells_that_are_missing_are_refused_before_the_charge(marks, refused, tm
                 ledgers.append(self)
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(synthesis_module, "Ledger", Spy)
+            patch.setattr(run_module, "Ledger", Spy)
             if refused:
                 with pytest.raises(InputError, match="missing"):
                     run(TableFile(path, missing=marks), schema, budget)

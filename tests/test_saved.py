@@ -17,7 +17,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from trigmech import synthesis
+from trigmech import run as run_module
 from trigmech.distribution import Distribution
 from trigmech.errors import InputError, TrigmechError
 from trigmech.mechanisms.moment import MomentMechanism, minimax
@@ -235,7 +235,7 @@ class Far:
 
 @pytest.mark.parametrize("budget", [PURE, APPROXIMATE, Budget(1e3, 1e-6), Budget(1e-3, 1e-9)], ids=str)
 def test_tables_are_saved_whatever_was_drawn(budget, tmp_path, monkeypatch):
-    monkeypatch.setattr(synthesis, "SimulatedNoise", Far)
+    monkeypatch.setattr(run_module, "SimulatedNoise", Far)
     for seed in range(4):
         moments = measure(mixed_table(), MIXED, design(300, MIXED, budget, TABLES), np.random.default_rng(seed))
         moments.save(tmp_path / "a.tm")

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import trigmech as tm
-from trigmech import synthesis as synthesis_module
+from trigmech import run as run_module
 from trigmech.domain import Domain, OneHotGroup
 from trigmech.errors import InputError
 from trigmech.functions.partition import Partition, even_edges
@@ -257,13 +257,13 @@ def test_all_is_charged_before_the_first_draw_and_every_draw_is_paid_once(kind, 
         ledgers.append(make(*arguments, **options))
         return ledgers[-1]
 
-    monkeypatch.setattr(synthesis_module, "SimulatedNoise", Watched)
+    monkeypatch.setattr(run_module, "SimulatedNoise", Watched)
     for epsilon, closer in ((1e-3, False), (1e3, True)):
         del asked[:], ledgers[:]
         budget = tm.Budget(epsilon, DELTAS[kind])
         design = tm.design(300, schema, budget, FEW)
         with monkeypatch.context() as patch:
-            patch.setattr(synthesis_module, "Ledger", kept)
+            patch.setattr(run_module, "Ledger", kept)
             made = tm.measure(rows_of(schema, 300, "any"), schema, design, np.random.default_rng(0))
         # With much noise no interval is found to be heavy; the closer look is paid for nevertheless.
         assert [scale for scale, _ in asked] == [charge.scale for charge in design.charges
@@ -383,7 +383,7 @@ def test_whatever_was_released_becomes_a_table(name, kind, outcome, monkeypatch)
     # As far as noise of the least epsilon that there is can reach.
     answer = (OUTCOMES[outcome](rng) if outcome in OUTCOMES else
               lambda k, values, scale: rng.choice([1e30, -1e30, 3.0, 1e-300], values.shape))
-    monkeypatch.setattr(synthesis_module, "SimulatedNoise", lambda _: Tape(answer))
+    monkeypatch.setattr(run_module, "SimulatedNoise", lambda _: Tape(answer))
     made = tm.synthesize(rows_of(schema, 50, "any"), schema, tm.Budget(20.0, DELTAS[kind]), FEW, rng)
     legal(made, schema)
     # What no rows can have is missed, and they say so.
