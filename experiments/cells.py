@@ -28,7 +28,7 @@ ROOT = HERE.parent
 CACHE = HERE / "cache"
 RESULTS = HERE / "results"
 # Folders that only show what is computed elsewhere, or ask for it.
-SHOWING = ("trigmech.cli", "trigmech.report")
+SHOWING = ("trigmech.cli", "trigmech.report", "trigmech.__main__")
 
 
 class Job(Protocol):

@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 
 import trigmech as tm
-from trigmech import synthesis as module
+from trigmech import run as module
 from trigmech.domain import Domain
 from trigmech.errors import InputError
 from trigmech.functions.chebyshev import ChebyshevBasis
