@@ -19,12 +19,12 @@ from trigmech.storage import archive
 
 
 def test_what_is_no_file_is_not_replaced_and_a_link_stays_one(tmp_path):
-    os.mkfifo(tmp_path / "pipe")
-    for path in (tmp_path / "pipe", Path(os.devnull)):
-        before = path.stat().st_mode
-        with pytest.raises(InputError, match="it is no file but a device or a pipe"), replacing(path):
-            pass
-        assert path.stat().st_mode == before
+    # Not a device: as root a broken program would replace it.
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    with pytest.raises(InputError, match="it is no file but a device or a pipe"), replacing(path):
+        pass
+    assert path.is_fifo()
     (tmp_path / "elsewhere").mkdir()
     target, link = tmp_path / "elsewhere" / "table.csv", tmp_path / "link.csv"
     target.write_text("old")
