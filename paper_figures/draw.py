@@ -18,6 +18,8 @@ from experiments.protocols import boards, pages
 
 HERE = Path(__file__).parent
 RESULTS = HERE.parent / "experiments" / "results"
+# Of a logarithmic axis: from here on the largest over the least.
+LONG_AXIS = 500.0
 # Of each scoreboard a measure, and its name as an error.
 MEASURES = {"nist": ("k_marginal", "1000 − k-marginal score"), "aim": ("all_3way_l1", "mean L1 error, 3 columns"),
             "synmeter": ("w1_mean", "mean distance of columns"),
@@ -174,7 +176,9 @@ def finish(axes: Axes, lines: pd.DataFrame, protocol: str) -> None:
                           xytext=(3 - 6 * (k % 2), 2), textcoords="offset points", ha=("left", "right")[k % 2])
     axes.set(xscale="log", yscale="log", title=lines["dataset"].iloc[0], ylabel=MEASURES[protocol][1])
     for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        low, high = axis.get_view_interval()
+        # Numbers of a long axis would stand in each other.
+        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high < LONG_AXIS * low else (1.0,)))
         axis.set_major_formatter(FormatStrFormatter("%g"))
         axis.set_minor_formatter(NullFormatter())
     axes.grid(alpha=0.25)
