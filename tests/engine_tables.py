@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import trigmech as tm
+from trigmech.functions.chebyshev import ChebyshevBasis
 from trigmech.measurement.moments import FunctionSums
 
 N = 3000
@@ -20,6 +21,7 @@ COLUMNS = (tm.Column("age", 0, 120, "integer", missing="keep"), tm.Column("pay",
 SCHEMA = tm.Schema(COLUMNS)
 BUDGET = tm.Budget(20.0, 1e-6)
 MECHANISMS = {"moments": tm.MomentMechanism(points=64, iterations=1), "tables": tm.TableMechanism(points=64)}
+BASIS = ChebyshevBasis.graded(SCHEMA.domain.d, 20)
 # Two rows that nobody may read in a message.
 SECRET = "sibylle-4711"
 
@@ -49,6 +51,13 @@ def bits(moments, folder):
     path = folder / "bits.tm"
     dataclasses.replace(moments, library=None).save(path)
     return path.read_bytes()
+
+
+def measured(data, folder, mechanism="moments", schema=SCHEMA, **options):
+    """All of a release of the table, in whatever form it comes, but for the library."""
+    n = N if schema.person is None else len(set(table(persons=True)["who"].to_pylist()))
+    design = tm.design(n, schema, BUDGET, MECHANISMS[mechanism])
+    return bits(tm.measure(data, schema, design, np.random.default_rng(1), **options), folder)
 
 
 # Chunks that this process has added.

@@ -14,7 +14,20 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from engine_tables import BUDGET, COLUMNS, MECHANISMS, SCHEMA, SECRET, Ending, Failing, N, bits, table, written
+from engine_tables import (
+    BASIS,
+    BUDGET,
+    COLUMNS,
+    MECHANISMS,
+    SCHEMA,
+    SECRET,
+    Ending,
+    Failing,
+    N,
+    measured,
+    table,
+    written,
+)
 
 import trigmech as tm
 from trigmech.cli.app import main
@@ -24,7 +37,6 @@ from trigmech.engines.question import Answer, Persons, Question, answered
 from trigmech.engines.spark import joined
 from trigmech.engines.spread import SpreadTable
 from trigmech.errors import InputError, WorkerError
-from trigmech.functions.chebyshev import ChebyshevBasis
 from trigmech.measurement import persons as persons_module
 from trigmech.measurement.moments import FunctionSums
 from trigmech.measurement.rows import PrivateTable
@@ -33,7 +45,6 @@ from trigmech.tables import parquet_files
 from trigmech.tables.parquet_files import ParquetFiles
 
 TESTS = Path(__file__).parent
-BASIS = ChebyshevBasis.graded(SCHEMA.domain.d, 20)
 
 
 @pytest.fixture(autouse=True)
@@ -59,12 +70,6 @@ def two(pattern):
     """The table's files and two processes."""
     with contextlib.closing(FileWorkers(ParquetFiles(pattern), SCHEMA, 2)) as made:
         yield made
-
-
-def measured(data, folder, mechanism="moments", schema=SCHEMA, **options):
-    n = N if schema.person is None else len(set(table(persons=True)["who"].to_pylist()))
-    design = tm.design(n, schema, BUDGET, MECHANISMS[mechanism])
-    return bits(tm.measure(data, schema, design, np.random.default_rng(1), **options), folder)
 
 
 def sums(workers, asked, schema=SCHEMA):

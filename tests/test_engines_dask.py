@@ -4,13 +4,25 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from engine_tables import BUDGET, COLUMNS, MECHANISMS, SCHEMA, SECRET, Ending, Failing, N, bits, table, written
+from engine_tables import (
+    BASIS,
+    BUDGET,
+    COLUMNS,
+    MECHANISMS,
+    SCHEMA,
+    SECRET,
+    Ending,
+    Failing,
+    N,
+    measured,
+    table,
+    written,
+)
 
 import trigmech as tm
 from trigmech.engines import choice
 from trigmech.engines.spread import SpreadTable
 from trigmech.errors import InputError, WorkerError
-from trigmech.functions.chebyshev import ChebyshevBasis
 from trigmech.measurement.moments import FunctionSums
 from trigmech.measurement.rows import PrivateTable
 from trigmech.privacy.ledger_file import LedgerFile
@@ -20,7 +32,6 @@ dask_frames = pytest.importorskip("dask.dataframe", reason="Dask is not installe
 
 pytestmark = pytest.mark.filterwarnings("ignore:::distributed")
 
-BASIS = ChebyshevBasis.graded(SCHEMA.domain.d, 20)
 
 
 @pytest.fixture(scope="module")
@@ -43,11 +54,6 @@ def pattern(tmp_path, whole):
 
 def frame(whole, pieces=7):
     return dask_frames.from_pandas(whole.to_pandas(), npartitions=pieces)
-
-
-def measured(data, folder, mechanism="moments", schema=SCHEMA, n=N, **options):
-    design = tm.design(n, schema, BUDGET, MECHANISMS[mechanism])
-    return bits(tm.measure(data, schema, design, np.random.default_rng(1), **options), folder)
 
 
 def sums(address, data, asked):
@@ -83,23 +89,22 @@ def test_a_cluster_of_one_is_made_and_ended_for_a_run(pattern, whole, tmp_path):
 
 def test_persons_and_private_bounds(address, tmp_path):
     whole = table(persons=True)
-    n = len(set(whole["who"].to_pylist()))
     columns = [COLUMNS[0], tm.Column("pay", private_bounds=True), *COLUMNS[2:]]
     schema = tm.Schema(columns, person="who")
-    alone = measured(whole, tmp_path, schema=schema, n=n)
-    assert measured(frame(whole), tmp_path, schema=schema, n=n, scheduler=address) == alone
+    alone = measured(whole, tmp_path, schema=schema)
+    assert measured(frame(whole), tmp_path, schema=schema, scheduler=address) == alone
     folder = tmp_path / "table"
     folder.mkdir()
-    assert measured(written(folder, whole), tmp_path, schema=schema, n=n, engine="dask", scheduler=address) == alone
+    assert measured(written(folder, whole), tmp_path, schema=schema, engine="dask", scheduler=address) == alone
 
 
 def test_a_person_counts_once_in_whatever_partitions_her_rows_are(address, tmp_path):
     whole = table(persons=True)
     who = [f" {name}" if k % 3 else f"{name}\u00a0" for k, name in enumerate(whole["who"].to_pylist())]
     mixed = whole.set_column(whole.column_names.index("who"), "who", pa.array(who))
-    n, schema = len(set(whole["who"].to_pylist())), tm.Schema(COLUMNS, person="who")
-    alone = measured(whole, tmp_path, schema=schema, n=n)
-    assert measured(frame(mixed), tmp_path, schema=schema, n=n, scheduler=address) == alone
+    schema = tm.Schema(COLUMNS, person="who")
+    alone = measured(whole, tmp_path, schema=schema)
+    assert measured(frame(mixed), tmp_path, schema=schema, scheduler=address) == alone
 
 
 def test_the_pieces_of_a_worker_that_died_count_once(address, whole, tmp_path):

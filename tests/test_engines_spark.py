@@ -10,13 +10,25 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from engine_tables import BUDGET, COLUMNS, MECHANISMS, SCHEMA, SECRET, Ending, Failing, N, bits, table, written
+from engine_tables import (
+    BASIS,
+    BUDGET,
+    COLUMNS,
+    MECHANISMS,
+    SCHEMA,
+    SECRET,
+    Ending,
+    Failing,
+    N,
+    measured,
+    table,
+    written,
+)
 
 import trigmech as tm
 from trigmech.engines import choice
 from trigmech.engines.spread import SpreadTable
 from trigmech.errors import InputError, WorkerError
-from trigmech.functions.chebyshev import ChebyshevBasis
 from trigmech.measurement.moments import FunctionSums
 from trigmech.measurement.rows import PrivateTable
 from trigmech.privacy.ledger_file import LedgerFile
@@ -30,7 +42,6 @@ pytestmark = [pytest.mark.filterwarnings(f"ignore::{warning}") for warning in (
     "ResourceWarning", "DeprecationWarning", "FutureWarning", "UserWarning:pyspark",
     "pytest.PytestUnraisableExceptionWarning")]
 
-BASIS = ChebyshevBasis.graded(SCHEMA.domain.d, 20)
 
 
 @pytest.fixture(scope="module")
@@ -70,11 +81,6 @@ def frame(session, folder, data, pieces=None):
     return made if pieces is None else made.repartition(pieces)
 
 
-def measured(data, folder, mechanism="moments", schema=SCHEMA, n=N, **options):
-    design = tm.design(n, schema, BUDGET, MECHANISMS[mechanism])
-    return bits(tm.measure(data, schema, design, np.random.default_rng(1), **options), folder)
-
-
 def sums(data, asked):
     with choice.opened(data, SCHEMA) as private:
         assert isinstance(private, SpreadTable)
@@ -90,20 +96,19 @@ def test_spark_releases_the_bits_of_a_frame(session, whole, pattern, tmp_path):
 
 def test_persons_and_private_bounds(session, tmp_path):
     whole = table(persons=True)
-    n = len(set(whole["who"].to_pylist()))
     columns = [COLUMNS[0], tm.Column("pay", private_bounds=True), *COLUMNS[2:]]
     schema = tm.Schema(columns, person="who")
     data = frame(session, tmp_path, whole, 5)
-    assert measured(data, tmp_path, schema=schema, n=n) == measured(whole, tmp_path, schema=schema, n=n)
+    assert measured(data, tmp_path, schema=schema) == measured(whole, tmp_path, schema=schema)
 
 
 def test_a_person_counts_once_in_whatever_partitions_her_rows_are(session, tmp_path):
     whole = table(persons=True)
     who = [f" {name}" if k % 3 else f"{name}\u00a0" for k, name in enumerate(whole["who"].to_pylist())]
     mixed = whole.set_column(whole.column_names.index("who"), "who", pa.array(who))
-    n, schema = len(set(whole["who"].to_pylist())), tm.Schema(COLUMNS, person="who")
-    alone = measured(whole, tmp_path, schema=schema, n=n)
-    assert measured(frame(session, tmp_path, mixed, 5), tmp_path, schema=schema, n=n) == alone
+    schema = tm.Schema(COLUMNS, person="who")
+    alone = measured(whole, tmp_path, schema=schema)
+    assert measured(frame(session, tmp_path, mixed, 5), tmp_path, schema=schema) == alone
 
 
 def test_the_pieces_of_a_worker_that_died_count_once(session, whole, tmp_path):
