@@ -26,6 +26,7 @@ from trigmech.measurement.rows import PrivateTable
 from trigmech.privacy.noise import SimulatedNoise, SystemNoise
 from trigmech.schema import toml
 from trigmech.tables.parquet_files import ParquetFiles
+from trigmech.tables.reader import TableFile
 
 N = 300
 BUDGET = tm.Budget(1.0, 1e-6)
@@ -229,9 +230,17 @@ def test_a_full_disk_is_said_before_anything_is_charged(tmp_path, monkeypatch):
     visits().to_csv(tmp_path / "visits.csv", index=False)
     book = tm.LedgerFile.create(tmp_path / "ledger.json", BUDGET)
 
-    def full(*_):
+    def full(*_, **__):
         raise OSError(28, os.strerror(28))
 
+    # While rows are written, and before: no space for a folder, or no locks where it would be.
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    for place in ("trigmech.measurement.persons._write", "tempfile.mkdtemp", "fcntl.flock"):
+        with monkeypatch.context() as patch:
+            patch.setattr(place, full)
+            with pytest.raises(InputError, match="TMPDIR names: No space left"):
+                persons.Buckets(TableFile(tmp_path / "visits.csv"), SCHEMA)
+        assert not list(tmp_path.glob("trigmech-persons-*"))
     monkeypatch.setattr(persons, "_write", full)
     with pytest.raises(InputError, match="TMPDIR names: No space left"):
         tm.synthesize(tmp_path / "visits.csv", SCHEMA, BUDGET, ledger=book)

@@ -174,7 +174,10 @@ class Buckets:
         if count == 1:
             self._tables = [_together([_plain(table) for table in file.chunks(columns)])]
         else:
-            self._folder, lock = _new_folder()
+            try:
+                self._folder, lock = _new_folder()
+            except OSError as problem:
+                raise _unwritable(problem) from None
             # At the latest when nobody needs them any more, or the process ends.
             self._gone = weakref.finalize(self, _remove, self._folder, lock)
             try:
@@ -227,8 +230,7 @@ class Buckets:
         except (TrigmechError, MemoryError):
             raise
         except OSError as problem:
-            raise InputError(f"cannot write the rows to the folder for temporary files, which TMPDIR names: "
-                             f"{problem.strerror or 'the system failed'}") from None
+            raise _unwritable(problem) from None
         finally:
             for writer in writers.values():
                 writer.close()
@@ -267,6 +269,11 @@ def _write(writers: dict[int, Any], waiting: dict[int, list[Any]], bucket: int, 
     writers[bucket].write_table(table)
 
 
+def _unwritable(problem: OSError) -> InputError:
+    return InputError("cannot write the rows to the folder for temporary files, which TMPDIR names: "
+                      f"{problem.strerror or 'the system failed'}")
+
+
 def _new_folder() -> tuple[Path, int]:
     """Return a folder for private rows, and the lock on it; those of processes that were killed are removed."""
     import fcntl
@@ -283,7 +290,11 @@ def _new_folder() -> tuple[Path, int]:
     while True:
         folder = Path(tempfile.mkdtemp(prefix=FOLDER))
         lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        except OSError:
+            _remove(folder, lock)
+            raise
         # Another process may have had it for an instant, and have taken the folder for one that is left.
         if folder.exists():
             return folder, lock
