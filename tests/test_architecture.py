@@ -1,6 +1,7 @@
 """What the modules may import and use, read from their source; nothing of the package is run but its import."""
 
 import ast
+import importlib
 import importlib.util
 import json
 import os
@@ -12,6 +13,8 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+
+import trigmech
 
 PACKAGE = Path(importlib.util.find_spec("trigmech").submodule_search_locations[0])
 ROOT = Path(__file__).parent.parent
@@ -147,24 +150,84 @@ def test_planted_faults_are_found(fault, found):
     assert found in faults(fault)
 
 
-IMPORT = """
+# What a program prints of itself: the libraries that it has loaded, without Python's own, and how often kernels were
+# compiled. -W error as in the suite, and in a process of its own, for the suite has imported most of them.
+LOADED = """
 import json, sys
-import trigmech
-from trigmech.functions import kernels
-compiled = {name: len(value.signatures) for name, value in vars(kernels).items() if hasattr(value, "signatures")}
-print(json.dumps({"modules": sorted({name.partition(".")[0] for name in sys.modules}), "compiled": compiled}))
+before = set(sys.modules)
+{program}
+loaded = set(sys.modules) - before
+kernels = vars(sys.modules.get("trigmech.functions.kernels", json))
+print(json.dumps({{
+    "libraries": sorted({{library for library in (name.partition(".")[0] for name in loaded)
+                          if library not in sys.stdlib_module_names and not library.startswith("_")}}),
+    "compiled": {{name: len(value.signatures) for name, value in kernels.items() if hasattr(value, "signatures")}},
+    "scipy": sorted(name for name in loaded if name.startswith("scipy.") and name.count(".") == 1
+                    and not name.startswith("scipy._"))}}), file=sys.stderr)
 """
+HELP = """
+import trigmech.cli
+sys.argv = ["trigmech", "--help"]
+try:
+    trigmech.cli.main()
+except SystemExit as end:
+    assert not end.code
+"""
+# With what they take along if it is there.
+TYPER = {"annotated_doc", "attr", "attrs", "click", "colorama", "markdown_it", "mdurl", "pygments", "rich",
+         "shellingham", "typer", "typing_extensions"}
 
 
-def test_importing_the_package_loads_no_heavy_library_and_compiles_nothing():
-    # -W error as in the suite, and in isolation from what the suite has imported.
-    done = subprocess.run([sys.executable, "-W", "error", "-c", IMPORT], cwd=PACKAGE.parent, capture_output=True,
-                          text=True, check=False)
+def loaded_by(program, package=PACKAGE.parent):
+    done = subprocess.run([sys.executable, "-W", "error", "-c", LOADED.format(program=program)], cwd=package,
+                          capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    state = json.loads(done.stdout)
-    assert "numba" in state["modules"]
+    return json.loads(done.stderr.splitlines()[-1])
+
+
+# What may be loaded, and nothing else: who asks for a name waits for what it needs, and for no more.
+@pytest.mark.parametrize(("program", "allowed"), [
+    ("import trigmech", set()),
+    ("import trigmech\ntrigmech.InputError, dir(trigmech), trigmech.__version__", set()),
+    (HELP, TYPER | {"numpy"}),
+    ("from trigmech import Budget, Charge", {"numpy"}),
+    ("from trigmech import Column, Schema, load_schema", {"narwhals", "numpy", "tomli_w"}),
+], ids=["import", "errors", "--help", "budgets", "schemas"])
+def test_nothing_is_loaded_that_is_not_used(program, allowed):
+    assert set(loaded_by(program)["libraries"]) - {"trigmech"} <= allowed
+
+
+def test_a_release_is_ready_without_what_only_other_things_need_and_compiles_nothing():
+    state = loaded_by("from trigmech import synthesize, load")
     heavy = {"opendp", "dp_accounting", "highspy", "matplotlib", "sklearn", "pandas", "polars", "pyarrow", "rich",
              "psycopg", "dask", "distributed", "pyspark", "cloudpickle"}
-    assert heavy & set(state["modules"]) == set()
+    assert heavy & set(state["libraries"]) == set()
+    assert not {"scipy.stats", "scipy.signal", "scipy.integrate"} & set(state["scipy"])
+    # What a run needs after its charge is there before it: what cannot be loaded then would lose what was paid for.
+    assert {"scipy.special", "scipy.optimize", "scipy.interpolate"} <= set(state["scipy"])
+    assert "numba" in state["libraries"]
     assert len(state["compiled"]) >= 6
     assert set(state["compiled"].values()) == {0}
+
+
+@pytest.mark.parametrize("planted", ["import numpy", "import trigmech.privacy.accounting"])
+def test_a_planted_import_is_found(copied, planted):
+    path = copied / "trigmech" / "__init__.py"
+    path.write_text(f"{path.read_text(encoding='utf-8')}\n{planted}\n", encoding="utf-8")
+    assert set(loaded_by(f"sys.path.insert(0, {str(copied)!r})\nimport trigmech", copied)["libraries"]) > {"trigmech"}
+
+
+def test_public_names_are_what_type_checkers_see_and_are_had_by_any_way():
+    """One list for people and type checkers, one for Python: both have all names, from the same modules."""
+    tree = ast.parse(SOURCES["__init__"])
+    seen = {alias.name: node.module for block in tree.body if isinstance(block, ast.If) for node in block.body
+            for alias in node.names}
+    homes = {name: f"trigmech.{home}" for name, home in trigmech._HOME_OF.items()}
+    assert seen == homes | {"workload": "trigmech"}
+    assert sorted(seen) == trigmech.__all__
+    assert set(seen) <= set(dir(trigmech))
+    for name, home in homes.items():
+        assert getattr(trigmech, name) is getattr(importlib.import_module(home), name)
+    assert trigmech.workload is importlib.import_module("trigmech.workload")
+    with pytest.raises(AttributeError, match="no attribute 'absent'"):
+        _ = trigmech.absent

@@ -4,6 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from scipy.stats import rankdata
 
 import trigmech as tm
 from trigmech import Distribution
@@ -16,6 +17,7 @@ from trigmech.evaluation.distances import (
     evaluate,
     total_variations,
 )
+from trigmech.evaluation.statistics import ranks
 from trigmech.report import against
 
 
@@ -114,3 +116,11 @@ def test_distribution_differences_are_those_of_scipy():
     every = [abs((true[:, 0] <= x).mean() - weights[made[:, 0] <= x].sum()) for x in np.arange(-10, 11) / 10 + 0.01]
     assert distribution_difference(true[:, 0], made[:, 0], 7.0 * weights) == pytest.approx(max(every), rel=1e-9)
     assert np.isnan(distribution_difference(true[:0, 0], made[:, 0], weights))
+
+
+@pytest.mark.parametrize("levels", [1, 2, 7, 10**9])
+def test_ranks_are_those_of_scipy(levels):
+    rng = np.random.default_rng(levels)
+    for m in (0, 1, 2, 60):
+        values = rng.integers(-levels, levels, m) / 8
+        np.testing.assert_array_equal(ranks(values), rankdata(values))

@@ -1,39 +1,42 @@
 """trigmech: differentially private synthetic data that answers smooth queries accurately."""
 
 import logging
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from trigmech import _memory as _memory  # First: it looks whether there is room for the others.
-from trigmech import workload
-from trigmech._optional import need
-from trigmech.distribution import Distribution
-from trigmech.errors import (
-    BudgetError,
-    FitWarning,
-    InputError,
-    SolverError,
-    TrigmechError,
-    UncertainChargeError,
-)
-from trigmech.functions.chebyshev import ChebyshevBasis
-from trigmech.functions.features import Features
-from trigmech.functions.grid import Grid
-from trigmech.mechanisms.base import Design, Mechanism
-from trigmech.mechanisms.moment import MomentMechanism, minimax
-from trigmech.mechanisms.table import TableMechanism
-from trigmech.parts.part import Part
-from trigmech.parts.shares import Share, release_shares, share_part
-from trigmech.parts.steps import measure_part, release_parts
-from trigmech.privacy.budget import Budget, Charge
-from trigmech.privacy.ledger import Ledger
-from trigmech.privacy.ledger_file import LedgerFile
-from trigmech.reconstruction.l1 import Fit, fit_l1
-from trigmech.report.preview import preview
-from trigmech.results import NoisyMoments, Synthesis, load
-from trigmech.schema.schema import Column, Schema
-from trigmech.schema.toml import load_schema
-from trigmech.synthesis import design, generate, measure, reconstruct, synthesize
-from trigmech.thesis.mechanisms import ImprovedTrigI, ImprovedTrigII, TrigI, TrigII
+
+if TYPE_CHECKING:
+    from trigmech import workload
+    from trigmech.distribution import Distribution
+    from trigmech.errors import (
+        BudgetError,
+        FitWarning,
+        InputError,
+        SolverError,
+        TrigmechError,
+        UncertainChargeError,
+    )
+    from trigmech.functions.chebyshev import ChebyshevBasis
+    from trigmech.functions.features import Features
+    from trigmech.functions.grid import Grid
+    from trigmech.mechanisms.base import Design, Mechanism
+    from trigmech.mechanisms.moment import MomentMechanism, minimax
+    from trigmech.mechanisms.table import TableMechanism
+    from trigmech.parts.part import Part
+    from trigmech.parts.shares import Share, release_shares, share_part
+    from trigmech.parts.steps import measure_part, release_parts
+    from trigmech.privacy.budget import Budget, Charge
+    from trigmech.privacy.ledger import Ledger
+    from trigmech.privacy.ledger_file import LedgerFile
+    from trigmech.reconstruction.l1 import Fit, fit_l1
+    from trigmech.report.preview import preview
+    from trigmech.results import NoisyMoments, Synthesis, load
+    from trigmech.schema.schema import Column, Schema
+    from trigmech.schema.toml import load_schema
+    from trigmech.synthesis import design, generate, measure, reconstruct, synthesize
+    from trigmech.synthesizer import Synthesizer
+    from trigmech.thesis.mechanisms import ImprovedTrigI, ImprovedTrigII, TrigI, TrigII
 
 __version__ = "0.1.0"
 
@@ -88,12 +91,48 @@ __all__ = [
     "workload",
 ]
 
+# Where each public name lives. It is imported when it is asked for, so that nobody waits for what is not used.
+_HOMES = {
+    "distribution": "Distribution",
+    "errors": "BudgetError FitWarning InputError SolverError TrigmechError UncertainChargeError",
+    "functions.chebyshev": "ChebyshevBasis",
+    "functions.features": "Features",
+    "functions.grid": "Grid",
+    "mechanisms.base": "Design Mechanism",
+    "mechanisms.moment": "MomentMechanism minimax",
+    "mechanisms.table": "TableMechanism",
+    "parts.part": "Part",
+    "parts.shares": "Share release_shares share_part",
+    "parts.steps": "measure_part release_parts",
+    "privacy.budget": "Budget Charge",
+    "privacy.ledger": "Ledger",
+    "privacy.ledger_file": "LedgerFile",
+    "reconstruction.l1": "Fit fit_l1",
+    "report.preview": "preview",
+    "results": "NoisyMoments Synthesis load",
+    "schema.schema": "Column Schema",
+    "schema.toml": "load_schema",
+    "synthesis": "design generate measure reconstruct synthesize",
+    "synthesizer": "Synthesizer",
+    "thesis.mechanisms": "ImprovedTrigI ImprovedTrigII TrigI TrigII",
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
+
 
 def __getattr__(name: str) -> Any:
-    # scikit-learn takes a second to import, which only those should wait for who use the estimator.
     if name == "Synthesizer":
-        need("estimator", "the estimator")
-        from trigmech.synthesizer import Synthesizer
+        from trigmech._optional import need
 
-        return Synthesizer
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        need("estimator", "the estimator")
+    if name == "workload":
+        return import_module("trigmech.workload")
+    if name not in _HOME_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(import_module(f"trigmech.{_HOME_OF[name]}"), name)
+    # From now on without this function.
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -17,7 +17,7 @@ from trigmech.measurement.private_categories import selection_charges, without_t
 from trigmech.measurement.rows import Progress
 from trigmech.mechanisms.base import Design, Mechanism, PublicFacts, check_mechanism
 from trigmech.mechanisms.default import default_mechanism, mechanism_of
-from trigmech.privacy.budget import Budget
+from trigmech.privacy.budget import BOUNDS_SHARE, Budget
 from trigmech.privacy.ledger import Ledger
 from trigmech.privacy.ledger_file import LedgerFile
 from trigmech.reconstruction.constrained import with_constraints_kept, witness
@@ -28,9 +28,6 @@ from trigmech.workload.family import Family
 from trigmech.workload.tables import Marginals, Ranges
 
 logger = logging.getLogger(__name__)
-
-# The part of the budget that finds bounds and categories, if the schema asks for private ones.
-BOUNDS_SHARE = 0.1
 
 
 def design(n: int, schema: Schema, budget: Budget, mechanism: Mechanism | None = None, *,

@@ -16,7 +16,6 @@ from typer.core import TyperGroup
 
 import trigmech as tm
 from trigmech._memory import IMPORT, NEEDED, check_memory, shortage
-from trigmech.cli import demo as demonstration
 from trigmech.cli.files import STANDARD, check_outputs, keep_what_counts, table_against, write_sample
 from trigmech.cli.ledger import ledger_app
 from trigmech.cli.options import (
@@ -137,6 +136,8 @@ def demo(
 
     Example: `trigmech demo --epsilon 2 --folder out`
     """
+    from trigmech.cli import demo as demonstration
+
     budget = budget_of(epsilon, delta)
     console = Console()
     with Console(stderr=True).status("starting") as status:

@@ -1,22 +1,23 @@
 """The files that the command line is given: looked at before budget is spent, and written."""
 
+from __future__ import annotations
+
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import typer
 
+import trigmech as tm
 from trigmech._files import check_writable
 from trigmech.errors import InputError, TrigmechError
-from trigmech.privacy.budget import Budget
-from trigmech.privacy.ledger_file import LedgerFile
 from trigmech.privacy.ledger_server import Server, is_address
-from trigmech.results import Synthesis
-from trigmech.tables.writer import check_table_name
+
+if TYPE_CHECKING:
+    from numpy.random import Generator
 
 STANDARD = "-"
 RELEASE = ".tm"
@@ -49,6 +50,8 @@ def check_outputs(outputs: Iterable[Path | None], inputs: Iterable[str | Path | 
             raise InputError(f"cannot write {str(path)!r}: there is no folder {str(path.parent)!r}; make it first")
         check_writable(path)
     if to_file is not None:
+        from trigmech.tables.writer import check_table_name
+
         keep_what_counts(to_file)
         check_table_name(to_file)
         if to_file.is_file() and to_file.stat().st_size and not force:
@@ -100,16 +103,16 @@ def name_of(ledger: str) -> str:
 
 
 @contextmanager
-def ledger_of_run(path: str | None, budget: Budget, reserve_delta: float) -> Iterator[LedgerFile | None]:
+def ledger_of_run(path: str | None, budget: tm.Budget, reserve_delta: float) -> Iterator[tm.LedgerFile | None]:
     """Yield the ledger, made with a run's budget and reserve as the total if it is not there, which is printed.
 
     If the run fails before anything is charged, a ledger that was made for it goes again: the next run, of another
     budget perhaps, would find its total fixed.
     """
-    if path is None or LedgerFile.exists(path):
-        yield None if path is None else LedgerFile.open(path)
+    if path is None or tm.LedgerFile.exists(path):
+        yield None if path is None else tm.LedgerFile.open(path)
         return
-    made = LedgerFile.create(path, budget, data_set=name_of(path), reserve_delta=reserve_delta)
+    made = tm.LedgerFile.create(path, budget, data_set=name_of(path), reserve_delta=reserve_delta)
     kept = True
     try:
         yield made
@@ -122,7 +125,7 @@ def ledger_of_run(path: str | None, budget: Budget, reserve_delta: float) -> Ite
             typer.echo(f"{path} was not there: made, with {budget} as the data set's total budget", err=True)
 
 
-def table_against(made: Synthesis, data: str, schema: Path | None, given: dict[str, Any]) -> Any:
+def table_against(made: tm.Synthesis, data: str, schema: Path | None, given: dict[str, Any]) -> Any:
     """Return the private table with the release's columns, read as the options or the schema file say; private."""
     import pyarrow
 
@@ -133,7 +136,7 @@ def table_against(made: Synthesis, data: str, schema: Path | None, given: dict[s
     return pyarrow.concat_tables(TableFile(data, **options | given).chunks(made.schema))
 
 
-def write_sample(made: Synthesis, path: str | Path, rows: int | None, rng: np.random.Generator | None = None,
+def write_sample(made: tm.Synthesis, path: str | Path, rows: int | None, rng: Generator | None = None,
                  **asked: Any) -> None:
     """Write synthetic rows to a file, or to standard output for "-"; ``asked`` are given columns and shares."""
     from trigmech.tables.reader import write_table

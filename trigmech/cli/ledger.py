@@ -4,9 +4,9 @@ from typing import Annotated
 
 import typer
 
+import trigmech as tm
 from trigmech.cli.files import check_outputs, file_of, name_of
 from trigmech.cli.options import Json, budget_of, tell
-from trigmech.privacy.ledger_file import LedgerFile
 
 ledger_app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown",
                          help="Make, show, verify and raise the record of what was spent on a data set.")
@@ -32,7 +32,7 @@ def create(
     """
     budget = budget_of(epsilon, delta)
     check_outputs((file_of(file),))
-    made = LedgerFile.create(file, budget, data_set=data_set or name_of(file), reserve_delta=reserve_delta)
+    made = tm.LedgerFile.create(file, budget, data_set=data_set or name_of(file), reserve_delta=reserve_delta)
     tell(made.summary, f"written: {file}", as_json)
 
 
@@ -42,7 +42,7 @@ def show(file: File, as_json: Json = False) -> None:
 
     Example: `trigmech ledger show ledger.json`
     """
-    book = LedgerFile.open(file)
+    book = tm.LedgerFile.open(file)
     tell(book.summary, book, as_json)
 
 
@@ -52,7 +52,7 @@ def verify(file: File, as_json: Json = False) -> None:
 
     Example: `trigmech ledger verify ledger.json`
     """
-    book = LedgerFile.open(file)
+    book = tm.LedgerFile.open(file)
     problems, claimed = book.verify(), book.claims
     lines = problems or [f"{file}: every entry and every total is as it should be"]
     if claimed:
@@ -77,7 +77,7 @@ def raise_budget(
 
     Example: `trigmech ledger raise ledger.json --epsilon 5`
     """
-    book = LedgerFile.open(file)
+    book = tm.LedgerFile.open(file)
     old = book.budget
     book.raise_budget(budget_of(epsilon, old.delta if delta is None else delta), reserve_delta)
     tell(book.summary, f"{file}: the budget was {old} and is {book.budget} now; accepted next: {book.remaining}",
@@ -102,7 +102,7 @@ def add(
     Example: `trigmech ledger add ledger.json --epsilon 0.5 --purpose "mean age" --by "SmartNoise 1.0" --neighbours
     add-remove`
     """
-    book = LedgerFile.open(file)
+    book = tm.LedgerFile.open(file)
     book.add(purpose, budget_of(epsilon, delta), by, neighbours=neighbours, count=count)
     tell(book.summary, f"{file}: recorded, claimed by {by}, not proved here; accepted next: {book.remaining}",
          as_json)

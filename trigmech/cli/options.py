@@ -1,17 +1,20 @@
 """What several commands take and print alike."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from trigmech.engines.choice import check_engine
+import trigmech as tm
 from trigmech.errors import BudgetError, InputError
-from trigmech.privacy.budget import Budget
-from trigmech.tables.parquet_files import ParquetFiles, paths_of
-from trigmech.tables.reader import TableFile
+
+if TYPE_CHECKING:
+    from trigmech.tables.parquet_files import ParquetFiles
+    from trigmech.tables.reader import TableFile
 
 Data = Annotated[str, typer.Argument(help="CSV or Parquet file (.gz, .zst, .bz2 too), or - for CSV on standard input.")]
 TableData = Annotated[str, typer.Argument(help="CSV or Parquet file (.gz, .zst, .bz2 too), a pattern in quotes that "
@@ -47,6 +50,8 @@ Scheduler = Annotated[str | None, typer.Option(
 
 def engine_options(engine: str | None, workers: int | None, scheduler: str | None) -> dict[str, Any]:
     """Return who measures a table, as :func:`trigmech.synthesize` takes it, or raise an error of usage."""
+    from trigmech.engines.choice import check_engine
+
     try:
         check_engine(engine, workers, scheduler)
     except InputError as error:
@@ -57,6 +62,9 @@ def engine_options(engine: str | None, workers: int | None, scheduler: str | Non
 def table_of(files: list[str], options: dict[str, Any], by_schema: dict[str, Any] | None = None
              ) -> TableFile | ParquetFiles:
     """Return the table in a file, or in those of a pattern (:func:`files_given`), which take no options."""
+    from trigmech.tables.parquet_files import ParquetFiles
+    from trigmech.tables.reader import TableFile
+
     if len(files) == 1:
         return TableFile(files[0], **(by_schema or {}) | options)
     if options:
@@ -66,6 +74,8 @@ def table_of(files: list[str], options: dict[str, Any], by_schema: dict[str, Any
 
 def files_given(data: str) -> list[str]:
     """Return the path of a file, or those that a pattern fits."""
+    from trigmech.tables.parquet_files import paths_of
+
     return paths_of(data) or [data]
 
 
@@ -85,9 +95,9 @@ def tell(facts: dict[str, Any] | Callable[[], dict[str, Any]], text: object, as_
     typer.echo(text, err=err)
 
 
-def budget_of(epsilon: float, delta: float) -> Budget:
+def budget_of(epsilon: float, delta: float) -> tm.Budget:
     """Return a budget, or raise an error of usage."""
     try:
-        return Budget(epsilon, delta)
+        return tm.Budget(epsilon, delta)
     except BudgetError as error:
         raise typer.BadParameter(str(error)) from None

@@ -1,10 +1,13 @@
 """The commands on parts: a design for all, sums where the rows are, and the release of their total."""
 
+from __future__ import annotations
+
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+import trigmech as tm
 from trigmech.cli.files import check_outputs, file_of, keep_others, ledger_of_run
 from trigmech.cli.options import (
     Data,
@@ -27,14 +30,7 @@ from trigmech.cli.options import (
 )
 from trigmech.cli.progress import progress_bar
 from trigmech.errors import InputError
-from trigmech.mechanisms.base import Design
-from trigmech.parts import design_file
-from trigmech.parts.part import Part
-from trigmech.parts.shares import Share, load_part, release_shares, share_part
-from trigmech.parts.steps import measure_part, release_parts
-from trigmech.schema import toml as schema_file
-from trigmech.synthesis import BOUNDS_SHARE, design, reconstruct
-from trigmech.tables.reader import TableFile
+from trigmech.privacy.budget import BOUNDS_SHARE
 
 part_app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown", help=(
     "Release one table that lies in several places: exact sums of parts, added and released together.\n\n"
@@ -65,12 +61,13 @@ def make_design(
 
     Example: `trigmech part design --schema schema.toml --n 25000 --epsilon 1 --delta 1e-7 --out design.json`
     """
-    from trigmech.mechanisms.moment import MomentMechanism
+    from trigmech.parts import design_file
+    from trigmech.schema import toml as schema_file
 
     check_outputs((out,), (schema,))
     keep_others(out, "design", design_file.load)
-    made = design(n, schema_file.load_schema(schema), budget_of(epsilon, delta),
-                  MomentMechanism() if smooth else None, bounds_share=bounds_share)
+    made = tm.design(n, schema_file.load_schema(schema), budget_of(epsilon, delta),
+                     tm.MomentMechanism() if smooth else None, bounds_share=bounds_share)
     design_file.save(out, made.for_shares() if shares else made)
     tell({"design": str(out), "n": n, "passes": made.passes},
          f"{made}\nwritten: {out}; up to {made.passes} rounds: each part is measured as often", as_json)
@@ -97,6 +94,9 @@ def measure(
 
     Example: `trigmech part measure north.csv --design design.json --out north.part`
     """
+    from trigmech.parts import design_file
+    from trigmech.parts.shares import load_part
+
     measured_by = engine_options(engine, workers, scheduler)
     files = files_given(data)
     check_outputs((out,), (*files, design, schema))
@@ -104,7 +104,7 @@ def measure(
     asked = design_file.load(design)
     table = table_of(files, file_options(delimiter, decimal, encoding, date_format), _written(schema, asked))
     with progress_bar(quiet=as_json) as progress:
-        part = measure_part(table, asked, progress=progress, **measured_by)
+        part = tm.measure_part(table, asked, progress=progress, **measured_by)
     part.save(out)
     tell(_facts(part, out), f"{part.n:,} persons\nwritten: {out} (NOT PRIVATE: keep it as safe as the table)", as_json)
 
@@ -129,12 +129,16 @@ def share(
 
     Example: `trigmech part share north.csv --design design.json --parties 3 --out north.share`
     """
+    from trigmech.parts import design_file
+    from trigmech.parts.shares import load_part
+    from trigmech.tables.reader import TableFile
+
     check_outputs((out,), (data, design, schema))
     keep_others(out, "share", load_part)
     asked = design_file.load(design)
     table = TableFile(data, **_written(schema, asked) | file_options(delimiter, decimal, encoding, date_format))
     with progress_bar(quiet=as_json) as progress:
-        own = share_part(table, asked, parties=parties, tolerated=tolerated, progress=progress)
+        own = tm.share_part(table, asked, parties=parties, tolerated=tolerated, progress=progress)
     own.save(out)
     tell(_facts(own, out), f"{own.n:,} persons, of one of {parties} parties\nwritten: {out} (NOT PRIVATE alone: it has "
                            "a share of the noise)", as_json)
@@ -150,6 +154,8 @@ def add(
 
     Example: `trigmech part add north.part south.part --out both.part`
     """
+    from trigmech.parts.shares import load_part
+
     check_outputs((out,), parts)
     keep_others(out, "part", load_part)
     whole = _sum(parts)
@@ -164,6 +170,8 @@ def show(parts: Parts, as_json: Json = False) -> None:
 
     Example: `trigmech part show north.part`
     """
+    from trigmech.parts.shares import load_part
+
     found = [(path, load_part(path)) for path in parts]
     tell({"parts": [_facts(part, path) for path, part in found]}, "\n".join(
         f"{path}: {part.n:,} persons of {len(part.identities)} measured part(s), question {part.question[:12]}; NOT "
@@ -191,6 +199,10 @@ def release(
 
     Example: `trigmech part release north.part south.part --design design.json --ledger ledger.json --out clinic.tm`
     """
+    from trigmech.parts import design_file
+    from trigmech.parts.shares import load_part
+    from trigmech.synthesis import reconstruct
+
     asked = design_file.load(design)
     following = following or out.with_name(f"{out.stem}.round{_round(asked) + 1}.json")
     rounds = out.with_name(f"{out.name}.rounds")
@@ -199,11 +211,11 @@ def release(
     if out.exists():
         raise InputError(f"{str(out)!r} exists; name another file")
     found = [load_part(path) for path in parts]
-    shares = [part for part in found if isinstance(part, Share)]
+    shares = [part for part in found if isinstance(part, tm.Share)]
     with ledger_of_run(ledger, asked.budget, 0.0) as book:
-        released = (release_shares(shares, asked, ledger=book, rounds=rounds) if len(shares) == len(found) else
-                    release_parts(found, asked, ledger=book, rounds=rounds))
-    if isinstance(released, Design):
+        released = (tm.release_shares(shares, asked, ledger=book, rounds=rounds) if len(shares) == len(found) else
+                    tm.release_parts(found, asked, ledger=book, rounds=rounds))
+    if isinstance(released, tm.Design):
         design_file.save(following, released)
         tell({"design": str(following), "done": False, "rounds": str(rounds)},
              f"the next round is in {following}: let each part be measured by it, and release again with the same "
@@ -216,22 +228,26 @@ def release(
           "warnings": list(made.warnings)}, f"{made.ledger}\nwritten: {out}", as_json)
 
 
-def _written(schema: Path | None, asked: Design) -> dict[str, Any]:
+def _written(schema: Path | None, asked: tm.Design) -> dict[str, Any]:
     """Return how the schema file of a design says that tables are written; nothing without one."""
     if schema is None:
         return {}
+    from trigmech.schema import toml as schema_file
+
     loaded = schema_file.load(schema)
     if loaded.schema != asked.schema:
         raise InputError(f"{str(schema)!r} is another schema than the design's")
     return loaded.file
 
 
-def _round(asked: Design) -> int:
+def _round(asked: tm.Design) -> int:
     """Return which round a design asks for."""
     return 1 if asked.history is None else asked.history.round + 1
 
 
-def _sum(paths: list[Path]) -> Part:
+def _sum(paths: list[Path]) -> tm.Part:
+    from trigmech.parts.shares import load_part
+
     whole = load_part(paths[0])
     for path in paths[1:]:
         try:
@@ -241,5 +257,5 @@ def _sum(paths: list[Path]) -> Part:
     return whole
 
 
-def _facts(part: Part, path: Path) -> dict[str, object]:
+def _facts(part: tm.Part, path: Path) -> dict[str, object]:
     return {"file": str(path), "persons": part.n, "measured": len(part.identities), "question": part.question}

@@ -1,14 +1,16 @@
 """The command that releases a table: all that can be refused first, then the charge, then what it bought."""
 
+from __future__ import annotations
+
 import os
 import tempfile
 import warnings
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import numpy as np
 import typer
 
+import trigmech as tm
 from trigmech.cli.files import (
     STANDARD,
     check_outputs,
@@ -37,18 +39,11 @@ from trigmech.cli.options import (
 )
 from trigmech.cli.progress import progress_bar
 from trigmech.errors import BudgetError, FitWarning, InputError, TrigmechError
-from trigmech.measurement.private_categories import threshold_delta
-from trigmech.measurement.rows import persons_of
-from trigmech.privacy.budget import Budget
-from trigmech.privacy.ledger_file import LedgerFile
-from trigmech.report.advice import clipping_of, warnings_of
-from trigmech.report.preview import preview
-from trigmech.results import Synthesis
-from trigmech.schema import toml as schema_file
-from trigmech.schema.schema import Schema
-from trigmech.synthesis import BOUNDS_SHARE, synthesize
-from trigmech.tables.parquet_files import ParquetFiles
-from trigmech.tables.reader import TableFile
+from trigmech.privacy.budget import BOUNDS_SHARE
+
+if TYPE_CHECKING:
+    from trigmech.tables.parquet_files import ParquetFiles
+    from trigmech.tables.reader import TableFile
 
 # The exit status of a release whose points miss what was released, if one is asked for.
 MISSED = 6
@@ -92,6 +87,13 @@ def release(
     Example: `trigmech release data.csv --schema schema.toml --epsilon 1 --delta 1e-6 --out clinic.tm --rows 10000
     --csv synth.csv --ledger ledger.json`
     """
+    import numpy as np
+
+    from trigmech.measurement.private_categories import threshold_delta
+    from trigmech.measurement.rows import persons_of
+    from trigmech.report.advice import clipping_of, warnings_of
+    from trigmech.schema import toml as schema_file
+
     budget = budget_of(epsilon, delta or 0.0)
     _check_usage(csv, rows, bounds_share, as_json)
     measured_by = engine_options(engine, workers, scheduler)
@@ -114,9 +116,9 @@ def release(
         # Printed below, in the words of a command.
         warnings.simplefilter("ignore", FitWarning)
         try:
-            made = synthesize(table, loaded.schema, budget, ledger=book, bounds_share=bounds_share, rounds=rounds,
-                              rng=None if simulate is None else np.random.default_rng(simulate), progress=progress,
-                              **measured_by)
+            made = tm.synthesize(table, loaded.schema, budget, ledger=book, bounds_share=bounds_share, rounds=rounds,
+                                 rng=None if simulate is None else np.random.default_rng(simulate),
+                                 progress=progress, **measured_by)
         except BudgetError as error:
             if book is None:
                 raise
@@ -165,22 +167,24 @@ def warn(warnings: list[str], mark: str = "warning") -> list[str]:
     return warnings
 
 
-def _tell_preview(table: TableFile | ParquetFiles, schema: Schema, budget: Budget, bounds_share: float,
+def _tell_preview(table: TableFile | ParquetFiles, schema: tm.Schema, budget: tm.Budget, bounds_share: float,
                   ledger: str | None, delta_chosen: bool, as_json: bool) -> None:
     """Print what a release would be worth; of the table only its names and the number of its rows are used."""
+    from trigmech.measurement.rows import persons_of
+
     absent = [name for name in schema.names if name not in table.names]
     if absent and table.options.get("header", True):
         raise InputError(f"the table lacks the column(s) {', '.join(map(repr, absent))} that the schema names")
-    there = ledger is not None and LedgerFile.exists(ledger)
-    expected = preview(persons_of(table, schema), schema, budget, bounds_share=bounds_share,
-                       ledger=ledger if there else None, delta_chosen=delta_chosen)
+    there = ledger is not None and tm.LedgerFile.exists(ledger)
+    expected = tm.preview(persons_of(table, schema), schema, budget, bounds_share=bounds_share,
+                          ledger=ledger if there else None, delta_chosen=delta_chosen)
     warn(list(expected.warnings))
     made = "" if ledger is None or there else (
         f"\nledger {ledger}: it is not there, and would be made with {budget} as the data set's total budget")
     tell({"dry_run": True, **expected.to_dict()}, f"{expected}{made}", as_json)
 
 
-def _save(made: Synthesis, out: Path) -> None:
+def _save(made: tm.Synthesis, out: Path) -> None:
     """Save a release: where it was asked for, or else, as it is paid for, in the folder for temporary files.
 
     If it is not where it was asked for, an InputError names where it is, or states that it is lost.
@@ -200,7 +204,7 @@ def _save(made: Synthesis, out: Path) -> None:
                      "where it is to stay")
 
 
-def _write_table(made: Synthesis, csv: Path, rows: int | None, out: Path) -> None:
+def _write_table(made: tm.Synthesis, csv: Path, rows: int | None, out: Path) -> None:
     try:
         write_sample(made, csv, rows)
     except BrokenPipeError:
@@ -219,7 +223,7 @@ def _reason(problem: BaseException, path: Path) -> str:
     return f"cannot write {str(path)!r}: {why}"
 
 
-def _tell(made: Synthesis, out: Path, csv: Path | None, said: list[str], as_json: bool) -> None:
+def _tell(made: tm.Synthesis, out: Path, csv: Path | None, said: list[str], as_json: bool) -> None:
     ledger, to_standard = made.ledger, str(csv) == STANDARD
     facts = {"release": str(out), "table": None if csv is None else str(csv), "n": made.release.n,
              "simulated": ledger.simulated, "ledger": ledger.to_dict(), "proved_epsilon": ledger.proved_epsilon,

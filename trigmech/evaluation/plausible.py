@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 from scipy.special import ndtri
-from scipy.stats import rankdata
 
+from trigmech.evaluation.statistics import ranks
 from trigmech.functions.partition import all_codes
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.measurement.table_release import CloserLook, NoisyHistogram, TableRelease
@@ -163,4 +163,4 @@ def _go_on_within_cells(points: Array, codes: Codes, release: TableRelease, rng:
 
 
 def _normal_scores(values: Array) -> Array:
-    return ndtri((rankdata(values) - 0.5) / max(len(values), 1))
+    return ndtri((ranks(values) - 0.5) / max(len(values), 1))

@@ -11,7 +11,6 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import rankdata
 
 from trigmech._validate import check_choice, check_integers, finite
 from trigmech.errors import InputError, shown
@@ -146,8 +145,14 @@ def _correlations(columns: Sequence[Column], kind: Correlation, table: Table) ->
             both = there[i] & there[j]
             first, second = values[i, both], values[j, both]
             if kind == "spearman":
-                first, second = rankdata(first), rankdata(second)
+                first, second = ranks(first), ranks(second)
             first, second = first - np.sum(first) / max(len(first), 1), second - np.sum(second) / max(len(second), 1)
             length = np.linalg.norm(first) * np.linalg.norm(second)
             found[i, j] = found[j, i] = first @ second / length if length > 0.0 else 0.0
     return found
+
+
+def ranks(values: Array) -> Array:
+    """Return the rank of each value (m,), from 1 to m; equal values have the mean of theirs."""
+    _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
+    return (np.cumsum(counts) - (counts - 1) / 2.0)[places]

@@ -22,6 +22,9 @@ NORMS: dict[Law, tuple[Norm, ...]] = {"laplace": ("L1", "each"), "gaussian": ("L
 # More releases than this in one charge are a mistake, and their number would leave floating point behind.
 LARGEST_COUNT = 10**12
 
+# The part of a budget that finds bounds and categories, if the schema asks for private ones.
+BOUNDS_SHARE = 0.1
+
 ADJACENCY = "replace-one: two tables are neighbours if they differ in one row; n is public"
 
 

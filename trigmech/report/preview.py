@@ -13,14 +13,14 @@ from trigmech.mechanisms.base import Mechanism
 from trigmech.planning.design import MomentDesign
 from trigmech.planning.tables import TableDesign
 from trigmech.privacy.accounting import filtered_epsilon
-from trigmech.privacy.budget import Budget, Charge, shown_up
+from trigmech.privacy.budget import BOUNDS_SHARE, Budget, Charge, shown_up
 from trigmech.privacy.ledger import Ledger
 from trigmech.privacy.ledger_file import LedgerFile
 from trigmech.report.advice import coarseness_of, warnings_of
 from trigmech.report.expected import Expected, Outlook, outlook_of
 from trigmech.report.figures import number
 from trigmech.schema.schema import Schema
-from trigmech.synthesis import BOUNDS_SHARE, design
+from trigmech.synthesis import design
 
 
 @dataclass(frozen=True, eq=False)
