@@ -35,7 +35,7 @@ from trigmech.mechanisms import default
 from trigmech.parts import design_file
 from trigmech.parts.shares import load_part, share_part
 from trigmech.privacy.budget import Budget
-from trigmech.report import page
+from trigmech.report import against, page
 from trigmech.results import Synthesis
 from trigmech.schema import toml as schema_file
 from trigmech.tables.reader import TableFile
@@ -149,6 +149,7 @@ def make_quick(patch):
     patch.setattr(command_line, "app", typer.main.get_command(app))
     patch.setattr(default, "TableMechanism", functools.partial(tm.TableMechanism, points=64))
     patch.setattr(demo, "GaussianKernels", functools.partial(GaussianKernels, n_queries=50))
+    patch.setattr(against, "QUERY_WORK", 1)
     patch.setattr(demo, "_draw", lambda made, schema, table, synthetic: made.picture.write_bytes(b"\x89PNG"))
     x = np.random.default_rng(0).uniform(1.0, 2.0, (60, 3))
     patch.setattr(sklearn.datasets, "load_breast_cancer", lambda: types.SimpleNamespace(
