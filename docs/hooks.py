@@ -16,7 +16,8 @@ FROM_THE_TOP = {"SECURITY.md": "security.md", "CONTRIBUTING.md": "contributing.m
 FORMULA = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', re.DOTALL)
 # Docstrings are written for numpydoc; here the name alone is wanted, of `~a.b.c` the last part.
 ROLE = re.compile(r":(?:class|func|meth|mod|attr|data|exc):<code>(~?)([\w.]+)</code>")
-COMMENT = re.compile(r"<!--.*?-->\n?", re.DOTALL)
+# One on lines of its own goes with its line break, one in a sentence without.
+COMMENT = re.compile(r"^<!--.*?-->\n?|<!--.*?-->", re.DOTALL | re.MULTILINE)
 CODE_BLOCK = re.compile(r"(^```.*?^```$)", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"\]\((?:\.\./|docs/)?([\w./-]+\.md)(#[\w-]+)?\)")
 

@@ -20,6 +20,7 @@ from experiments import (
     designs,
     figures,
     parties,
+    prose,
     rates,
     rivals,
     search,
@@ -192,11 +193,18 @@ def check() -> None:
 
 @app.command("pages")
 def write_pages() -> None:
-    """Write the scoreboards' committed results into the tables of README.md and docs/comparison.md."""
-    for path in PAGES:
-        save(path, pages.filled(path.read_text(encoding="utf-8"), RESULTS))
-        for failure in pages.broken_claims(path.read_text(encoding="utf-8"), RESULTS):
+    """Write committed results into the tables and sentences of pages; exit status 1 if they do not bear one out."""
+    failed = False
+    for path in prose.pages_of():
+        old = path.read_text(encoding="utf-8")
+        text = prose.filled(pages.filled(old, RESULTS), RESULTS)
+        if text != old:
+            save(path, text)
+            console.print(f"written: {os.path.relpath(path)}", markup=False)
+        for failure in pages.broken_claims(text, RESULTS) + prose.broken(text, RESULTS):
+            failed = True
             console.print(f"{path.name}: {failure}", markup=False)
+    raise typer.Exit(1 if failed else 0)
 
 
 @of_rivals.command("list")

@@ -1,5 +1,6 @@
 """What is said of a release before it is paid for holds of it afterwards, and is said from public numbers alone."""
 
+import itertools
 import json
 import math
 
@@ -10,6 +11,7 @@ import trigmech as tm
 from trigmech.errors import BudgetError, InputError
 from trigmech.planning.design import MomentDesign
 from trigmech.report.advice import clipping_of, warnings_of
+from trigmech.report.expected import evenly
 from trigmech.report.preview import preview
 
 N = 1_500
@@ -201,3 +203,115 @@ def test_values_piled_at_a_bound_are_told_after_a_release_and_others_not():
         found = clipping_of(made)
         assert len(found) == clipped
         assert all("column 'income'" in warning and "the upper bound 30000" in warning for warning in found)
+
+
+# Every number of a preview against noise that is really drawn, and against its formula
+
+
+THREE = tm.Schema([tm.Column("a", 0, 100), tm.Column("b", 0, 10), tm.Column("c", kind="categorical",
+                                                                           categories=["x", "y", "z"]),
+                   tm.Column("d", kind="categorical", categories=["u", "v"])])
+RELEASES = 160
+
+
+def evenly_spread(n=400):
+    """Rows that spread evenly over their bounds, as a preview supposes of what it cannot know."""
+    rng = np.random.default_rng(3)
+    return np.array([rng.uniform(0, 100, n), rng.uniform(0, 10, n), rng.choice(list("xyz"), n),
+                     rng.choice(list("uv"), n)], dtype=object).T
+
+
+def drawn(mechanism, budget):
+    """The noise in a few hundred releases: what was released, with what the table has instead of it."""
+    rows = evenly_spread()
+    design, encoded = tm.design(len(rows), THREE, budget, mechanism), THREE.to_cube(rows)
+    for seed in range(RELEASES):
+        yield tm.measure(rows, THREE, design, rng=np.random.default_rng(seed)), encoded
+
+
+def as_said(found, budget, mechanism):
+    """Of what errors are as large as the preview says; the sample of them is within a fifth of its law's spread."""
+    expected = preview(400, THREE, budget, mechanism=mechanism)
+    said = {(each.column, each.what): each.error for each in (*expected.columns, *expected.together)}
+    compared = {what: (np.sqrt(np.square(errors).mean(axis=0)).max(), said[what]) for what, errors in found.items()
+                if said.get(what) is not None}
+    assert {what: pytest.approx(said, rel=0.2) for what, (_, said) in compared.items()} == {
+        what: measured for what, (measured, _) in compared.items()}
+    return list(compared)
+
+
+@pytest.mark.parametrize("budget", [tm.Budget(2.0, 1e-5), tm.Budget(2.0)], ids=["gaussian", "pure"])
+def test_the_noise_of_moments_is_as_large_as_the_preview_says(budget):
+    found = {}
+    for release, rows in drawn(MOMENTS, budget):
+        x, y, c, d = rows[:, 0], rows[:, 1], rows[:, 2:5], rows[:, 5:]
+        said = dict(zip(release.names, release.means.tolist(), strict=True))
+        for what, factor, terms in (
+                # Half the distance of its bounds is a coordinate's unit.
+                (("a", "mean"), 50.0, {"a": x}), (("b", "mean"), 5.0, {"b": y}),
+                (("c", "frequency of a category"), 100.0, {f"c={v}": c[:, i] for i, v in enumerate("xyz")}),
+                # Both have the variance 1/3, so a correlation is three times their product's mean.
+                (("", "correlation of two columns of numbers"), 3.0, {"a * b": x * y}),
+                (("", "cell of a table of two columns of categories, at worst"), 100.0,
+                 {f"c={v} * d={w}": c[:, i] * d[:, j] for i, v in enumerate("xyz") for j, w in enumerate("uv")}),
+                # Of a tenth of the rows, in parts of the distance of the bounds, which is 2.
+                (("", "mean of a number over the rows of a category that holds a tenth of all"), 100.0 / 0.1 / 2.0,
+                 {f"a * c={v}": x * c[:, i] for i, v in enumerate("xyz")})):
+            found.setdefault(what, []).append([factor * (said[name] - truth.mean()) for name, truth in terms.items()
+                                               if name in said])
+    assert len(as_said(found, budget, MOMENTS)) >= 5
+
+
+@pytest.mark.parametrize("budget", [tm.Budget(2.0, 1e-5), tm.Budget(2.0)], ids=["gaussian", "pure"])
+def test_the_noise_of_columns_and_tables_is_as_large_as_the_preview_says(budget):
+    found, mechanism = {}, tm.TableMechanism()
+    for made, rows in drawn(mechanism, budget):
+        release = made.release
+        for name, half, look in zip("ab", (50.0, 5.0), release.looks, strict=False):
+            edges = look.partition.edges
+            codes = look.partition.codes(rows)
+            true = np.bincount(codes, minlength=len(edges) - 1) / len(rows)
+            apart, centres = look.frequencies - true, 0.5 * (edges[1:] + edges[:-1])
+            found.setdefault((name, "mean"), []).append([half * (apart @ centres)])
+            found.setdefault((name, "share of the rows below any value"), []).append(100.0 * np.cumsum(apart))
+        for name, look, own in (("c", release.looks[2], rows[:, 2:5]), ("d", release.looks[3], rows[:, 5:])):
+            found.setdefault((name, "frequency of a category"), []).append(
+                100.0 * (look.frequencies - own.mean(axis=0)))
+        chosen = release.dependence
+        positions = [column.partition.codes(rows) for column in release.columns]
+        truth = [chosen.features[j][positions[j], p] @ chosen.features[h][positions[h], q] / len(rows)
+                 for j, h, p, q in chosen.factors.tolist()]
+        apart = release.products - truth
+        if chosen.contrasted:
+            found.setdefault(("", "product of contrasts of the cells of two columns, which together tell their "
+                                  "table"), []).append(100.0 * apart[:4])
+        else:
+            # Two columns with the same ranks have a product of first scores of 1/2, and a correlation of 1.
+            first = chosen.factors.tolist().index([0, 1, 0, 0])
+            found.setdefault(("", "correlation of the ranks of two columns of numbers"), []).append([
+                2.0 * apart[first]])
+    assert len(as_said(found, budget, mechanism)) >= 7
+
+
+def test_the_noise_in_a_cell_of_a_table_is_that_of_the_best_weights():
+    """By the cube roots of what a table needs, within the part of the charge that is for tables."""
+    expected = preview(400, THREE, tm.Budget(2.0, 1e-5), mechanism=tm.TableMechanism())
+    design = expected.design
+    charge = next(charge for charge in expected.charges if charge.purpose == "dependence")
+    cells = [len(set(own.tolist())) for own in evenly(design).maps]
+    needs = np.array([(a * b * (a + b)) ** (1 / 6) for a, b in itertools.combinations(cells, 2)])
+    # A replaced row moves two entries of each table, and the squares of these moves add up to those of the tables.
+    weights = needs * math.sqrt((1.0 - design.products) / 2.0 / (needs @ needs))
+    error = {each.what: each.error for each in expected.together}["cell of a table of two columns, at worst"]
+    assert error == pytest.approx(100.0 * charge.scale / weights.min(), rel=1e-12)
+
+
+def test_what_a_ledger_would_hold_after_a_release_is_what_it_then_holds(tmp_path):
+    book = tm.LedgerFile.create(tmp_path / "book.json", tm.Budget(3.0, 1e-4), reserve_delta=1e-5)
+    book.charge("a" * 32, [tm.Charge("simulated", "gaussian", 0.01, 0.01, "L2", 1, "here")], True)
+    book.charge("b" * 32, [tm.Charge("real", "gaussian", 0.02, 0.01, "L2", 1, "here")], False)
+    book.add("other", tm.Budget(0.2), "a tool", neighbours="replace-one")
+    expected = preview(N, SCHEMA, tm.Budget(0.5, 1e-5), mechanism=MOMENTS, ledger=book)
+    assert expected.ledger["total"] == book.total
+    book.charge("c" * 32, list(expected.charges), False)
+    assert expected.ledger["total_after"] == book.total > expected.ledger["total"]

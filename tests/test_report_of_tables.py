@@ -104,6 +104,27 @@ def test_the_strongest_pairs_are_those_that_depend_most(made):
     assert strength[frozenset(("noise", "smokes"))].strength < 0.03
 
 
+def test_a_strength_that_rounding_alone_leaves_is_no_dependence_that_was_found(tmp_path):
+    rng = np.random.default_rng(0)
+    schema = tm.Schema([tm.Column("a", 0, 1), tm.Column("b", 0, 1, "binary"), tm.Column("c", 0, 50, "integer")])
+    listed = []
+    for seed in range(4):
+        columns = {"a": rng.uniform(0, 1, 400), "b": rng.integers(0, 2, 400), "c": rng.integers(0, 50, 400)}
+        made = tm.synthesize(np.column_stack([*columns.values()]), schema, tm.Budget(0.5, 1e-6),
+                             tm.TableMechanism(points=64), np.random.default_rng(seed))
+        strengths = [pair.strength for pair in account_of(made).dependences()]
+        # Less than a row of any table would be.
+        assert all(strength == 0.0 or strength > 1e-6 for strength in strengths)
+        page = check(report.write(made, tmp_path / "r.html").read_text(encoding="utf-8"))
+        found = sum(strength > 0.0 for strength in strengths)
+        listed.append(found)
+        assert f"In the tables of {3 - found} of the pairs no dependence was found" in page.text
+        assert (f"The {found} pairs of which" in page.text) == (found > 0)
+        assert len([each for each in page.all("figure") if each.get("id", "").startswith("pair-")]) == found
+    # Tables of which pairs are and are not found are both among them.
+    assert min(listed) < max(listed)
+
+
 def test_what_was_released_of_a_column_is_that_of_the_table_with_its_noise(made):
     rows = SCHEMA.to_cube(np.array([*table().values()], dtype=object).T)
     true = [marginal(values, np.full(N, 1.0 / N)) for values in values_of(SCHEMA, rows)]

@@ -15,6 +15,9 @@ from trigmech.reconstruction.tables import Targets, independent
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
+# Far below what a row of any table moves, and far above what rounding leaves where there is no dependence.
+ROUNDING = 1e-10
+
 
 @dataclass(frozen=True)
 class Dependence:
@@ -25,7 +28,7 @@ class Dependence:
     first, second : int
         Columns.
     strength : float
-        From 0, none, towards 1: of what was released, after shrinkage.
+        From 0 (exactly, if no dependence was found) towards 1: of what was released, after shrinkage.
     synthetic : float
         Of the synthetic rows, in the same cells.
     shape : tuple of int
@@ -89,4 +92,5 @@ def _within(column: ReleasedColumn, cells: Integers, features: Array) -> Array:
 
 
 def _variation(deviation: Array) -> float:
-    return min(1.0, float(np.abs(deviation).sum()) / 2.0)
+    variation = float(np.abs(deviation).sum()) / 2.0
+    return 0.0 if variation < ROUNDING else min(1.0, variation)

@@ -29,7 +29,8 @@ JITTER = 0.35
 def pairs(account: Account, made: Side, true: Side | None, pictures: Pictures) -> dict[str, Any]:
     """Return what the page shows of the pairs whose released dependence is strongest."""
     known = account.dependences()
-    strongest = [pair for pair in known if pair.strength > 0.0][:LISTED]
+    found = [pair for pair in known if pair.strength > 0.0]
+    strongest = found[:LISTED]
     names = [values.column.name for values in made.values]
     rows = [(f"{names[pair.first]} and {names[pair.second]}", pair.strength, pair.uncertainty, pair.synthetic,
              f"{pair.shape[0]} × {pair.shape[1]}", percent(pair.noise)) for pair in strongest]
@@ -37,7 +38,8 @@ def pairs(account: Account, made: Side, true: Side | None, pictures: Pictures) -
                   ("Columns", "Strength", "Noise in it, about", "In the synthetic rows", "Cells", "Noise in a cell"),
                   rows, links=[f"pair-{place + 1}" if place < DRAWN else "" for place in range(len(rows))])
     sides = [side for side in (made, true) if side is not None]
-    return {"known": len(known), "above": sum(pair.strength > pair.uncertainty for pair in known), "table": table,
+    return {"known": len(known), "absent": len(known) - len(found), "table": table,
+            "above": sum(pair.strength > pair.uncertainty for pair in known),
             "shown": [_shown(place + 1, pair, sides, pictures) for place, pair in enumerate(strongest[:DRAWN])]}
 
 

@@ -1,0 +1,273 @@
+"""Numbers in the sentences of pages, from committed results: held to them, and brought up to date.
+
+A number is followed by a comment with what it is, ``0.152<!-- = marginal("adult", "2-way", "trigmech", 0.1): .3g -->``:
+an expression of the functions below, and a format as f-strings have it ("word" writes a small number out). What a
+sentence says without a number is held by ``<!-- holds: EXPRESSION -->``, which must be true, and a list that stands
+so in a page of results by ``<!-- as in: net.md -->`` before it.
+
+Figures of prose without such a mark are found by :func:`unmarked`; tests/test_prose.py names those that do not follow
+from results, with the reason.
+"""
+
+import json
+import re
+import tomllib
+from collections.abc import Callable, Iterable
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+import trigmech as tm
+from experiments import comparison, table_coverage, tables
+from experiments.cells import HERE
+from experiments.companions import marginals as companions
+from experiments.companions import net
+from experiments.frames import geometric, read_csv
+from experiments.protocols import pages
+from experiments.search import expected
+from trigmech._memory import NEEDED
+from trigmech.evaluation import resampling
+
+NUMBER = r"[\w.,·−⁰¹²³⁴⁵⁶⁷⁸⁹⁻]*[\w⁰¹²³⁴⁵⁶⁷⁸⁹]"
+MARK = re.compile(rf"({NUMBER})(<!-- = (.+?)(?:: ([^\s:\"]+))? -->)")
+HOLDS = re.compile(r"<!-- holds: (.+?) -->", re.DOTALL)
+AS_IN = re.compile(r"<!-- as in: ([\w.]+) -->\n\n?((?:- .*\n)+)")
+WORDS = ("none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+TENS = {20: "twenty", 30: "thirty", 40: "forty", 50: "fifty", 60: "sixty"}
+
+# Of an expression whose results are not there, or are others.
+FAILURES = (ArithmeticError, AttributeError, LookupError, NameError, OSError, SyntaxError, TypeError, ValueError)
+
+# Of a page these are no sentences.
+NO_PROSE = re.compile(r"^```.*?^```$|^\|.*?$|^#.*?$|<!--.*?-->|`[^`\n]*`|\$[^$\n]+\$|\]\([^)]*\)|https?://\S+",
+                      re.DOTALL | re.MULTILINE)
+# Names of parts of a source and of versions are no measurements.
+NAMES = re.compile(r"\b(?:[Tt]ables?|[Ff]igures?|[Tt]heorems?|[Pp]ropositions?|[Ss]ections?|Python|sdnist|"
+                   r"OpenDP|highspy)(?:\s+(?:before\s+)?(?:and\s+|to\s+)?\d+(?:\.\d+)+)+")
+UNITS = r"%|times\b|of \d|[GMk]B\b|minutes\b|seconds\b|hours\b|million\b|megabytes\b"
+FIGURE = re.compile(rf"(?<![\w.,^-])(?:\d+[\d,]*\.\d+|\.\d+|\d[\d,]*(?=(?:\s+to\s+[\d.,]+)?\s*(?:{UNITS})))")
+
+
+@cache
+def lines_of(results: Path, stem: str) -> pd.DataFrame:
+    """Return the lines of a file of results."""
+    return read_csv(results / f"{stem}.csv")
+
+
+def chosen(lines: pd.DataFrame, where: dict[str, Any]) -> pd.DataFrame:
+    """Return the lines whose columns have these values, or one of those in a list."""
+    for name, value in where.items():
+        lines = lines[lines[name].isin(value if isinstance(value, list) else [value])]
+    return lines
+
+
+def at(results: Path, stem: str, column: str, **where: Any) -> Any:
+    """Return the one entry of a column whose line has these values."""
+    found = chosen(lines_of(results, stem), where)[column].tolist()
+    if len(found) != 1:
+        raise LookupError(f"{stem}.csv has {len(found)} lines with {where}, not one")
+    return found[0]
+
+
+def column(results: Path, stem: str, name: str, **where: Any) -> list[Any]:
+    """Return the entries of a column whose lines have these values; there must be some."""
+    found = chosen(lines_of(results, stem), where)[name].tolist()
+    if not found:
+        raise LookupError(f"{stem}.csv has no lines with {where}")
+    return found
+
+
+def board(results: Path, protocol: str, dataset: str, measure: str, method: str, epsilon: float = 1.0,
+          what: str = "mean") -> float:
+    """Return what a scoreboard shows of a method: its mean in a measure, or its seeds."""
+    best = pages.best_of(results, protocol)
+    found = chosen(best, {"dataset": dataset, "measure": measure, "method": method, "epsilon": [epsilon, 0.0]})[what]
+    if len(found) != 1:
+        raise LookupError(f"{protocol} has {len(found)} lines of {method} on {dataset}, {measure}")
+    return float(found.iloc[0])
+
+
+def minutes(results: Path, method: str, *boards: tuple[str, str]) -> list[float]:
+    """Return the minutes of processor time that a method took for data sets of protocols."""
+    return [board(results, protocol, dataset, "cpu_seconds", method) / 60.0 for protocol, dataset in boards]
+
+
+def slower(results: Path, method: str, *boards: tuple[str, str]) -> list[float]:
+    """Return how many times as long as the default a method took for data sets of protocols."""
+    return [board(results, protocol, dataset, "cpu_seconds", method) / board(
+        results, protocol, dataset, "cpu_seconds", "default") for protocol, dataset in boards]
+
+
+def below_the_thesis(results: Path, setting: str, mechanism: str) -> float:
+    """Return how many times smaller than printed errors of W1 are, in the geometric mean over the cells."""
+    return comparison.ratio_to_thesis(setting, mechanism, comparison.rows_of(lines_of(results, "w1")))
+
+
+def against_ours(results: Path, setting: str = "B") -> list[float]:
+    """Return what the default's worst errors are in units of MomentMechanism's, in all cells of W1, W2 and W3."""
+    found = []
+    for workload in ("w1", "w2", "w3"):
+        mean = chosen(lines_of(results, workload), {"setting": setting, "what": "absolute"}).set_index(
+            ["method", "dataset", "sigma"])["mean"].astype(float)
+        found += (mean[comparison.DEFAULT] / mean[comparison.BEST]).tolist()
+    return found
+
+
+def nearness(results: Path, table: str, variant: str = "published", factor: bool = True,
+             dataset: str | None = None) -> float:
+    """Return the geometric mean of ours / thesis, or by which factor ours are off, over a table's cells."""
+    values, printed = tables.values_of(lines_of(results, table)), expected(table)
+    names = dict.fromkeys(name for name, *_ in values if dataset in (None, name) and (name, "seconds", None) in printed)
+    ratios = [ratio for name in names for ratio in tables.ratios(table, values, name, variant)]
+    return geometric([max(ratio, 1.0 / ratio) if factor else ratio for ratio in ratios])
+
+
+def pointwise(results: Path, figure: str, sigma: str) -> float:
+    """Return the geometric mean of ours / thesis over the points of a figure, at the published scales."""
+    points = chosen(lines_of(results, figure), {"variant": "published", "sigma": sigma})
+    return geometric(points["worst_absolute_error"] / points["thesis"])
+
+
+def proved(results: Path, table: str) -> list[float]:
+    """Return what is proved of the published scales, for each data set of a table."""
+    return column(results, table, "value", variant="published", error="proved_epsilon")
+
+
+def said(results: Path, name: str, pattern: str) -> float:
+    """Return the number that a page of results says, where the pattern's group stands."""
+    found = re.findall(pattern, (results / name).read_text(encoding="utf-8"))
+    if len(found) != 1:
+        raise LookupError(f"{name} has {len(found)} places like {pattern!r}, not one")
+    return float(found[0].replace(",", ""))
+
+
+def marginal(results: Path, dataset: str, measure: str, method: str, epsilon: float) -> float:
+    """Return the mean of a companion's runs; of what spends no budget that of any epsilon."""
+    where = {} if method in (companions.INDEPENDENT, companions.NO_PRIVACY) else {"epsilon": epsilon}
+    return float(at(results, "marginals", "mean", dataset=dataset, measure=measure, method=method, **where))
+
+
+def rest(results: Path, dataset: str, measure: str, epsilon: float) -> float:
+    """Return the least mean of those that are private as claimed, but for this package and what uses no budget."""
+    lines = chosen(lines_of(results, "marginals"), {"dataset": dataset, "measure": measure, "epsilon": epsilon})
+    rivals = lines[~lines["method"].isin([companions.OURS, companions.INDEPENDENT])
+                   & ~lines["method"].str.contains("published|no privacy")]
+    return float(rivals["mean"].astype(float).min())
+
+
+def beyond_the_bound(results: Path) -> list[float]:
+    """Return how many times the best net's error proposition 1.20's bound is, of one column."""
+    lines = chosen(lines_of(results, "net"), {"d": 1})
+    best = lines[lines["method"].str.startswith("net ")].groupby(["n", "sigma"])["error"].min()
+    return [net.theorem_bound(n, net.QUERIES, net.NETS[1][0], 1.0) / error for (n, _), error in best.items()]
+
+
+def bars(results: Path, kind: str | None = None, what: str = "within") -> Any:
+    """Return of the error bars of real tables the share within, or the width, of one kind of statistics or of all."""
+    means = table_coverage.averages(lines_of(results, "coverage_tables"), table_coverage.REAL)[what]
+    return float(means[kind]) if kind else means.drop("pearson").tolist() if what == "within" else means.tolist()
+
+
+def benchmark(results: Path, subject: str, case: str, alternative: str, key: str) -> float:
+    """Return a number of a committed benchmark."""
+    path = results.parent.parent / "benchmarks" / "results" / f"{subject}.json"
+    found = [each[key] for each in json.loads(path.read_text(encoding="utf-8"))["subjects"][subject]
+             if (each["case"], each["alternative"]) == (case, alternative)]
+    if len(found) != 1:
+        raise LookupError(f"{path.name} has {len(found)} lines of {case}, {alternative}")
+    return float(found[0])
+
+
+def hundreds_of_faults(results: Path) -> int:
+    """Return how many faults are planted, in whole hundreds: what is added does not change the page each time."""
+    with (HERE.parent / "tests" / "planted_faults" / "faults.toml").open("rb") as file:
+        return len(tomllib.load(file)["fault"]) // 100 * 100
+
+
+OF_RESULTS: tuple[Callable[..., Any], ...] = (
+    at, column, board, minutes, slower, below_the_thesis, against_ours, nearness, pointwise, proved, said, marginal,
+    rest, beyond_the_bound, bars, benchmark, hundreds_of_faults)
+
+
+@cache
+def value(expression: str, results: Path) -> Any:
+    """Return what an expression of a page is by the results."""
+    known = {function.__name__: partial(function, results) for function in OF_RESULTS}
+    names = {**known, "min": min, "max": max, "len": len, "set": set, "abs": abs, "int": int, "all": all,
+             "filter_loss": companions.filter_loss, "NEEDED": NEEDED, "resampling": resampling,
+             "version": ".".join(tm.__version__.split(".")[:2])}
+    # The expressions are the project's own pages'.
+    return eval(expression.strip(), {"__builtins__": {}, **names})
+
+
+def text_of(number: Any, form: str | None, old: str) -> str:
+    """Return a number as a page writes it."""
+    if form == "word":
+        word = TENS.get(int(number)) or WORDS[int(number)]
+        return word.capitalize() if old[:1].isupper() else word
+    return str(number) if form is None else format(number, form).replace("-", "−")
+
+
+def filled(text: str, results: Path) -> str:
+    """Return a page with its numbers, and its lists, as the results have them; those that fail stay as they are."""
+    text = MARK.sub(lambda found: (_now(found, results) or found[1]) + found[2], text)
+    return AS_IN.sub(partial(_listed, results), text)
+
+
+def _now(found: re.Match[str], results: Path) -> str | None:
+    """Return what a marked number is by the results; None if that fails."""
+    try:
+        return text_of(value(found[3], results), found[4], found[1])
+    except FAILURES:
+        return None
+
+
+def _holds(expression: str, results: Path) -> bool:
+    try:
+        return bool(value(expression, results))
+    except FAILURES:
+        return False
+
+
+def _listed(results: Path, found: re.Match[str]) -> str:
+    """Return a list whose lines are those of a page of results that begin as they do."""
+    there = [line for line in (results / found[1]).read_text(encoding="utf-8").splitlines() if line.startswith("- ")]
+    lines = []
+    for line in found[2].splitlines():
+        own = [other for other in there if beginning(other) == beginning(line)]
+        lines.append(own[0] if len(own) == 1 else f"- {found[1]} has no such line: {line[2:]}")
+    return found[0].removesuffix(found[2]) + "\n".join(lines) + "\n"
+
+
+def beginning(line: str) -> str:
+    """Return what a line of a list says before its first number of results."""
+    return re.split(r"[:,]", line)[0]
+
+
+def broken(text: str, results: Path) -> list[str]:
+    """Return what a page says that the results do not bear out."""
+    found = [f"{mark[1]} cannot be found again: {mark[3]}" for mark in MARK.finditer(text)
+             if _now(mark, results) is None]
+    expressions = [" ".join(expression.split()) for expression in HOLDS.findall(text)]
+    return found + [f"does not hold: {expression}" for expression in expressions if not _holds(expression, results)]
+
+
+def unmarked(text: str, others: Iterable[str] = ()) -> list[tuple[int, str, str]]:
+    """Return the figures in a page's sentences that no mark holds: line, figure, and the line as it stands.
+
+    Those in ``others``, phrases of the page, are left out.
+    """
+    phrases = [re.compile(r"\s+".join(map(re.escape, phrase.split()))) for phrase in others]
+    bare = text
+    for pattern in (MARK, AS_IN, NO_PROSE, NAMES, *phrases):
+        bare = pattern.sub(lambda found: re.sub(r"[^\n]", "_", found[0]), bare)
+    found = [(bare[: figure.start()].count("\n"), figure[0]) for figure in FIGURE.finditer(bare)]
+    return [(line + 1, figure, text.splitlines()[line]) for line, figure in found]
+
+
+def pages_of(top: Path = HERE.parent) -> list[Path]:
+    """Return the pages whose sentences are held: README, SECURITY, that of the experiments, the documentation."""
+    return [top / "README.md", top / "SECURITY.md", top / "experiments" / "README.md",
+            *sorted((top / "docs").glob("*.md"))]

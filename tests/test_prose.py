@@ -1,0 +1,125 @@
+"""Numbers in the sentences of pages: those that follow from committed results are held to them, and no others hide."""
+
+import re
+
+import pytest
+from typer.testing import CliRunner
+
+from docs import hooks
+from experiments import __main__ as program
+from experiments import prose
+from experiments.cells import HERE, RESULTS
+
+PAGES = {str(page.relative_to(HERE.parent)): page.read_text(encoding="utf-8") for page in prose.pages_of()}
+each_page = pytest.mark.parametrize("name", PAGES)
+
+# Pages whose every figure is of another kind, with the reason.
+OTHERS = {"docs/errata.md": "what is true instead of a statement: tests/test_errata.py and tests/test_companions.py "
+                            "compute it from formulas, and no results are involved",
+          "docs/gallery.md": "written by experiments/companions/tutorial.py; test_companions.py holds its tables"}
+# Phrases whose figures do not follow from results, with the reason.
+SETTING, TERMS, PRINTED = "a setting, which somebody chose", "what a word means", "printed in a source"
+ONCE = "measured once, of what no experiment keeps"
+UNHELD = {
+    "README.md": {"(best: 0.5)": TERMS, "ε from 0.1 to 10": SETTING},
+    "experiments/README.md": {
+        "σ = 0.25, 0.5": SETTING, "ε = 0.1, 0.3, 1, 3, 10": SETTING, "10, 30 and 100 % of the rows": SETTING,
+        "Error bars at 95 % for": SETTING, "ε = 0.3 and 10": SETTING, "wants 95 % on": SETTING,
+        "Error bars at 95 % of": SETTING, "ε = 0.3, 1 and 3": SETTING, "wants 93 %": SETTING, "80 % for": SETTING,
+        "at 99.9 % together": SETTING, "at most 2 megabytes": SETTING, "published .0098, .018 and .050": PRINTED,
+        "16 of 3,000 rows": SETTING, "and k (for 3.3)": "the name of a table", "(3.3) of the": "the name of a table",
+        "(CTG .053 .199 .031 .054 .056)": PRINTED, "80 to 90 %": ONCE, "(0.15 at": ONCE, "at 0.03 to 0.04": PRINTED,
+        "with k, to 0.01": ONCE},
+    "docs/cli.md": {"0.6 to 1.1 times": "of test_errors_of_synthetic_tables_are_as_predicted, which allows 0.45 to 1.4",
+                    "(0.4 GB of it": ONCE, "10 to 25 % for 587": ONCE},
+    "docs/companions.md": {
+        "at 0.3 ε": SETTING, "φ = 0.2": SETTING, "as PrivHD's: 0.1": SETTING, "has 0.065 for pairs at ε = 0.8": ONCE,
+        "0.068 for pairs and 0.122 for triples at ε = 1.6, merged 0.030 and 0.060": ONCE, "at 1.6)": SETTING,
+        "ε = 0.2 or 0.1": "held by a comment", "at 0.05,": SETTING, "at 0.2)": SETTING,
+        "below ε = 0.4": "held by a comment", "within 0.01 of": "held by a comment",
+        "from ε = 0.4": "held by a comment", "at ε = 0.8)": SETTING, "For ε ≤ 0.5": SETTING, "(σ = 0.5)": SETTING},
+    "docs/comparison.md": {"at most 2 megabytes": SETTING, "best at 0.5": TERMS},
+    "docs/holders.md": {"nor 1.0 instead of 1": "a text in a cell", "1.0, not proved": "the version of a tool"},
+    "docs/idea.md": {"95 % unless": SETTING},
+    "docs/large.md": {"(4.9 GB)": "in the name of the benchmark, by which the other figures are found"},
+    "docs/researchers.md": {"times 1.96": "of the normal distribution, at 95 %", "bars of 95 %": SETTING},
+}
+
+
+@each_page
+def test_what_a_page_says_is_what_the_committed_results_are(name):
+    assert prose.filled(PAGES[name], RESULTS) == PAGES[name], "python -m experiments pages"
+    assert prose.broken(PAGES[name], RESULTS) == []
+
+
+@each_page
+def test_no_figure_in_a_sentence_is_held_by_nothing(name):
+    if name not in OTHERS:
+        assert prose.unmarked(PAGES[name], UNHELD.get(name, {})) == []
+
+
+def test_every_reason_is_of_a_figure_that_is_there():
+    for name, phrases in UNHELD.items():
+        for phrase in phrases:
+            rest = [other for other in phrases if other != phrase]
+            assert prose.unmarked(PAGES[name], rest) != [], (name, phrase)
+    assert set(OTHERS) | set(UNHELD) <= set(PAGES)
+
+
+@each_page
+def test_a_wrong_number_is_put_right_and_another_sentence_is_left_alone(name):
+    marks = [*prose.MARK.finditer(PAGES[name])]
+    for mark in marks:
+        assert prose.filled("98765" + mark[2], RESULTS).lower() == mark[0].lower()
+        # Without its mark it would be found.
+        assert prose.unmarked(f"It is {mark[0]} here, and 0.98765 there.") == [
+            (1, "0.98765", f"It is {mark[0]} here, and 0.98765 there.")]
+    expected = {"README.md": 9, "docs/companions.md": 15, "docs/comparison.md": 3, "docs/large.md": 4,
+                "docs/researchers.md": 6, "docs/idea.md": 1, "SECURITY.md": 1}
+    assert len(marks) >= expected.get(name, 0)
+
+
+@pytest.mark.parametrize(("text", "found"), [
+    ("It is 42 times as large.", ["42"]), ("It is 42<!-- = 42 --> times as large.", []),
+    ("From 0.6 to 1.1 it is.", ["0.6", "1.1"]), ("Some 93 to 99.6 % of it.", ["93", "99.6"]),
+    ("In 21 minutes, by AIM-2MB.", ["21"]),
+    ("The score of .0098.", [".0098"]), ("48 of 96 cases.", ["48"]), ("`0.5` and [a](b0.5.md) and $0.5$.", []),
+    ("| 0.5 |\n## 0.5\n```\n0.5\n```", []), ("Of table 3.3 and theorems 3.14 to 3.16, by Python 3.11.", []),
+    ("Some 1,234.5 rows and 4.9 GB.", ["1,234.5", "4.9"]), ("It takes 7 rows.", [])])
+def test_what_a_figure_is(text, found):
+    assert [figure for _, figure, _ in prose.unmarked(text)] == found
+    assert prose.unmarked(text, [text]) == []
+
+
+def test_marks_are_filled_and_what_does_not_hold_is_named(tmp_path):
+    (tmp_path / "x.csv").write_text("method,mean\na,0.125\nb,2\n")
+    (tmp_path / "x.md").write_text("# X\n\n- First: 3 of 4\n- Second, of all: 5\n")
+    text = ('Of 9<!-- = at("x", "mean", method="a"): .2f --> and Eleven<!-- = len(column("x", "mean")): word -->; '
+            '1<!-- = said("x.md", r"First: (\\d)"): .0f -->.\n\n<!-- as in: x.md -->\n- Second, of all: 1\n'
+            "- First: 2\n")
+    assert re.sub("<!--.*?-->", "", prose.filled(text, tmp_path)) == (
+        "Of 0.12 and Two; 3.\n\n\n- Second, of all: 5\n- First: 3 of 4\n")
+    assert prose.broken('<!-- holds: at("x", "mean", method="a") < at("x", "mean", method="b") -->', tmp_path) == []
+    lost = '7<!-- = at("x", "mean", method="c") -->'
+    assert prose.filled(lost, tmp_path) == lost
+    assert prose.broken(lost, tmp_path) == ['7 cannot be found again: at("x", "mean", method="c")']
+    for expression in ('at("x", "mean", method="a") > 1', 'at("gone", "mean") > 1', 'open("x")'):
+        assert prose.broken(f"<!-- holds: {expression} -->", tmp_path) == [f"does not hold: {expression}"]
+    assert "has no such line" in prose.filled("<!-- as in: x.md -->\n- Third: 1\n", tmp_path)
+
+
+def test_the_command_brings_pages_up_to_date_and_names_what_fails(tmp_path, monkeypatch):
+    page = tmp_path / "page.md"
+    page.write_text('It is at 9.9<!-- = version -->.\n')
+    monkeypatch.setattr(prose, "pages_of", lambda: [page])
+    assert CliRunner().invoke(program.app, ["pages"]).exit_code == 0
+    assert page.read_text() == f"It is at {prose.value('version', RESULTS)}<!-- = version -->.\n"
+    page.write_text("Ours is better.\n\n<!-- holds: 1 > 2 -->\n")
+    result = CliRunner().invoke(program.app, ["pages"])
+    assert result.exit_code == 1
+    assert "page.md: does not hold: 1 > 2" in result.output
+
+
+def test_a_mark_in_a_sentence_goes_from_the_site_without_the_line_break():
+    assert hooks.on_page_markdown("some 42<!-- = 42 -->\ntimes\n\n<!-- holds: True -->\nIt is.\n") == (
+        "some 42\ntimes\n\nIt is.\n")
