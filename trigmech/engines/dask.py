@@ -20,6 +20,7 @@ from trigmech.tables.frames import categorical_names
 from trigmech.tables.parquet_files import ParquetFiles, Piece, plain_type, read
 from trigmech.tables.reader import rows_at_once
 
+OBJECT = np.dtype(object)
 NO_CATEGORIES = ("private categories are not found over Dask or Spark; give the categories in the schema, or measure "
                  "Parquet files without an engine")
 
@@ -95,10 +96,11 @@ class DaskWorkers:
         frame = self._table[question.columns]
         if question.schema.person is not None:
             by = free_name(question.columns)
-            work = partial(with_hashes, frame._meta, question.schema.person, by)
+            meta = frame._meta.assign(**{name: _as_values(frame._meta[name]) for name in question.columns})
+            work = partial(with_hashes, meta, question.schema.person, by)
             # Arrow, by which Dask sends rows otherwise, has no type for columns of objects.
-            method = "tasks" if (frame._meta.dtypes == object).any() else None
-            hashed = frame.map_partitions(work, meta=work(frame._meta))
+            method = "tasks" if any(kind == OBJECT for kind in meta.dtypes) else None
+            hashed = frame.map_partitions(work, meta=work(meta))
             frame = hashed.shuffle(on=by, shuffle_method=method)[question.columns]
         answer = delayed(answer_of_frame, pure=False)
         return self._client.compute([answer(packed, part) for part in frame.to_delayed()])
@@ -126,7 +128,7 @@ def with_hashes(meta: Any, person: str, by: str, frame: Any) -> Any:
     if not len(frame):
         return meta.assign(**{by: np.zeros(0, dtype=np.int64)})
     frame = frame[list(meta.columns)]
-    told = {name: _as_told(frame[name], meta[name].dtype, name == person) for name in meta.columns}
+    told = {name: _as_told(_as_values(frame[name]), meta[name].dtype, name == person) for name in meta.columns}
     return frame.assign(**told, **{by: hashes(frame, person)})
 
 
@@ -134,22 +136,31 @@ def _as_told(column: Any, told: Any, person: bool) -> Any:
     """Return a partition's column in a type that goes with the one that Dask was told, or raise an InputError."""
     from pandas.api.types import is_numeric_dtype
 
-    if told == object:
+    if told == OBJECT:
         return column.astype(object)
     kind = column.dtype
     if kind == told or (_is_text(kind) and _is_text(told)) or str(kind) == str(told) == "category" or (
             not person and is_numeric_dtype(kind) and is_numeric_dtype(told)):
         return column
-    if kind == object and _is_text(told) and _holds_text(column):
+    if kind == OBJECT and _is_text(told) and _holds_text(column):
         return column.astype(told)
     raise InputError(f"column {column.name!r} has another type in some partitions than Dask was told; give it the same "
                      "type in all of them, with astype in the function that makes them")
 
 
-def _is_text(kind: Any) -> bool:
-    from pandas import StringDtype
+def _as_values(column: Any) -> Any:
+    """Return a column as it is, or a dictionary of Arrow as what it holds: Dask cannot join those of partitions."""
+    from pandas import ArrowDtype
 
-    return isinstance(kind, StringDtype) or str(kind) in ("string[pyarrow]", "large_string[pyarrow]")
+    kind = column.dtype
+    return column.astype(ArrowDtype(plain_type(kind.pyarrow_dtype))) if isinstance(kind, ArrowDtype) else column
+
+
+def _is_text(kind: Any) -> bool:
+    from pandas import ArrowDtype, StringDtype
+
+    return isinstance(kind, StringDtype) or (
+        isinstance(kind, ArrowDtype) and str(plain_type(kind.pyarrow_dtype)) == "large_string")
 
 
 def _holds_text(column: Any) -> bool:
@@ -167,7 +178,7 @@ def part_of_file(columns: ColumnsOfFile, piece: Piece) -> Any:
 
 
 def _frame_of(files: ParquetFiles, columns: ColumnsOfFile) -> Any:
-    """Return files as a Dask DataFrame of their pieces, which this package reads, as everywhere."""
+    """Return files as a Dask DataFrame of their pieces, read as everywhere."""
     import dask.dataframe as frames
     import pandas
     import pyarrow as pa
@@ -253,7 +264,7 @@ def _as_text(operation: Callable[[Any], Any], part: Any) -> Any:
 
 
 def _check_texts(frame: Any) -> None:
-    names = [name for name in frame.columns if frame[name].dtype == object and not _holds_text(frame[name])]
+    names = [name for name in frame.columns if frame[name].dtype == OBJECT and not _holds_text(frame[name])]
     if names:
         raise InputError(f"column(s) {', '.join(map(repr, names))} have no type ('object') and hold other things than "
                          "text, of which Dask makes text: 1, 1.0 and '1' would not be what they are elsewhere; give "

@@ -91,7 +91,7 @@ class ParquetFiles:
         return tuple(piece for file in self.files for piece in _pieces(file))
 
     def check(self, schema: ColumnsOfFile, alike: bool = False) -> None:
-        """Raise an InputError if a file lacks a column or, where they must be alike, files with rows differ in a type."""
+        """Raise an InputError if a file lacks a column or, where types must be alike, has another than others."""
         for file in self.files:
             absent = [name for name in schema.names if name not in file.names]
             if absent:

@@ -147,8 +147,7 @@ class TableFile:
 
     @cached_property
     def types(self) -> dict[str, Any]:
-        """The types of Arrow of a Parquet file's columns, by name; of CSV, whose cells have the schema's, there are none.
-        """
+        """The types of Arrow of a Parquet file's columns, by name; CSV has none."""
         if self._csv is not None:
             return {}
         with self._row_free():
