@@ -1,5 +1,7 @@
 """Tables that Spark measures: the bits of a frame, whichever worker dies. Skipped where there is no Spark or Java."""
 
+import contextlib
+import datetime
 import os
 import shutil
 import sys
@@ -14,24 +16,37 @@ from engine_tables import (
     BASIS,
     BUDGET,
     COLUMNS,
+    DIFFERENT,
+    IDENTIFIERS,
     MECHANISMS,
+    NOT_OF_SPARK,
+    PERSONS,
     SCHEMA,
     SECRET,
     Ending,
     Failing,
     N,
+    different,
+    identified,
+    in_files,
     measured,
+    outcome,
     table,
     written,
 )
 
 import trigmech as tm
 from trigmech.engines import choice
+from trigmech.engines.question import Question
+from trigmech.engines.spark import SparkWorkers
 from trigmech.engines.spread import SpreadTable
 from trigmech.errors import InputError, WorkerError
+from trigmech.functions.chebyshev import ChebyshevBasis
 from trigmech.measurement.moments import FunctionSums
 from trigmech.measurement.rows import PrivateTable
+from trigmech.measurement.sums import Total
 from trigmech.privacy.ledger_file import LedgerFile
+from trigmech.tables.parquet_files import ParquetFiles
 
 sql = pytest.importorskip("pyspark.sql", reason="Spark is not installed: pip install trigmech[spark]")
 if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
@@ -109,6 +124,86 @@ def test_a_person_counts_once_in_whatever_partitions_her_rows_are(session, tmp_p
     schema = tm.Schema(COLUMNS, person="who")
     alone = measured(whole, tmp_path, schema=schema)
     assert measured(frame(session, tmp_path, mixed, 5), tmp_path, schema=schema) == alone
+
+
+def check_identifiers(kind, tmp_path):
+    data, _ = identified(kind)
+    files = in_files(tmp_path / kind, data.slice(0, 5), data.slice(5))
+    question = Question(FunctionSums(ChebyshevBasis.graded(1, 6)), PERSONS, PERSONS)
+    with contextlib.closing(SparkWorkers(ParquetFiles(files), PERSONS, None, None)) as workers:
+        found = sum((answer.total for answer in workers.answers(question)), Total(question.asked.size))
+    assert (found.n, found.limbs.tobytes()) == outcome(data)
+
+
+# Spark has none of these types, or others that stand for them.
+@pytest.mark.parametrize("kind", ["uint64", "text", "times of a zone"])
+def test_identifiers_of_a_type_name_the_same_persons(kind, session, tmp_path):
+    check_identifiers(kind, tmp_path)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("kind", [kind for kind in IDENTIFIERS if kind not in NOT_OF_SPARK])
+def test_identifiers_of_all_types_name_the_same_persons(kind, session, tmp_path):
+    check_identifiers(kind, tmp_path)
+
+
+def test_types_that_spark_lacks_are_named(session, tmp_path):
+    for kind in NOT_OF_SPARK:
+        files = in_files(tmp_path / kind, identified(kind)[0])
+        with pytest.raises((InputError, WorkerError), match=kind):
+            tm.synthesize(files, PERSONS, BUDGET, engine="spark")
+
+
+def test_files_that_differ_in_a_type_are_those_of_other_engines(session, tmp_path):
+    without = tm.Schema([tm.Column("x", 0, 10)])
+    for kind in DIFFERENT:
+        tables, name = different(kind)
+        files = in_files(tmp_path / kind, *tables)
+        said = outcome(files, engine="spark")
+        assert said == outcome(files)
+        assert said.startswith(f"column '{name}' has the type ")
+        assert outcome(files, without, engine="spark") == outcome(files, without)
+
+
+def test_files_of_any_name_are_read_whole_or_refused(session, tmp_path):
+    data, _ = identified("int64")
+    files = in_files(tmp_path / "files", *[data.slice(2 * k, 2) for k in range(8)])
+    for path, name in zip(files[:4], ("[1].parquet", "{a,b}.parquet", "?*.parquet", "a\\b.parquet"), strict=True):
+        path.rename(path.with_name(name))
+    files = sorted(files[0].parent.glob("*"))
+    assert outcome(files, engine="spark") == outcome(files) == outcome(data)
+    for name in ("_hidden.parquet", ".hidden.parquet"):
+        files[-1] = files[-1].rename(files[-1].with_name(name))
+        assert "Spark passes over files whose names begin with '.' or '_'" in outcome(files, engine="spark")
+    lacking = in_files(tmp_path / "lacking", data, data.drop_columns("x"))
+    assert "1.parquet': it lacks the column(s) 'x'" in outcome(lacking, engine="spark")
+
+
+def test_times_without_a_zone_are_read_as_they_are_or_refused(session, tmp_path):
+    schema = tm.Schema([tm.Column("seen", "2000-01-01", "2030-01-01", "datetime")])
+    data = pa.table({"seen": pa.array([datetime.datetime(2010, 1, 1), datetime.datetime(2010, 7, 1, 12)])})
+    zoned = data.set_column(0, "seen", data["seen"].cast(pa.timestamp("us", "UTC")))
+    files, instants = in_files(tmp_path / "files", data), in_files(tmp_path / "instants", zoned)
+    expected = outcome(data, schema)
+    before = session.conf.get("spark.sql.session.timeZone")
+    try:
+        for zone in ("UTC", "America/New_York"):
+            session.conf.set("spark.sql.session.timeZone", zone)
+            shifted = session.createDataFrame(data.to_pandas())
+            assert outcome(files, schema, engine="spark") == outcome(instants, schema, engine="spark") == expected
+            assert outcome(shifted.selectExpr("cast(seen as timestamp_ntz) as seen"), schema) == expected
+            if zone == "UTC":
+                assert outcome(shifted, schema) == expected
+                continue
+            said = outcome(shifted, schema)
+            assert "'seen' of Spark's type 'timestamp' are instants" in said
+            assert "cast them to 'timestamp_ntz'" in said
+            # Spark makes instants of a file's times, too, where it is told to.
+            session.conf.set("spark.sql.parquet.inferTimestampNTZ.enabled", "false")
+            assert "are instants" in outcome(files, schema, engine="spark")
+    finally:
+        session.conf.set("spark.sql.session.timeZone", before)
+        session.conf.unset("spark.sql.parquet.inferTimestampNTZ.enabled")
 
 
 def test_the_pieces_of_a_worker_that_died_count_once(session, whole, tmp_path):

@@ -1,7 +1,8 @@
 """The engine "dask": a Dask DataFrame, or pieces of Parquet files, over the workers of a Dask cluster."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import distributed
@@ -11,13 +12,15 @@ from dask.delayed import delayed
 from trigmech.engines.processes import answer_of_file
 from trigmech.engines.question import Answer, Question, answered
 from trigmech.errors import InputError, TrigmechError, WorkerError
-from trigmech.measurement.persons import free_name, hashes, read_by
+from trigmech.measurement.persons import free_name, hashes, plain, read_by
 from trigmech.schema.column import CATEGORIES
 from trigmech.schema.schema import Schema
+from trigmech.tables.column_types import ColumnsOfFile
 from trigmech.tables.frames import categorical_names
-from trigmech.tables.parquet_files import ParquetFiles
+from trigmech.tables.parquet_files import ParquetFiles, Piece, plain_type, read
 from trigmech.tables.reader import rows_at_once
 
+OBJECT = np.dtype(object)
 NO_CATEGORIES = ("private categories are not found over Dask or Spark; give the categories in the schema, or measure "
                  "Parquet files without an engine")
 
@@ -40,18 +43,16 @@ class DaskWorkers:
         if schema.private_categories:
             raise InputError(NO_CATEGORIES)
         if isinstance(table, ParquetFiles):
-            table.check(read_by(schema))
+            table.check(read_by(schema), alike=schema.person is not None)
             self.library: str | None = "pyarrow"
             self.categorical: tuple[str, ...] = ()
             if schema.person is not None:
-                import dask.dataframe as frames
-
-                table = frames.read_parquet([str(file.path) for file in table.files],
-                                            columns=[*schema.names, schema.person])
+                table = _frame_of(table, read_by(schema))
         else:
             self.library = "pandas"
             names = [column.name for column in schema.columns if column.kind in CATEGORIES]
             _check_columns(table, schema)
+            table = _typed(table[list(read_by(schema).names)])
             self.categorical = categorical_names(table._meta, names)
         self._table = table
         self._client, self._own = _client(workers, scheduler)
@@ -94,17 +95,100 @@ class DaskWorkers:
             return self._client.map(answer_of_file, [packed] * len(self._table.pieces), self._table.pieces, pure=False)
         frame = self._table[question.columns]
         if question.schema.person is not None:
-            person, by = question.schema.person, free_name(question.columns)
-            hashed = frame.map_partitions(with_hashes, person, by, meta=with_hashes(frame._meta, person, by))
-            frame = hashed.shuffle(on=by)[question.columns]
+            by = free_name(question.columns)
+            meta = frame._meta.assign(**{name: _as_values(frame._meta[name]) for name in question.columns})
+            work = partial(with_hashes, meta, question.schema.person, by)
+            # Arrow, by which Dask sends rows otherwise, has no type for columns of objects.
+            method = "tasks" if any(kind == OBJECT for kind in meta.dtypes) else None
+            hashed = frame.map_partitions(work, meta=work(meta))
+            frame = hashed.shuffle(on=by, shuffle_method=method)[question.columns]
         answer = delayed(answer_of_frame, pure=False)
         return self._client.compute([answer(packed, part) for part in frame.to_delayed()])
 
 
-def with_hashes(frame: Any, person: str, by: str) -> Any:
-    """Return a dataframe of pandas with a column by which rows of the same person are brought together."""
-    # Some partitions, and what stands for all of them, are empty.
-    return frame.assign(**{by: hashes(frame, person) if len(frame) else np.zeros(0, dtype=np.int64)})
+def with_hashes(meta: Any, person: str, by: str, frame: Any) -> Any:
+    """Return a partition, a dataframe of pandas, with a column by which rows of the same person are brought together.
+
+    Parameters
+    ----------
+    meta : pandas.DataFrame
+        Without rows: the columns, and the types that Dask was told they have.
+    person, by : str
+        The column that says whose a row is, and the new one.
+    frame : pandas.DataFrame, private
+
+    Raises
+    ------
+    InputError
+        If the partition lacks a column, or has it in a type in which it would mean something else than in others.
+    """
+    absent = [name for name in meta.columns if name not in frame.columns]
+    if absent:
+        raise InputError(f"a partition lacks the column(s) {', '.join(map(repr, absent))} that the schema names")
+    if not len(frame):
+        return meta.assign(**{by: np.zeros(0, dtype=np.int64)})
+    frame = frame[list(meta.columns)]
+    told = {name: _as_told(_as_values(frame[name]), meta[name].dtype, name == person) for name in meta.columns}
+    return frame.assign(**told, **{by: hashes(frame, person)})
+
+
+def _as_told(column: Any, told: Any, person: bool) -> Any:
+    """Return a partition's column in a type that goes with the one that Dask was told, or raise an InputError."""
+    from pandas.api.types import is_numeric_dtype
+
+    if told == OBJECT:
+        return column.astype(object)
+    kind = column.dtype
+    if kind == told or (_is_text(kind) and _is_text(told)) or str(kind) == str(told) == "category" or (
+            not person and is_numeric_dtype(kind) and is_numeric_dtype(told)):
+        return column
+    if kind == OBJECT and _is_text(told) and _holds_text(column):
+        return column.astype(told)
+    raise InputError(f"column {column.name!r} has another type in some partitions than Dask was told; give it the same "
+                     "type in all of them, with astype in the function that makes them")
+
+
+def _as_values(column: Any) -> Any:
+    """Return a column as it is, or a dictionary of Arrow as what it holds: Dask cannot join those of partitions."""
+    from pandas import ArrowDtype
+
+    kind = column.dtype
+    return column.astype(ArrowDtype(plain_type(kind.pyarrow_dtype))) if isinstance(kind, ArrowDtype) else column
+
+
+def _is_text(kind: Any) -> bool:
+    from pandas import ArrowDtype, StringDtype
+
+    return isinstance(kind, StringDtype) or (
+        isinstance(kind, ArrowDtype) and str(plain_type(kind.pyarrow_dtype)) == "large_string")
+
+
+def _holds_text(column: Any) -> bool:
+    from pandas.api.types import infer_dtype
+
+    return infer_dtype(column, skipna=True) in ("string", "empty")
+
+
+def part_of_file(columns: ColumnsOfFile, piece: Piece) -> Any:
+    """Return a piece of a file as a dataframe of pandas whose columns keep their types of Arrow."""
+    import pandas
+    import pyarrow as pa
+
+    return pa.concat_tables([plain(table) for table in read(piece, columns)]).to_pandas(types_mapper=pandas.ArrowDtype)
+
+
+def _frame_of(files: ParquetFiles, columns: ColumnsOfFile) -> Any:
+    """Return files as a Dask DataFrame of their pieces, read as everywhere."""
+    import dask.dataframe as frames
+    import pandas
+    import pyarrow as pa
+
+    if not files.n:
+        raise InputError("the files have no rows")
+    types = files.of_one_type(columns)[0][0].types
+    empty = pa.table({name: pa.array([], plain_type(types[name])) for name in columns.names})
+    return frames.from_map(partial(part_of_file, columns), files.pieces,
+                           meta=empty.to_pandas(types_mapper=pandas.ArrowDtype))
 
 
 def answer_of_frame(packed: bytes, frame: Any) -> Answer:
@@ -145,6 +229,48 @@ def _check_columns(table: Any, schema: Schema) -> None:
         raise InputError("the table's column names must be distinct")
 
 
+def _typed(frame: Any) -> Any:
+    """Return a Dask DataFrame that refuses to make text of what is none: of 1, 1.0 and "1", which differ elsewhere.
+
+    Dask does so with columns that have no type when it takes a dataframe of pandas or what a function returns. What it
+    did to a frame that is persisted cannot be seen.
+
+    Raises
+    ------
+    InputError
+        If it did so with a dataframe of pandas; for what functions return, where the partition is made.
+    """
+    from dask.dataframe import DataFrame, Series
+
+    expression = getattr(frame, "expr", None)
+    if expression is None:
+        return frame
+    expression = expression.simplify()
+    for each in list(expression.walk()):
+        if type(each).__name__ in ("FromPandas", "FromPandasDivisions") and each.operand("pyarrow_strings_enabled"):
+            held = each.operand("frame")._data
+            _check_texts(held[list(each.columns)] if held.ndim == 2 else held.to_frame())
+        elif type(each).__name__ == "ArrowStringConversion" and each.ndim and hasattr(each._meta, "iloc"):
+            made = (DataFrame if each.ndim == 2 else Series)(each.operand("frame"))
+            checked = made.map_partitions(partial(_as_text, each.operation), meta=each._meta, enforce_metadata=False)
+            expression = expression.substitute(each, checked.expr)
+    return type(frame)(expression)
+
+
+def _as_text(operation: Callable[[Any], Any], part: Any) -> Any:
+    """Return a partition with what Dask makes of columns without a type, or raise an InputError if one is no text."""
+    _check_texts(part if part.ndim == 2 else part.to_frame())
+    return operation(part)
+
+
+def _check_texts(frame: Any) -> None:
+    names = [name for name in frame.columns if frame[name].dtype == OBJECT and not _holds_text(frame[name])]
+    if names:
+        raise InputError(f"column(s) {', '.join(map(repr, names))} have no type ('object') and hold other things than "
+                         "text, of which Dask makes text: 1, 1.0 and '1' would not be what they are elsewhere; give "
+                         "the columns a type first, such as astype('string') or astype('int64')")
+
+
 def _row_free(work: Any) -> Any:
     """Return what Dask returns, or raise an error without its words, which could quote a row."""
     try:
@@ -154,5 +280,6 @@ def _row_free(work: Any) -> Any:
     except Exception as problem:
         why = ("workers ended again and again while they measured it, as they do when memory is short: take smaller "
                "partitions, or more memory a worker" if type(problem).__name__ == "KilledWorker" else
-               f"computing it failed ({type(problem).__name__}); the workers' logs say more")
+               f"computing it failed ({type(problem).__name__}), as it does if partitions have other columns, another "
+               "order of them or other types than Dask was told; the workers' logs say more")
         raise WorkerError(f"Dask could not measure the table: {why}") from None

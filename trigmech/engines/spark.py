@@ -1,19 +1,27 @@
 """The engine "spark": a Spark DataFrame, or Parquet files that Spark reads, by ``mapInArrow``."""
 
 import os
+import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
 from trigmech.engines.question import Answer, Question, answered
 from trigmech.errors import InputError, TrigmechError, WorkerError
-from trigmech.measurement.persons import free_name, hashes
+from trigmech.measurement.persons import free_name, hashes, read_by
 from trigmech.schema.schema import Schema
-from trigmech.tables.parquet_files import ParquetFiles
-from trigmech.tables.reader import rows_at_once
+from trigmech.tables.parquet_files import ParquetFiles, plain_type
+from trigmech.tables.reader import TableFile, rows_at_once
 
 MOST_TRIES = 4
+STARTING = ("Spark could not measure the table ({}): its session did not start; it needs a Java, and the address of a "
+            "master or a server that is there")
+READING = ("Spark could not read the files ({}), as if one is not where its workers are, has a column of a type that "
+           "Spark lacks (times of nanoseconds, times of a day), or two whose names differ in capitals alone")
+MEASURING = ("Spark could not measure the table ({}); its own log says more. Its workers must have trigmech installed "
+             "and find the files")
+UTC = ("UTC", "Etc/UTC", "Z", "GMT", "Etc/GMT", "+00:00", "Zulu", "Universal", "Etc/Universal", "Etc/Zulu")
 ANSWER = "limbs binary, n bigint, problem string, failed boolean"
 NO_CATEGORIES = ("private categories are not found over Dask or Spark; give the categories in the schema, or measure "
                  "Parquet files without an engine")
@@ -41,27 +49,29 @@ class SparkWorkers:
         if schema.private_categories:
             raise InputError(NO_CATEGORIES)
         self._session: Any = None
-        if isinstance(table, ParquetFiles):
-            paths = [str(file.path.absolute()) for file in table.files if file.path is not None]
-            session, own = _session(workers, scheduler)
-            self._session = session if own else None
-            table = _row_free(lambda: session.read.parquet(*paths))
-        elif workers is not None or scheduler is not None:
-            raise InputError("a Spark DataFrame is measured by its own session; leave workers and scheduler out")
-        self._table = table
-        held = table.columns
-        wanted = [*schema.names] if schema.person is None else [*schema.names, schema.person]
-        absent = [name for name in wanted if name not in held]
-        if absent:
+        self._rows: int | None = None
+        columns = read_by(schema)
+        try:
+            if isinstance(table, ParquetFiles):
+                table.check(columns, alike=schema.person is not None)
+                self._rows = table.n
+                session, own = _session(workers, scheduler)
+                self._session = session if own else None
+                self._tables = [_frame_of(session, files, columns.names) for files in table.of_one_type(columns)]
+            elif workers is not None or scheduler is not None:
+                raise InputError("a Spark DataFrame is measured by its own session; leave workers and scheduler out")
+            else:
+                _check_columns(table, columns.names)
+                self._tables = [table]
+        except BaseException:
             self.close()
-            raise InputError(f"the table lacks the column(s) {', '.join(map(repr, absent))} that the schema names")
-        if len(set(held)) < len(held):
-            self.close()
-            raise InputError("the table's column names must be distinct")
+            raise
 
     def n(self, schema: Schema) -> int | None:
-        """Return the number of rows, which Spark counts."""
-        return None if schema.person is not None else int(_row_free(self._table.count))
+        """Return the number of rows, which files say and Spark counts of a DataFrame."""
+        if schema.person is not None:
+            return None
+        return int(_row_free(self._tables[0].count)) if self._rows is None else self._rows
 
     def tables(self, schema: Schema) -> Iterable[Any]:
         """Refuse what needs the cells themselves."""
@@ -69,7 +79,11 @@ class SparkWorkers:
 
     def answers(self, question: Question) -> Iterator[Answer]:
         """Yield the answer of each partition; Spark repeats those of tasks that end, and returns each once."""
-        frame = self._table.select([f"`{name.replace('`', '``')}`" for name in question.columns])
+        for table in self._tables:
+            yield from self._answers(table, question)
+
+    def _answers(self, table: Any, question: Question) -> Iterator[Answer]:
+        frame = _selected(table, question.columns)
         by = None
         if question.schema.person is not None:
             from pyspark.sql.types import LongType, StructField, StructType
@@ -88,6 +102,54 @@ class SparkWorkers:
         if self._session is not None:
             self._session.stop()
             self._session = None
+
+
+def _frame_of(session: Any, files: Sequence[TableFile], names: Sequence[str]) -> Any:
+    """Return files whose columns have the same types as a Spark DataFrame."""
+    import pyarrow as pa
+
+    for name in names:
+        kind = plain_type(files[0].types[name])
+        if pa.types.is_timestamp(kind) and kind.unit == "ns":
+            raise InputError(f"column {name!r} has times of nanoseconds, which Spark does not read; write them as "
+                             "microseconds")
+    hidden = [str(file.path) for file in files if file.path is not None and file.path.name[0] in "._"]
+    if hidden:
+        raise InputError(f"Spark passes over files whose names begin with '.' or '_': rename {hidden[0]!r}")
+    # What looks like a pattern is a name here.
+    paths = [re.sub(r"([\\*?{}\[\]])", r"\\\1", str(file.path.absolute())) for file in files if file.path is not None]
+    frame = _row_free(lambda: _selected(session.read.parquet(*paths), names), READING)
+    _check_times(frame, [name for name in names if getattr(plain_type(files[0].types[name]), "tz", None) is None])
+    return frame
+
+
+def _check_columns(table: Any, names: Sequence[str]) -> None:
+    held = table.columns
+    absent = [name for name in names if name not in held]
+    if absent:
+        raise InputError(f"the table lacks the column(s) {', '.join(map(repr, absent))} that the schema names")
+    if len(set(held)) < len(held):
+        raise InputError("the table's column names must be distinct")
+    _check_times(_selected(table, names), names)
+
+
+def _selected(table: Any, names: Sequence[str]) -> Any:
+    return table.select([f"`{name.replace('`', '``')}`" for name in names])
+
+
+def _check_times(frame: Any, names: Sequence[str]) -> None:
+    """Raise an InputError if times without a zone may have been shifted by the session's zone.
+
+    Spark makes instants of them when it takes them from Python, by the session's zone, and an instant is read in UTC.
+    """
+    kinds = {field.name: field.dataType.typeName() for field in _row_free(lambda: frame.schema).fields}
+    times = [name for name in names if kinds[name] == "timestamp"]
+    zone = str(_row_free(lambda: frame.sparkSession.conf.get("spark.sql.session.timeZone"))) if times else UTC[0]
+    if zone not in UTC:
+        raise InputError(f"column(s) {', '.join(map(repr, times))} of Spark's type 'timestamp' are instants, which are "
+                         f"read in UTC, and the session's time zone is {zone!r}: cast them to 'timestamp_ntz' to have "
+                         "the times of that zone, as a dataframe without Spark has them, or set "
+                         "spark.sql.session.timeZone to 'UTC'")
 
 
 def with_hashes(person: str, by: str, batches: Iterable[Any]) -> Iterator[Any]:
@@ -148,21 +210,20 @@ def _session(workers: int | None, scheduler: str | None) -> tuple[Any, bool]:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName("trigmech")
     if scheduler is not None and scheduler.startswith("sc://"):
-        return _row_free(builder.remote(scheduler).getOrCreate), True
+        return _row_free(builder.remote(scheduler).getOrCreate, STARTING), True
     builder = builder.master(scheduler or f"local[{workers or '*'},{MOST_TRIES}]").config(
         "spark.ui.showConsoleProgress", "false")
     if scheduler is None:
         # Spark starts its workers of Python, and from this process they have no path.
         builder = builder.config("spark.executorEnv.PYTHONPATH", os.pathsep.join(filter(None, sys.path)))
-    return _row_free(builder.getOrCreate), True
+    return _row_free(builder.getOrCreate, STARTING), True
 
 
-def _row_free(work: Callable[[], Any]) -> Any:
+def _row_free(work: Callable[[], Any], why: str = MEASURING) -> Any:
     """Return what Spark returns, or raise an error without its words, which could quote a row."""
     try:
         return work()
     except (TrigmechError, MemoryError):
         raise
     except Exception as problem:
-        raise WorkerError(f"Spark could not measure the table ({type(problem).__name__}); its own log says more. It "
-                          "needs a Java, and workers that have trigmech installed") from None
+        raise WorkerError(why.format(type(problem).__name__)) from None

@@ -28,7 +28,7 @@ from trigmech.errors import InputError, TrigmechError
 from trigmech.measurement.sums import Chunk
 from trigmech.schema.schema import Schema
 from trigmech.tables.frames import Columns, column_names
-from trigmech.tables.parquet_files import ParquetFiles
+from trigmech.tables.parquet_files import ParquetFiles, plain_type
 from trigmech.tables.reader import TableFile
 from trigmech.tables.scalars import is_missing
 
@@ -168,11 +168,13 @@ class Buckets:
     def __init__(self, file: TableFile | ParquetFiles, schema: Schema | PersonAlone) -> None:
         self._person = str(schema.person)
         columns = read_by(schema)
+        if isinstance(file, ParquetFiles):
+            file.check(columns, alike=True)
         count = max(1, min(-(-file.n * columns.width // NUMBERS_IN_A_BUCKET), MOST_BUCKETS))
         self._tables: list[Any] = []
         self._folder: Path | None = None
         if count == 1:
-            self._tables = [_together([_plain(table) for table in file.chunks(columns)])]
+            self._tables = [_together([plain(table) for table in file.chunks(columns)])]
         else:
             try:
                 self._folder, lock = _new_folder()
@@ -215,10 +217,10 @@ class Buckets:
         waiting: dict[int, list[Any]] = {}
         try:
             for table in tables:
-                plain = _plain(table)
-                bucket = hashes(plain, self._person) % count
+                texts = plain(table)
+                bucket = hashes(texts, self._person) % count
                 order = np.argsort(bucket, kind="stable")
-                sorted_table = plain.take(order)
+                sorted_table = texts.take(order)
                 ends = np.searchsorted(bucket[order], np.arange(count + 1))
                 for b in np.flatnonzero(np.diff(ends)).tolist():
                     own = waiting.setdefault(b, [])
@@ -236,14 +238,13 @@ class Buckets:
                 writer.close()
 
 
-def _plain(table: Any) -> Any:
-    """Return a pyarrow table whose texts are texts: dictionaries of parts differ."""
+def plain(table: Any) -> Any:
+    """Return a pyarrow table whose texts are texts of one type: dictionaries of parts differ."""
     import pyarrow as pa
 
-    for j, each in enumerate(table.schema):
-        if pa.types.is_dictionary(each.type):
-            table = table.set_column(j, each.name, table.column(j).cast(each.type.value_type))
-    return table
+    values = [column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+              for column in table.columns]
+    return pa.table([column.cast(plain_type(column.type)) for column in values], names=table.column_names)
 
 
 def _together(tables: list[Any]) -> Any:

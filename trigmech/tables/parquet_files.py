@@ -3,6 +3,7 @@
 import glob
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -89,13 +90,28 @@ class ParquetFiles:
         """Whole row groups of one file, some 500,000 rows if each has fewer."""
         return tuple(piece for file in self.files for piece in _pieces(file))
 
-    def check(self, schema: ColumnsOfFile) -> None:
-        """Raise an InputError if a file lacks a column."""
+    def check(self, schema: ColumnsOfFile, alike: bool = False) -> None:
+        """Raise an InputError if a file lacks a column or, where types must be alike, has another than others."""
         for file in self.files:
             absent = [name for name in schema.names if name not in file.names]
             if absent:
                 raise InputError(f"cannot read {str(file.path)!r}: it lacks the column(s) "
                                  f"{', '.join(map(repr, absent))} that the schema names")
+        held = [file for file in self.files if sum(file.groups or ())]
+        for name, other in product(schema.names if alike else (), held[1:]):
+            kinds = [plain_type(file.types[name]) for file in (held[0], other)]
+            if kinds[0] != kinds[1]:
+                raise InputError(f"column {name!r} has the type {kinds[0]} in {str(held[0].path)!r} and {kinds[1]} in "
+                                 f"{str(other.path)!r}; the rows of a person are brought together from all files, so "
+                                 "write the column in one type to all of them")
+
+    def of_one_type(self, schema: ColumnsOfFile) -> list[list[TableFile]]:
+        """Return the files that have rows in groups, each of files that have the schema's columns in the same types."""
+        groups: dict[tuple[str, ...], list[TableFile]] = {}
+        for file in self.files:
+            if sum(file.groups or ()):
+                groups.setdefault(tuple(str(plain_type(file.types[name])) for name in schema.names), []).append(file)
+        return list(groups.values())
 
     def chunks(self, schema: ColumnsOfFile) -> Iterator[Any]:
         """Yield the schema's columns as pyarrow tables of consecutive rows, of one file each."""
@@ -114,6 +130,15 @@ def paths_of(text: str | Path) -> list[str] | None:
     if not found:
         raise InputError(f"no file fits the pattern {text!r}")
     return found
+
+
+def plain_type(kind: Any) -> Any:
+    """Return the type of Arrow of what a column of some type holds: dictionaries hold values, and text is text."""
+    import pyarrow as pa
+
+    while pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    return pa.large_string() if str(kind) in ("string", "string_view") else kind
 
 
 def is_list_of_paths(table: Any) -> bool:

@@ -145,6 +145,14 @@ class TableFile:
             found = self._parquet().metadata
             return tuple(found.row_group(i).num_rows for i in range(found.num_row_groups))
 
+    @cached_property
+    def types(self) -> dict[str, Any]:
+        """The types of Arrow of a Parquet file's columns, by name; CSV has none."""
+        if self._csv is not None:
+            return {}
+        with self._row_free():
+            return {each.name: each.type for each in self._parquet().schema_arrow}
+
     @property
     def path(self) -> Path | None:
         """Where the file is; None if it is a copy of what can be read only once."""
