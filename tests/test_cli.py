@@ -16,6 +16,7 @@ import types
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import typer
@@ -167,7 +168,8 @@ def test_a_release_with_its_ledger_and_tables(run, clinic):
     assert (status, told) == (0, "book.json was not there: made, with (1, 0.0001) as the data set's total budget")
     assert "proved: (" in said
     assert "NOT PRIVATE" not in said
-    assert said.splitlines()[-2] == "written: new.tm and synth.csv.gz"
+    assert said.splitlines()[-2] == (
+        "written: new.tm and synth.csv.gz (40 rows, 40 of them different; 256 rows were fitted)")
     assert tm.load("new.tm").release.n == ROWS
     # Named after the ledger, as `ledger create` does, and not after one of the releases that it will hold.
     assert tm.LedgerFile.open("book.json").data_set == "book"
@@ -209,21 +211,35 @@ def test_a_release_from_standard_input_to_standard_output_and_for_machines(run, 
 
 
 def test_samples_repeat_with_a_seed_and_go_where_they_are_told(run, clinic):
+    fitted = f"{len(tm.load('clinic.tm').distribution.points):,}"
     status, said, told = run("sample", "clinic.tm", "--rows", "7", "--seed", "3")
-    assert (status, told) == (0, "")
+    assert (status, told) == (0, f"written: standard output (7 rows, 7 of them different; {fitted} rows were fitted)")
     assert len(said.splitlines()) == 8
     assert run("sample", "clinic.tm", "--rows", "7", "--seed", "3", "--out", "synth.csv") == (
-        0, "written: synth.csv\n", "")
+        0, f"written: synth.csv (7 rows, 7 of them different; {fitted} rows were fitted)\n", "")
     assert Path("synth.csv").read_text() == said
     assert run("sample", "clinic.tm", "--rows", "7", "--seed", "4")[1] != said
     status, _, _ = run("sample", "clinic.tm", "--out", "synth.parquet")
     assert pq.read_table("synth.parquet").shape == (ROWS, 4)
 
 
+def test_equal_rows_are_counted(run, tmp_path):
+    schema = tm.Schema([tm.Column("c", kind="categorical", categories=("a", "b"))], person="who")
+    rows = pa.table({"who": np.arange(80), "c": np.repeat(["a", "b"], 40)})
+    mechanism = tm.TableMechanism(points=64)
+    tm.synthesize(rows, schema, tm.Budget(9.0, 1e-6), mechanism, np.random.default_rng(0)).save("c.tm")
+    status, said, _ = run("sample", "c.tm", "--rows", "1500", "--out", "c.csv")
+    # Numbers of persons are made for the sample.
+    assert (status, said) == (0, "written: c.csv (1,500 rows, 2 of them different; 64 rows were fitted)\n")
+    assert len(set(Path("c.csv").read_text().split())) == 1_501
+
+
 def test_samples_have_what_is_given_and_the_shares(run, clinic):
     def rows(*asked):
         status, said, told = run("sample", "clinic.tm", "--rows", "40", "--seed", "3", *asked)
-        assert (status, told) == (0, "")
+        found = said.splitlines()[1:]
+        # Others were fitted than those of the release, perhaps.
+        assert (status, told) == (0, f"written: standard output (40 rows, {len(set(found))} of them different)")
         return list(csv.DictReader(io.StringIO(said)))
 
     made = rows("--given", "colour=red", "--given", "income=0..60000", "--shares", "joined:2010-01-01..2014-12-31=0.25,"
@@ -378,7 +394,8 @@ def test_what_was_written_is_told_to_machines(run, clinic):
         return json.loads(said)
 
     assert facts("sample", "clinic.tm", "--rows", "7", "--seed", "3", "--out", "synth.csv") == {
-        "release": "clinic.tm", "table": "synth.csv", "rows": 7, "columns": NAMES, "seed": 3, "simulated": True}
+        "release": "clinic.tm", "table": "synth.csv", "rows": 7, "different": 7,
+        "fitted": len(tm.load("clinic.tm").distribution.points), "columns": NAMES, "seed": 3, "simulated": True}
     again = facts("sample", "clinic.tm", "--out", "synth.csv", "--force")
     assert again["rows"] == len(Path("synth.csv").read_text().split()) - 1
     status, _, told = run("sample", "clinic.tm", "--json")

@@ -78,11 +78,15 @@ class Distribution:
         -------
         ndarray (size, d)
         """
+        return self.points[self.drawn(size, rng)]
+
+    def drawn(self, size: int, rng: np.random.Generator | None = None) -> NDArray[np.int64]:
+        """Return which points (size,) the rows of :meth:`sample` are."""
         check_integers(0, size=size)
         rng = np.random.default_rng() if rng is None else rng
         if size == 0:
-            return self.points[:0]
-        return self.points[rng.permutation(systematic(self.weights, int(size), rng))]
+            return np.empty(0, dtype=np.int64)
+        return rng.permutation(systematic(self.weights, int(size), rng))
 
 
 def systematic(weights: NDArray[np.float64], count: int, rng: np.random.Generator) -> NDArray[np.int64]:

@@ -21,6 +21,7 @@ from trigmech.measurement.table_release import TableRelease
 from trigmech.mechanisms.base import Design
 from trigmech.privacy.ledger import Ledger
 from trigmech.reconstruction.conditional import conditional_points
+from trigmech.reconstruction.repeats import sampled
 from trigmech.reconstruction.result import Reconstruction
 from trigmech.schema.encoding import categories_of
 from trigmech.schema.schema import Schema
@@ -385,12 +386,12 @@ class Synthesis(NoisyMoments):
                  shares: Mapping[str, Mapping[Any, float]] | None) -> dict[str, Any]:
         if size is None and self.rows > MAX_ROWS:
             raise InputError(f"the formula for the number of rows gives {self.rows}; name a size")
-        size = self.rows if size is None else size
-        if not (given or shares):
-            return self.schema.decode(self.distribution.sample(size, rng))
+        size, rng = self.rows if size is None else size, rng or np.random.default_rng()
         check_integers(0, size=size)
-        return self.schema.decode(conditional_points(self.schema, self.release, self.distribution, size,
-                                                     rng or np.random.default_rng(), given, shares))
+        if not (given or shares):
+            return self.schema.decode(sampled(self.schema, self.release, self.distribution, size, rng))
+        return self.schema.decode(conditional_points(self.schema, self.release, self.distribution, size, rng, given,
+                                                     shares))
 
     def sample(self, size: int | None = None, rng: np.random.Generator | None = None, *,
                given: Mapping[str, Any] | None = None, shares: Mapping[str, Mapping[Any, float]] | None = None,
@@ -430,9 +431,10 @@ class Synthesis(NoisyMoments):
 
         Notes
         -----
-        Privacy: post-processing. Rows are drawn from the points that match. Of releases by
-        :class:`trigmech.TableMechanism` that are not loaded from a file rows are fitted to the released numbers if the
-        points are too few; else these few are repeated.
+        Privacy: post-processing. Rows are drawn from the points that match; of releases by
+        :class:`trigmech.TableMechanism` rows are fitted to the released numbers if these are too few. Of more rows than
+        there are points some are copies. Those of :class:`trigmech.TableMechanism` have numbers of their own, see
+        :mod:`trigmech.reconstruction.repeats`; others are equal.
         """
         categories = {column.name: Categories(categories_of(column), column.kind == "ordinal")
                       for column in self.schema.columns if column.name in self.categorical}

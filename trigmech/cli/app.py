@@ -6,6 +6,7 @@ import signal
 import sys
 import threading
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -244,6 +245,9 @@ def sample(
 ) -> None:
     """Draw synthetic rows from a saved release; needs no data and costs no budget.
 
+    It says how many of the rows are different, and how many rows were fitted to the release: a larger sample has copies
+    of these, with numbers drawn anew in their released intervals (docs/holders.md).
+
     Example: `trigmech sample clinic.tm --rows 1000 --out synth.csv`
     """
     import numpy as np
@@ -254,15 +258,13 @@ def sample(
         raise typer.BadParameter("--json and a table both write to standard output; give --out a file")
     check_outputs((), (saved,), table=out, force=force)
     made = tm.load(saved)
-    write_sample(made, out, rows, None if seed is None else np.random.default_rng(seed),
-                 given=given_of(made.schema, given or ()), shares=shares_of(made.schema, shares or ()),
-                 rows_per_person=rows_per_person)
-    if out != STANDARD:
-        count = made.rows * (rows_per_person or 1) if rows is None else rows
-        tell({"release": str(saved), "table": out, "rows": count,
-              "columns": [*([made.schema.person] if made.schema.person else []), *made.schema.names],
-              "seed": seed, "simulated": made.ledger.simulated},
-             f"written: {out}", as_json)
+    count = write_sample(made, out, rows, None if seed is None else np.random.default_rng(seed),
+                         given=given_of(made.schema, given or ()), shares=shares_of(made.schema, shares or ()),
+                         rows_per_person=rows_per_person)
+    tell({"release": str(saved), "table": out, **asdict(count),
+          "columns": [*([made.schema.person] if made.schema.person else []), *made.schema.names],
+          "seed": seed, "simulated": made.ledger.simulated},
+         f"written: {'standard output' if out == STANDARD else out} ({count})", as_json, err=out == STANDARD)
 
 
 @app.command()

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -136,9 +137,33 @@ def table_against(made: tm.Synthesis, data: str, schema: Path | None, given: dic
     return pyarrow.concat_tables(TableFile(data, **options | given).chunks(made.schema))
 
 
+@dataclass(frozen=True)
+class Sampled:
+    """How many synthetic rows were written, how many of them are different, and how many the release was fitted with.
+
+    The last is None of rows with given columns or shares, which may have been fitted for the sample.
+    """
+
+    rows: int
+    different: int
+    fitted: int | None
+
+    def __str__(self) -> str:
+        fitted = "" if self.fitted is None else f"; {self.fitted:,} rows were fitted"
+        return f"{self.rows:,} rows, {self.different:,} of them different{fitted}"
+
+
 def write_sample(made: tm.Synthesis, path: str | Path, rows: int | None, rng: Generator | None = None,
-                 **asked: Any) -> None:
-    """Write synthetic rows to a file, or to standard output for "-"; ``asked`` are given columns and shares."""
+                 **asked: Any) -> Sampled:
+    """Write synthetic rows to a file, or to standard output for "-"; ``asked`` are given columns and shares.
+
+    The numbers of persons that are made up for a sample do not make its rows different.
+    """
+    from trigmech.tables.different import different_rows
     from trigmech.tables.reader import write_table
 
-    write_table(path, made.columns(rows, rng, **asked))
+    columns = made.columns(rows, rng, **asked)
+    write_table(path, columns)
+    own = [columns[name] for name in made.schema.names]
+    fitted = None if asked.get("given") or asked.get("shares") else len(made.distribution.points)
+    return Sampled(len(own[0]), different_rows(own), fitted)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 import warnings
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +14,7 @@ import typer
 import trigmech as tm
 from trigmech.cli.files import (
     STANDARD,
+    Sampled,
     check_outputs,
     file_of,
     keep_what_counts,
@@ -131,11 +133,10 @@ def release(
         _save(made, out)
         if rounds is not None:
             rounds.unlink(missing_ok=True)
-        if csv is not None:
-            _write_table(made, csv, rows, out)
+        count = None if csv is None else _write_table(made, csv, rows, out)
     said += warn(clipping_of(made))
     said += warn([f"{sentence}. It is saved, for it is paid for" for sentence in made.warnings], "WARNING")
-    _tell(made, out, csv, said, as_json)
+    _tell(made, out, csv, count, said, as_json)
     if strict and made.warnings:
         raise typer.Exit(MISSED)
 
@@ -204,9 +205,9 @@ def _save(made: tm.Synthesis, out: Path) -> None:
                      "where it is to stay")
 
 
-def _write_table(made: tm.Synthesis, csv: Path, rows: int | None, out: Path) -> None:
+def _write_table(made: tm.Synthesis, csv: Path, rows: int | None, out: Path) -> Sampled:
     try:
-        write_sample(made, csv, rows)
+        return write_sample(made, csv, rows)
     except BrokenPipeError:
         raise
     except (TrigmechError, OSError, MemoryError) as problem:
@@ -223,11 +224,12 @@ def _reason(problem: BaseException, path: Path) -> str:
     return f"cannot write {str(path)!r}: {why}"
 
 
-def _tell(made: tm.Synthesis, out: Path, csv: Path | None, said: list[str], as_json: bool) -> None:
+def _tell(made: tm.Synthesis, out: Path, csv: Path | None, count: Sampled | None, said: list[str], as_json: bool) -> None:
     ledger, to_standard = made.ledger, str(csv) == STANDARD
     facts = {"release": str(out), "table": None if csv is None else str(csv), "n": made.release.n,
              "simulated": ledger.simulated, "ledger": ledger.to_dict(), "proved_epsilon": ledger.proved_epsilon,
-             "delta": ledger.budget.delta, "warnings": said}
-    written = f"written: {out}" + ("" if csv is None or to_standard else f" and {csv}")
+             "delta": ledger.budget.delta, "warnings": said} | ({} if count is None else asdict(count))
+    table = "" if count is None else f" and {'standard output' if to_standard else csv} ({count})"
+    written = f"written: {out}{table}"
     tell(facts, f"{ledger}\n{written}\nnext: trigmech report {out}   (a page to read)   or   trigmech sample {out} "
                 "--rows 1000", as_json, err=to_standard)

@@ -16,6 +16,7 @@ from trigmech.measurement.released import Release
 from trigmech.measurement.table_release import TableRelease
 from trigmech.reconstruction.columns import nearest_probabilities
 from trigmech.reconstruction.constrained import ConstrainedRows, keeps, witness
+from trigmech.reconstruction.repeats import sampled
 from trigmech.reconstruction.tables import Targets, descended
 from trigmech.schema.constraints import stated
 from trigmech.schema.schema import Schema
@@ -122,13 +123,13 @@ def _points_given(schema: Schema, release: Release | TableRelease, fitted: Distr
     if not total:
         raise InputError(f"the release has no row with {' and '.join(_conditions(schema, given))}, nor anything to "
                          "make one of")
-    return Distribution(fitted.points, weights / total).sample(size, rng)
+    return sampled(_with(schema, given), release, Distribution(fitted.points, weights / total), size, rng)
 
 
 def _rows_given(schema: Schema, release: TableRelease, count: int, rng: np.random.Generator,
                 given: Given) -> Array | None:
     """Return points that were fitted to what was released beside what is given, or None if that is nothing."""
-    wanted = Schema(schema.columns, [*schema.constraints, *_conditions(schema, given)], schema.person)
+    wanted = _with(schema, given)
     witness(wanted)
     constrained = ConstrainedRows(wanted, release.columns, release.closer)
     targets = _targets_given(Targets(constrained.of(release)), constrained, [schema.names.index(name)
@@ -181,6 +182,10 @@ def _conditions(schema: Schema, given: Given) -> list[str]:
 
 def _matched(schema: Schema, given: Given, points: Array) -> NDArray[np.bool_]:
     # With its own constraints: what is given may be none of their combinations.
-    wanted = Schema(schema.columns, [*schema.constraints, *_conditions(schema, given)], schema.person)
-    return keeps(schema, points, wanted.constraints[len(schema.constraints) :])
+    return keeps(schema, points, _with(schema, given).constraints[len(schema.constraints) :])
+
+
+def _with(schema: Schema, given: Given) -> Schema:
+    """Return the schema with what is given as further constraints."""
+    return Schema(schema.columns, [*schema.constraints, *_conditions(schema, given)], schema.person)
 

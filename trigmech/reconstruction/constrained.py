@@ -173,11 +173,7 @@ class ConstrainedRows:
         Numbers lie anywhere in the interval of their position, evenly, or all at its atom; those of a row that breaks a
         constraint are drawn again, from all of the interval, and if that does not help taken over from others.
         """
-        points = placed(self.columns, rows, rng.random(rows.shape), d)
-        for column, places, codes in zip(self.columns, self._atoms, rows.T, strict=True):
-            place = np.concatenate([np.full(len(column.partition.indicators), np.nan), places])[codes]
-            held = np.flatnonzero(~np.isnan(place))
-            points[held, column.partition.value or 0] = place[held]
+        points = self._at_atoms(placed(self.columns, rows, rng.random(rows.shape), d), rows)
         if self.schema is None or not self.schema.constraints:
             return points
         bad = np.flatnonzero(~keeps(self.schema, points))
@@ -185,10 +181,39 @@ class ConstrainedRows:
             if not len(bad):
                 return points
             # At the same part of equal intervals numbers are equal.
-            fractions = rng.random((len(bad), rows.shape[1] if attempt % 4 else 1))
-            points[bad] = placed(self.columns, rows[bad], np.broadcast_to(fractions, (len(bad), rows.shape[1])), d)
+            points[bad] = placed(self.columns, rows[bad], self._fractions(len(bad), attempt % 4 == 0, rng), d)
             bad = bad[~keeps(self.schema, points[bad])]
         return kept(self.schema, points, rng)
+
+    def redrawn(self, points: Array, rows: Codes, rng: np.random.Generator) -> Array:
+        """Return points (m, D) that keep the constraints with their numbers drawn again, in the positions ``rows``.
+
+        Numbers lie anywhere in the interval of their position, evenly, or at its atom. A point that breaks a constraint
+        by all draws stays as it is.
+        """
+        made, left = points.copy(), np.arange(len(points))
+        for attempt in range(DRAWS):
+            if not len(left):
+                break
+            drawn = placed(self.columns, rows[left], self._fractions(len(left), attempt % 4 == 1, rng), points.shape[1])
+            drawn = self._at_atoms(drawn, rows[left])
+            good = np.ones(len(left), dtype=np.bool_) if self.schema is None else keeps(self.schema, drawn)
+            made[left[good]] = drawn[good]
+            left = left[~good]
+        return made
+
+    def _fractions(self, count: int, same: bool, rng: np.random.Generator) -> Array:
+        """Return at which part of its interval each number lies; if it is the same in equal intervals, so are they."""
+        width = len(self.columns)
+        return np.broadcast_to(rng.random((count, 1 if same else width)), (count, width))
+
+    def _at_atoms(self, points: Array, rows: Codes) -> Array:
+        """Write numbers that are at the atoms of their positions to points, and return these."""
+        for column, places, codes in zip(self.columns, self._atoms, rows.T, strict=True):
+            place = np.concatenate([np.full(len(column.partition.indicators), np.nan), places])[codes]
+            held = np.flatnonzero(~np.isnan(place))
+            points[held, column.partition.value or 0] = place[held]
+        return points
 
 
 def placed(columns: Sequence[ReleasedColumn], rows: Codes, fractions: Array, d: int) -> Array:

@@ -215,15 +215,6 @@ def associations(table: Sequence[Values], weights: Array) -> Associations:
     return Associations(ordered, correlation, ordered + named, strength)
 
 
-def distinct_rows(table: Sequence[Values]) -> int:
-    """Return the number of different rows, in the columns' units."""
-    columns = []
-    for values in table:
-        numbers = np.where(np.isfinite(values.numbers), values.numbers, math.inf)
-        columns += [numbers] if not values.labels else [numbers, values.codes.astype(np.float64)]
-    return len(np.unique(np.column_stack(columns), axis=0))
-
-
 def _gram(ordered: Sequence[Values], named: Sequence[Values], weights: Array) -> Array:
     """Return the weighted products of: whether a row has each number, the number, its square; and each category."""
     numbers = np.column_stack([values.numbers for values in ordered]) if ordered else np.empty((len(weights), 0))

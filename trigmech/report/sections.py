@@ -13,6 +13,7 @@ from trigmech._files import write_whole
 from trigmech.distribution import Distribution
 from trigmech.evaluation.distances import Evaluation, distribution_difference, evaluate, total_variation
 from trigmech.evaluation.error_bars import PredictedError
+from trigmech.measurement.table_release import TableRelease
 from trigmech.report.account import Account
 from trigmech.report.against import Queries, distances, families, worst_queries
 from trigmech.report.columns import (
@@ -22,7 +23,6 @@ from trigmech.report.columns import (
     Values,
     associations,
     bounds_text,
-    distinct_rows,
     is_numeric,
     marginal,
     ticks,
@@ -44,6 +44,7 @@ from trigmech.report.figures import (
 from trigmech.report.statement import Table
 from trigmech.results import Synthesis
 from trigmech.schema.schema import Schema
+from trigmech.tables.different import different_rows
 
 Array = NDArray[np.float64]
 
@@ -54,6 +55,8 @@ LEVEL = 0.95
 QUERY_WORK = 2e9
 FEWEST_QUERIES, MOST_QUERIES = 50, 1_000
 PRIVATE_MARK = "not-private"
+# Numbers in a sample that is drawn to count its rows.
+MOST_SAMPLED = 2**24
 
 
 @dataclass(frozen=True)
@@ -284,13 +287,18 @@ def _scatter(asked: Sequence[Asked], pictures: Pictures) -> dict[str, Any] | Non
 
 def points(synthesis: Synthesis, made: Side, true: Side | None, pictures: Pictures, seed: int) -> dict[str, Any]:
     """Return what the page shows of the points themselves, and of their distances to true records."""
-    rows = [("Points", len(made.points)),
-            ("Different rows among them, in the columns' units", distinct_rows(made.values)),
+    schema = synthesis.schema
+    count = max(1, min(synthesis.rows, MOST_SAMPLED // made.points.shape[1]))
+    sample = synthesis.columns(count, np.random.default_rng([seed, 2]))
+    rows = [("Points: rows that were fitted", len(made.points)),
+            ("Different rows among them, in the columns' units", different_rows(schema.decode(made.points).values())),
             ("Effective number of points, 1 / (sum of squared weights)",
              number(1.0 / np.square(made.weights).sum(), 5)),
             ("Largest weight of a point", made.weights.max()),
-            ("Rows of a sample, by default", synthesis.rows)]
-    said: dict[str, Any] = {"table": Table("Points", ("What", "Value"), rows), "picture": None}
+            ("Rows of a sample, by default", synthesis.rows),
+            (f"Different rows in a sample of {count:,}", different_rows(sample[name] for name in schema.names))]
+    said: dict[str, Any] = {"table": Table("Points", ("What", "Value"), rows), "picture": None,
+                            "redrawn": isinstance(synthesis.release, TableRelease)}
     if true is None or len(true.points) < 2:
         return said
     samples = distances(synthesis.distribution, true.points, np.random.default_rng([seed, 1]))

@@ -1,0 +1,33 @@
+"""How many rows of a table differ from each other."""
+
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trigmech.tables.scalars import distinct_objects
+
+
+def different_rows(columns: Iterable[NDArray]) -> int:
+    """Return how many different rows a table has.
+
+    Parameters
+    ----------
+    columns : iterable of array (n,)
+        As :meth:`trigmech.Schema.decode` gives them; masked entries are missing, and equal each other alone.
+
+    Notes
+    -----
+    Cost: a sort of each column, until all rows are known to differ; numbers that seldom repeat are looked at first.
+    """
+    ordered = sorted(columns, key=lambda values: values.dtype.kind not in "fM")
+    groups, count = np.zeros(len(ordered[0]) if ordered else 0, dtype=np.int64), 0
+    for values in ordered:
+        if count == len(groups):
+            break
+        different, codes = distinct_objects(np.ma.getdata(values)) if values.dtype.kind == "O" else np.unique(
+            np.ma.getdata(values), return_inverse=True)
+        codes = np.where(np.ma.getmaskarray(values), len(different), codes)
+        found, groups = np.unique(groups * (len(different) + 1) + codes, return_inverse=True)
+        count = len(found)
+    return count
