@@ -119,8 +119,8 @@ def test_a_higher_level_gives_wider_bounds_and_the_same_deviations():
 
 
 @pytest.mark.parametrize("shrunk", [False, True])
-@pytest.mark.parametrize("workload", [PairKernels(3, seed=1, n_queries=150), SecondMoments(3), Polynomials(3, 2, 7, seed=0)],
-                         ids=repr)
+@pytest.mark.parametrize("workload", [PairKernels(3, seed=1, n_queries=150), SecondMoments(3),
+                                      Polynomials(3, 2, 7, seed=0)], ids=repr)
 def test_deviations_are_the_roots_of_what_measured_and_unmeasured_products_may_err(workload, shrunk, monkeypatch):
     _, synthesis = run(5, 3)
     release, fit = synthesis.release, dataclasses.replace(synthesis.fit, shrunk=shrunk)
