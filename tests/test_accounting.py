@@ -11,7 +11,7 @@ import pytest
 from scipy import integrate, stats
 
 from trigmech.errors import BudgetError
-from trigmech.privacy import privacy_loss
+from trigmech.privacy import accounting, privacy_loss
 from trigmech.privacy.accounting import (
     cost,
     epsilon_of,
@@ -345,11 +345,41 @@ def test_a_gaussian_epsilon_is_never_below_the_exact_one(mu, delta):
     epsilon = gaussian_epsilon(mu, delta)
     if mu < 100.0:
         # The oracle's two terms err by less than 1e-11 of their difference here; 1e-7 less epsilon would show.
-        assert epsilon == 0.0 or oracles.gaussian_delta(epsilon, mu) <= delta * (1.0 + 1e-10)
-        assert epsilon == 0.0 or oracles.gaussian_delta(epsilon * (1.0 - 1e-7) - 1e-11, mu) > delta * (1.0 + 1e-10)
+        assert oracles.gaussian_delta(epsilon, mu) <= delta * (1.0 + 1e-10)
+        assert oracles.gaussian_delta(epsilon * (1.0 - 1e-7) - 1e-11, mu) > delta * (1.0 + 1e-10)
     else:
         # The loss is N(mu^2 / 2, mu^2), and no more than its part above epsilon counts.
         assert stats.norm.sf((epsilon - mu**2 / 2.0) / mu) <= delta
+
+
+@pytest.mark.parametrize("delta", [1e-9, 1e-6, 1e-3, 0.1])
+@pytest.mark.parametrize("part", [0.5, 1.0 - 1e-9, 1.0, 1.0 + 1e-6, 1.02, 1.5, 1.999, 3.0])
+def test_epsilon_is_0_only_where_delta_pays_for_all_of_the_noise(part, delta):
+    # At epsilon = 0 the delta of mu-GDP is 2 Phi(mu / 2) - 1, an error function; mu / sqrt(2 pi) but for its cube.
+    mu = part * math.sqrt(2.0 * math.pi) * delta
+    all_of_it = math.erf(mu / math.sqrt(8.0))
+    epsilon = gaussian_epsilon(mu, delta)
+    if epsilon == 0.0:
+        assert all_of_it <= delta
+    else:
+        assert oracles.gaussian_delta(epsilon, mu) <= delta * (1.0 + 1e-6)
+    # And nobody pays where the bound of that delta is small enough.
+    assert epsilon == 0.0 or part > 1.0
+
+
+@pytest.mark.parametrize("delta", [1e-11, 2e-11, 1e-9])
+def test_a_delta_pays_for_the_rounding_of_distributions_of_losses(delta, monkeypatch):
+    # In the place of a distribution one whose deltas are wrong by as much as the transforms may be.
+    charges, wrong = [gaussian(0.5), pure(0.1)], 1e-13
+
+    class Wrong:
+        def get_epsilon_for_delta(self, asked):
+            return oracles.gaussian_epsilon(0.5, asked + wrong)
+
+    monkeypatch.setattr(accounting, "pessimistic", lambda parts, mu: Wrong())
+    epsilon = epsilon_of(charges, delta)
+    # What it was asked for was less by that: what it finds is right at the delta that was meant, and hardly more.
+    assert epsilon == pytest.approx(oracles.gaussian_epsilon(0.5, delta), rel=1e-9)
 
 
 @pytest.mark.parametrize("epsilon", [1e-6, 1e-4, 1e6, 1e7])

@@ -112,6 +112,26 @@ def test_too_few_rows_still_give_bounds_and_extreme_values_are_counted_in_the_la
     assert all(np.isfinite([column.lower, column.upper]).all() for column in schema.columns)
 
 
+@pytest.mark.parametrize("values", [(1950.3, 2021.7), (-7.9, -2.2), (0.1, 0.4), (-0.2, 0.2), (3.0, 3.0), (1e-6, 2e-6)])
+@pytest.mark.parametrize("transform", [None, "log"])
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_bounds_of_integers_are_those_of_numbers_rounded_outwards(values, transform, delta):
+    rows = np.linspace(*values, 5_000)
+    both = []
+    for kind in ("continuous", "integer"):
+        schema = Schema([Column("x", private_bounds=True, kind=kind, transform=transform)])
+        budget = Budget(1.0, delta)
+        session = Session(Ledger(budget, simulated=True), SimulatedNoise(np.random.default_rng(1)))
+        raw = PrivateTable(pd.DataFrame({"x": rows}), schema).raw(schema)
+        (column,) = with_private_bounds(raw, schema, histogram_charges(budget, 0.2, 1), session).columns
+        both.append((column.lower, column.upper))
+    (low, high), (lower, upper) = both
+    # The least that has a logarithm is 1, and one integer alone is no range.
+    least = max(np.floor(low), 1) if transform == "log" else np.floor(low)
+    assert (lower, upper) == (least, max(np.ceil(high), least + 1))
+    assert all(isinstance(bound, int) or float(bound).is_integer() for bound in (lower, upper))
+
+
 def test_real_noise_is_certified_and_charged_first():
     frame = table(2_000, np.random.default_rng(5))
     ledger = Ledger(Budget(1.0, 1e-6))

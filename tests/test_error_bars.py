@@ -1,6 +1,7 @@
 """Error bars against the errors that they are about, on simulated tables."""
 
 import dataclasses
+import math
 import warnings
 from functools import cache
 from itertools import pairwise
@@ -11,8 +12,10 @@ from scipy import stats
 
 from trigmech.distribution import Distribution
 from trigmech.errors import FitWarning, InputError
+from trigmech.evaluation import error_bars
 from trigmech.evaluation.error_bars import QUERIES_AT_A_TIME, missed_moments, predicted_error
 from trigmech.mechanisms.moment import MomentMechanism, minimax
+from trigmech.planning import priors
 from trigmech.privacy.budget import Budget
 from trigmech.reconstruction.rows import CompiledObjective, FittedRows
 from trigmech.report import page as report
@@ -21,6 +24,7 @@ from trigmech.schema.schema import Column, Schema
 from trigmech.synthesis import synthesize
 from trigmech.thesis.mechanisms import TrigI
 from trigmech.workload import GaussianKernels, PairKernels, Polynomials, SecondMoments, Smooth
+from trigmech.workload.family import is_symmetric
 
 RUNS = 96
 # Fixed, for planning takes longer than all else.
@@ -112,6 +116,39 @@ def test_a_higher_level_gives_wider_bounds_and_the_same_deviations():
         np.testing.assert_array_equal(narrow.deviation, wide.deviation)
         assert (narrow.bound < wide.bound).all()
         assert (narrow.worst < wide.worst).all()
+
+
+@pytest.mark.parametrize("shrunk", [False, True])
+@pytest.mark.parametrize("workload", [PairKernels(3, seed=1, n_queries=150), SecondMoments(3),
+                                      Polynomials(3, 2, 7, seed=0)], ids=repr)
+def test_deviations_are_the_roots_of_what_measured_and_unmeasured_products_may_err(workload, shrunk, monkeypatch):
+    _, synthesis = run(5, 3)
+    release, fit = synthesis.release, dataclasses.replace(synthesis.fit, shrunk=shrunk)
+    index, unmeasured = release.index.degrees, 0.01 * np.arange(1.0, 1.0 + len(workload.labels))
+    if is_symmetric(workload):
+        monkeypatch.setattr(error_bars, "unmeasured_variances", lambda *given: unmeasured)
+    bars = predicted_error(workload, release, fit)
+    missed, refuted = missed_moments(release, fit)
+    refuted |= np.zeros(len(index), dtype=bool)
+    noise, prior = release.deviations[: len(index)], priors.prior_deviations(index)
+    coefficients = workload.coefficients(index)
+    if not is_symmetric(workload):
+        # What an answer varies by that its measured products do not tell, over the cube's even points.
+        points = np.cos(np.random.default_rng([3, len(index)]).uniform(0.0, np.pi, (256, 3)))
+        values = np.stack([workload.answers(point[None]) for point in points], axis=-1)
+        left = values - np.einsum("qpk,mk->qpm", coefficients, release.basis.evaluate(points))
+        # Degree 5 of a column is the first that was not measured; products of two of degree 1 are.
+        ratio = max(2.0 * 0.5**2 / 5, 4.0 * 0.15**2, 8.0 * 0.08**2)
+    for q in range(len(coefficients)):
+        for p in range(coefficients.shape[1]):
+            own = coefficients[q, p]
+            variance = sum(c**2 * s**2 * (1.0 if r or not shrunk else v**2 / (s**2 + v**2))
+                           for c, s, v, r in zip(own, noise, prior, refuted, strict=True))
+            rest = unmeasured[p] if is_symmetric(workload) else ratio * left[q, p].var()
+            deviation = math.sqrt(variance + 1.5**2 * rest)
+            assert bars.deviation[q, p] == pytest.approx(deviation, rel=1e-9)
+            # A bound is what is known to be off, and 1.96 deviations.
+            assert bars.bound[q, p] == pytest.approx(abs(own @ missed) + 1.959963984540054 * deviation, rel=1e-9)
 
 
 @pytest.mark.parametrize("queries", [1, 7, 300])

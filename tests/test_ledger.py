@@ -12,8 +12,8 @@ import tracemalloc
 import pytest
 
 from trigmech.errors import BudgetError, InputError
-from trigmech.privacy import ledger_file, ledger_format, ledger_lock, ledger_store
-from trigmech.privacy.accounting import epsilon_of, filtered_epsilon, gaussian_mu
+from trigmech.privacy import ledger_audit, ledger_file, ledger_format, ledger_lock, ledger_store
+from trigmech.privacy.accounting import cost, epsilon_of, filtered_epsilon, gaussian_mu, next_charge
 from trigmech.privacy.budget import Budget, Charge, shown_up
 from trigmech.privacy.ledger import Ledger, LedgerFile
 
@@ -482,6 +482,77 @@ def test_a_recomputed_own_epsilon_is_checked_behind_right_hashes(book, monkeypat
     Ledger(Budget(1.0), file=book).charge(laplace(0.5))
     monkeypatch.undo()
     assert book.verify() == ["entry 1 says epsilon = 0.01 at delta = 0; it is 0.5 at 0"]
+
+
+def rewritten(made, *parts):
+    """A ledger of charges and of raises (old, new) whose numbers, hashes and total agree, as a forger would make it."""
+    entries, before, now, limit = [], made.genesis, "2026-01-02T03:04:06+00:00", made.made
+    for place, part in enumerate(parts, 1):
+        if isinstance(part, Charge):
+            entry = ledger_format.Entry(place, now, "ab12", "0.1.0", False, part, *cost(part, limit.budget.delta), "")
+        else:
+            entry, limit = ledger_format.Raised(place, now, "0.1.0", *part, ""), part[1]
+        entry = dataclasses.replace(entry, hash=entry.digest(before))
+        entries.append(entry)
+        before = entry.hash
+    state = dataclasses.replace(made, entries=tuple(entries))
+    return dataclasses.replace(state, total=filtered_epsilon(state.counted, limit.budget.delta, limit.reserve_delta))
+
+
+def limit(epsilon, delta=1e-6, reserve=0.0):
+    return ledger_format.Limit(Budget(epsilon, delta), reserve)
+
+
+RIGHT_HASHES = {
+    "all is well": ([laplace(0.4), (limit(1.0), limit(2.0)), laplace(1.5)], []),
+    "more than the budget": ([laplace(0.4), laplace(0.7)], ["the total 1.1 exceeds the budget (1, 1e-06)"]),
+    "more than the raised budget": ([(limit(1.0), limit(1.5)), laplace(1.6)],
+                                    ["the total 1.6 exceeds the budget (1.5, 1e-06)"]),
+    "a raise from another budget": ([(limit(1.5), limit(2.0))],
+                                    ["entry 1 says that the budget was (1.5, 1e-06); it was (1, 1e-06)"]),
+    "a raise from the first budget again": ([(limit(1.0), limit(2.0)), laplace(0.1), (limit(1.0), limit(3.0))],
+                                            ["entry 3 says that the budget was (1, 1e-06); it was (2, 1e-06)"]),
+    "a raise from another reserve": ([(limit(1.0, 1e-6, 1e-7), limit(2.0, 1e-6, 1e-7))],
+                                     ["entry 1 says that the budget was (1, 1e-06), reserve 1e-07; it was (1, 1e-06)"]),
+}
+
+
+@pytest.mark.parametrize("name", RIGHT_HASHES)
+def test_what_no_hash_gives_away_is_found_and_nothing_is_charged_then(book, name):
+    parts, wanted = RIGHT_HASHES[name]
+    state = rewritten(state_of(book), *parts)
+    for own in (False, True):
+        assert ledger_audit.problems(state, own) == wanted
+    book.path.write_bytes(ledger_format.content_of(state, "the ledger"))
+    again = LedgerFile.open(book.path)
+    assert again.verify() == wanted
+    if wanted:
+        with pytest.raises(InputError, match="does not verify, so nothing is charged"):
+            again.charge("run", [laplace(1e-3)], False)
+
+
+def test_each_number_and_the_total_are_compared_behind_right_hashes(book):
+    state = rewritten(state_of(book), laplace(0.2), laplace(0.3))
+    assert ledger_audit.problems(dataclasses.replace(state, total=0.4)) == ["it says that the total is 0.4; it is 0.5"]
+    moved = dataclasses.replace(state.entries[1], sequence=7)
+    moved = dataclasses.replace(moved, hash=moved.digest(state.entries[0].hash))
+    assert ledger_audit.problems(dataclasses.replace(state, entries=(state.entries[0], moved))) == [
+        "entry 2 says that it is number 7"]
+
+
+def test_what_is_accepted_next_goes_by_the_raised_budget(book):
+    Ledger(Budget(1.0), file=book).charge(laplace(0.9))
+    book.raise_budget(Budget(2.0, 1e-6))
+    assert book.remaining.pure == pytest.approx(1.1)
+    book.raise_budget(Budget(2.0, 1e-5), reserve_delta=4e-6)
+    left = next_charge([laplace(0.9)], Budget(2.0, 1e-5), 4e-6)
+    assert (left.delta, left.claimed_delta) == (1e-5, 4e-6)
+    assert book.remaining == left
+    assert f"accepted next: {left}\n" in str(book)
+    assert book.summary()["remaining"] == dataclasses.asdict(left)
+    # As it says, so it does.
+    book.charge("run", [laplace(left.pure)], False)
+    assert book.remaining.pure == 0.0
 
 
 def test_a_roll_back_is_noticed_by_who_saw_more_and_by_nobody_else(book):

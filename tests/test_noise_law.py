@@ -1,6 +1,7 @@
 import gc
 import math
 import random
+import sys
 from fractions import Fraction
 from functools import partial
 from types import CodeType, FunctionType, ModuleType, SimpleNamespace
@@ -394,3 +395,23 @@ def test_a_run_adds_noise_of_the_charged_scale_to_the_means(make, delta, real):
         column = np.array(standard)[:, [one, other]]
         assert oracles.dependence(column[:, 0], column[:, 1], law) <= 1.0
     assert oracles.misfit(mean, law) <= 1.0
+
+
+# Uniform numbers
+
+
+def test_uniform_numbers_are_the_first_53_bits_of_the_system_s_words(monkeypatch):
+    words = [0, 1, 2**11 - 1, 2**11, 2**63 - 1, 2**63, 2**64 - 2**11 - 1, 2**64 - 1,
+             *map(int, np.random.default_rng(0).integers(2**64, size=200, dtype=np.uint64))]
+    content = b"".join(word.to_bytes(8, sys.byteorder) for word in words)
+    monkeypatch.setattr(noise_module.secrets, "token_bytes", lambda size: content[:size])
+    found = noise_module.uniform(len(words))
+    assert [Fraction(value) for value in found.tolist()] == [Fraction(word // 2**11, 2**53) for word in words]
+    # From 0 to just below 1: so every row of a person's can be the one that counts.
+    assert found.min() == 0.0
+    assert found.max() == 1.0 - 2.0**-53
+
+
+def test_uniform_numbers_of_the_system_fill_the_unit_interval():
+    # Kolmogorov's bound: false alarms have a probability of 10^-9.
+    assert stats.kstest(noise_module.uniform(20_000), "uniform").pvalue > 1e-9

@@ -12,6 +12,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from scipy import stats
 
@@ -93,6 +95,43 @@ def test_any_table_of_the_same_rows_gives_the_same_bits(schema, mechanism, tmp_p
     monkeypatch.setattr(persons, "NUMBERS_IN_A_BUCKET", 1_000)
     for name in ("visits.csv", "visits.parquet"):
         np.testing.assert_array_equal(means(tmp_path / name, schema, mechanism), expected)
+
+
+@pytest.mark.parametrize("at_once", [1, 7, 10**6])
+def test_all_rows_of_all_blocks_are_dealt_to_the_buckets_once_and_those_of_a_person_together(at_once, tmp_path,
+                                                                                             monkeypatch):
+    table = visits(40)
+    table.to_parquet(tmp_path / "visits.parquet", index=False, row_group_size=11)
+    monkeypatch.setattr(persons, "NUMBERS_IN_A_BUCKET", 200)
+    monkeypatch.setattr(persons, "ROWS_AT_ONCE", at_once)
+    buckets = persons.Buckets(ParquetFiles(str(tmp_path / "visits.parquet")), SCHEMA)
+    try:
+        parts = [part.to_pandas() for part in buckets.tables()]
+        names = np.concatenate([part["patient"].unique() for part in parts])
+        found = pd.concat(parts)
+    finally:
+        buckets.close()
+    assert len(parts) > 3
+    assert sorted(names) == sorted(table["patient"].unique())
+    assert buckets.n == 40
+    order = list(table.columns)
+    pd.testing.assert_frame_equal(found[order].sort_values(order).reset_index(drop=True),
+                                  table.sort_values(order).reset_index(drop=True))
+
+
+def test_blocks_that_wait_together_are_written_together_and_only_of_one_type(tmp_path):
+    blocks = [pa.table({"who": ["a", "b"], "x": [1.0, 2.0]}), pa.table({"who": ["c"], "x": [3.0]})]
+    other = pa.table({"who": ["d"], "x": [4]})
+    writers, waiting = {}, {3: list(blocks), 5: list(blocks[:1])}
+    persons._write(writers, waiting, 3, tmp_path)
+    assert list(waiting) == [5]
+    waiting[3] = blocks[1:]
+    persons._write(writers, waiting, 3, tmp_path)
+    for together in ([other], [blocks[0], other]):
+        with pytest.raises(InputError, match="'x' have different types in the files"):
+            persons._write(writers, {3: together}, 3, tmp_path)
+    writers[3].close()
+    assert pq.read_table(tmp_path / "0003.parquet").to_pydict() == {"who": list("abcc"), "x": [1.0, 2.0, 3.0, 3.0]}
 
 
 def test_identifiers_may_be_numbers():

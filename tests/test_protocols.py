@@ -233,6 +233,54 @@ def test_total_variations_are_those_of_counted_tables():
         coding.codes(SCHEMA, real.assign(work="d"))
 
 
+def test_aims_distances_are_sums_of_absolute_differences_and_not_their_halves():
+    real, made = workers(200, 1), workers(150, 2, noise=30.0)
+    rows = [[tuple(plain_cell(column, value) for column, value in zip(SCHEMA.columns, row, strict=True))
+             for row in table.itertuples(index=False)] for table in (real, made)]
+    distances = []
+    for chosen in itertools.combinations(range(4), 3):
+        p, q = (Counter(tuple(row[j] for j in chosen) for row in own) for own in rows)
+        distances.append(sum(abs(p[key] / 200 - q[key] / 150) for key in p.keys() | q.keys()))
+    found = scores.aim(SCHEMA, real, made, None)
+    assert found["all_3way_l1"] == pytest.approx(np.mean(distances))
+    # From 0 to 2, where no row is in both.
+    others = [real.assign(work=work, ill=ill) for work, ill in (("a", "yes"), ("b", "no"))]
+    schema = tm.Schema([SCHEMA.columns[0], *SCHEMA.columns[2:]])
+    assert scores.aim(schema, *others, None)["all_3way_l1"] == pytest.approx(2.0)
+    assert scores.aim(SCHEMA, real, real, None)["all_3way_l1"] == 0.0
+
+
+def test_random_triples_are_different_and_of_all_columns(monkeypatch):
+    names, asked = [f"x{j}" for j in range(10)], []
+    schema = tm.Schema(tm.Column(name, kind="categorical", categories=("a", "b")) for name in names)
+    table = pd.DataFrame({name: ["a", "b"] for name in names})
+    monkeypatch.setattr(scores, "total_variations",
+                        lambda first, second, size, sets: asked.append(sets) or np.zeros(len(sets)))
+    scores.marginal_errors(schema, table, table, 60)
+    singles, pairs, triples = asked
+    assert (len(singles), len(pairs)) == (10, 45)
+    assert len(set(map(tuple, triples))) == len(triples) == 60
+    assert all(len(set(triple)) == 3 for triple in triples)
+    # Each of ten columns is in three of ten triples, more or less: the first 60 of all have the first one in 36.
+    counts = Counter(j for triple in triples for j in triple)
+    assert 9 <= min(counts.values()) <= max(counts.values()) <= 27
+    asked.clear()
+    scores.marginal_errors(schema, table, table, None)
+    assert asked[2] == list(itertools.combinations(range(10), 3))
+
+
+@pytest.mark.parametrize(("first", "second", "distance"), [
+    ([1.0], [0.0], 1.0), ([0.0], [1.0], 1.0), ([0.0, 3.0], [1.0, 2.0], 0.5), ([1.0, 2.0], [0.0, 3.0], 0.5),
+    ([2.0, 2.0, 2.0], [1.0, 1.0, 2.0], 2 / 3), ([5.0, 6.0], [0.0, 5.0, 5.0, 6.0], 0.25), ([1.0], [1.0, 1.0], 0.0)])
+def test_ks_distances_are_looked_for_at_the_values_of_both_tables(first, second, distance):
+    assert scores.ks_distance(np.array(first), np.array(second)) == pytest.approx(distance)
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        a, b = (rng.integers(0, 9, rng.integers(1, 8)).astype(float) for _ in range(2))
+        plain = max(abs(np.mean(a <= t) - np.mean(b <= t)) for t in (*a, *b))
+        assert scores.ks_distance(a, b) == pytest.approx(plain)
+
+
 def test_errors_of_numbers_are_those_of_plain_loops():
     real, made = workers(200, 1), workers(150, 2, noise=30.0)
     found = scores.number_errors(SCHEMA, real, made)

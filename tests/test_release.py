@@ -111,6 +111,22 @@ def test_published_scales_are_as_printed(n, d, R, k, L, epsilon, delta, norm):
         assert axes.least_scale == charges.axes(0.0).scale <= axes.scale
 
 
+@pytest.mark.parametrize("rank", [1, 2, 3, 7])
+@pytest.mark.parametrize(("d", "n"), [(7, 569), (12, 40)])
+def test_published_axes_are_charged_for_the_two_directions_in_which_a_covariance_moves(d, n, rank):
+    # The difference of two covariances has rank 2: by one direction of the product it moves once, by more at most
+    # the root of 2 times as far, and in L1 by the root of its entries more.
+    basis = ChebyshevBasis.graded(d, 9)
+    pure, approximate = (noise_scales(basis, n, Budget(1.0, 1e-3), "published", given, rank, 4).axes(0.5)
+                         for given in (False, True))
+    moved = math.sqrt(1.0 if rank == 1 else 2.0) * 4 * d * (n - 1) / n**2
+    assert (pure.norm, approximate.norm) == ("L1", "L2")
+    assert (pure.count, approximate.count) == (4, 4)
+    for charge, exact in ((pure, math.sqrt(d * rank) * moved), (approximate, moved)):
+        # A little more, for rounding.
+        assert exact < charge.sensitivity < exact * (1.0 + 1e-9)
+
+
 @pytest.mark.parametrize("rank", [0, 1, 2, 5])
 @pytest.mark.parametrize(("epsilon", "n"), [(1.0, 569), (0.1, 10), (8.0, 10**6)])
 def test_rigorous_pure_scales_spend_the_budget_and_no_more(epsilon, n, rank):

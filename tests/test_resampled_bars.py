@@ -80,6 +80,82 @@ def test_bounds_hold_about_as_often_as_they_state_and_are_not_much_wider_than_th
     assert 0.6 < bounds.mean() / errors.mean() / 2.46 < 2.5
 
 
+def injected(made, tables):
+    """Resamples of a release whose plausible tables, and the fits of their own releases, are these."""
+    found = resampling.Resamples(made.release, np.zeros((1, 2)))
+    found._made = tables
+    return found
+
+
+# By `python -m experiments run coverage_tables`: who changes the factors runs it again, for the committed results are
+# of these.
+@pytest.mark.parametrize(("parts", "factor"), [(False, 1.15), (True, 1.05)])
+@pytest.mark.parametrize("larger", ["errors", "off"])
+def test_bars_are_the_larger_root_mean_square_times_the_factor(parts, factor, larger):
+    _, made = released()
+    rng, level, shape = np.random.default_rng(1), 0.9, (3, 2)
+    off, errors = {"errors": (0.1, 3.0), "off": (2.0, 0.3)}[larger]
+    truths = off * rng.normal(size=(8, *shape))
+    fits = truths[:, None] + errors * rng.normal(size=(8, 3, *shape))
+    values = np.full(shape, 0.25)
+    found = injected(made, [(truth, list(own)) for truth, own in zip(truths + values, fits + values, strict=True)])
+    found._points = values
+    same, bars = found.bars(lambda points: points, level, parts)
+    # In plain words: each table from the fit, and each fit of a table's own release from that table.
+    for place in np.ndindex(shape):
+        from_fit = sum(truths[t][place] ** 2 for t in range(8)) / 8
+        from_table = sum((fits[t, r][place] - truths[t][place]) ** 2 for t in range(8) for r in range(3)) / 24
+        assert (from_table > from_fit) == (larger == "errors")
+        deviation = factor * max(from_fit, from_table) ** 0.5
+        assert bars.deviation[place] == pytest.approx(deviation, rel=1e-12)
+        assert bars.bound[place] == pytest.approx(deviation * stats.norm.ppf(0.95), rel=1e-12)
+    assert np.array_equal(same, values)
+    # All values together, or the three of each part, have the probability of an error outside between them.
+    largest = bars.deviation.max(axis=0) if parts else bars.deviation.max(keepdims=True)[0, :1]
+    assert bars.worst == pytest.approx(largest * stats.norm.ppf(1.0 - 0.05 / (3 if parts else 6)), rel=1e-12)
+
+
+def test_each_plausible_table_is_released_and_fitted_several_times(monkeypatch):
+    _, made = released()
+    asked = []
+
+    class Drawn:
+        def __init__(self, release, rng):
+            assert release is made.release
+
+        def draw(self, count, rng):
+            return np.full((count, 1), rng.random())
+
+    def fitted(release, table, rng):
+        asked.append(release is made.release)
+        return table + rng.random()
+
+    monkeypatch.setattr(resampling, "PlausibleTables", Drawn)
+    monkeypatch.setattr(resampling, "rehearsed", fitted)
+    points = np.zeros((700, 5))
+    tables = resampling.Resamples(made.release, points)._tables(None)
+    assert len(tables) == 8
+    assert [len(fits) for _, fits in tables] == [3] * 8
+    assert asked == [True] * 24
+    # As many rows as the fit has, where it has few; each of noise of its own.
+    assert {each.shape for table, fits in tables for each in (table, *fits)} == {(700, 1)}
+    assert len({float(fit[0, 0] - table[0, 0]) for table, fits in tables for fit in fits}) == 24
+    assert len({float(table[0, 0]) for table, _ in tables}) == 8
+
+
+@pytest.mark.parametrize(("noise", "points", "rows"), [
+    (1e-2, 10_000, 3_000), (1e-4, 10**6, 20_000), (1e-4, 15_000, 15_000), (1e-9, 10**7, 2**20 // 4), (1e-2, 50, 50)])
+def test_rows_of_plausible_tables_are_so_many_that_rounding_to_rows_is_below_the_noise(noise, points, rows):
+    _, made = released()
+    assert len(made.release.columns) == 4
+    # Of the tables' noise and that of products the smaller counts.
+    least = max(made.release.dependence.weights.max(), made.release.dependence.product_weight)
+    one = dataclasses.replace(made.release, selected=None, deviation=noise * least, domain=tm.Schema.cube(4).domain)
+    assert min(one.table_deviations.min(), one.product_deviation) == pytest.approx(noise)
+    found = resampling.Resamples(one, np.broadcast_to(0.0, (points, 4)))._rows
+    assert abs(found - rows) <= 1
+
+
 def test_the_worst_bound_is_for_all_values_together():
     _, made = released()
     found = made.error_bars(every()["pair"])
@@ -207,6 +283,59 @@ def test_plausible_tables_keep_to_the_domain_and_to_the_constraints():
     schema.domain.check(points)
     values = schema.decode(points)
     assert (values["income"] <= values["age"]).all()
+
+
+class OneDeviation:
+    """In the place of a generator: every normal number is one deviation above its mean."""
+
+    def normal(self, mean=0.0, deviation=1.0, size=None):
+        return np.full(size, mean + deviation)
+
+
+@pytest.mark.parametrize("delta", [1e-6, 0.0])
+def test_a_plausible_table_has_the_released_noise_once_more(delta, monkeypatch):
+    _, made = released(0, 3_000, delta)
+    chosen = made.release.selected
+    # With one table of three columns, whatever was found worth it.
+    release, drawn = made.release if chosen is None else dataclasses.replace(
+        made.release, triples=(np.full((2, 3, 4), 0.01),), selected=dataclasses.replace(
+            chosen, triples=np.array([[0, 1, 2]]), triple_weights=np.array([0.4]))), []
+    tables = PlausibleTables(release, np.random.default_rng(0))
+
+    def stop(release, count, rng, shrunk):
+        drawn.append((release, count, shrunk))
+        raise InterruptedError
+
+    monkeypatch.setattr(plausible, "reconstruct_table", stop)
+    with pytest.raises(InterruptedError):
+        tables.draw(500, OneDeviation())
+    (found, count, shrunk), = drawn
+    assert (count, shrunk) == (500, False)
+    # Of three columns: a deviation more in each entry, as it was released, for that is shrunk later.
+    assert len(found.triples) == len(release.triples)
+    assert bool(release.triples) == (delta > 0)
+    for made_anew, was, noise in zip(found.triples, release.triples, release.triple_deviations, strict=True):
+        np.testing.assert_allclose(made_anew - was, noise, rtol=1e-9)
+    # Of two columns: what was fitted, and what shrinkage leaves open, of which nothing is in the columns' own sums.
+    cells = [np.bincount(cells, weights=column.mass) for cells, column in zip(
+        release.dependence.maps, found.columns, strict=True)]
+    for (j, h), made_anew, kept in zip(release.dependence.tables, found.tables, tables._kept, strict=False):
+        np.testing.assert_allclose(made_anew, np.clip(np.outer(cells[j], cells[h]) + kept, 0.0, 1.0), atol=1e-12)
+    # Categories: the nearest frequencies to the released ones and a deviation more, which is the same for all.
+    region = release.looks[2]
+    again = dataclasses.replace(region, values=region.values + region.deviation).frequencies
+    np.testing.assert_allclose(found.columns[2].mass, plausible.nearest_probabilities(again), atol=1e-12)
+
+
+@pytest.mark.parametrize("noise", [1e-3, 0.2])
+@pytest.mark.parametrize("slope", [0.0, 0.25, 1.0])
+def test_what_shrinkage_leaves_open_is_the_noise_by_the_root_of_its_slope(noise, slope):
+    # Of a shrinkage that is linear, Tweedie's posterior variance is exactly the noise's times the slope.
+    rng, deviation = np.random.default_rng(2), np.random.default_rng(3).normal(size=(40, 50))
+    found = plausible._left_open(lambda values: slope * values, deviation, noise, lambda values: values, rng)
+    # And what may hide: half a standard deviation of a mean of 4 x 2,000 squares.
+    hidden = 0.5 * np.sqrt(2.0 / deviation.size)
+    assert found == pytest.approx(noise * np.sqrt(min(slope + hidden, 1.0)), rel=1e-3)
 
 
 @pytest.mark.parametrize("delta", [1e-6, 0.0])

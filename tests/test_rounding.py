@@ -18,6 +18,7 @@ from trigmech.planning.design import PROFILE_DEGREE
 from trigmech.planning.minimax import plan_smooth
 from trigmech.planning.one_hot import plan_mixed
 from trigmech.planning.search import plan_moments
+from trigmech.planning.tables import plan_tables
 from trigmech.privacy.budget import Budget
 from trigmech.thesis.calibration import noise_scales
 from trigmech.workload import GaussianKernels, SecondMoments
@@ -180,3 +181,28 @@ def test_the_minimax_moments_are_charged_for_their_rounding(d, law):
     (block,) = design.blocks
     least = added(law, block.weights * term(MANY, design.features.degree))
     assert least <= block.charge.sensitivity <= least + added(law, block.weights * 2.1 / MANY)
+
+
+@pytest.mark.parametrize("kind", BUDGETS)
+@pytest.mark.parametrize("n", [1_000, MANY, 10**15])
+def test_histograms_are_charged_for_their_rounding(kind, n):
+    # Two numbers, one of them with a special value, and a column of 20 categories.
+    domain = Domain(23, [OneHotGroup((2,), False, 1), OneHotGroup(tuple(range(3, 23)), True)])
+    design = plan_tables(n, domain, BUDGETS[kind])
+    sizes = [partition.size for partition, own in zip(design.partitions, design.contrasted, strict=True) if not own]
+    # In each entry, of both tables, the sum of at most so many products of total at most 1.
+    each = np.full(sum(sizes), float(2 * UNIT * (max(sizes) + 8)))
+    assert max(sizes) >= 20
+    assert exactly(design.look, (1.0 + 1e-9) / n, added(design.look.law, each))
+    for charge in (design.closer, design.dependence, design.selected):
+        if charge is not None:
+            more = lattice(charge.scale) if charge.law == "linf" else 0.0
+            assert exactly(charge, (1.0 + 1e-9) / n + more, float(16 * UNIT))
+
+
+def test_histograms_by_contrasts_are_charged_for_their_rounding():
+    domain = Domain(6, [OneHotGroup((0, 1), True), OneHotGroup((2, 3, 4, 5), True)])
+    design = plan_tables(MANY, domain, BUDGETS["laplace"])
+    assert design.look is None
+    exact = (1.0 + 1e-9) / MANY + lattice(design.contrasts.scale)
+    assert exactly(design.contrasts, exact, float(2 * UNIT * (4 + 8)))

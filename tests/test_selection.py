@@ -110,6 +110,32 @@ def test_the_last_round_costs_its_share_whatever_was_released(data):
     assert np.sqrt(moved) <= design.selected.sensitivity * 50
 
 
+@pytest.mark.parametrize("crossed", [None, "b"])
+@pytest.mark.parametrize("seed", range(4))
+def test_three_columns_are_taken_to_depend_by_a_part_of_their_two_weaker_pairs(seed, crossed):
+    rng, d = np.random.default_rng(seed), 6
+    facts = PublicFacts(1_000, Domain(3 * d, [OneHotGroup((3 * j, 3 * j + 1, 3 * j + 2), True) for j in range(d)]),
+                        tm.Budget(1.0, 1e-6), tuple("abcdef"))
+    design = tm.TableMechanism(workload=tm.workload.Marginals(3, crossed)).plan(facts).measured
+    tables = np.array(list(combinations(range(d), 2)))
+    strengths = rng.uniform(0.0, 0.5, len(tables)) * (rng.random(len(tables)) < 0.8)
+    between = {frozenset(pair): strength for pair, strength in zip(tables.tolist(), strengths.tolist(), strict=True)}
+    wanted = {}
+    for triple in combinations(range(d), 3):
+        weakest, middle, _ = sorted(between[frozenset(pair)] for pair in combinations(triple, 2))
+        if weakest > 0.0 and design.importance(np.array([triple]))[0] > 0.0:
+            wanted[triple] = 0.2 * (weakest * middle) ** 0.5
+    triples, expected = selection._candidates(design, d, tables, strengths)
+    assert dict(zip(map(tuple, triples.tolist()), expected.tolist(), strict=True)) == pytest.approx(wanted, rel=1e-12)
+    assert len(wanted) > 3
+    # If not all are looked at, it is the worthiest.
+    worth = {triple: own * design.importance(np.array([triple]))[0] for triple, own in wanted.items()}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(selection, "MOST_TRIPLES", 3)
+        best = selection._candidates(design, d, tables, strengths)[0]
+    assert set(map(tuple, best.tolist())) == set(sorted(worth, key=worth.get)[-3:])
+
+
 def test_many_columns_and_cells_stay_within_what_can_be_fitted():
     d, levels = 120, 40
     domain = Domain(d * levels, [OneHotGroup(tuple(range(levels * j, levels * j + levels)), True) for j in range(d)])
@@ -191,6 +217,24 @@ def test_of_noise_alone_little_is_left_and_of_a_strong_table_nearly_all(shape):
     assert np.allclose(found, 1e6 * strong, atol=1e-3 * np.abs(1e6 * strong).max(initial=1e-3))
     for axis in range(len(shape)):
         assert np.allclose(found.sum(axis=axis), 0.0, atol=1e-6 * np.abs(found).max(initial=1.0))
+
+
+@pytest.mark.parametrize("size", [0.0, 0.7, 1.3, 20.0])
+@pytest.mark.parametrize("shape", [(4, 3, 5), (2, 2, 2), (12, 5, 2), (3, 1, 4)])
+def test_of_fewer_columns_is_kept_what_exceeds_the_noise_of_as_many_directions(shape, size):
+    rng, noise = np.random.default_rng(1), 0.3
+    # All directions, and those of sums of 0 along each axis, as a matrix of its own.
+    within = np.eye(1)
+    for side in shape:
+        within = np.kron(within, np.eye(side) - 1.0 / side)
+    fewer = np.eye(len(within)) - within
+    freedom = np.linalg.matrix_rank(fewer)
+    deviation = noise * (rng.normal(size=shape) + size * rng.normal(size=(*shape[:2], 1)))
+    lower = (fewer @ deviation.ravel()).reshape(shape)
+    # James and Stein: one less the noise's squares over all squares, and not below 0.
+    kept = max(0.0, 1.0 - freedom * noise**2 / float((lower**2).sum()))
+    found = shrunk_beside(deviation, noise) - shrunk_table(deviation, noise)
+    np.testing.assert_allclose(found, kept * lower, atol=1e-12)
 
 
 @pytest.mark.parametrize("shape", [(4, 3, 5), (2, 2, 2), (12, 5, 2)])

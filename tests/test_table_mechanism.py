@@ -19,6 +19,7 @@ from trigmech.functions.partition import Partition, even_edges
 from trigmech.functions.prefix_sums import ROUNDED_UP, diameter
 from trigmech.measurement.release import Session
 from trigmech.measurement.rows import PrivateRows
+from trigmech.measurement.table_release import NoisyHistogram
 from trigmech.mechanisms import table as table_module
 from trigmech.mechanisms.base import PublicFacts
 from trigmech.planning.tables import Shares
@@ -398,6 +399,56 @@ def test_a_seed_gives_the_same_bits_on_any_number_of_threads(monkeypatch):
                                   np.random.default_rng(1)))
     assert made[0].means.tobytes() == made[1].means.tobytes()
     assert made[0].distribution.points.tobytes() == made[1].distribution.points.tobytes()
+
+
+@pytest.mark.parametrize(("kind", "indicators", "intervals"), [
+    ("counted", 3, 5), ("counted", 0, 4), ("cumulative", 0, 1), ("cumulative", 2, 1), ("cumulative", 0, 9),
+    ("cumulative", 3, 70), ("cumulative", 4, 0), ("contrasted", 5, 0), ("contrasted", 2, 6), ("contrasted", 0, 2)])
+def test_the_noise_that_is_said_of_a_column_is_that_of_its_decoding(kind, indicators, intervals):
+    partition = Partition(tuple(range(1, indicators + 1)), 0, even_edges(None, intervals)) if intervals else Partition(
+        tuple(range(indicators)), None, np.zeros(0))
+    size, noise = indicators + intervals, 0.3
+    assert partition.size == size
+    count = size - (kind == "contrasted")
+
+    def look(values):
+        return NoisyHistogram(partition, values, noise, kind == "cumulative", kind == "contrasted")
+
+    # Frequencies are linear in what was measured, so a number's move by 1 moves them by a column of their matrix.
+    start = look(np.zeros(count)).frequencies
+    decoding = np.column_stack([look(row).frequencies - start for row in np.eye(count)])
+    found = look(np.linspace(0.0, 1.0, count))
+    np.testing.assert_allclose(found.deviations, noise * np.sqrt((decoding**2).sum(axis=1)), rtol=1e-9)
+    functions = np.random.default_rng(0).normal(size=(2, 3, size))
+    wanted = noise * np.sqrt(((functions @ decoding) ** 2).sum(axis=-1))
+    np.testing.assert_allclose(found.deviations_of(functions), wanted, rtol=1e-9)
+    # Of the share of the rows below any edge of a number, or of a category.
+    below = np.cumsum(decoding[indicators:], axis=0) if intervals else decoding
+    assert found.greatest_deviation == pytest.approx(noise * np.sqrt((below**2).sum(axis=1)).max(), rel=1e-9)
+
+
+def test_the_noise_that_is_said_of_each_table_is_that_of_the_draw_over_its_weight():
+    rng = np.random.default_rng(1)
+    schema = tm.Schema(tm.Column(name, kind="categorical", categories=tuple("pqrst"[:k]))
+                       for name, k in zip("abcd", (2, 3, 4, 5), strict=True))
+    codes = np.repeat(rng.integers(2, size=(3_000, 1)), 4, axis=1)
+    facts = PublicFacts(3_000, schema.domain, tm.Budget(2.0, 1e-6))
+    design = tm.TableMechanism().plan(facts)
+    X = schema.to_cube(pd.DataFrame({name: np.array(list("pq"))[codes[:, j]] for j, name in enumerate("abcd")}))
+    # The last draw one deviation too large in each entry, the others exact.
+    exact, moved = (run(X, design, lambda k, values, scale, by=by: values + by * scale * (k == 2))[1]
+                    for by in (0.0, 1.0))
+    assert len(run(X, design, OUTCOMES["exact"](rng))[0].asked) == 3
+    assert len(exact.triples) > 1
+    assert len(np.unique(exact.triple_deviations)) > 1
+    for first, second, noise in zip(exact.triples, moved.triples, exact.triple_deviations, strict=True):
+        np.testing.assert_allclose(second - first, noise, rtol=1e-6)
+    # Of tables that were measured twice the mean by the precisions moves by this part of the last draw's noise.
+    selected = exact.selected.weights
+    assert (selected > 0.0).any()
+    for first, second, noise, weight in zip(exact.tables, moved.tables, exact.table_deviations, selected, strict=True):
+        own = exact.selected_deviation / weight if weight else np.inf
+        np.testing.assert_allclose(second - first, own * (noise / own) ** 2 if weight else 0.0, rtol=1e-6)
 
 
 @each_budget
