@@ -374,9 +374,15 @@ def worst_queries(made):
 def points(made):
     weights = made.distribution.weights
     different = {tuple(map(str, row)) for row in zip(*held(made, made.distribution.points).values(), strict=True)}
-    return [["Points", len(weights)], ["Different rows among them, in the columns' units", len(different)],
+    # The sample whose rows the page counts: its seed is the page's, 0, and the number of the purpose, 2.
+    sample = made.columns(made.rows, np.random.default_rng([0, 2]))
+    drawn = {tuple(map(str, row)) for row in zip(*(np.ma.asarray(sample[name]).tolist() for name in made.schema.names),
+                                                 strict=True)}
+    return [["Points: rows that were fitted", len(weights)],
+            ["Different rows among them, in the columns' units", len(different)],
             ["Effective number of points, 1 / (sum of squared weights)", 1 / sum(w * w for w in weights)],
-            ["Largest weight of a point", max(weights)], ["Rows of a sample, by default", made.rows]]
+            ["Largest weight of a point", max(weights)], ["Rows of a sample, by default", made.rows],
+            [f"Different rows in a sample of {made.rows:,}", len(drawn)]]
 
 
 def distances(made):

@@ -224,7 +224,8 @@ def _reason(problem: BaseException, path: Path) -> str:
     return f"cannot write {str(path)!r}: {why}"
 
 
-def _tell(made: tm.Synthesis, out: Path, csv: Path | None, count: Sampled | None, said: list[str], as_json: bool) -> None:
+def _tell(made: tm.Synthesis, out: Path, csv: Path | None, count: Sampled | None, said: list[str],
+          as_json: bool) -> None:
     ledger, to_standard = made.ledger, str(csv) == STANDARD
     facts = {"release": str(out), "table": None if csv is None else str(csv), "n": made.release.n,
              "simulated": ledger.simulated, "ledger": ledger.to_dict(), "proved_epsilon": ledger.proved_epsilon,
