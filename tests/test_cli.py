@@ -654,7 +654,7 @@ def test_what_fails_within_ends_with_a_line_that_quotes_nothing(run, clinic, mon
     def fails(*arguments, **options):
         raise error
 
-    monkeypatch.setattr(cli_release, "synthesize", fails)
+    monkeypatch.setattr(tm, "synthesize", fails)
     ended, said, told = run(*RELEASE)
     assert (ended, said) == (status, "")
     assert words in told
@@ -669,7 +669,7 @@ def gone_after(monkeypatch, folder):
         shutil.rmtree(folder)
         return found
 
-    monkeypatch.setattr(cli_release, "synthesize", made)
+    monkeypatch.setattr(tm, "synthesize", made)
 
 
 def test_a_release_that_cannot_be_saved_where_it_was_asked_for_is_saved_elsewhere(run, clinic, monkeypatch):
@@ -731,7 +731,7 @@ def test_an_unexpected_error_is_shown_when_asked_for(run, clinic, monkeypatch):
     def fails(*arguments, **options):
         raise KeyError(SECRET)
 
-    monkeypatch.setattr(cli_release, "synthesize", fails)
+    monkeypatch.setattr(tm, "synthesize", fails)
     monkeypatch.setenv("TRIGMECH_DEBUG", "1")
     monkeypatch.setattr(sys, "argv", ["trigmech", *RELEASE])
     with pytest.raises(KeyError, match=re.escape(SECRET)):

@@ -1,0 +1,38 @@
+"""A test that hangs fails: the limit of pyproject.toml ends it, and twice that limit ends what cannot be interrupted.
+
+pytest-timeout interrupts Python. Compiled code that does not return, and hypothesis, which takes the interruption for a
+failure and tries again, are ended with their process, which a timer of Python's own does even if nobody else can run.
+With it goes what fixtures started; pytest-xdist reports the test and goes on in a new process.
+"""
+
+import faulthandler
+import os
+
+import pytest
+
+STANDARD_ERROR = pytest.StashKey[int]()
+# Seconds that a test of every night may take.
+NIGHTLY = 1200
+
+
+def pytest_configure(config):
+    # While a test runs, its standard error is kept from people.
+    config.stash[STANDARD_ERROR] = os.dup(2)
+
+
+def pytest_unconfigure(config):
+    os.close(config.stash[STANDARD_ERROR])
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if item.get_closest_marker("nightly"):
+            item.add_marker(pytest.mark.timeout(NIGHTLY))
+
+
+def pytest_timeout_set_timer(item, settings):
+    faulthandler.dump_traceback_later(2.0 * settings.timeout, exit=True, file=item.config.stash[STANDARD_ERROR])
+
+
+def pytest_timeout_cancel_timer(item):
+    faulthandler.cancel_dump_traceback_later()
