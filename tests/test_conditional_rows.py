@@ -8,7 +8,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 import trigmech as tm
+from trigmech.distribution import Distribution
 from trigmech.errors import InputError
+from trigmech.reconstruction import conditional
+from trigmech.reconstruction.conditional import _targets_given, conditional_points
+from trigmech.reconstruction.constrained import ConstrainedRows
+from trigmech.reconstruction.tables import Targets
 
 SCHEMA = tm.Schema([
     tm.Column("age", 0, 99, "integer"),
@@ -101,6 +106,85 @@ def test_points_alone_are_drawn_from_or_there_is_nothing(loaded):
     assert set(made.pay.dropna()) <= set(loaded.schema.decode(loaded.distribution.points)["pay"].compressed())
     with pytest.raises(InputError, match=r"^the release has no row with pay in \(0.125\), nor anything to make"):
         loaded.sample(5, rng, given={"pay": 0.125})
+
+
+# Fitted rows that are known
+
+
+SMALL = tm.Schema([tm.Column(name, kind="categorical", categories=("p", "q")) for name in "abc"])
+# Of a and b beside c = p and c = q: their odds ratios are 6 and 1/8.
+JOINT = {"p": [[0.30, 0.05], [0.10, 0.10]], "q": [[0.05, 0.16], [0.16, 0.08]]}
+
+
+def small():
+    """A fitted table of one point for each combination, and these combinations."""
+    cells = [(a, b, c) for a in "pq" for b in "pq" for c in "pq"]
+    weights = [JOINT[c]["pq".index(a)]["pq".index(b)] for a, b, c in cells]
+    return Distribution(SMALL.to_cube(pd.DataFrame(cells, columns=list("abc"))), np.array(weights) / sum(weights))
+
+
+def counted(points):
+    return pd.DataFrame(SMALL.decode(points)).value_counts().to_dict()
+
+
+def test_several_shares_are_raked_from_the_rows_that_have_what_is_given():
+    """By proportional fitting, in plain loops, of the fitted table beside what is given."""
+    down, across, size = {"p": 0.45, "q": 0.55}, {"q": 0.8, "p": 0.2}, 1_000
+    for c, joint in JOINT.items():
+        cells = {(a, b): joint["pq".index(a)]["pq".index(b)] for a in "pq" for b in "pq"}
+        for _ in range(200):
+            for place, wanted in ((0, down), (1, across)):
+                sums = {v: sum(mass for cell, mass in cells.items() if cell[place] == v) for v in "pq"}
+                cells = {cell: mass * wanted[cell[place]] / sums[cell[place]] for cell, mass in cells.items()}
+        made = counted(conditional_points(SMALL, None, small(), size, np.random.default_rng(0), {"c": c},
+                                          {"a": down, "b": across}))
+        assert set(made) == {(*cell, c) for cell in cells}
+        for cell, mass in cells.items():
+            assert abs(made[(*cell, c)] - size * mass) < 1.0
+
+
+def test_rows_that_match_are_drawn_by_their_fitted_weights():
+    made = counted(conditional_points(SMALL, None, small(), 1_100, np.random.default_rng(0), {"c": "p"}))
+    assert made == {("p", "p", "p"): 600, ("p", "q", "p"): 100, ("q", "p", "p"): 200, ("q", "q", "p"): 200}
+
+
+def test_rows_of_different_shares_stand_in_no_order():
+    points = conditional_points(SMALL, None, small(), 1_000, np.random.default_rng(0),
+                                shares={"a": {"p": 0.5, "q": 0.5}})
+    values = pd.DataFrame(SMALL.decode(points))
+    assert (values.a == "p").sum() == 500
+    for name in "abc":
+        # A hypergeometric number, some 8 about its mean.
+        first = (values[name][:500] == "p").sum()
+        assert abs(first - 0.5 * (values[name] == "p").sum()) < 48
+
+
+def test_numbers_beside_what_is_given_are_noisier_by_the_part_of_the_rows_that_have_it(release):
+    for given in (["region = 'south'"], ["region = 'south'", "grade = 'high'"]):
+        wanted = tm.Schema(SCHEMA.columns, [*SCHEMA.constraints, *given])
+        constrained = ConstrainedRows(wanted, release.release.columns, release.release.closer)
+        targets = Targets(constrained.of(release.release))
+        places = [SCHEMA.names.index(condition.split()[0]) for condition in given]
+        found = _targets_given(targets, constrained, places)
+        part = np.prod([release.release.columns[j].mass[SCHEMA.columns[j].categories.index(condition.split("'")[1])]
+                        for j, condition in zip(places, given, strict=True)])
+        assert 0.0 < part < 1.0
+        np.testing.assert_allclose(found.deviations, targets.deviations / part, rtol=1e-12)
+        # Each table has a column's own frequencies beside what is given.
+        for (_, h), each in zip(found.pairs.tolist(), found.tables, strict=True):
+            held = np.bincount(found.release.dependence.maps[h], weights=found.release.columns[h].mass)
+            np.testing.assert_allclose(each.sum(axis=0), held, atol=1e-12)
+
+
+def test_a_table_beside_what_is_given_has_the_sums_asked_for_and_the_odds_ratios_it_had(monkeypatch):
+    monkeypatch.setattr(conditional, "EVEN", 0.0)
+    rng = np.random.default_rng(0)
+    table, down, across = rng.dirichlet(np.ones(12)).reshape(3, 4), rng.dirichlet(np.ones(3)), rng.dirichlet(np.ones(4))
+    made = conditional._raked(table, down, across)
+    np.testing.assert_allclose(made.sum(axis=1), down, rtol=1e-9)
+    np.testing.assert_allclose(made.sum(axis=0), across, rtol=1e-9)
+    odds = [each * each[0, 0] / np.outer(each[:, 0], each[0]) for each in (made, table)]
+    np.testing.assert_allclose(*odds, rtol=1e-9)
 
 
 @pytest.mark.parametrize(("asked", "message"), [

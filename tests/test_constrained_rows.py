@@ -14,7 +14,8 @@ from trigmech.distribution import Distribution
 from trigmech.errors import InputError
 from trigmech.functions.partition import columns_of
 from trigmech.functions.released_column import ReleasedColumn
-from trigmech.reconstruction.constrained import ConstrainedRows, kept, witness
+from trigmech.reconstruction import constrained as constrained_module
+from trigmech.reconstruction.constrained import ConstrainedRows, keeps, kept, witness
 from trigmech.reconstruction.rows import RowObjective, independent_rows
 from trigmech.schema.column import Column
 from trigmech.schema.schema import Schema
@@ -160,6 +161,49 @@ def test_exchanges_leave_each_column_as_it_is():
     # The first 15 of 55 ages have .245, and .252 and .248 are missing: these few rows cannot be exchanged.
     for j in range(3):
         assert np.abs(np.bincount(rows[:, j], minlength=3) - before[j]).max() <= 12
+
+
+TIED = Schema([Column(name, kind="categorical", categories=("p", "q", "r")) for name in "abc"],
+              ["a = 'p' if and only if b = 'p'", "b = 'p' if and only if c = 'p'"])
+
+
+@pytest.mark.parametrize(("before", "after"), [
+    # Both break a rule less; both break as many as before; one breaks what the other kept.
+    ("pqq qpp", "ppq qqp"), ("pqr prq", "prr pqq"), ("pqq ppp", "pqq ppp"),
+    ("qpq qrr", "qrq qpr")])
+def test_an_exchange_is_made_unless_more_rules_are_broken_after_it(before, after, monkeypatch):
+    monkeypatch.setattr(constrained_module, "EXCHANGES", 2)
+    constrained = ConstrainedRows(TIED, [ReleasedColumn(column, np.full(3, 1 / 3), 0.1)
+                                         for column in columns_of(TIED.domain)])
+    [(members, rules)] = constrained._groups
+    start, end = (np.array([["pqr".index(letter) for letter in row] for row in text.split()], dtype=np.int32)
+                  for text in (before, after))
+    assert (constrained.broken(end).sum() <= constrained.broken(start).sum()) or before == after
+    seen = set()
+    for seed in range(40):
+        rows = start.copy()
+        # Of the second column alone, among rows that break a rule and then with one that keeps them.
+        constrained._exchange(rows, [members[1]], rules, np.random.default_rng(seed))
+        seen.add(rows.tobytes())
+    assert seen <= {start.tobytes(), end.tobytes()}
+    assert end.tobytes() in seen
+
+
+@pytest.mark.parametrize("rule", ["low < high", "low = high"])
+def test_numbers_of_one_cell_are_drawn_until_they_keep_what_compares_them(rule):
+    schema = Schema([Column("low", 0, 1), Column("high", 0, 1)], [rule])
+    columns = [ReleasedColumn(column.cut(np.array([-1.0, 0.0, 1.0])), np.array([0.5, 0.5]), 0.1)
+               for column in columns_of(schema.domain)]
+    constrained = ConstrainedRows(schema, columns)
+    rng = np.random.default_rng(0)
+    cells = rng.integers(len(constrained.columns[0].mass), size=300).astype(np.int32)
+    rows = np.column_stack([cells, cells])
+    points = constrained.placed(rows, schema.width, rng)
+    assert keeps(schema, points).all()
+    for j, column in enumerate(constrained.columns):
+        np.testing.assert_array_equal(column.partition.codes(points), rows[:, j])
+        # Each has its own: none was taken over from another row.
+        assert len(np.unique(points[:, j])) == len(points)
 
 
 # Columns that move together

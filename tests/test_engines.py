@@ -42,7 +42,7 @@ from trigmech.measurement.moments import FunctionSums
 from trigmech.measurement.rows import PrivateTable
 from trigmech.privacy.ledger_file import LedgerFile
 from trigmech.tables import parquet_files
-from trigmech.tables.parquet_files import ParquetFiles
+from trigmech.tables.parquet_files import ParquetFiles, Piece
 
 TESTS = Path(__file__).parent
 
@@ -300,6 +300,28 @@ def test_cells_that_break_a_rule_are_refused_without_a_quote(pattern, tmp_path):
         tm.synthesize(pattern, SCHEMA, BUDGET, MECHANISMS["moments"], ledger=tmp_path / "ledger.json", workers=1)
     assert SECRET not in str(caught.value)
     assert LedgerFile.open(ledger.path).entries == ()
+
+
+def test_pieces_of_a_file_that_was_replaced_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(parquet_files, "ROWS_OF_A_PIECE", 100)
+    path = tmp_path / "a.parquet"
+    data = table(400)
+
+    def lengths():
+        return [sum(part.num_rows for part in parquet_files.read(piece, SCHEMA)) for piece in pieces]
+
+    pq.write_table(data, path, row_group_size=100)
+    pieces = [*ParquetFiles([path]).pieces, Piece(str(path), None, 400)]
+    assert lengths() == [100, 100, 100, 100, 400]
+    # As many groups of other lengths; fewer groups, as many rows; more of both.
+    for rows, size in ((200, 50), (396, 99), (400, 400), (100, 100), (800, 200)):
+        pq.write_table(pa.concat_tables([data, data]).slice(0, rows), path, row_group_size=size)
+        for piece in pieces:
+            if not (piece.groups == (0,) and size == 100) and not (piece.groups is None and rows == 400):
+                with pytest.raises(InputError, match=r"a\.parquet': it changed while it was read"):
+                    list(parquet_files.read(piece, SCHEMA))
+    pq.write_table(data, path, row_group_size=100)
+    assert lengths() == [100, 100, 100, 100, 400]
 
 
 def test_a_file_that_changes_while_it_is_measured_is_refused(two, pattern):

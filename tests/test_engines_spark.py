@@ -131,7 +131,9 @@ def check_identifiers(kind, tmp_path):
     files = in_files(tmp_path / kind, data.slice(0, 5), data.slice(5))
     question = Question(FunctionSums(ChebyshevBasis.graded(1, 6)), PERSONS, PERSONS)
     with contextlib.closing(SparkWorkers(ParquetFiles(files), PERSONS, None, None)) as workers:
-        found = sum((answer.total for answer in workers.answers(question)), Total(question.asked.size))
+        found = Total(question.asked.size)
+        for answer in workers.answers(question):
+            found += answer.total
     assert (found.n, found.limbs.tobytes()) == outcome(data)
 
 

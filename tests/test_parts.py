@@ -8,6 +8,7 @@ import sys
 import warnings
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import replace
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
@@ -20,7 +21,9 @@ import trigmech as tm
 from trigmech.cli.app import main
 from trigmech.errors import InputError
 from trigmech.measurement.sums import Total
+from trigmech.mechanisms.base import History
 from trigmech.parts import answers, design_file
+from trigmech.parts.answers import Recorder
 from trigmech.parts.part import Part
 from trigmech.storage import archive
 
@@ -256,6 +259,53 @@ def test_a_part_of_an_earlier_round_does_not_answer_a_later_one(book, tmp_path):
     second = tm.release_parts(parts, design, ledger=book, rounds=tmp_path / "rounds")
     with pytest.raises(InputError, match="another question than the design asks"):
         tm.release_parts(parts, second, ledger=book, rounds=tmp_path / "rounds")
+
+
+def test_a_sum_from_a_file_still_knows_each_part_of_it(tmp_path):
+    parts, design = parts_and_design(count=4)
+    three = sum(parts[:3])
+    three.save(tmp_path / "three.part")
+    loaded = Part.load(tmp_path / "three.part")
+    assert loaded.identities == three.identities
+    assert len(loaded.identities) == 3
+    for part in (*parts[:3], parts[1] + parts[3], loaded):
+        with pytest.raises(InputError, match="added twice"):
+            loaded + part
+    assert (loaded + parts[3]).n == design.n
+
+
+def test_draws_of_a_history_are_returned_for_their_own_charge_and_shape_alone():
+    one, other = (tm.Charge("mean", "laplace", scale, 1.0, "L1", 1, "here") for scale in (2.0, 4.0))
+    history = History("run", 0, 2, ((one, np.arange(3.0)), (other, np.ones(2))))
+    recorder = Recorder(history)
+    assert recorder.known(one, (3,)).tolist() == [0.0, 1.0, 2.0]
+    assert recorder.known(other, (2,)).tolist() == [1.0, 1.0]
+    assert recorder.known(other, (2,)) is None
+    for charge, shape in ((other, (3,)), (one, (2,)), (one, (3, 1)), (one, None)):
+        with pytest.raises(InputError, match="released before does not fit it"):
+            Recorder(history).known(charge, shape)
+
+
+def test_a_round_goes_on_with_the_file_of_its_own_run_and_draws_alone(book, tmp_path):
+    parts, design = parts_and_design(mechanism=None)
+    path = tmp_path / "rounds"
+    second = tm.release_parts(parts, design, ledger=book, rounds=path)
+    history, content = second.history, path.read_bytes()
+    (charge, values), *later = history.draws
+    changed = values.copy()
+    changed.ravel()[-1] += 1e-9
+
+    def fails(history):
+        forged = second.after(history)
+        with pytest.raises(InputError, match="the rounds file of another run than the design's"):
+            tm.release_parts([tm.measure_part(table(), forged)], forged, ledger=book, rounds=path)
+
+    fails(replace(history, run="0" * len(history.run)))
+    fails(replace(history, draws=((charge, changed), *later)))
+    path.write_bytes(b"".join(content.splitlines(keepends=True)[:-1]))
+    fails(history)
+    path.write_bytes(content)
+    tm.release_parts([tm.measure_part(table(), second)], second, ledger=book, rounds=path)
 
 
 def test_private_categories_are_not_found_over_parts():

@@ -486,6 +486,36 @@ def test_a_draw_of_another_size_is_not_taken(folder, drawn):
     assert len(drawn) == 4
 
 
+def test_a_file_begins_with_the_draws_that_it_has_in_their_order_to_the_last_bit(folder, drawn):
+    run(folder)
+    lines = (folder / "a.rounds").read_text().splitlines()
+    facts = {name: json.loads(lines[0].partition(" ")[2])[name] for name in ("n", "ledger", "schema", "design")}
+    with rounds_file.opened(folder / "a.rounds", **facts) as rounds:
+        draws = list(rounds._known)
+        assert len(draws) == 4
+        for count in range(5):
+            assert rounds.begins_with(draws[:count])
+        assert not rounds.begins_with([*draws, draws[-1]])
+        assert not rounds.begins_with([draws[1], draws[0]])
+        for place, (charge, values) in enumerate(draws):
+            for other in (np.nextafter(values, np.inf), values.ravel()[1:], -values):
+                assert not rounds.begins_with([*draws[:place], (charge, other)])
+            costly = dataclasses.replace(charge, scale=2.0 * charge.scale)
+            assert not rounds.begins_with([*draws[:place], (costly, values)])
+
+
+def test_a_fingerprint_tells_apart_arrays_of_the_same_bytes_and_whatever_else_differs():
+    array = np.arange(6.0)
+    values = [array, array.reshape(2, 3), array.reshape(3, 2), array.reshape(1, 6), array.view(np.int64), array[:5],
+              array.reshape(2, 3).T, array.tolist(), tuple(array.tolist()), array.astype(object), -array, 1, 1.0, True,
+              "1", b"1", None, [], [[]], {}, {"a": 1}, {"b": 1}, {"a": 2}, range(1), slice(1), np.float64(1.0),
+              tm.Budget(1.0), tm.Budget(2.0), tm.Budget(1.0, 1e-9), SCHEMA, SCHEMA.columns[0]]
+    found = [rounds_file.fingerprint(value) for value in values]
+    assert len(set(found)) == len(values)
+    assert found == [rounds_file.fingerprint(value) for value in values]
+    assert rounds_file.fingerprint(1, 2) != rounds_file.fingerprint(2, 1)
+
+
 # The command line
 
 
