@@ -1,4 +1,4 @@
-"""Faults that the tests must find: each is a change of one place of the package, and the tests that must fail with it.
+"""Faults that the tests must find: each is a change of one place of the program, and the tests that must fail with it.
 
 `faults.toml` is the list, `python -m tests.planted_faults` plants them, `tests/test_planted_faults.py` holds that each
 can still be planted.
