@@ -26,6 +26,7 @@ from experiments.companions import marginals as companions
 from experiments.companions import net
 from experiments.frames import geometric, read_csv
 from experiments.protocols import pages
+from experiments.runs import BEST
 from experiments.search import expected
 from trigmech._memory import NEEDED
 from trigmech.evaluation import resampling
@@ -121,7 +122,7 @@ def against_ours(results: Path, setting: str = "B") -> list[float]:
     for workload in ("w1", "w2", "w3"):
         mean = chosen(lines_of(results, workload), {"setting": setting, "what": "absolute"}).set_index(
             ["method", "dataset", "sigma"])["mean"].astype(float)
-        found += (mean[comparison.DEFAULT] / mean[comparison.BEST]).tolist()
+        found += (mean[comparison.DEFAULT] / mean[BEST]).tolist()
     return found
 
 

@@ -44,7 +44,8 @@ class Fault:
             raise ValueError(f"the old text stands {source.count(self.old)} times in {self.file}, not once")
         changed = source.replace(self.old, self.new)
         # A change of a comment alone would survive for ever; one that does not compile would die for nothing.
-        if self.file.endswith(".py") and ast.dump(ast.parse(changed)) == _meaning(source):
+        if changed == source or (
+                self.file.endswith(".py") and ast.dump(ast.parse(changed)) == _meaning(source)):
             raise ValueError(f"the new text changes nothing of what {self.file} does")
         return changed
 
