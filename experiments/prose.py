@@ -48,7 +48,8 @@ NO_PROSE = re.compile(r"^```.*?^```$|^\|.*?$|^#.*?$|<!--.*?-->|`[^`\n]*`|\$[^$\n
 NAMES = re.compile(r"\b(?:[Tt]ables?|[Ff]igures?|[Tt]heorems?|[Pp]ropositions?|[Ss]ections?|Python|sdnist|"
                    r"OpenDP|highspy)(?:\s+(?:before\s+)?(?:and\s+|to\s+)?\d+(?:\.\d+)+)+")
 UNITS = r"%|times\b|of \d|[GMk]B\b|minutes\b|seconds\b|hours\b|million\b|megabytes\b"
-FIGURE = re.compile(rf"(?<![\w.,^-])(?:\d+[\d,]*\.\d+|\.\d+|\d[\d,]*(?=(?:\s+to\s+[\d.,]+)?\s*(?:{UNITS})))")
+FIGURE = re.compile(rf"(?<![\w.,^-])(?:\d+[\d,]*\.\d+|\.\d+|\d[\d,]*(?=(?:\s+to\s+[\d.,]+)?\s*(?:{UNITS}))|"
+                    r"\d+(?:,\d{3})+(?=\s+(?:rows|people|persons)\b))")
 
 
 @cache
@@ -99,6 +100,15 @@ def slower(results: Path, method: str, *boards: tuple[str, str]) -> list[float]:
     """Return how many times as long as the default a method took for data sets of protocols."""
     return [board(results, protocol, dataset, "cpu_seconds", method) / board(
         results, protocol, dataset, "cpu_seconds", "default") for protocol, dataset in boards]
+
+
+def seeds(results: Path, family: str, *boards: tuple[str, str]) -> list[int]:
+    """Return how many seeds the methods of a family have whose tables of data sets of protocols are shown."""
+    found: list[int] = []
+    for protocol, dataset in boards:
+        best = chosen(pages.best_of(results, protocol), {"dataset": dataset, "measure": "cpu_seconds", "epsilon": 1.0})
+        found += best[best["method"].str.startswith(f"{family}-")]["seeds"].astype(int).tolist()
+    return found
 
 
 def below_the_thesis(results: Path, setting: str, mechanism: str) -> float:
@@ -181,6 +191,11 @@ def benchmark(results: Path, subject: str, case: str, alternative: str, key: str
     return float(found[0])
 
 
+def size(results: Path, name: str, what: str = "rows") -> int:
+    """Return how many rows, or columns, a data set has; test_prose.py counts them where the sets are at hand."""
+    return int(at(HERE / "expected", "sizes", what, dataset=name))
+
+
 def hundreds_of_faults(results: Path) -> int:
     """Return how many faults are planted, in whole hundreds: what is added does not change the page each time."""
     with (HERE.parent / "tests" / "planted_faults" / "faults.toml").open("rb") as file:
@@ -188,8 +203,8 @@ def hundreds_of_faults(results: Path) -> int:
 
 
 OF_RESULTS: tuple[Callable[..., Any], ...] = (
-    at, column, board, minutes, slower, below_the_thesis, against_ours, nearness, pointwise, proved, said, marginal,
-    rest, beyond_the_bound, bars, benchmark, hundreds_of_faults)
+    at, column, board, minutes, slower, seeds, below_the_thesis, against_ours, nearness, pointwise, proved, said,
+    marginal, rest, size, beyond_the_bound, bars, benchmark, hundreds_of_faults)
 
 
 @cache
