@@ -85,7 +85,7 @@ special = [1900-01-01T00:00:00]
     ("[columns.a]\nlower = '0'\nupper = 5", ["column 'a': bounds must be numbers, not '0' and 5"]),
     ("[columns.a]\nlower = 0\nupper = 5\nlowest = 1",
      ["column 'a': there is no option 'lowest'; the options are lower, upper, kind, categories, missing, special, "
-      "transform, decimals, other, private_bounds, private_categories"]),
+      "transform, decimals, resolution, other, private_bounds, private_categories"]),
     ("[file]\nheader = 1\n[columns.a]\nlower = 0\nupper = 1", ["[file]: header must be true or false, not 1"]),
     ("[file]\nquote = 'x'\n[columns.a]\nlower = 0\nupper = 1",
      ["[file]: there is no option 'quote' of a file; the options are delimiter, decimal, encoding, date_format, "
