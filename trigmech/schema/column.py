@@ -163,7 +163,8 @@ class Column:
             raise self._error(f"bounds must be numbers, not {shown(self.lower)} and {shown(self.upper)}")
         lower, upper = _float(self.lower), _float(self.upper)
         if not (math.isfinite(lower) and math.isfinite(upper) and lower < upper):
-            raise self._error(f"bounds must be finite with lower < upper; given lower={lower} and upper={upper}")
+            alone = "; leave out a column that is the same for everybody" if lower == upper else ""
+            raise self._error(f"bounds must be finite with lower < upper; given lower={lower} and upper={upper}{alone}")
         if not sys.float_info.min <= upper - lower < math.inf:
             raise self._error(f"the range from {lower} to {upper} is too wide or too narrow for a float")
         if self.kind == "integer" and math.ceil(lower) > math.floor(upper):
@@ -219,7 +220,8 @@ class Column:
         values = () if self.categories is None else tuple(map(plain_category, self._sequence(
             "categories", self.categories)))
         if len(values) < 2:
-            raise self._error(f"kind {self.kind!r} needs at least two categories; given {len(values)}")
+            alone = "; leave out a column that is the same for everybody" if values else ""
+            raise self._error(f"kind {self.kind!r} needs at least two categories; given {len(values)}{alone}")
         types = {type(value) for value in values}
         if not (types in ({str}, {int}, {bool}) or (self.kind == "ordinal" and types <= {int, float}
                                                     and all(map(math.isfinite, cast(tuple[float, ...], values))))):

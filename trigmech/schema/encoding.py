@@ -10,6 +10,8 @@ sensitivities of the moments rest on, and :meth:`trigmech.domain.Domain.check` v
 """
 
 import math
+import re
+from collections import Counter
 from contextlib import suppress
 from decimal import Decimal
 from typing import Any
@@ -250,6 +252,11 @@ def _codes(column: Column, table: Columns, j: int) -> NDArray[np.int64]:
 
 def _places(column: Column) -> dict[Category, int]:
     places: dict[Category, int] = {_trimmed(value): i for i, value in enumerate(column.categories or ())}
+    if column.is_text:
+        # 2.0 is the category 2, as it is among numbers; not 02, which is another code.
+        short = {place: _shortest(place) for place in places if isinstance(place, str)}
+        counts = Counter(short.values())
+        places |= {text: places[place] for place, text in short.items() if counts[text] == 1 and text not in places}
     if not column.is_text and False in places and isinstance((column.categories or ())[0], bool):
         places |= {"false": places[False], "true": places[True]}
     return places
@@ -281,8 +288,9 @@ def key_of(value: Any) -> str | None:
 def _found(column: Column, places: dict[Category, int], value: Any) -> int | None:
     """Return the number of the category that a plain value is, if there is one.
 
-    White space around text does not count. Where categories are text, numbers are looked up as they are written (1.0 as
-    1); where they are numbers or booleans, text is looked up as what it stands for.
+    White space around text does not count. Where categories are text, numbers are looked up as they are written without
+    needless decimals (1.0 as 1), in text too; where they are numbers or booleans, text is looked up as what it stands
+    for.
     """
     value = _trimmed(value)
     if not isinstance(value, str | bool | int | float):
@@ -294,7 +302,13 @@ def _found(column: Column, places: dict[Category, int], value: Any) -> int | Non
     if not column.is_text and isinstance(value, str):
         found = places.get(value.lower())
         return places.get(float(value)) if found is None and "_" not in value else found
-    return places.get(value)
+    found = places.get(value)
+    return places.get(_shortest(value)) if found is None and isinstance(value, str) else found
+
+
+def _shortest(text: str) -> str:
+    """Return a number that is written with needless decimals, such as 2.0, without them; other text as it is."""
+    return re.sub(r"\.?0*$", "", text) if re.fullmatch(r"-?(0|[1-9][0-9]*)\.[0-9]*", text) else text
 
 
 def _trimmed(value: Any) -> Any:
