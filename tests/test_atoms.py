@@ -46,7 +46,7 @@ COLUMNS = {
     "income's logarithm": (income, Column("x", 0, 100_000, transform="log1p")),
     "age": (age, Column("x", 16.5, 91.3)), "price": (price, Column("x", 0.37, 100)),
     "price's logarithm": (price, Column("x", 0.7, 100, transform="log")), "date": (when, Column(
-        "x", FIRST, LAST, "datetime")),
+        "x", FIRST, LAST, "datetime", resolution="second")),
     "large whole numbers": (lambda rng: 1000.0 * age(rng), Column("x", 0, 123_456_789, "integer")),
 }
 
@@ -112,7 +112,7 @@ def test_the_roundest_number_is_the_shortest_decimal(ends, expected):
 
 
 def test_the_roundest_time_is_the_roundest_of_a_clock():
-    column = Column("x", FIRST, LAST, "datetime")
+    column = Column("x", FIRST, LAST, "datetime", resolution="second")
     for text, before, after in (("2020-01-05", 900, 900), ("2020-01-05T13:00:00", 900, 900),
                                 ("2020-01-05T13:20:00", 9, 50), ("2020-01-05T13:20:07", 0, 0.9)):
         second = column.number(datetime.datetime.fromisoformat(text))

@@ -447,6 +447,23 @@ def test_an_unknown_value_counts_as_other_or_is_refused_without_being_quoted():
     np.testing.assert_array_equal(Schema([schema.columns[1]]).to_cube([["7.7131"], [77.0]]), [[0, 1], [1, 0]])
 
 
+@pytest.mark.parametrize(("categories", "cells", "expected"), [
+    (("1", "2"), ["2.0", "1.", 2.0, 1, " 2.00 "], "21212"), (("1.0", "2.0"), ["2", 2, "1.00", 1.0, "1.0"], "22111"),
+    (("2.5", "x"), ["2.50", 2.5, "x", "2.500", decimal.Decimal("2.50")], ["2.5", "2.5", "x", "2.5", "2.5"]),
+    (("2", "2.0"), ["2", "2.0", "2.00", 2.0, 2], ["2", "2.0", "2", "2", "2"]),
+    ((1, 2), ["2.0", "1", 2.0, 1.0, 1], [2, 1, 2, 1, 1]),
+], ids=["whole", "with decimals", "no whole ones", "both", "numbers"])
+def test_categories_that_are_numbers_are_found_however_they_are_written(categories, cells, expected):
+    schema = Schema([Column("a", kind="categorical", categories=categories)])
+    expected = [f"{each}.0" if categories[0] == "1.0" else each for each in expected]
+    assert schema.decode(schema.to_cube(np.array(cells, dtype=object)[:, None]))["a"].tolist() == expected
+    # Codes with leading zeros are others.
+    for strange in ("02.0", "1e0", "2.0.", "+2"):
+        if isinstance(categories[0], str):
+            with pytest.raises(InputError, match="not among the categories"):
+                schema.to_cube([[strange]])
+
+
 @pytest.mark.parametrize("cell", [
     [7.7131], {"x": 7.7131}, object(), b"7.7131", datetime.timedelta(0.77131), "7.7131", 7.7131j, float("nan"), None,
 ], ids=lambda cell: type(cell).__name__)

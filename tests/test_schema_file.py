@@ -8,6 +8,7 @@ import oracles
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -73,7 +74,7 @@ special = [1900-01-01T00:00:00]
     ("[columns]\na = 5", ["column 'a': write its options as a table [columns.a]"]),
     ("[columns.a]\nname = 'b'", ["column 'a': remove the option 'name'; the name is that of the table"]),
     ("[columns.a]\nkind = ''", ["column 'a': kind is empty; write one of continuous, integer, binary, ordinal, "
-                                "categorical, datetime"]),
+                                "categorical, datetime, or remove the column"]),
     ("[columns.a]\nlower = ''\nupper = 5", ["column 'a': lower is missing; write the smallest value that there can be "
                                             "by its meaning, such as lower = 0"]),
     ("[columns.a]\nkind = 'datetime'\nlower = 2020-01-01",
@@ -85,7 +86,7 @@ special = [1900-01-01T00:00:00]
     ("[columns.a]\nlower = '0'\nupper = 5", ["column 'a': bounds must be numbers, not '0' and 5"]),
     ("[columns.a]\nlower = 0\nupper = 5\nlowest = 1",
      ["column 'a': there is no option 'lowest'; the options are lower, upper, kind, categories, missing, special, "
-      "transform, decimals, other, private_bounds, private_categories"]),
+      "transform, decimals, resolution, other, private_bounds, private_categories"]),
     ("[file]\nheader = 1\n[columns.a]\nlower = 0\nupper = 1", ["[file]: header must be true or false, not 1"]),
     ("[file]\nquote = 'x'\n[columns.a]\nlower = 0\nupper = 1",
      ["[file]: there is no option 'quote' of a file; the options are delimiter, decimal, encoding, date_format, "
@@ -125,7 +126,7 @@ CSV = f"""age,income,when,work place,code,none,odd
 7132,1e5,2020-07-13,y{MARK},?,NA,x
 """
 KINDS = {"age": "integer", "income": "continuous", "when": "datetime", "work place": "categorical", "code": "integer",
-         "none": "categorical", "odd": "categorical"}
+         "none": "", "odd": "categorical"}
 
 
 def kinds_of(text):
@@ -143,6 +144,7 @@ def test_a_new_file_has_names_and_kinds_and_nothing_else_of_the_table(tmp_path):
     with pytest.raises(InputError, match="and 1 more"):
         schema_file.load(path)
     text = text.replace('"datetime"\nlower = ""\nupper = ""', '"datetime"\nlower = 2000-01-01\nupper = 2030-12-31')
+    text = text.replace('kind = ""', 'kind = "categorical"\ncategories = []')
     text = text.replace('lower = ""', "lower = 0").replace('upper = ""', "upper = 9999")
     text = text.replace("categories = []", 'categories = ["x", "else"]\nother = "else"\nmissing = "keep"').replace(
         '[columns.code]\n', '[columns.code]\nmissing = "centre"\n')
@@ -249,3 +251,74 @@ def test_private_bounds_may_be_written_in_either_way(tmp_path):
         assert schema_file.load(tmp_path / "again.toml").schema == schema
     path.write_text('[columns.income]\nbounds = "secret"\n')
     assert any("bounds" in fault for fault in schema_file.check(path))
+
+
+def guessed(tmp_path, cells, **options):
+    """The kind that a column of these cells is guessed to be of, and the comments about it."""
+    path = file_of(tmp_path, "x,y\n" + "".join(f'"{cell}",a{i}\n' for i, cell in enumerate(cells)), "t.csv")
+    text = schema_file.init(TableFile(path, **options))
+    table = text.partition("[columns.x]")
+    return kinds_of(text)["x"], table[0].rpartition("\n\n")[2]
+
+
+@pytest.mark.parametrize(("cells", "kind", "doubt"), [
+    (["181.0", "", "186.0", "190"], "integer", "all whole"), (["0.0", "1.0"], "integer", "all whole"),
+    (["181.0", "190.5"], "continuous", ""), (["1e5", "2e5"], "continuous", ""), (["181.", "3"], "integer", "all whole"),
+    (["3", "4"], "integer", ""), (["5.0", "5.0", ""], "integer", "one value alone"),
+    (["yes"] * 3, "categorical", "one value"),
+    (["yes"], "categorical", ""), (["2020-01-01", "2020-01-02T10:00"], "datetime", ""),
+    (["2020-01-01", "31.12.2020"], "categorical", "more than one form"),
+    (["01/13/2020", "14/01/2020"], "categorical", "more than one form"),
+    (["31/12/2020", "31.12.2020"], "categorical", "more than one form"),
+    (["5 May 2020", "2020-05-06"], "categorical", "more than one form"),
+    (["01/02/2020", "14/01/2020"], "categorical", "say their form"), (["May 5, 2020"], "categorical", "say their form"),
+    (["2020-01-01", "x"], "categorical", "")])
+def test_a_kind_is_guessed_by_how_cells_are_written(tmp_path, cells, kind, doubt):
+    found, comment = guessed(tmp_path, cells)
+    assert found == kind
+    assert (doubt in comment) if doubt else not any(word in comment for word in ("whole", "form", "alone"))
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame, pa.table], ids=["pandas", "polars", "pyarrow"])
+def test_whole_floats_of_a_dataframe_are_integers_in_doubt(frame):
+    text = schema_file.init(frame({"a": [181.0, None, 7.0], "b": [0.0, 1.0, 0.5]}))
+    assert kinds_of(text) == {"a": "integer", "b": "continuous"}
+    assert text.count("all whole") == 1
+
+
+def test_a_column_that_is_empty_at_first_is_guessed_by_what_follows(tmp_path):
+    rows = 300
+    path = file_of(tmp_path, "late,never,word\n" + "".join(
+        f"{'' if i < rows else 3.5 + i},,{'' if i < rows else 'w'}\n" for i in range(rows + 3)), "t.csv")
+    text = schema_file.init(TableFile(path))
+    assert kinds_of(text) == {"late": "continuous", "never": "", "word": "categorical"}
+    assert "no kind is guessed" in text
+    assert any("kind is empty" in fault for fault in schema_file.check(file_of(tmp_path, text)))
+    parquet = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"late": pa.array([None] * rows + [5, 6]), "text": pa.array([None] * rows + ["a", "b"]),
+                             "never": pa.array([None] * (rows + 2), pa.string())}), parquet)
+    for table in (TableFile(parquet), pq.read_table(parquet)):
+        assert kinds_of(schema_file.init(table)) == {"late": "integer", "text": "categorical", "never": ""}
+    assert kinds_of(schema_file.init(pd.DataFrame({"late": pd.array([None] * rows + [5, 6], dtype="Int64")}))) == {
+        "late": "integer"}
+
+
+def test_the_template_names_decimals_and_resolution_where_they_can_be_written(tmp_path):
+    text = schema_file.init(TableFile(file_of(tmp_path, "x,t,n\n0.5,2020-01-01,3\n1.5,2020-01-02,4\n", "t.csv")))
+    tables = text.split("[columns.")[1:]
+    assert ["# decimals = 2" in table for table in tables] == [True, False, False]
+    assert ['# resolution = "hour"' in table for table in tables] == [False, True, False]
+    # What is commented out is an option of the column once the sign is gone.
+    text = text.replace("# decimals", "decimals").replace("# resolution", "resolution").replace(
+        '"datetime"\nlower = ""\nupper = ""', '"datetime"\nlower = 2000-01-01\nupper = 2030-12-31').replace(
+        'lower = ""', "lower = 0").replace('upper = ""', "upper = 9")
+    schema = schema_file.load_schema(file_of(tmp_path, text.split("\n\n", 1)[1]))
+    assert [column.decimals for column in schema.columns] == [2, None, None]
+    assert [column.resolution for column in schema.columns] == [None, "hour", None]
+
+
+def test_a_column_of_one_value_is_said_to_be_left_out(tmp_path):
+    for options in ("kind = 'categorical'\ncategories = ['x']", "lower = 5\nupper = 5",
+                    "kind = 'integer'\nlower = 5\nupper = 5"):
+        assert "leave out a column that is the same for everybody" in schema_file.check(
+            file_of(tmp_path, f"[columns.a]\n{options}\n"))[0]

@@ -64,7 +64,7 @@ def atoms(column: Column, released: ReleasedColumn, looks: Iterable[CloserLook])
 def round_numbers(column: Column, low: float, high: float) -> Iterator[float]:
     """Yield numbers of a column from one to another, in its units, the roundest first."""
     if column.unit:
-        steps = [Decimal(step) for step in (ROUND_TIMES if column.unit == "s" else (1,))]
+        steps = [Decimal(step // column.seconds) for step in ROUND_TIMES if step >= column.seconds]
     else:
         most = math.frexp(max(abs(low), abs(high), 1e-300))[1] * 0.30103
         least = -400 if column.kind == "continuous" else 0

@@ -23,7 +23,7 @@ from trigmech.reconstruction.rows import RowObjective
 from trigmech.schema.cells import ConstraintCells
 from trigmech.schema.constraints import Constraint
 from trigmech.schema.encoding import decode, number_at
-from trigmech.schema.satisfiability import DAY, combination, connected, representatives
+from trigmech.schema.satisfiability import combination, connected, representatives
 from trigmech.schema.schema import Schema
 
 Array = NDArray[np.float64]
@@ -298,7 +298,7 @@ def witness(schema: Schema) -> Array:
         if taken is not None and len(good):
             return points[good[:1]]
     raise InputError(f"no synthetic row can keep these constraints: {texts}. A single value of a continuous column "
-                     "must be one of its special values")
+                     "must be one of its special values, and numbers between two close ones need `decimals` enough")
 
 
 def _looked_at(constraints: Sequence[Constraint], values: dict[str, NDArray]) -> int:
@@ -310,7 +310,7 @@ def _grid(schema: Schema, columns: Sequence[ReleasedColumn]) -> Array | None:
     compared = {name for each in schema.constraints for condition in each.rule.conditions() if condition.other
                 for name in (condition.column, condition.other)}
     named = {column.name: column for column in schema.columns}
-    edges = [number_at(named[name], column.partition.edges[1:-1]) * (DAY if named[name].unit == "D" else 1.0)
+    edges = [number_at(named[name], column.partition.edges[1:-1]) * named[name].seconds
              for name, column in zip(schema.names, columns, strict=True)
              if name in compared and named[name].categories is None and column.partition.value is not None]
     if not edges:

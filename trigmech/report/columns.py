@@ -133,7 +133,8 @@ def unit_text(column: Column, value: float) -> str:
     """Return a number in the column's units as people write it."""
     if column.unit is None or not math.isfinite(value):
         return number(value, 4)
-    return str(np.datetime64(round(value), column.unit)).replace("T", " ")
+    time = np.datetime64(round(value), column.unit)
+    return str(time.astype("datetime64[m]") if column.unit == "h" else time).replace("T", " ")
 
 
 def bounds_text(column: Column) -> str:
@@ -159,10 +160,11 @@ def ticks(column: Column, edges: Array) -> list[tuple[float, str]]:
     else:
         places = [float(at) for at in np.linspace(edges[0], edges[-1], 7)[1::2]]
     texts = [unit_text(column, float(untransformed(column, np.array([at]))[0])) for at in places]
-    if column.unit == "s":
+    if column.unit and column.unit != "D":
         dates, times = zip(*(text.split(" ") for text in texts), strict=True)
-        far = edges[-1] - edges[0] > SECONDS_THAT_NEED_NO_TIME
-        texts = list(dates if far else times if len(set(dates)) == 1 else (text[:-3] for text in texts))
+        far = (edges[-1] - edges[0]) * column.seconds > SECONDS_THAT_NEED_NO_TIME
+        short = (f"{date} {time[:5]}" for date, time in zip(dates, times, strict=True))
+        texts = list(dates if far else times if len(set(dates)) == 1 else short)
     return list(zip(places, texts, strict=True))
 
 
@@ -264,7 +266,7 @@ def _values(column: Column, values: Any) -> Values:
     labels, codes = _codes(column, values)
     numbers = np.full(len(values), np.nan)
     if is_numeric(column):
-        numbers[codes < 0] = transformed(column, _floats(values[codes < 0]))
+        numbers[codes < 0] = transformed(column, _floats(column, values[codes < 0]))
     elif column.kind != "categorical":
         numbers = codes.astype(np.float64)
     if column.missing == "keep":
@@ -282,15 +284,15 @@ def _codes(column: Column, values: Any) -> tuple[tuple[str, ...], NDArray[np.int
     else:
         labels = tuple(f"= {text_of(value)}" for value in column.special)
         names = tuple(map(column.number, column.special))
-        values = _floats(values)
+        values = _floats(column, values)
     if not names:
         return (), np.full(len(values), -1, dtype=np.int64)
     position: dict[Any, int] = {name: i for i, name in enumerate(names)}
     return labels, np.fromiter((position.get(value, -1) for value in values.tolist()), np.int64, len(values))
 
 
-def _floats(values: Any) -> Array:
-    return values.astype(np.int64 if values.dtype.kind == "M" else np.float64).astype(np.float64)
+def _floats(column: Column, values: Any) -> Array:
+    return (values.astype(f"datetime64[{column.unit}]").astype(np.int64) if column.unit else values).astype(np.float64)
 
 
 def _range(column: Column) -> float:

@@ -167,7 +167,7 @@ def _of_number(column: Column, noise: float) -> Expected:
     if column.kind == "ordinal":
         return Expected(column.name, f"mean place among {int(upper) + 1} categories", half, "places", note)
     if column.kind == "datetime":
-        seconds = half * (86_400.0 if column.unit == "D" else 1.0)
+        seconds = half * column.seconds
         size, unit = next((each for each in TIMES if seconds >= each[0]), TIMES[-1])
         return Expected(column.name, "mean", seconds / size, unit, note)
     if column.transform is not None:

@@ -132,7 +132,7 @@ def _moments_text(own: Marginal) -> list[str]:
     if not is_numeric(own.column):
         return ["", ""]
     if own.column.unit is not None:
-        days = own.deviation / (1.0 if own.column.unit == "D" else 86_400.0)
+        days = own.deviation * own.column.seconds / 86_400.0
         return [unit_text(own.column, own.mean), f"{number(days)} days"]
     return [number(own.mean, 4), number(own.deviation, 4)]
 

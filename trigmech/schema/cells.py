@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from trigmech.schema.column import Column
 from trigmech.schema.constraints import Constraint, Truth, allowed
 from trigmech.schema.encoding import Values, categories_of, number_at, place_of
-from trigmech.schema.satisfiability import DAY, representatives
+from trigmech.schema.satisfiability import representatives
 from trigmech.tables.frames import Matrix
 
 Codes = NDArray[np.int64]
@@ -96,7 +96,7 @@ class ConstraintCells:
         if column.categories is not None:
             cuts: Matrix = 0.5 + np.flatnonzero(cell[:-1] != cell[1:]).astype(np.float64)
         else:
-            breaks = self._breaks[name] / (DAY if column.unit == "D" else 1.0)
+            breaks = self._breaks[name] / column.seconds
             below, here, above = cell[:-1:2], cell[1::2], cell[2::2]
             # Of continuous columns no position is a single number, and between whole numbers there is no value.
             skipped = (breaks % 1.0 != 0.0) | (column.kind == "continuous")

@@ -13,6 +13,8 @@ from typing import Any, Literal, cast, get_args
 import numpy as np
 
 from trigmech.errors import InputError, shown
+from trigmech.schema import times
+from trigmech.schema.times import Resolution, Unit, is_date, number_of, with_resolution
 
 Kind = Literal["continuous", "integer", "binary", "ordinal", "categorical", "datetime"]
 Missing = Literal["refuse", "centre", "keep"]
@@ -24,8 +26,6 @@ CATEGORIES = ("ordinal", "categorical")
 SPECIAL = ("continuous", "integer", "datetime")
 TRANSFORM = PRIVATE_BOUNDS = ("continuous", "integer")
 
-DAY_ZERO = datetime.date(1970, 1, 1)
-SECOND_ZERO = datetime.datetime(1970, 1, 1)
 LARGEST_INT = 2**63
 MOST_DECIMALS, LARGEST_EXACT = 12, 2.0**52
 
@@ -46,8 +46,8 @@ class Column:
     kind : {"continuous", "integer", "binary", "ordinal", "categorical", "datetime"}
         Synthetic values of an integer column are rounded to integers, those of a binary column to the nearer bound.
         An ordinal column has categories in an order, which are equally spaced numbers of one coordinate; a
-        categorical column has one indicator coordinate for each category. A datetime column comes back in whole days
-        if both bounds are dates, else in whole seconds, without a time zone: values with one are converted to UTC.
+        categorical column has one indicator coordinate for each category. A datetime column comes back in whole units
+        of its resolution, without a time zone: values with one are converted to UTC.
     categories : sequence of str, or of int, or of bool, or (ordinal only) of float, or "private", optional
         At least two, distinct; an ordinal column's in their order. White space around text (that of Unicode, no-break
         spaces too) does not count: neither here, nor in the tables that are read, files or not. It is kept in what is
@@ -63,8 +63,13 @@ class Column:
         Continuous and integer columns only: log(x), with lower > 0, or log(1 + x - lower) is what is mapped affinely.
     decimals : int, optional
         Continuous columns with public bounds only: how many digits after the point values have, 0 to 12, as prices
-        have 2. Synthetic values are rounded to as many; without it they have all that a float has, but for those that
-        many rows share.
+        have 2. Synthetic values are rounded to as many. Without it they have as many as 1/10,000 of the range has (see
+        :mod:`trigmech.schema.rounding`), but for those that many rows share; from -1 to 1 they are not rounded.
+    resolution : {"day", "hour", "minute", "second"}, optional
+        Datetime columns only: how fine values are. What is finer in the table is cut off, so 9:59 is the hour 9:00.
+        Without it, by the bounds' form: of dates a day; of times an hour if both are whole hours, a day apart at
+        least, a minute if they are whole minutes, an hour apart at least, else a second, as where both are midnight. If
+        it is finer than a day and both bounds are dates, ``upper`` is the end of its day.
     other : one of the categories, optional
         What any other value counts as; without it that is an error. If categories are private, any text ("other").
     private_bounds : bool
@@ -88,6 +93,7 @@ class Column:
     special: tuple[Any, ...] = field(default=(), kw_only=True)
     transform: Transform | None = field(default=None, kw_only=True)
     decimals: int | None = field(default=None, kw_only=True)
+    resolution: Resolution | None = field(default=None, kw_only=True)
     other: Category | None = field(default=None, kw_only=True)
     private_bounds: bool = field(default=False, kw_only=True)
     private_categories: bool = field(default=False, kw_only=True)
@@ -115,6 +121,7 @@ class Column:
                                      ("special", bool(self.special), SPECIAL),
                                      ("transform", self.transform is not None, TRANSFORM),
                                      ("decimals", self.decimals is not None, ("continuous",)),
+                                     ("resolution", self.resolution is not None, ("datetime",)),
                                      ("private_bounds", self.private_bounds, PRIVATE_BOUNDS),
                                      ("private_categories", self.private_categories, ("categorical",))):
             if given and self.kind not in kinds:
@@ -123,6 +130,9 @@ class Column:
             raise self._error(f"decimals must be an integer from 0 to {MOST_DECIMALS}, not {shown(self.decimals)}")
         if self.decimals is not None and self.private_bounds:
             raise self._error("decimals need public bounds")
+        if self.resolution is not None and self.resolution not in get_args(Resolution):
+            raise self._error(f"resolution must be one of {', '.join(get_args(Resolution))}, not "
+                              f"{shown(self.resolution)}")
         if self.kind in CATEGORIES or self.private_bounds:
             if self.lower is not None or self.upper is not None:
                 reason = "private bounds" if self.private_bounds else "categories"
@@ -153,7 +163,8 @@ class Column:
             raise self._error(f"bounds must be numbers, not {shown(self.lower)} and {shown(self.upper)}")
         lower, upper = _float(self.lower), _float(self.upper)
         if not (math.isfinite(lower) and math.isfinite(upper) and lower < upper):
-            raise self._error(f"bounds must be finite with lower < upper; given lower={lower} and upper={upper}")
+            alone = "; leave out a column that is the same for everybody" if lower == upper else ""
+            raise self._error(f"bounds must be finite with lower < upper; given lower={lower} and upper={upper}{alone}")
         if not sys.float_info.min <= upper - lower < math.inf:
             raise self._error(f"the range from {lower} to {upper} is too wide or too narrow for a float")
         if self.kind == "integer" and math.ceil(lower) > math.floor(upper):
@@ -172,21 +183,21 @@ class Column:
 
     def _check_dates(self) -> None:
         lower, upper = self.date("lower", self.lower), self.date("upper", self.upper)
-        if not (self.is_date(lower) and self.is_date(upper)):
-            lower, upper = (datetime.datetime.combine(bound, datetime.time()) if self.is_date(bound) else bound
-                            for bound in (lower, upper))
-        self._set("lower", lower)
-        self._set("upper", upper)
+        for option, value in zip(("lower", "upper", "resolution"), with_resolution(
+                lower, upper, self.resolution, self.special), strict=True):
+            self._set(option, value)
         first, last = self.bounds
         if not math.ceil(first) < math.floor(last):
-            raise self._error(f"lower must be before upper, by a second at least; "
-                              f"given lower={lower} and upper={upper}")
+            raise self._error(f"lower must be before upper, by {'an' if self.unit == 'h' else 'a'} {self.resolution} "
+                              f"at least; given lower={lower} and upper={upper}")
 
     def _check_special(self) -> None:
         if self.kind == "datetime":
             values = tuple(self.date("special", value) for value in self.special)
-            if not all(self.is_date(value) == (self.unit == "D") for value in values):
-                raise self._error("special values must be dates if the bounds are dates, else times")
+            if not all(is_date(value) == (self.unit == "D") for value in values):
+                raise self._error("special values must be dates if the resolution is a day, else times")
+            if self.unit in ("h", "m") and not all(self.number(value).is_integer() for value in values):
+                raise self._error(f"special values must be whole {self.resolution}s, as the resolution says")
         else:
             if not all(isinstance(value, Real) and math.isfinite(_float(value)) for value in self.special):
                 raise self._error(f"special values must be finite numbers, not {list(self.special)!r}")
@@ -209,7 +220,8 @@ class Column:
         values = () if self.categories is None else tuple(map(plain_category, self._sequence(
             "categories", self.categories)))
         if len(values) < 2:
-            raise self._error(f"kind {self.kind!r} needs at least two categories; given {len(values)}")
+            alone = "; leave out a column that is the same for everybody" if values else ""
+            raise self._error(f"kind {self.kind!r} needs at least two categories; given {len(values)}{alone}")
         types = {type(value) for value in values}
         if not (types in ({str}, {int}, {bool}) or (self.kind == "ordinal" and types <= {int, float}
                                                     and all(map(math.isfinite, cast(tuple[float, ...], values))))):
@@ -231,39 +243,23 @@ class Column:
 
     def date(self, option: str, value: Any) -> Any:
         """Return a date, or a time without a zone, from what a user may give for one."""
-        if isinstance(value, np.datetime64):
-            value = value.tolist() if np.datetime_data(value)[0] in "YMWD" else value.astype("M8[us]").tolist()
-        if isinstance(value, str):
-            try:
-                value = datetime.date.fromisoformat(value)
-            except ValueError:
-                try:
-                    value = datetime.datetime.fromisoformat(value)
-                except ValueError:
-                    raise self._error(f"{option} must be a date or time in ISO form such as 2020-12-31, "
-                                      f"not {shown(value)}") from None
-        if isinstance(value, datetime.datetime):
-            try:
-                return without_zone(value)
-            except OverflowError:
-                pass
-        elif isinstance(value, datetime.date):
-            return value
-        raise self._error(f"{option} must be a date or time such as 2020-12-31, not {shown(value)}")
-
-    @staticmethod
-    def is_date(value: Any) -> bool:
-        """Return whether a value is a date without a time of day."""
-        return isinstance(value, datetime.date) and not isinstance(value, datetime.datetime)
+        found = times.read(value)
+        if found is None:
+            form = "in ISO form " if isinstance(value, str) else ""
+            raise self._error(f"{option} must be a date or time {form}such as 2020-12-31, not {shown(value)}")
+        return found
 
     # What follows from the options
 
-    @cached_property
-    def unit(self) -> Literal["D", "s"] | None:
-        """The unit of a datetime column's numbers: days or seconds since 1970."""
-        if self.kind != "datetime":
-            return None
-        return "D" if self.is_date(self.lower) else "s"
+    @property
+    def unit(self) -> Unit | None:
+        """The unit of a datetime column's numbers, which count from 1970 on: NumPy's name of the resolution."""
+        return None if self.resolution is None else times.UNITS[self.resolution][0]
+
+    @property
+    def seconds(self) -> int:
+        """How many seconds the unit of a datetime column's numbers has; 1 for other kinds."""
+        return 1 if self.resolution is None else times.UNITS[self.resolution][1]
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -276,10 +272,8 @@ class Column:
         return self.number(self.lower), self.number(self.upper)
 
     def number(self, value: Any) -> float:
-        """Return a bound or special value as the number that it is: itself, or days or seconds since 1970."""
-        if isinstance(value, datetime.datetime):
-            return (value - SECOND_ZERO) / datetime.timedelta(seconds=1)
-        return float((value - DAY_ZERO).days) if isinstance(value, datetime.date) else float(value)
+        """Return a bound or special value as the number that it is: itself, or units of the resolution since 1970."""
+        return float(value) if self.resolution is None else number_of(value, self.resolution)
 
     @property
     def steps(self) -> int:
@@ -342,8 +336,8 @@ class Column:
             plain["categories"] = "private"
         if self.special:
             plain["special"] = [_plain_number(value) for value in self.special]
-        for option, default in (("missing", "refuse"), ("transform", None), ("decimals", None), ("other", None),
-                                ("private_bounds", False)):
+        for option, default in (("missing", "refuse"), ("transform", None), ("decimals", None),
+                                ("resolution", None), ("other", None), ("private_bounds", False)):
             if getattr(self, option) != default or type(getattr(self, option)) is not type(default):
                 plain[option] = getattr(self, option)
         return plain
@@ -384,14 +378,6 @@ def text_of(value: Any) -> str:
         number = float(value)
         return str(int(number)) if number.is_integer() else repr(number)
     return value.isoformat() if isinstance(value, datetime.date) else str(value)
-
-
-def without_zone(value: datetime.datetime) -> datetime.datetime:
-    """Return a time in UTC, without its zone; one that has none is taken as it is."""
-    if value.tzinfo is not None:
-        value = value.astimezone(datetime.UTC)
-    return datetime.datetime(value.year, value.month, value.day, value.hour, value.minute, value.second,
-                             value.microsecond)
 
 
 def _is_unicode(text: str) -> bool:

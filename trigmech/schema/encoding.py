@@ -10,6 +10,8 @@ sensitivities of the moments rest on, and :meth:`trigmech.domain.Domain.check` v
 """
 
 import math
+import re
+from collections import Counter
 from contextlib import suppress
 from decimal import Decimal
 from typing import Any
@@ -19,6 +21,8 @@ from numpy.typing import NDArray
 
 from trigmech.errors import InputError
 from trigmech.schema.column import Category, Column, plain_category, text_of
+from trigmech.schema.rounding import beside_special, rounded
+from trigmech.schema.times import times_of
 from trigmech.tables.frames import Columns, Matrix
 
 # The codes of a value that is missing, and of one that is no category.
@@ -60,17 +64,6 @@ def shortened(values: Matrix, error: Any) -> Matrix:
     scale = 10.0 ** np.minimum(-np.ceil(np.log10(np.maximum(1000.0 * error, 1e-300))), MOST_DECIMALS)
     short = np.rint(values * scale) / scale
     return np.where(np.abs(short - values) <= error, short, values)
-
-
-def rounded(column: Column, points: Matrix, values: Matrix) -> Matrix:
-    """Return numbers of a column as its kind asks for them."""
-    lower, upper = column.bounds
-    if column.kind == "binary":
-        return np.where(points >= 0.0, upper, lower)
-    if column.kind == "continuous" and column.decimals is None:
-        return values
-    first, last = math.ceil(column.in_steps(lower)), math.floor(column.in_steps(upper))
-    return np.clip(np.rint(values * column.steps), first, last) / column.steps
 
 
 def encode(column: Column, table: Columns, j: int, out: Matrix) -> tuple[bool, bool]:
@@ -123,8 +116,8 @@ def values_of(column: Column, table: Columns, j: int) -> np.ma.MaskedArray:
     values = np.where(absent, 0.0, values)
     if column.categories is not None:
         return np.ma.MaskedArray(categories_of(column)[values.astype(np.int64)], absent)
-    if column.unit:
-        return np.ma.MaskedArray(values.astype(np.int64).astype(f"datetime64[{column.unit}]"), absent)
+    if column.resolution:
+        return np.ma.MaskedArray(times_of(values, column.resolution), absent)
     return np.ma.MaskedArray(values, absent)
 
 
@@ -134,8 +127,8 @@ def _read(column: Column, table: Columns, j: int) -> tuple[Matrix, NDArray[np.bo
         codes = _codes(column, table, j)
         return codes.astype(np.float64), codes == ABSENT, codes == UNKNOWN
     values = table.times(j) if column.unit else table.numbers(j)
-    if column.unit == "D":
-        values = np.floor(values / 86_400.0)
+    if column.seconds > 1:
+        values = np.floor(values / column.seconds)
     return values, np.isnan(values), np.zeros(len(values), dtype=np.bool_)
 
 
@@ -168,40 +161,17 @@ def decode(column: Column, points: Matrix) -> Values:
     chosen = np.full(len(points), -1)
     if indicators.shape[1]:
         chosen = np.where(indicators.max(axis=1) > 0.5, indicators.argmax(axis=1), -1)
-    if column.special and (column.kind != "continuous" or column.decimals is not None):
-        plain = _beside_special(column, exact, plain)
+    if column.special:
+        plain = beside_special(column, exact, plain)
     for k, special in enumerate(column.special):
         plain[chosen == k] = column.number(special)
-    if column.unit:
-        values = plain.astype(np.int64).astype(f"datetime64[{column.unit}]")
+    if column.resolution:
+        values = times_of(plain, column.resolution)
     elif column.categories is not None:
         values = categories_of(column)[plain.astype(np.int64)]
     else:
         values = plain.astype(np.int64) if column.kind != "continuous" and column.fits_int64 else plain
     return np.ma.MaskedArray(values, chosen == len(column.special)) if column.missing == "keep" else values
-
-
-def _beside_special(column: Column, exact: Matrix, whole: Matrix) -> Matrix:
-    """Return rounded numbers, those at a special value replaced by the next one of as many decimals that is none.
-
-    A special value has its own indicator, so a number that is only rounded to it would make it too frequent.
-    """
-    lower, upper = map(column.in_steps, column.bounds)
-    special = {column.in_steps(column.number(value)) for value in column.special}
-    apart = np.rint(whole * column.steps)
-    for value in special:
-        here = apart == value
-        sides = []
-        for step in (-1.0, 1.0):
-            other = value + step
-            while other in special:
-                other += step
-            if math.ceil(lower) <= other <= math.floor(upper):
-                sides.append(other)
-        # Where there is no other number between the bounds the special value is all that is left.
-        if sides:
-            apart[here] = np.where(exact[here] * column.steps < value, sides[0], sides[-1])
-    return apart / column.steps
 
 
 def transformed(column: Column, values: Matrix) -> Matrix:
@@ -282,6 +252,11 @@ def _codes(column: Column, table: Columns, j: int) -> NDArray[np.int64]:
 
 def _places(column: Column) -> dict[Category, int]:
     places: dict[Category, int] = {_trimmed(value): i for i, value in enumerate(column.categories or ())}
+    if column.is_text:
+        # 2.0 is the category 2, as it is among numbers; not 02, which is another code.
+        short = {place: _shortest(place) for place in places if isinstance(place, str)}
+        counts = Counter(short.values())
+        places |= {text: places[place] for place, text in short.items() if counts[text] == 1 and text not in places}
     if not column.is_text and False in places and isinstance((column.categories or ())[0], bool):
         places |= {"false": places[False], "true": places[True]}
     return places
@@ -313,8 +288,9 @@ def key_of(value: Any) -> str | None:
 def _found(column: Column, places: dict[Category, int], value: Any) -> int | None:
     """Return the number of the category that a plain value is, if there is one.
 
-    White space around text does not count. Where categories are text, numbers are looked up as they are written (1.0 as
-    1); where they are numbers or booleans, text is looked up as what it stands for.
+    White space around text does not count. Where categories are text, numbers are looked up as they are written without
+    needless decimals (1.0 as 1), in text too; where they are numbers or booleans, text is looked up as what it stands
+    for.
     """
     value = _trimmed(value)
     if not isinstance(value, str | bool | int | float):
@@ -326,7 +302,13 @@ def _found(column: Column, places: dict[Category, int], value: Any) -> int | Non
     if not column.is_text and isinstance(value, str):
         found = places.get(value.lower())
         return places.get(float(value)) if found is None and "_" not in value else found
-    return places.get(value)
+    found = places.get(value)
+    return places.get(_shortest(value)) if found is None and isinstance(value, str) else found
+
+
+def _shortest(text: str) -> str:
+    """Return a number that is written with needless decimals, such as 2.0, without them; other text as it is."""
+    return re.sub(r"\.?0*$", "", text) if re.fullmatch(r"-?(0|[1-9][0-9]*)\.[0-9]*", text) else text
 
 
 def _trimmed(value: Any) -> Any:

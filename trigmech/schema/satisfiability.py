@@ -10,9 +10,9 @@ from trigmech.errors import InputError
 from trigmech.schema.column import Column
 from trigmech.schema.constraints import MISSING, Constraint, Truth, allowed
 from trigmech.schema.encoding import Values, categories_of
+from trigmech.schema.times import times_of
 from trigmech.tables.frames import Matrix
 
-DAY = 86_400.0
 # How many constraints the search looks at, counting all that are left each time when one more column gets a value.
 STEPS = 1_000_000
 
@@ -114,7 +114,7 @@ def _place(value: Any) -> float:
 
 def _step(column: Column) -> float:
     if column.unit:
-        return DAY if column.unit == "D" else 1.0
+        return float(column.seconds)
     return 1.0 if column.kind == "integer" else 0.0
 
 
@@ -137,8 +137,8 @@ def _positions(column: Column, points: Matrix) -> Values:
         if column.kind == "binary":
             inside = np.isin(points, [low, high])
         values = points[inside | np.isin(points, list(map(_place, column.special)))]
-        if column.unit:
-            values = (values / step).astype(np.int64).astype(f"datetime64[{column.unit}]")
+        if column.resolution:
+            values = times_of(values / step, column.resolution)
     if column.missing != "keep":
         return values
     return np.ma.MaskedArray(np.append(values, values[:1]), [False] * len(values) + [True])

@@ -15,8 +15,10 @@ from trigmech.errors import InputError, shown
 from trigmech.schema.column import Column, Kind
 from trigmech.schema.constraint_grammar import parse
 from trigmech.schema.constraints import Constraint, Truth
-from trigmech.schema.encoding import Values, decode, encode, from_unit, levels_of, rounded, to_unit, values_of
+from trigmech.schema.encoding import Values, decode, encode, from_unit, levels_of, to_unit, values_of
+from trigmech.schema.rounding import rounded
 from trigmech.schema.satisfiability import check_satisfiable
+from trigmech.schema.times import is_date, read
 from trigmech.tables.frames import Columns, Matrix, to_matrix
 
 __all__ = ["Column", "Kind", "Schema"]
@@ -341,6 +343,9 @@ class Schema:
     def from_dict(cls, plain: Any) -> "Schema":
         """Return the schema of :meth:`to_dict`.
 
+        Datetime columns without a resolution, as in releases that were saved before there was one, are of days if their
+        bounds are dates, else of seconds.
+
         Raises
         ------
         InputError
@@ -350,7 +355,7 @@ class Schema:
                 and plain.keys() <= {"columns", "constraints", "person"}):
             raise InputError("a schema must be a table with a list 'columns', perhaps a list 'constraints' and a name "
                              "'person', and nothing else")
-        return cls(map(Column.from_dict, plain["columns"]), plain.get("constraints", ()), plain.get("person"))
+        return cls(map(_column, plain["columns"]), plain.get("constraints", ()), plain.get("person"))
 
     @cached_property
     def spans(self) -> tuple[tuple[int, int], ...]:
@@ -387,3 +392,10 @@ class Schema:
                          "there can be, or name one of them as other")
         if texts:
             raise InputError("; ".join(texts))
+
+
+def _column(plain: Any) -> Column:
+    if isinstance(plain, Mapping) and plain.get("kind") == "datetime" and plain.get("resolution") is None:
+        days = all(is_date(read(plain.get(option))) for option in ("lower", "upper"))
+        plain = {**plain, "resolution": "day" if days else "second"}
+    return Column.from_dict(plain)

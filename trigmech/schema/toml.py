@@ -8,30 +8,22 @@ every synthetic row keeps (:mod:`trigmech.schema.constraint_grammar`), and ``per
 says whose each row is.
 """
 
-import datetime
 import os
-import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
-import narwhals as nw
-import numpy as np
 import tomli_w
 
 from trigmech._files import write_whole
 from trigmech.errors import InputError
 from trigmech.schema.column import CATEGORIES, Column, Kind
+from trigmech.schema.guessing import Beginning
 from trigmech.schema.schema import Schema
-from trigmech.tables.csv_cells import is_number, is_whole_number, seconds_of_text
-from trigmech.tables.frames import Columns
 from trigmech.tables.reader import TableFile
-from trigmech.tables.scalars import is_missing, numbers_of_objects
-from trigmech.tables.writer import USUAL, check_options, give
+from trigmech.tables.writer import check_options
 
-# How many rows a kind is guessed from.
-LOOKED_AT = 100
 SHOWN = 10
 
 # What `bounds` may be, which is short for private_bounds = true.
@@ -39,6 +31,10 @@ PRIVATE = "private"
 BOUND = {"lower": "smallest", "upper": "largest"}
 FILL_IN = {"lower": "lower and upper: the smallest and the largest value that there can be",
            "categories": "categories: all values that there can be"}
+
+# Below a column of a kind, until its holder says more.
+OPTIONAL = {"continuous": ["decimals = 2          # digits after the point; else as many as 1/10,000 of the range has"],
+            "datetime": ['resolution = "hour"   # day, minute, second; else as fine as the bounds are written']}
 
 NEW_FILE = """\
 # What is public about the table: its columns, in order. Fill in whatever is empty, remove the columns that are not to
@@ -59,6 +55,8 @@ NEW_FILE = """\
 #                         its own, which synthetic tables have too
 #   special = [0]         numbers that many records hold exactly
 #   transform = "log"     or "log1p": numbers over several orders of magnitude
+#   decimals = 2          of a continuous column: how many digits after the point its numbers have
+#   resolution = "hour"   of a datetime column: "day", "hour", "minute" or "second"; what is finer is cut off
 #   other = "else"        the category that any other value counts as
 #   bounds = "private"    instead of lower and upper: a part of the budget is spent to find them
 #   categories = "private"   of a categorical column: the same for those that are frequent; all others become "other"
@@ -136,22 +134,23 @@ def init(table: Any) -> str:
     Privacy: names and kinds are part of what must be public about a table. A guess can show something of the first
     rows (a text among numbers, say), so the text states that guesses were made, and the holder is to confirm them.
     """
-    names, options, first = _beginning(table)
-    columns = Columns(first, names)
-    dtypes = nw.from_native(first, eager_only=True).schema
+    first = Beginning(table)
     text = [NEW_FILE]
-    if options:
-        if not options.get("header", True):
+    if first.options:
+        if not first.options.get("header", True):
             text.append("# Without a header columns are found by their position: keep them all, in this order, under "
                         "any names.")
-        text.append(_text({"file": options}))
-    if len(names) == 1 and isinstance(table, TableFile) and table.separators:
+        text.append(_text({"file": first.options}))
+    if len(first.names) == 1 and isinstance(table, TableFile) and table.separators:
         text.append(f"# There is one column, and {table.separators}; then begin this file anew.\n")
-    for j, name in enumerate(names):
-        values = [value for value in columns.distinct(j)[0] if not is_missing(value)]
-        kind, doubt = _guess(values, dtypes[name], USUAL | options)
-        empty: dict[str, Any] = {"categories": []} if kind == "categorical" else {"lower": "", "upper": ""}
-        text.append(f"# {FILL_IN[next(iter(empty))]}\n{doubt}" + _text({"columns": {name: {"kind": kind} | empty}}))
+    for name in first.names:
+        kind, doubts = first.guess(name)
+        empty: dict[str, Any] = {} if not kind else {"categories": []} if kind == "categorical" else {
+            "lower": "", "upper": ""}
+        fill_in = [FILL_IN[next(iter(empty))]] if empty else []
+        text.append("".join(f"# {line}\n" for line in (*fill_in, *doubts))
+                    + _text({"columns": {name: {"kind": kind} | empty}})
+                    + "".join(f"# {line}\n" for line in OPTIONAL.get(kind, ())))
     return "\n".join(text)
 
 
@@ -251,7 +250,7 @@ def _lacking(name: str, options: Any) -> list[str]:
         return [f"column {name!r}: remove the option 'name'; the name is that of the table"]
     kind = options.get("kind", "continuous")
     if kind == "":
-        return [f"column {name!r}: kind is empty; write one of {', '.join(get_args(Kind))}"]
+        return [f"column {name!r}: kind is empty; write one of {', '.join(get_args(Kind))}, or remove the column"]
     if kind in CATEGORIES and not options.get("private_categories", False):
         if options.get("categories", []) == []:
             return [f"column {name!r}: categories are missing; write all values that there can be, such as "
@@ -263,61 +262,3 @@ def _lacking(name: str, options: Any) -> list[str]:
                 for (bound, which), example in zip(BOUND.items(), examples, strict=True)
                 if options.get(bound, "") == ""]
     return []
-
-
-# Guessing
-
-
-def _beginning(table: Any) -> tuple[tuple[str, ...], dict[str, Any], Any]:
-    """Return the names of a table's columns, the options of its file, and its first rows as a dataframe."""
-    if isinstance(table, TableFile):
-        if table.options.get("header", True) and any(re.fullmatch(r"[+-]?\d+(\.\d*)?", name) for name in table.names):
-            raise InputError("the first row of the table holds numbers; if it is no header, say so: --no-header, or "
-                             "header=False")
-        return table.names, table.options, table.first_rows(LOOKED_AT)
-    frame = nw.from_native(table, eager_only=True, pass_through=True)
-    if not isinstance(frame, nw.DataFrame):
-        raise InputError(f"a schema is made for a TableFile or a dataframe, not for {type(table).__name__}")
-    if not all(isinstance(name, str) for name in frame.columns):
-        raise InputError("the names of the dataframe's columns must be strings")
-    return tuple(frame.columns), {}, frame.head(LOOKED_AT).to_native()
-
-
-def _guess(values: list[Any], dtype: Any, options: Mapping[str, Any]) -> tuple[Kind, str]:
-    """Return a kind that suits the different values of a few rows, and a comment if it could well be another."""
-    if dtype.is_integer():
-        return "integer", ""
-    if dtype.is_numeric():
-        return "continuous", ""
-    if dtype in (nw.Datetime, nw.Date):
-        return "datetime", ""
-    if dtype == nw.Boolean or not values:
-        return "categorical", ""
-    if all(isinstance(value, str) for value in values):
-        return _guess_of_text(values, options)
-    if all(isinstance(value, datetime.date | np.datetime64) for value in values):
-        return "datetime", ""
-    if not any(isinstance(value, bool) for value in values) and numbers_of_objects(values) is not None:
-        return "integer" if all(isinstance(value, int) for value in values) else "continuous", ""
-    return "categorical", ""
-
-
-def _guess_of_text(values: list[str], options: Mapping[str, Any]) -> tuple[Kind, str]:
-    date_format, decimal = options["date_format"], options["decimal"]
-    dates = all(seconds_of_text(value, date_format) is not None for value in values)
-    # A format that is given may be of digits alone; in ISO form digits alone are rather numbers.
-    if dates and date_format is not None:
-        return "datetime", ""
-    if all(map(is_whole_number, values)):
-        if any(re.match(r"[+-]?0\d", value.strip()) for value in values):
-            return "categorical", "# Leading zeros, as codes have; numbers lose them.\n"
-        return "integer", ""
-    if all(is_number(value, decimal) for value in values):
-        return "continuous", ""
-    if dates:
-        return "datetime", ""
-    if decimal == "." and all(is_number(value, ",") for value in values):
-        return "categorical", f"# or numbers? then begin anew and {give('decimal', ',')}\n"
-    if all(re.fullmatch(r"\d{1,2}([./-])\d{1,2}\1\d{2,4}( .*)?", value) for value in values):
-        return "categorical", f"# or dates? then begin anew and say their form: {give('date_format', '%d.%m.%Y')}\n"
-    return "categorical", ""

@@ -29,8 +29,9 @@ OTHER_CAUSES = ("a word (then the column's kind is another, such as categorical)
                 "not listed (missing = [...] below [file] in the schema file)")
 NO_NUMBER = {".": f"no number; usual causes are a decimal comma (then {give('decimal', ',')}), {OTHER_CAUSES}",
              ",": f"no number with a decimal comma; usual causes are a decimal point, {OTHER_CAUSES}"}
+TWO_FORMS = "; a column whose dates are written in two ways cannot be read: write them all in one before"
 NO_TIME = ("no date or time in ISO form, such as 2020-12-31; if dates are written in another way, say in which: "
-           f"{give('date_format', '%d.%m.%Y')}")
+           f"{give('date_format', '%d.%m.%Y')}{TWO_FORMS}")
 
 
 class CsvText:
@@ -161,7 +162,7 @@ class CsvText:
             return cells
         if column.unit:
             found = times_of(cells, self._date_format)
-            rule = f"no date or time of the format {self._date_format!r}" if self._date_format else NO_TIME
+            rule = f"no date or time of the format {self._date_format!r}{TWO_FORMS}" if self._date_format else NO_TIME
         else:
             cells = with_points(cells, self._decimal)
             if column.categories is not None:

@@ -201,7 +201,8 @@ class Columns:
         def seconds(value: Any) -> float:
             found = seconds_of(value)
             if found is None:
-                raise InputError(f"column {name!r} must hold dates or times, or text in ISO form such as 2020-12-31")
+                raise InputError(f"column {name!r} must hold dates or times, or text in ISO form such as 2020-12-31, "
+                                 "all of it")
             return found
 
         return self.of_each(j, seconds, math.nan)

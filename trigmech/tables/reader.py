@@ -207,6 +207,27 @@ class TableFile:
                     name: trimmed(table[name], self._missing) for name in self.names})
         raise self._error("it has no rows")
 
+    def first_present(self, name: str, count: int, within: int) -> Any:
+        """Return a column's first cells that are not missing, of so many first rows, as a pyarrow table; private.
+
+        None if all are missing. From CSV, cells are text as it stands.
+        """
+        import pyarrow as pa
+
+        with self._row_free():
+            batches = (self._parquet().iter_batches(columns=[name], use_threads=False) if self._csv is None
+                       else self._csv.batches([self.names.index(name)]))
+            seen = 0
+            for batch in batches:
+                cells = batch.column(0).slice(0, within - seen)
+                cells = (cells if self._csv is None else trimmed(cells, self._missing)).drop_null()
+                seen += batch.num_rows
+                if len(cells):
+                    return pa.table({name: cells.slice(0, count)})
+                if seen >= within:
+                    break
+        return None
+
     # Opening
 
     def _open_file(self) -> None:

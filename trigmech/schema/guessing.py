@@ -1,0 +1,172 @@
+"""PRIVATE. What the first rows of a table suggest of its columns' kinds, for its holder to confirm."""
+
+import datetime
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+
+from trigmech.errors import InputError
+from trigmech.schema.column import Kind
+from trigmech.tables.csv_cells import is_number, is_whole_number, seconds_of_text
+from trigmech.tables.frames import Columns
+from trigmech.tables.reader import TableFile
+from trigmech.tables.scalars import is_missing, numbers_of_objects
+from trigmech.tables.writer import USUAL, give
+
+# How many rows a kind is guessed from; and how many are looked through for those of a column that is empty at first.
+LOOKED_AT, LOOKED_THROUGH = 100, 100_000
+
+NOTHING = "The first rows hold nothing here, so no kind is guessed: write one and what it needs, or remove this column."
+ONE = ("The first rows hold one value alone here. If there is no other, remove this column: what is the same for "
+       "everybody needs no release.")
+WHOLE = "Written with decimals, and all whole: if other numbers can lie between, write continuous."
+ZEROS = "Leading zeros, as codes have; numbers lose them."
+FORMS = "Dates in more than one form? Only one form can be read: write them all in one before, best as 2020-12-31."
+# How dates are written, other than in ISO form: by numbers, of which the last is the year, and by names of months.
+ISO = r"\d{4}-\d{1,2}-\d{1,2}([T ].*)?"
+NUMBERS = r"(\d{1,2})([./-])(\d{1,2})\2\d{2,4}( .*)?"
+YEAR_FIRST = r"\d{4}([./])\d{1,2}\1\d{1,2}( .*)?"
+NAMED = r"(\d{1,2}\.?[- ]?[^\W\d_]{3,9}\.?[-, ]+\d{2,4}|[^\W\d_]{3,9}\.? \d{1,2},? \d{4})( .*)?"
+
+
+class Beginning:
+    """PRIVATE. The first rows of a table.
+
+    Parameters
+    ----------
+    table : TableFile or dataframe, private
+
+    Attributes
+    ----------
+    names : tuple of str
+    options : dict
+        Those of the table's file.
+
+    Raises
+    ------
+    InputError
+        If the table is of another type or has no rows, or its first row, taken for a header, holds numbers.
+    """
+
+    def __init__(self, table: Any) -> None:
+        self._table = table
+        self.options: dict[str, Any] = {}
+        if isinstance(table, TableFile):
+            self.names, self.options, first = table.names, table.options, table.first_rows(LOOKED_AT)
+            numbers = [name for name in self.names if re.fullmatch(r"[+-]?\d+(\.\d*)?", name)]
+            if self.options.get("header", True) and numbers:
+                raise InputError("the first row of the table holds numbers; if it is no header, say so: --no-header, "
+                                 "or header=False")
+        else:
+            frame = nw.from_native(table, eager_only=True, pass_through=True)
+            if not isinstance(frame, nw.DataFrame):
+                raise InputError(f"a schema is made for a TableFile or a dataframe, not for {type(table).__name__}")
+            if not all(isinstance(name, str) for name in frame.columns):
+                raise InputError("the names of the dataframe's columns must be strings")
+            self.names, first = tuple(frame.columns), frame.head(LOOKED_AT).to_native()
+        self._first = first
+
+    def __repr__(self) -> str:
+        return f"Beginning(d={len(self.names)}, values hidden)"
+
+    def guess(self, name: str) -> tuple[Kind | str, list[str]]:
+        """Return a kind that suits a column's first values, "" if there is none, and comments where it is in doubt."""
+        columns = Columns(self._first, self.names)
+        values, count, dtype = _values(columns, self.names.index(name), self._first, name)
+        if not values:
+            # A column that is empty at first may hold something further down.
+            later = self._later(name)
+            if later is not None:
+                values, count, dtype = _values(Columns(later, (name,)), 0, later, name)
+        if not values and dtype != nw.Boolean:
+            return "", [NOTHING]
+        kind, doubt = _guess(values, dtype, USUAL | self.options)
+        return kind, [*doubt, *([ONE] if len(values) == 1 and count > 1 else [])]
+
+    def _later(self, name: str) -> Any:
+        """Return the first rows in which a column is not missing, as a dataframe of it alone; None if it has none."""
+        if isinstance(self._table, TableFile):
+            return self._table.first_present(name, LOOKED_AT, LOOKED_THROUGH)
+        found = nw.from_native(self._table, eager_only=True).select(name).head(LOOKED_THROUGH).drop_nulls()
+        return found.head(LOOKED_AT).to_native() if len(found) else None
+
+
+def _values(columns: Columns, j: int, frame: Any, name: str) -> tuple[list[Any], int, Any]:
+    """Return the different values of a column that are not missing, how many rows have one, and the column's type."""
+    distinct, codes = columns.distinct(j)
+    present = np.array([not is_missing(value) for value in distinct], dtype=bool)
+    held = codes[codes >= 0]
+    values = [value for value, there in zip(distinct, present.tolist(), strict=True) if there]
+    return values, int(present[held].sum()), nw.from_native(frame, eager_only=True).schema[name]
+
+
+def _guess(values: list[Any], dtype: Any, options: Mapping[str, Any]) -> tuple[Kind, list[str]]:
+    """Return a kind that suits the different values of a few rows, and a comment if it could well be another."""
+    if dtype.is_integer():
+        return "integer", []
+    if dtype.is_numeric():
+        return _guess_of_numbers([float(value) for value in values])
+    if dtype in (nw.Datetime, nw.Date):
+        return "datetime", []
+    if dtype == nw.Boolean or not values:
+        return "categorical", []
+    if all(isinstance(value, str) for value in values):
+        return _guess_of_text(values, options)
+    if all(isinstance(value, datetime.date | np.datetime64) for value in values):
+        return "datetime", []
+    found = None if any(isinstance(value, bool) for value in values) else numbers_of_objects(values)
+    if found is not None:
+        whole = all(isinstance(value, int) for value in values)
+        return ("integer", []) if whole else _guess_of_numbers(found.tolist())
+    return "categorical", []
+
+
+def _guess_of_numbers(values: list[float]) -> tuple[Kind, list[str]]:
+    """Return the kind of floats: integers beside missing values are floats in some libraries."""
+    return ("integer", [WHOLE]) if all(value.is_integer() for value in values) else ("continuous", [])
+
+
+def _guess_of_text(values: list[str], options: Mapping[str, Any]) -> tuple[Kind, list[str]]:
+    date_format, decimal = options["date_format"], options["decimal"]
+    dates = all(seconds_of_text(value, date_format) is not None for value in values)
+    # A format that is given may be of digits alone; in ISO form digits alone are rather numbers.
+    if dates and date_format is not None:
+        return "datetime", []
+    if all(map(is_whole_number, values)):
+        if any(re.match(r"[+-]?0\d", value.strip()) for value in values):
+            return "categorical", [ZEROS]
+        return "integer", []
+    if all(is_number(value, decimal) for value in values):
+        # 181.0, but not 1e5.
+        whole = all(re.fullmatch(rf"[+-]?\d+({re.escape(decimal)}0*)?", value) for value in values)
+        return ("integer", [WHOLE]) if whole else ("continuous", [])
+    if dates:
+        return "datetime", []
+    if decimal == "." and all(is_number(value, ",") for value in values):
+        return "categorical", [f"or numbers? then begin anew and {give('decimal', ',')}"]
+    forms = _forms_of_dates(values)
+    if len(forms) > 1:
+        return "categorical", [FORMS]
+    if forms and date_format is None:
+        return "categorical", [f"or dates? then begin anew and say their form: {give('date_format', '%d.%m.%Y')}"]
+    return "categorical", []
+
+
+def _forms_of_dates(values: list[str]) -> set[str]:
+    """Return in which forms values are written that all look like dates; none if one does not."""
+    forms, orders = set(), set()
+    for value in map(str.strip, values):
+        numbers = re.fullmatch(NUMBERS, value)
+        if numbers:
+            forms.add(numbers[2])
+            orders |= {numbers[2] + order for order, part in (("day first", numbers[1]), ("month first", numbers[3]))
+                       if int(part) > 12}
+        else:
+            found = [form for form in (ISO, YEAR_FIRST, NAMED) if re.fullmatch(form, value)]
+            if not found:
+                return set()
+            forms.add(found[0])
+    return forms if len(orders) < 2 else orders

@@ -1,0 +1,138 @@
+"""How synthetic numbers are rounded: as a column's kind and decimals ask for it, or to what its range warrants.
+
+A continuous column without ``decimals`` has as many digits after the point as 1/10,000 of its range has, and whole
+numbers if that is 1 or more. Under a transform it is 1/10,000 of the range of the logarithm, which is more digits for
+small numbers and fewer for large ones. A number that is a bound, or is a decimal of up to three digits more, such as a
+value that many rows share, was there before and stays as it is. Columns from -1 to 1 without a transform, as those of
+:meth:`trigmech.Schema.cube`, are taken to lie in the cube: their numbers are the points themselves, and not rounded.
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trigmech.schema.column import LARGEST_EXACT, Column
+
+Array = NDArray[np.float64]
+
+# Into so many parts a range is divided by default.
+PARTS = 10_000.0
+# A number of up to so many more digits is known for one that was there; but of no more than a float holds clearly, so
+# that in 10^5 numbers that were drawn there is hardly one.
+MORE, CLEAR = 3, 2.0**30
+# Powers of ten, all of them floats.
+POWERS = np.array([float(10**k) for k in range(23)])
+
+
+def rounded(column: Column, points: Array, values: Array) -> Array:
+    """Return numbers (m,) of a column, which are at points of [-1, 1], as the column asks for them."""
+    lower, upper = column.bounds
+    if column.kind == "binary":
+        return np.where(points >= 0.0, upper, lower)
+    if not has_steps(column):
+        digits = digits_at(column, values)
+        return values if digits is None else _to_digits(column, values, digits)
+    first, last = math.ceil(column.in_steps(lower)), math.floor(column.in_steps(upper))
+    return np.clip(np.rint(values * column.steps), first, last) / column.steps
+
+
+def has_steps(column: Column) -> bool:
+    """Whether a column's numbers are equally spaced from 0 on: integers, times, categories, stated decimals."""
+    return column.kind != "continuous" or column.decimals is not None
+
+
+def digits_at(column: Column, values: Array) -> NDArray[np.int64] | None:
+    """Return how many digits after the point a continuous column without decimals has at numbers (m,) of it.
+
+    None if they are not rounded, which is also so where no float has that many digits.
+    """
+    first, starts = _zones(column)
+    if first is None:
+        return None
+    return first - np.searchsorted(starts, values, side="right")
+
+
+def default_digits(column: Column) -> tuple[int, int] | None:
+    """Return the fewest and the most digits after the point that a column has by default, or None; public."""
+    if column.kind != "continuous" or column.decimals is not None or column.private_bounds:
+        return None
+    digits = digits_at(column, np.array(column.bounds))
+    return None if digits is None else (int(digits[1]), int(digits[0]))
+
+
+def beside_special(column: Column, exact: Array, numbers: Array) -> Array:
+    """Return rounded numbers, those at a special value replaced by the next one of as many digits that is none.
+
+    A special value has its own indicator, so a number that is only rounded to it would make it too frequent.
+    """
+    digits = digits_at(column, numbers) if not has_steps(column) else None
+    if not has_steps(column):
+        return numbers if digits is None else _off_special(column, exact, numbers, POWERS[digits])
+    lower, upper = map(column.in_steps, column.bounds)
+    special = {column.in_steps(column.number(value)) for value in column.special}
+    apart = np.rint(numbers * column.steps)
+    for value in special:
+        here = apart == value
+        sides = []
+        for step in (-1.0, 1.0):
+            other = value + step
+            while other in special:
+                other += step
+            if math.ceil(lower) <= other <= math.floor(upper):
+                sides.append(other)
+        # Where there is no other number between the bounds the special value is all that is left.
+        if sides:
+            apart[here] = np.where(exact[here] * column.steps < value, sides[0], sides[-1])
+    return apart / column.steps
+
+
+def _zones(column: Column) -> tuple[int | None, Array]:
+    """Return how many digits the smallest numbers have, and from which numbers on each has one digit less."""
+    lower, upper = column.bounds
+    if column.transform is None:
+        digits = None if (lower, upper) == (-1.0, 1.0) else _digits((upper - lower) / PARTS)
+        starts = np.empty(0)
+    else:
+        # A part of the logarithm's range is this part of the number, which counts from 1 - lower on under log1p.
+        part = (math.log(upper / lower) if column.transform == "log" else math.log1p(upper - lower)) / PARTS
+        shift = 0.0 if column.transform == "log" else 1.0 - lower
+        digits = _digits((lower + shift) * part)
+        # Multiples of the coarser step, so that order is kept.
+        starts = np.array([math.ceil((1.0 / POWERS[k] / part - shift) * POWERS[k]) / POWERS[k]
+                           for k in range((digits or 0) - 1, -1, -1)])
+    if digits is None:
+        return None, starts
+    fewest = digits - np.count_nonzero(starts <= upper)
+    exact = max(abs(lower) * POWERS[digits], abs(upper) * POWERS[fewest]) <= LARGEST_EXACT
+    return (digits if exact else None), starts
+
+
+def _digits(part: float) -> int | None:
+    digits = max(math.ceil(-math.log10(part) - 1e-9), 0) if part > 0.0 else len(POWERS)
+    return digits if digits < len(POWERS) else None
+
+
+def _to_digits(column: Column, values: Array, digits: NDArray[np.int64]) -> Array:
+    lower, upper = column.bounds
+    most = math.floor(math.log10(CLEAR / max(abs(lower), abs(upper))))
+    finer = POWERS[np.clip(np.minimum(digits + MORE, most), digits, len(POWERS) - 1)]
+    known = (np.rint(values * finer) / finer == values) | (values == lower) | (values == upper)
+    steps = POWERS[digits]
+    return np.where(known, values, np.clip(np.rint(values * steps) / steps, lower, upper))
+
+
+def _off_special(column: Column, exact: Array, numbers: Array, steps: Array) -> Array:
+    lower, upper = column.bounds
+    special = [column.number(value) for value in column.special]
+    numbers = numbers.copy()
+    for value in special:
+        here = np.flatnonzero(numbers == value)
+        # The near side last, as it is preferred; where neither has a number the special value is all that is left.
+        own = np.where(exact[here] < value, -1.0, 1.0)
+        for side in (-own, own):
+            other = np.full(len(here), value)
+            for _ in special:
+                other = np.where(np.isin(other, special), np.rint(other * steps[here] + side) / steps[here], other)
+            numbers[here] = np.where((lower <= other) & (other <= upper), other, numbers[here])
+    return numbers
