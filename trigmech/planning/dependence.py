@@ -151,6 +151,9 @@ def design_dependence(design: TableDesign, columns: Sequence[ReleasedColumn]) ->
     weights = (design.importance(tables) * np.sqrt(a * b * (a + b))) ** (1.0 / 3.0)
     weights *= budget / np.linalg.norm(weights, power)
     scores = tuple(_scores(column, design.scores if len(pairs) else 0) for column in columns)
+    if not _largest(scores):
+        # Of numbers with one position each all ranks are the middle one: there is nothing to measure.
+        pairs, scores = pairs[:0], tuple(score[:, :0] for score in scores)
     product_weight = 0.0
     if len(pairs):
         length = _largest(scores) * len(numbers) * (1.0 if design.gaussian else math.sqrt(len(pairs)) * design.scores)

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from trigmech.report.figures import number
 from trigmech.schema.column import Column, text_of
@@ -125,7 +125,9 @@ def marginal(values: Values, weights: Array) -> Marginal:
     if own.sum() > 0.0:
         units = untransformed(column, numbers)
         mean = float(own @ units / own.sum())
-        deviation = math.sqrt(float(own @ np.square(units - mean) / own.sum()))
+        away = units - mean
+        size = _size(np.abs(away).max())
+        deviation = size * math.sqrt(float(own @ np.square(away / size) / own.sum()))
     return Marginal(column, values.labels, named, edges, shares, mean, deviation)
 
 
@@ -224,10 +226,11 @@ def _gram(ordered: Sequence[Values], named: Sequence[Values], weights: Array) ->
     numbers = np.where(there, numbers, 0.0)
     held = weights @ there
     centre = weights @ numbers / np.where(held > 0.0, held, 1.0)
-    numbers = np.where(there, numbers - centre, 0.0)
+    ranges = np.array([_range(values.column) for values in ordered])
+    numbers = np.where(there, numbers - centre, 0.0) / _size(ranges)
     norm = np.sqrt(weights @ np.square(numbers))
     # A norm of rounding errors would be stretched to a unit.
-    small = 1e-9 * np.array([_range(values.column) for values in ordered])
+    small = 1e-9 * ranges / _size(ranges)
     numbers = numbers / np.where(norm > small, norm, np.inf)
     size = 3 * len(ordered) + sum(len(values.labels) for values in named)
     total = np.zeros((size, size))
@@ -293,6 +296,11 @@ def _codes(column: Column, values: Any) -> tuple[tuple[str, ...], NDArray[np.int
 
 def _floats(column: Column, values: Any) -> Array:
     return (values.astype(f"datetime64[{column.unit}]").astype(np.int64) if column.unit else values).astype(np.float64)
+
+
+def _size(values: ArrayLike) -> Array:
+    """Return the power of two below each value, or 1/2 of zeros: divided by it the largest floats have squares, too."""
+    return np.ldexp(1.0, np.frexp(values)[1] - 1)
 
 
 def _range(column: Column) -> float:

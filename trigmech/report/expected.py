@@ -23,6 +23,8 @@ Array = NDArray[np.float64]
 TIMES = ((86_400.0, "days"), (3_600.0, "hours"), (60.0, "minutes"), (1.0, "seconds"))
 # The fraction of rows of the category whose means the preview describes.
 TYPICAL_SHARE = 0.1
+# An error beyond this one is given as this one: JSON has no infinity, and nobody needs to tell them apart.
+LARGEST_ERROR = 1e300
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,7 @@ class Expected:
     what : str
         The statistic.
     error : float or None
-        Standard deviation of the noise in it; None if it is not measured.
+        Standard deviation of the noise in it, at most 10^300; None if it is not measured.
     unit : str
         Of the error: "" is the column's own.
     note : str
@@ -48,6 +50,10 @@ class Expected:
     error: float | None
     unit: str = ""
     note: str = ""
+
+    def __post_init__(self) -> None:
+        if self.error is not None:
+            object.__setattr__(self, "error", min(self.error, LARGEST_ERROR))
 
     @property
     def amount(self) -> str:
@@ -173,7 +179,9 @@ def _of_number(column: Column, noise: float) -> Expected:
     if column.transform is not None:
         width = math.log(upper / lower) if column.transform == "log" else math.log1p(upper - lower)
         of = "" if column.transform == "log" else f" of 1 + value - {text_of(lower)}"
-        return Expected(column.name, f"geometric mean{of}", 100.0 * math.expm1(width / 2.0 * noise), "%", note)
+        # What has no exponential in floating point is larger than any error that is given.
+        error = 100.0 * math.expm1(min(width / 2.0 * noise, math.log(LARGEST_ERROR)))
+        return Expected(column.name, f"geometric mean{of}", error, "%", note)
     return Expected(column.name, "mean", half, "", note)
 
 

@@ -203,8 +203,10 @@ def number_at(column: Column, places: Matrix) -> Matrix:
         return values
     # Exponentials of rounding errors.
     own = values - lower + 1.0 if column.transform == "log1p" else values
-    error = 2.0 * ROUNDING * (np.abs(values) + max(map(abs, transformed_bounds(column))) * own)
-    values = shortened(values, error)
+    # Of numbers near the largest float the error is none, and they stay as they are.
+    with np.errstate(over="ignore", invalid="ignore"):
+        error = 2.0 * ROUNDING * (np.abs(values) + max(map(abs, transformed_bounds(column))) * own)
+        values = shortened(values, error)
     return np.where(places >= 1.0, upper, np.where(places <= -1.0, lower, np.clip(values, lower, upper)))
 
 

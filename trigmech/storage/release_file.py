@@ -62,9 +62,7 @@ def write(path: str | os.PathLike[str], *, release: Release | TableRelease, ledg
     Privacy: public parts alone, as their classes say. A simulated release says in the manifest that it is not private.
     """
     if isinstance(release, TableRelease):
-        if release.domain != schema.domain:
-            raise InputError("the release is of another domain than the schema's")
-        released, arrays = table_release_file.parts_of(release)
+        released, arrays = table_release_file.parts_of(release, schema.domain)
     else:
         released, arrays = _release_out(release)
     content: dict[str, Any] = {"privacy": PRIVACY[ledger.simulated], "versions": dict(versions),

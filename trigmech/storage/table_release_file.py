@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trigmech._validate import fields
+from trigmech._validate import Kind, fields
 from trigmech.domain import Domain
 from trigmech.errors import InputError
 from trigmech.functions.partition import Partition, columns_of
@@ -36,9 +36,16 @@ MOST_POSITIONS = 2**17
 LARGEST = 1e100
 
 
-def parts_of(release: TableRelease) -> tuple[dict[str, Any], Arrays]:
-    """Return what the manifest holds of a release, and its arrays by name; all public."""
+def parts_of(release: TableRelease, domain: Domain) -> tuple[dict[str, Any], Arrays]:
+    """Return what the manifest holds of a release, and its arrays by name; all public.
+
+    The domain is the schema's. That of the release is the same, but for integers whose bounds were found for it: their
+    values were not known when it was designed, and their intervals may hold any number of them.
+    """
     looks, columns, closer, chosen = release.looks, release.columns, release.closer, release.dependence
+    unknown = [coordinate for coordinate, _ in domain.levels if release.domain.levels_of(coordinate) is None]
+    if _without_levels(domain, unknown) != release.domain:
+        raise InputError("the release is of another domain than the schema's")
     if len({look.cumulative for look in looks}) != 1:
         raise InputError("the columns must all have been looked at in the same way")
     arrays = {
@@ -57,6 +64,9 @@ def parts_of(release: TableRelease) -> tuple[dict[str, Any], Arrays]:
     }
     manifest = {"kind": KIND, "n": int(release.n), "cumulative": bool(looks[0].cumulative), "dependence": None,
                 "selected": None}
+    if unknown:
+        # Only then: a version that does not know of them reads all other files.
+        manifest["continuous"] = unknown
     if chosen is not None:
         manifest["dependence"] = {"deviation": float(release.deviation), "product_weight": float(chosen.product_weight)}
         arrays |= {"release.dependence.maps": np.concatenate(chosen.maps), "release.dependence.tables": chosen.tables,
@@ -90,15 +100,21 @@ def release_of(value: Any, arrays: Arrays, domain: Domain) -> TableRelease:
     -----
     Cost: linear in the size of the arrays, whatever they hold.
     """
-    values = fields(value, "release", {"kind": object, "n": (int, 2), "cumulative": bool, "dependence": object,
-                                       "selected": object})
+    optional: dict[str, Kind] = {"continuous": list} if isinstance(value, dict) and "continuous" in value else {}
+    values = {"continuous": []} | fields(value, "release", {
+        "kind": object, "n": (int, 2), "cumulative": bool, "dependence": object, "selected": object, **optional})
+    unknown, known = values["continuous"], [coordinate for coordinate, _ in domain.levels]
+    if unknown != [coordinate for coordinate in known if coordinate in unknown]:
+        raise InputError("release: continuous must be coordinates of numbers that have few values, in ascending order")
+    domain = _without_levels(domain, unknown)
     whole = columns_of(domain)
     looked = _partitions_in("release.looks", arrays, whole, MOST_INTERVALS)
     contrasted = take(arrays, "release.looks.contrasted", len(looked), kind="int64")
     if not np.isin(contrasted, (0, 1)).all() or (contrasted.any() and values["cumulative"]):
         raise InputError("release.looks.contrasted must be 0 or 1, and 0 where intervals are cumulative")
-    if any(own and not 2 <= partition.size <= MOST_IN_LOOK for own, partition in zip(contrasted, looked, strict=True)):
-        raise InputError(f"columns that are looked at by contrasts must have 2 to {MOST_IN_LOOK} positions")
+    # A column of one position has no contrasts, and nothing of it is drawn.
+    if any(own and partition.size > MOST_IN_LOOK for own, partition in zip(contrasted, looked, strict=True)):
+        raise InputError(f"columns that are looked at by contrasts must have at most {MOST_IN_LOOK} positions")
     noisy = _parts(arrays, "release.looks.values", [partition.size - int(own) for partition, own
                                                     in zip(looked, contrasted, strict=True)])
     deviations = _deviations(arrays, "release.looks.deviations", len(looked)).tolist()
@@ -163,7 +179,8 @@ def _with_dependence(release: TableRelease, value: Any, arrays: Arrays) -> Table
     products = _bounded("release.products", take(arrays, "release.products", len(chosen.factors)))
     made = replace(release, dependence=chosen, products=products, deviation=single["deviation"],
                    tables=tuple(table.reshape(shape) for table, shape in zip(noisy, chosen.shapes, strict=True)))
-    own = [made.product_deviation] if len(pairs) else []
+    # Of pairs of columns with one cell each there are no products.
+    own = [made.product_deviation] if products.size else []
     _check_deviations("the second round", np.append(made.table_deviations, own))
     return made
 
@@ -186,6 +203,12 @@ def _with_selected(release: TableRelease, value: Any, arrays: Arrays) -> TableRe
                    triples=tuple(table.reshape(shape) for table, shape in zip(noisy, chosen.shapes, strict=True)))
     _check_deviations("the last round", np.append(made.table_deviations, made.triple_deviations))
     return made
+
+
+def _without_levels(domain: Domain, coordinates: Sequence[int]) -> Domain:
+    """Return the domain in which these numbers may have any value."""
+    return Domain(domain.d, domain.groups, [(coordinate, values) for coordinate, values in domain.levels
+                                            if coordinate not in coordinates])
 
 
 # Arrays of several columns, one after the other.
