@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from trigmech._validate import numbers
 from trigmech.domain import Domain
 from trigmech.errors import InputError
-from trigmech.measurement.persons import Buckets, PersonAlone, chunk_of
+from trigmech.measurement.persons import Buckets, PersonAlone, chunk_of, read_by
 from trigmech.measurement.sums import Chunk, Statistic, Total
 from trigmech.schema.column import CATEGORIES
 from trigmech.schema.schema import Schema
@@ -142,6 +142,8 @@ class PrivateTable:
         self._table = TableFile(table) if isinstance(table, str | Path) else (
             table if isinstance(table, ParquetFiles) else collected(table))
         self._file = isinstance(self._table, TableFile | ParquetFiles)
+        if isinstance(self._table, ParquetFiles):
+            self._table.check(read_by(schema))
         self.library = "pyarrow" if self._file else library_of(self._table)
         self.categorical = categorical_names(
             self._table, [column.name for column in schema.columns if column.kind in CATEGORIES])
