@@ -19,6 +19,7 @@ from experiments import (
     curves,
     designs,
     figures,
+    fingerprints,
     parties,
     rates,
     rivals,
@@ -143,6 +144,8 @@ def run(
     cells: Annotated[str, typer.Option(help="Of scoreboards: into how many public cells numbers are cut for rivals "
                                             "that want categories; of several the best is shown.")] = "",
     finished: Annotated[bool, typer.Option(help="Of scoreboards: run nothing, write what has been finished.")] = False,
+    ours: Annotated[bool, typer.Option(help="Of scoreboards: run again what the committed results have of this package "
+                                            "and of what is not private; their lines of rivals stay.")] = False,
 ) -> None:
     """Run experiments; finished cells are cached, so an interrupted run goes on where it was."""
     chosen = list(EXPERIMENTS) if names == ["all"] else names
@@ -151,6 +154,10 @@ def run(
         described = {name.lower() if name.lower() in SETS else name: find(name) for name in words_of(datasets)}
     except DatasetMissing as missing:
         raise typer.BadParameter(str(missing)) from None
+    if ours and (described or words_of(methods) or seeds or words_of(eps) or words_of(cells) or quick or finished or not
+                 set(chosen) <= set(boards.PROTOCOLS)):
+        raise typer.BadParameter("--ours is of whole scoreboards as they are committed: besides it there are --jobs and "
+                                 f"--minutes alone, and of experiments {', '.join(boards.PROTOCOLS)}")
     check_known("method", words_of(methods), [*boards.OWN, *boards.NOT_PRIVATE, *boards.rival_methods()])
     budgets, sizes = numbers_of("eps", eps, float), numbers_of("cells", cells, int) or list(boards.CELLS)
     if not 1 <= jobs <= (os.cpu_count() or 1) * 2:
@@ -164,7 +171,7 @@ def run(
             console.print("no data set is available")
             raise typer.Exit(3)
     asked = Asked(tuple(names_of_numbers), tuple(described), tuple(words_of(methods)), tuple(budgets), seeds, minutes,
-                  quick, jobs, tuple(sizes), finished)
+                  quick, jobs, tuple(sizes), finished, ours)
     for name in chosen:
         try:
             path = EXPERIMENTS[name].run(asked)
@@ -190,9 +197,28 @@ def check() -> None:
     console.print("all checks hold")
 
 
+@app.command("fingerprints")
+def note_fingerprints() -> None:
+    """Note what this code gives, by a few seeded runs, and list the committed results that other code made."""
+    now = fingerprints.now(RESULTS)
+    for mechanism, identifier in now.items():
+        console.print(f"{mechanism:<24} {identifier}", highlight=False)
+    for stem in fingerprints.SHOWN:
+        found = fingerprints.older(stem, RESULTS)
+        if found:
+            console.print(f"{stem}: older code of {', '.join(sorted(found))}", highlight=False)
+
+
 @app.command("pages")
 def write_pages() -> None:
-    """Write the scoreboards' committed results into the tables of README.md and docs/comparison.md."""
+    """Bring the tables of README.md and docs/comparison.md up to date with committed results, and mark what is older.
+
+    Results that were made by code that gave other numbers than are noted of the code now (`fingerprints`) are marked,
+    on these pages and on those in experiments/results.
+    """
+    for stem in fingerprints.SHOWN:
+        if (RESULTS / f"{stem}.md").exists():
+            save(RESULTS / f"{stem}.md", pages.rewritten(stem, RESULTS))
     for path in PAGES:
         save(path, pages.filled(path.read_text(encoding="utf-8"), RESULTS))
         for failure in pages.broken_claims(path.read_text(encoding="utf-8"), RESULTS):
