@@ -19,6 +19,7 @@ from experiments import (
     curves,
     designs,
     figures,
+    fingerprints,
     parties,
     prose,
     rates,
@@ -37,7 +38,6 @@ app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False)
 of_rivals = typer.Typer(help="Other tools, each in an environment of its own.", no_args_is_help=True)
 app.add_typer(of_rivals, name="rivals")
 console = Console()
-PAGES = (HERE.parent / "README.md", HERE.parent / "docs" / "comparison.md")
 Number = TypeVar("Number", int, float)
 
 
@@ -144,6 +144,8 @@ def run(
     cells: Annotated[str, typer.Option(help="Of scoreboards: into how many public cells numbers are cut for rivals "
                                             "that want categories; of several the best is shown.")] = "",
     finished: Annotated[bool, typer.Option(help="Of scoreboards: run nothing, write what has been finished.")] = False,
+    ours: Annotated[bool, typer.Option(help="Of scoreboards: run again what the committed results have of this package "
+                                            "and of what is not private; their lines of rivals stay.")] = False,
 ) -> None:
     """Run experiments; finished cells are cached, so an interrupted run goes on where it was."""
     chosen = list(EXPERIMENTS) if names == ["all"] else names
@@ -152,6 +154,10 @@ def run(
         described = {name.lower() if name.lower() in SETS else name: find(name) for name in words_of(datasets)}
     except DatasetMissing as missing:
         raise typer.BadParameter(str(missing)) from None
+    if ours and (described or words_of(methods) or seeds or words_of(eps) or words_of(cells) or quick or finished or not
+                 set(chosen) <= set(boards.PROTOCOLS)):
+        raise typer.BadParameter("--ours runs whole scoreboards as they are committed; use it with --jobs and "
+                                 f"--minutes only, and with the experiments {', '.join(boards.PROTOCOLS)}")
     check_known("method", words_of(methods), [*boards.OWN, *boards.NOT_PRIVATE, *boards.rival_methods()])
     budgets, sizes = numbers_of("eps", eps, float), numbers_of("cells", cells, int) or list(boards.CELLS)
     if not 1 <= jobs <= (os.cpu_count() or 1) * 2:
@@ -165,7 +171,7 @@ def run(
             console.print("no data set is available")
             raise typer.Exit(3)
     asked = Asked(tuple(names_of_numbers), tuple(described), tuple(words_of(methods)), tuple(budgets), seeds, minutes,
-                  quick, jobs, tuple(sizes), finished)
+                  quick, jobs, tuple(sizes), finished, ours)
     for name in chosen:
         try:
             path = EXPERIMENTS[name].run(asked)
@@ -191,10 +197,29 @@ def check() -> None:
     console.print("all checks hold")
 
 
+@app.command("fingerprints")
+def note_fingerprints() -> None:
+    """Note what this code gives, by a few seeded runs, and list the committed results that other code made."""
+    now = fingerprints.now(RESULTS)
+    for mechanism, identifier in now.items():
+        console.print(f"{mechanism:<24} {identifier}", highlight=False)
+    for stem in fingerprints.SHOWN:
+        found = fingerprints.older(stem, RESULTS)
+        if found:
+            console.print(f"{stem}: older code of {', '.join(sorted(found))}", highlight=False)
+
+
 @app.command("pages")
 def write_pages() -> None:
-    """Write committed results into the tables and sentences of pages; exit status 1 if they do not bear one out."""
+    """Write committed results into the tables and sentences of pages; exit status 1 if they do not bear one out.
+
+    Results by code that gave other numbers than the code now does (see ``fingerprints``) are marked, on these pages and
+    on those in experiments/results.
+    """
     failed = False
+    for stem in fingerprints.SHOWN:
+        if (RESULTS / f"{stem}.md").exists():
+            save(RESULTS / f"{stem}.md", pages.rewritten(stem, RESULTS))
     for path in prose.pages_of():
         old = path.read_text(encoding="utf-8")
         text = prose.filled(pages.filled(old, RESULTS), RESULTS)

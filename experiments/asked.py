@@ -35,6 +35,8 @@ class Asked:
         That scoreboards cut numbers into for rivals that want categories.
     finished : bool
         Of scoreboards: run nothing.
+    ours : bool
+        Of scoreboards: run again what the committed results have of this package, and keep their lines of rivals.
     """
 
     names: tuple[str, ...] = ()
@@ -47,6 +49,7 @@ class Asked:
     jobs: int = 1
     cells: tuple[int, ...] = (16, 64)
     finished: bool = False
+    ours: bool = False
 
     def stem(self, name: str, whole: bool = True) -> str:
         """Return the name of result files; those of a quick run, or not of the whole, replace no other's."""

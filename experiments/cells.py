@@ -27,8 +27,8 @@ HERE = Path(__file__).parent
 ROOT = HERE.parent
 CACHE = HERE / "cache"
 RESULTS = HERE / "results"
-# Folders that only show what is computed elsewhere, or ask for it.
-SHOWING = ("trigmech.cli", "trigmech.report", "trigmech.__main__")
+# What only shows or marks what is computed elsewhere, or asks for it.
+SHOWING = ("trigmech.cli", "trigmech.report", "trigmech.__main__", "experiments.fingerprints")
 
 
 class Job(Protocol):
@@ -118,12 +118,14 @@ def save(path: Path, text: str) -> None:
 
 def publish(path: Path, text: str) -> None:
     """Save a result, and, unless it is of a part only, note in versions.json beside it what it was made with."""
+    from experiments import fingerprints
+
     save(path, text)
     if path.stem.endswith(("_quick", "_partial")):
         return
     listed = path.with_name("versions.json")
     noted = json.loads(listed.read_text(encoding="utf-8")) if listed.exists() else {}
-    noted[path.name] = versions()
+    noted[path.name] = versions() | fingerprints.of_code(path.stem, path.parent)
     save(listed, json.dumps(dict(sorted(noted.items())), indent=1) + "\n")
 
 
@@ -142,9 +144,9 @@ def write_markdown(name: str, lines: Iterable[str]) -> Path:
 
 
 @cache
-def versions() -> dict[str, str]:
-    """Return the versions of what results depend on, and a hash of the package's source."""
-    return {"trigmech": tm.__version__, "source": code_of("trigmech")[:12], "python": platform.python_version(),
+def versions() -> dict[str, Any]:
+    """Return the versions of what results depend on."""
+    return {"trigmech": tm.__version__, "python": platform.python_version(),
             **{name: version(name) for name in ("numpy", "scipy", "numba", "highspy", "opendp", "dp-accounting")}}
 
 

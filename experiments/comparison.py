@@ -1,13 +1,14 @@
 """W1, W2 and W3: this package against trivial baselines, the thesis, the goals, and the rivals of `smooth`."""
 
 import math
+from collections.abc import Container, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from experiments import baselines
+from experiments import baselines, fingerprints
 from experiments.asked import Asked
 from experiments.cells import HERE, write_markdown
 from experiments.frames import SIGMAS, arranged, formatted, geometric, markdown, measured, read_csv, shown, write
@@ -28,6 +29,7 @@ KINDS = {"absolute": "Worst absolute error", "relative": "Worst relative error",
          "typical": "Median over the queries of the absolute error"}
 FACTS = {"seconds": "seconds", "distinct": "points", "proved_epsilon": "proved_epsilon"}
 LARGE = 5_000  # rows
+MOST_QUERIES = 10_000  # of W1
 SCOREBOARD = HERE / "results" / "smooth.csv"
 
 Row = tuple[str, str, str]  # data set, setting, row
@@ -64,7 +66,7 @@ def comparison(workload: str, asked: Asked) -> Path:
     The three workloads are answered in the same cells, so the second and the third cost nothing.
     Quick: 3 repetitions and 2000 queries of W1, instead of 10 (the own mechanism on CSN: 5) and 10^4.
     """
-    queries, cells = 2_000 if asked.quick else 10_000, {}
+    queries, cells = 2_000 if asked.quick else MOST_QUERIES, {}
     for name in asked.names:
         for setting, (epsilon, delta, *_) in SETTINGS.items():
             for method in methods(setting, asked.quick):
@@ -138,7 +140,14 @@ def missed(workload: str, setting: str, name: str, rows: Rows) -> tuple[int, int
     return sum(over), len(over)
 
 
-def report(workload: str, lines: pd.DataFrame, queries: int) -> list[str]:
+def labelled(name: str, setting: str, older: Container[str], shown_as: str | None = None) -> str:
+    """Return a row's name as tables have it, marked if its mechanism is among those of older code."""
+    mechanism = {"ImprovedTrigI": fingerprints.PURE_THESIS, "ImprovedTrigII": fingerprints.THESIS}.get(
+        name, f"{name}, pure" if setting == "A" else name)
+    return (shown_as or name) + fingerprints.OLDER * (name in OWN and mechanism in older)
+
+
+def report(workload: str, lines: pd.DataFrame, queries: int, older: Container[str] = ()) -> list[str]:
     """Return the Markdown of a comparison, from the lines of its CSV file."""
     rows = rows_of(lines)
     text = [f"# {workload.upper()}: {QUERIES[workload].format(queries)}", "",
@@ -164,14 +173,15 @@ def report(workload: str, lines: pd.DataFrame, queries: int) -> list[str]:
         text += ["", f"## Setting {setting}: ε = {epsilon:g}, δ = {delta:g}"]
         for kind, title in KINDS.items():
             table = [["" if i else dataset, *row] for dataset in names
-                     for i, row in enumerate(_block(workload, setting, kind, dataset, rows))]
+                     for i, row in enumerate(_block(workload, setting, kind, dataset, rows, older))]
             text += ["", f"### {title}", "", *markdown(head, table)]
             if kind == "absolute":
                 text += ["", *_verdict(workload, setting, rows)]
     return text
 
 
-def _block(workload: str, setting: str, kind: str, dataset: str, rows: Rows) -> list[list[str]]:
+def _block(workload: str, setting: str, kind: str, dataset: str, rows: Rows,
+           older: Container[str]) -> list[list[str]]:
     """Return the rows of one data set in one table, without its name."""
     block, printed, nothing = [], expected(SETTINGS[setting][2]), [""] * 4
     if workload == "w1" and kind != "typical" and (dataset, "seconds", None) in printed:
@@ -183,7 +193,7 @@ def _block(workload: str, setting: str, kind: str, dataset: str, rows: Rows) -> 
     for (found, where, name), row in rows.items():
         if (found, where) == (dataset, setting):
             errors = {sigma: row[kind, sigma] for sigma in SIGMAS[workload]}
-            block.append([name, *(shown(error) + " ✗" * (name in OWN and error > goal.get(sigma, math.inf))
+            block.append([labelled(name, setting, older), *(shown(error) + " ✗" * (name in OWN and error > goal.get(sigma, math.inf))
                                   for sigma, error in errors.items()),
                           f"{row['seconds', '']:.2f}", f"{row['points', '']:.0f}" if row["points", ""] else "",
                           f"{row['proved_epsilon', '']:.2f}", f"{row['repetitions', '']:.0f}"])
@@ -194,14 +204,14 @@ def _block(workload: str, setting: str, kind: str, dataset: str, rows: Rows) -> 
 
 def rows_of_rivals(workload: str, dataset: str) -> list[list[str]]:
     """Return what the committed scoreboard of smooth queries has of a data set, as rows of the tables."""
-    best = boards.best_cells(boards.read_csv(SCOREBOARD))
+    best, older = boards.best_cells(boards.read_csv(SCOREBOARD)), fingerprints.older("smooth", SCOREBOARD.parent)
     mine = best[(best["dataset"] == dataset.lower()) & (best["epsilon"] == SETTINGS["B"][0])
                 & (best["method"] != boards.EQUAL)]
     table = []
     for method, own in mine.groupby("method", sort=False):
         row = own.set_index("measure")
         if "w3" in row.index:
-            table.append([f"rows of {method}", *(shown(row.loc[f"{workload}_{sigma}".rstrip("_"), "mean"])
+            table.append([f"rows of {boards.labelled(method, older)}", *(shown(row.loc[f"{workload}_{sigma}".rstrip("_"), "mean"])
                                                  for sigma in SIGMAS[workload]),
                           f"{row.loc['seconds', 'mean']:.2f}", "", f"{row.loc['replace_one_epsilon', 'mean']:.2f}",
                           str(row.loc["w3", "seeds"])])
@@ -221,26 +231,23 @@ def _verdict(workload: str, setting: str, rows: Rows) -> list[str]:
     return lines
 
 
-def readme_rows(results: Path, setting: str = "B") -> tuple[list[str], list[str]]:
-    """Return the rows of the README's tables of W1, and of W2 and W3, from results/: worst absolute errors."""
-    found = {workload: rows_of(read_csv(results / f"{workload}.csv")) for workload in SIGMAS}
-    printed, tables = expected(SETTINGS[setting][2]), []
-    for workloads in (("w1",), ("w2", "w3")):
-        table: list[list[str]] = []
-        for dataset in dict.fromkeys(name for name, where, _ in found["w1"] if where == setting):
-            errors = {name: [found[workload][dataset, setting, name]["absolute", sigma]
-                             for workload in workloads for sigma in SIGMAS[workload]]
-                      for where, which, name in found["w1"] if (where, which) == (dataset, setting)}
-            shown_ones = {dataset: errors[BEST]} | ({"": errors[DEFAULT]} if DEFAULT in errors else {})
-            labels = {dataset: "ours", "": "default"}
-            table += [[name, labels[name], *map(shown, each)] for name, each in shown_ones.items()]
-            trivial = np.min([errors[name] for name in ("uniform", HISTOGRAMS, "diagonal", "Gaussian")], axis=0)
-            table.append(["", "trivial", *map(shown, trivial)])
-            if workloads == ("w1",) and (dataset, "seconds", None) in printed:
-                table.append(["", "thesis", *(shown(printed[dataset, "absolute", float(sigma)])
-                                              for sigma in SIGMAS["w1"])])
-        tables.append([line.replace("|  |", "| |") for line in markdown([], table)[2:]])
-    return tables[0], tables[1]
+def readme_rows(results: Path, workloads: Sequence[str], setting: str = "B") -> list[str]:
+    """Return the rows of one of the README's tables, of W1 or of W2 and W3, from results/: worst absolute errors."""
+    found = {workload: rows_of(read_csv(results / f"{workload}.csv")) for workload in workloads}
+    older = frozenset().union(*(fingerprints.older(workload, results) for workload in workloads))
+    first, printed, table = found[workloads[0]], expected(SETTINGS[setting][2]), []
+    for dataset in dict.fromkeys(name for name, where, _ in first if where == setting):
+        errors = {name: [found[workload][dataset, setting, name]["absolute", sigma]
+                         for workload in workloads for sigma in SIGMAS[workload]]
+                  for where, which, name in first if (where, which) == (dataset, setting)}
+        own = {name: label for name, label in ((BEST, "ours"), (DEFAULT, "default")) if name in errors}
+        table += [["" if i else dataset, labelled(name, setting, older, label), *map(shown, errors[name])]
+                  for i, (name, label) in enumerate(own.items())]
+        trivial = np.min([errors[name] for name in ("uniform", HISTOGRAMS, "diagonal", "Gaussian")], axis=0)
+        table.append(["", "trivial", *map(shown, trivial)])
+        if "w1" in workloads and (dataset, "seconds", None) in printed:
+            table.append(["", "thesis", *(shown(printed[dataset, "absolute", float(sigma)]) for sigma in SIGMAS["w1"])])
+    return [line.replace("|  |", "| |") for line in markdown([], table)[2:]]
 
 
 def check(results: Path) -> list[str]:

@@ -1,5 +1,6 @@
 """The thesis's tables 3.1, 3.2 and 3.3, ours beside its own."""
 
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from experiments import datasets
+from experiments import datasets, fingerprints
 from experiments.asked import Asked
 from experiments.cells import HERE, write_markdown
 from experiments.frames import SIGMAS, arranged, formatted, geometric, markdown, measured, read_csv, write
@@ -21,6 +22,8 @@ CHOSEN: dict[str, dict[str, Any]] = {
 }
 VARIANTS = ("published", "rigorous", "uniform")
 KINDS = ("absolute", "relative")
+# Repetitions and queries.
+WHOLE = 30, 10_000
 FACTS = {"seconds": ("max", ".3f"), "proved_epsilon": ("max", ".6g"), "atoms": ("mean", ".4g")}
 
 Values = dict[tuple[str, str, str, str], float]  # by data set, variant, error and sigma
@@ -48,7 +51,7 @@ def error_table(table: str, asked: Asked) -> Path:
     satisfy the budget; "uniform", the uniform distribution on the cube, which ignores the data.
     """
     mechanism, delta = ALGORITHM[table]
-    repetitions, queries = (3, 1_000) if asked.quick else (30, 10_000)
+    repetitions, queries = (3, 1_000) if asked.quick else WHOLE
     options = {"published": CHOSEN[table], "rigorous": {}, "uniform": {}}
     cells = {release(name, "uniform" if variant == "uniform" else mechanism, options[variant], delta=delta,
                      repetition=r, n_queries=queries): {"dataset": name, "variant": variant}
@@ -79,8 +82,14 @@ def ratios(table: str, values: Values, name: str, variant: str) -> list[float]:
             if (told := printed.get((name, "absolute", float(sigma)), 0.0)) > 0]
 
 
-def report(table: str, lines: pd.DataFrame, repetitions: int, queries: int) -> list[str]:
-    """Return the Markdown, from the lines of the CSV file."""
+def page(table: str, results: Path) -> list[str]:
+    """Return the Markdown of the committed results, with what older code made marked."""
+    return report(table, read_csv(results / f"{table}.csv"), *WHOLE, fingerprints.older(table, results))
+
+
+def report(table: str, lines: pd.DataFrame, repetitions: int, queries: int,
+           older: Collection[str] = ()) -> list[str]:
+    """Return the Markdown, from the lines of the CSV file; variants are marked if older code made any of them."""
     (mechanism, delta), printed, values = ALGORITHM[table], expected(table), values_of(lines)
     names = list(dict.fromkeys(lines["dataset"]))
     known = [name for name in names if (name, "seconds", None) in printed]
@@ -106,7 +115,8 @@ def report(table: str, lines: pd.DataFrame, repetitions: int, queries: int) -> l
                 costs = ["", "0"] if variant == "uniform" else [
                     f"{values[name, variant, what, '']:.2f}" for what in ("seconds", "proved_epsilon")]
                 errors = [f"{values[name, variant, kind, sigma]:.4f}" for sigma in SIGMAS["w1"]]
-                text.append(f"| | {variant} | {' | '.join([*errors, *costs])} |")
+                mark = fingerprints.OLDER * bool(older and variant != "uniform")
+                text.append(f"| | {variant}{mark} | {' | '.join([*errors, *costs])} |")
         text.append("")
     if not known:
         return text

@@ -10,7 +10,7 @@ import hashlib
 import itertools
 import json
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -20,7 +20,8 @@ import numpy as np
 import pandas as pd
 
 import trigmech as tm
-from experiments import rivals
+from experiments import cells as machinery
+from experiments import fingerprints, rivals
 from experiments.asked import Asked, LeftOut
 from experiments.cells import CACHE, code_of, key_of, run_cells, save, write_csv, write_markdown
 from experiments.datasets import DatasetMissing
@@ -33,6 +34,7 @@ DEFAULT, EQUAL, SMOOTH = "default", "default-equal", "smooth"
 OWN = (DEFAULT, EQUAL, SMOOTH)
 INDEPENDENT, BOOTSTRAP, REAL = "independent", "bootstrap", "real"
 NOT_PRIVATE = (INDEPENDENT, BOOTSTRAP, REAL)
+FINGERPRINTS = {DEFAULT: fingerprints.DEFAULT, EQUAL: fingerprints.EQUAL, SMOOTH: fingerprints.SMOOTH}
 SEEDS = 5
 # Measures of which more is better, by their beginnings, and what the best table has.
 GAINS = {"k_marginal": 1000.0, "auc": 1.0, "f1_": 1.0, "r2_": 1.0, "accuracy": 1.0}
@@ -247,14 +249,22 @@ def board(name: str, asked: Asked) -> Path:
 
     Without data sets: all of the protocol. Without methods: this package, what is not private and all rivals that are
     installed; those that are named are installed. Quick: one seed of small data sets, fewer cells, two rivals.
-    `finished`: run no rival, and write what runs before have finished.
+    `finished`: run no rival, and write what runs before have finished. `ours`: run again what the committed results
+    have of this package and of what is not private, with as many seeds; their lines of rivals stay.
 
     Raises
     ------
     LeftOut
         If no data set is available, or nothing has been finished.
+    DatasetMissing
+        If one is not available that the committed results have, and only they are run again.
     """
     protocol, quick = PROTOCOLS[name], asked.quick
+    if asked.ours:
+        committed = read_csv(machinery.RESULTS / f"{name}.csv")
+        todo = own_cells(protocol, committed, asked.minutes)
+        results = dict(run_cells(todo, asked.jobs, name))
+        return write(protocol, with_ours(committed, summary({cell: results[cell] for cell in todo})), name)
     found = available(asked.sets or (protocol.quick if quick else
                                      [each for each in SETS if name in SETS[each].protocols]), protocol)
     chosen = asked.methods or [*OWN, INDEPENDENT, protocol.floor, *(QUICK if quick else [
@@ -275,6 +285,34 @@ def board(name: str, asked: Asked) -> Path:
     results = dict(run_cells(cells, asked.jobs, name))
     whole = not asked.sets and not asked.methods and asked.cells == CELLS
     return write(protocol, summary({cell: results[cell] for cell in cells}), asked.stem(name, whole))
+
+
+def own_cells(protocol: Protocol, lines: pd.DataFrame, minutes: float) -> list[TableCell]:
+    """Return the tables that results have of this package and of what is not private, as many seeds of each."""
+    counted = lines[(lines["measure"] == "failures") & lines["method"].isin((*OWN, *NOT_PRIVATE))]
+    return [TableCell(line.dataset, protocol.name, line.method, 0, float(line.epsilon), seed, minutes)
+            for line in counted.itertuples() for seed in range(int(line.seeds))]
+
+
+def with_ours(committed: pd.DataFrame, made: pd.DataFrame) -> pd.DataFrame:
+    """Return results with new lines of this package, and of what is not private, in the place of the old ones.
+
+    Raises
+    ------
+    ValueError
+        If there are new lines in the place of none, or none in the place of old ones.
+    """
+    keys = ["dataset", "method", "epsilon"]
+    new = {key: group for key, group in made.groupby(keys, sort=False)}
+    found = []
+    for key, group in committed.groupby(keys, sort=False):
+        rival = key[1] not in (*OWN, *NOT_PRIVATE)
+        if rival == (key in new):
+            raise ValueError(f"the results have {key}, and the new lines do {'' if rival else 'not '}as well")
+        found.append(group if rival else new.pop(key))
+    if new:
+        raise ValueError(f"the results do not have {list(new)}")
+    return pd.concat(found, ignore_index=True)
 
 
 def available(names: Iterable[str], protocol: Protocol | None = None) -> list[str]:
@@ -359,7 +397,12 @@ def lost(lines: pd.DataFrame, dataset: str, epsilon: float, measure: str, method
     return [name for name, value in means.items() if name not in (*OWN, *NOT_PRIVATE) and value < means[method]]
 
 
-def page(protocol: Protocol, lines: pd.DataFrame) -> list[str]:
+def labelled(method: str, older: Container[str]) -> str:
+    """Return a method's name as tables have it, marked if its mechanism is among those of older code."""
+    return method + fingerprints.OLDER * (FINGERPRINTS.get(method) in older)
+
+
+def page(protocol: Protocol, lines: pd.DataFrame, older: Container[str] = ()) -> list[str]:
     """Return the Markdown: for each data set and budget a table, methods by measures."""
     best = best_cells(lines)
     text = [f"# {protocol.title}", "",
@@ -389,7 +432,7 @@ def page(protocol: Protocol, lines: pd.DataFrame) -> list[str]:
             entries.append(max(row["neighbours"], key=len))
             entries += [f"{slowest[name]:.0f}" if name in slowest else "" for name in ("cpu_seconds", "peak_mib")]
             made = row["seeds"].drop("failures", errors="ignore")
-            rows.append([method, *entries, made.max() if len(made) else 0])
+            rows.append([labelled(method, older), *entries, made.max() if len(made) else 0])
         text += ["", f"## {dataset}, ε = {epsilon:g}", "", *markdown(
             ["method", *measures, "replaced", "neighbours", "CPU", "MiB", "seeds"], rows)]
         failed = every[(every["measure"] == "failures") & (every["mean"] > 0)]

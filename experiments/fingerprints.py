@@ -1,0 +1,200 @@
+"""What each of the package's mechanisms gives, as a few numbers: results of code that gave others are said to be older.
+
+A fingerprint is by behaviour. Small made tables are released with seeded noise, and of each release a few numbers are
+noted: of what was measured, of the distribution, of a sample. A comment changes none of them. The fingerprints that are
+known of each mechanism are in ``results/fingerprints.json``, the code's own last, each with an identifier;
+``results/versions.json`` has for each file of results the identifiers of the code that made it.
+
+Processors round differently, and a rounding error can decide which of two equally good moves a descent makes, or which
+of two cuts a plan: by libraries' code for seven processors up to 3 of 12 runs of one kind were others (those of moments
+never). So there are several runs of each kind of tables, and two fingerprints are the same if more than half of each kind are.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+import trigmech as tm
+from trigmech._files import write_whole
+
+Array = NDArray[np.float64]
+# Of each kind of run the numbers of each.
+Fingerprint = list[list[list[float]]]
+
+KNOWN, MADE = "fingerprints.json", "versions.json"
+# The mark of a row that older code made.
+OLDER = " (older code)"
+TOLERANCE, SEED, RUNS = 1e-6, 2014, 5
+DELTA = 1e-6
+DEFAULT, PURE_DEFAULT, EQUAL = "TableMechanism", "TableMechanism, pure", "default-equal"
+SMOOTH, PURE_SMOOTH, MINIMAX = "MomentMechanism", "MomentMechanism, pure", "minimax"
+THESIS, PURE_THESIS = "the thesis's", "the thesis's, pure"
+OWN = (DEFAULT, PURE_DEFAULT, EQUAL, SMOOTH, PURE_SMOOTH, MINIMAX, THESIS, PURE_THESIS)
+
+BOARD = (DEFAULT, EQUAL, SMOOTH)
+BOTH = (SMOOTH, PURE_SMOOTH)
+# Which mechanisms each file of results shows; a file that is not named shows none.
+SHOWN: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("nist", "aim", "synmeter", "adult", "smooth"), BOARD),
+    **dict.fromkeys(("w1", "w2", "w3"), (DEFAULT, PURE_DEFAULT, *BOTH, THESIS, PURE_THESIS)),
+    **dict.fromkeys(("table_3_2", "figure_3_1", "search_table_3_2"), (PURE_THESIS,)),
+    **dict.fromkeys(("table_3_3", "figure_3_2", "search_table_3_3"), (THESIS,)),
+    **dict.fromkeys(("curves", "ablations", "coverage"), BOTH),
+    **dict.fromkeys(("coverage_tables", "consistent"), (DEFAULT, PURE_DEFAULT)),
+    "search": (THESIS, PURE_THESIS), "designs": (DEFAULT, SMOOTH), "parties": (DEFAULT, SMOOTH),
+    "rates": (MINIMAX, *BOTH, THESIS, PURE_THESIS), "net": (PURE_SMOOTH, PURE_THESIS), "marginals": (PURE_DEFAULT,),
+}
+# These pages mark rows.
+BY_ROWS = ("nist", "aim", "synmeter", "adult", "smooth", "w1", "w2", "w3", "table_3_2", "table_3_3")
+START, END = "**Older code.** ", " gives other numbers today than when these were made.\n\n"
+
+
+@cache
+def numbers() -> tuple[Array, tm.Schema]:
+    """Return a made table of dependent numbers."""
+    X = np.tanh(np.random.default_rng(SEED).normal(size=(300, 4)) @ (0.6 * np.tri(4)))
+    return X, tm.Schema.cube(4)
+
+
+@cache
+def mixed() -> tuple[pd.DataFrame, tm.Schema]:
+    """Return a made table with columns of every kind."""
+    rng = np.random.default_rng(SEED + 1)
+    n = 400
+    age, poor = rng.integers(0, 90, n), rng.random(n) < 0.3
+    table = pd.DataFrame({
+        "age": age, "pay": np.where(poor, 0.0, rng.lognormal(5.0, 0.5, n).clip(1.0, 999.0)),
+        "rent": np.where(age < 15, np.nan, 100.0 * rng.random(n) * (1 + poor)),
+        "place": rng.choice(["north", "south", "west"], n, p=[0.6, 0.3, 0.1]),
+        "health": np.where(age > 60, "bad", np.where(rng.random(n) < 0.4, "good", "fair")),
+        "seen": np.datetime64("2020-01-01") + (11 * age + rng.integers(0, 99, n))})
+    return table, tm.Schema([
+        tm.Column("age", 0, 99, "integer"), tm.Column("pay", 0, 1000, special=(0,)),
+        tm.Column("rent", 0, 200, missing="keep"),
+        tm.Column("place", kind="categorical", categories=("north", "south", "west")),
+        tm.Column("health", kind="ordinal", categories=("bad", "fair", "good")),
+        tm.Column("seen", "2020-01-01", "2024-12-31", "datetime")],
+        constraints=["age < 15 implies rent is missing"])
+
+
+def of_release(made: tm.Synthesis) -> list[float]:
+    """Return a few numbers of a release: of what was measured, of the distribution, and of a larger sample."""
+    wave, points = np.cos(np.arange(made.release.K)), made.distribution.points
+    sample = made.schema.to_cube(made.sample(2 * len(points), np.random.default_rng(SEED)))
+    found = [made.release.K, made.ledger.proved_epsilon, wave @ made.means, wave @ made.deviations]
+    for rows, weights in ((points, made.distribution.weights), (sample, np.full(len(sample), 1.0 / len(sample)))):
+        second = (rows * weights[:, None]).T @ rows
+        found.append((np.cos(np.arange(second.size)).reshape(second.shape) * second).sum())
+    return [float(f"{value:.12g}") for value in found]
+
+
+def _runs(which: Callable[[], tuple[Any, tm.Schema]], budget: tm.Budget, mechanism: Any = None,
+          **named: Any) -> Fingerprint:
+    table, schema = which()
+    return [[of_release(tm.synthesize(table, schema, budget, mechanism, np.random.default_rng([SEED, run]), **named))
+             for run in range(RUNS if mechanism is None else 1)]]
+
+
+def _of_thesis(budget: tm.Budget, *mechanisms: Any) -> Fingerprint:
+    return [kind for mechanism in mechanisms for calibration in ("rigorous", "published")
+            for kind in _runs(numbers, budget, mechanism(calibration=calibration))]
+
+
+def _computed(mechanism: str) -> Fingerprint:
+    approximate, pure = tm.Budget(1.0, DELTA), tm.Budget(1.0)
+    if mechanism in (DEFAULT, PURE_DEFAULT):
+        budget, wide = (approximate, tm.Budget(20.0, DELTA)) if mechanism == DEFAULT else (pure, tm.Budget(20.0))
+        # At so much budget tables of three columns are measured and constraints bind, too.
+        return _runs(numbers, budget) + _runs(mixed, wide, workload=tm.workload.Marginals(3))
+    if mechanism == EQUAL:
+        from experiments.protocols.boards import equal_epsilon
+
+        return [[[equal_epsilon(1.0, DELTA)]], *computed(DEFAULT)]
+    if mechanism in BOTH:
+        budget = approximate if mechanism == SMOOTH else pure
+        return _runs(numbers, budget, tm.MomentMechanism()) + _runs(mixed, budget, tm.MomentMechanism())
+    if mechanism == MINIMAX:
+        return _runs(numbers, approximate, tm.minimax(2)) + _runs(numbers, pure, tm.minimax(2))
+    if mechanism == THESIS:
+        return _of_thesis(approximate, lambda **how: tm.ImprovedTrigII(n_candidates=200, **how),
+                          lambda **how: tm.TrigII(degree=2, grid=4, **how))
+    return _of_thesis(pure, lambda **how: tm.ImprovedTrigI(n_candidates=200, **how),
+                      lambda **how: tm.TrigI(degree=2, grid=4, **how))
+
+
+@cache
+def computed(mechanism: str) -> Fingerprint:
+    """Return what the code gives for a mechanism, one of `OWN`. Cost: some tenths of a second."""
+    with threadpool_limits(1, user_api="blas"):
+        return _computed(mechanism)
+
+
+def alike(one: Fingerprint, other: Fingerprint) -> bool:
+    """Return whether two fingerprints are of the same behaviour: in each kind, more than half of the runs."""
+    def same(runs: list[list[float]], others: list[list[float]]) -> bool:
+        return 2 * sum(np.shape(run) == np.shape(again) and np.allclose(run, again, rtol=TOLERANCE, atol=TOLERANCE**1.5)
+                       for run, again in zip(runs, others, strict=False)) > max(len(runs), len(others))
+
+    return len(one) == len(other) and all(map(same, one, other))
+
+
+def known(results: Path) -> dict[str, list[dict[str, Any]]]:
+    """Return the fingerprints that are known of each mechanism, the code's own last."""
+    path = results / KNOWN
+    return {} if not path.exists() else json.loads(path.read_text(encoding="utf-8"))
+
+
+def now(results: Path) -> dict[str, str]:
+    """Return the identifier of what the code gives for each mechanism, and note those that are new."""
+    listed, found = known(results), {}
+    for mechanism in OWN:
+        every, own = listed.setdefault(mechanism, []), computed(mechanism)
+        same = [each for each in every if alike(each["numbers"], own)]
+        entry = same[-1] if same else {"id": hashlib.sha256(json.dumps(own).encode()).hexdigest()[:8],
+                                       "numbers": own}
+        # What the code gives is last, also if it has given it before.
+        listed[mechanism] = [each for each in every if each is not entry] + [entry]
+        found[mechanism] = entry["id"]
+    if listed != known(results):
+        results.mkdir(parents=True, exist_ok=True)
+        # A line for each run.
+        text = re.sub(r"\[[^][]*\]", lambda run: " ".join(run[0].split()), json.dumps(listed, indent=1))
+        write_whole(results / KNOWN, (text + "\n").encode())
+    return found
+
+
+def of_code(stem: str, results: Path) -> dict[str, dict[str, str]]:
+    """Return what is noted of results/<stem>: the identifiers of the mechanisms that it shows, as the code is now."""
+    shown = SHOWN.get(stem, ())
+    return {"code": {name: each for name, each in now(results).items() if name in shown}} if shown else {}
+
+
+def older(stem: str, results: Path) -> frozenset[str]:
+    """Return which of the mechanisms that results/<stem> shows were of another code then, or of one that is not known.
+
+    Nothing is computed: what the code gives now is what was noted last.
+    """
+    path = results / MADE
+    noted = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    made = next((noted[name].get("code", {}) for name in (f"{stem}.csv", f"{stem}.md") if name in noted), {})
+    last = {mechanism: every[-1]["id"] for mechanism, every in known(results).items()}
+    return frozenset(each for each in SHOWN.get(stem, ()) if each not in last or made.get(each) != last[each])
+
+
+def marked(text: str, stem: str, results: Path) -> str:
+    """Return a page that does not mark its rows with a sentence below its title if any of it is older."""
+    start = text.find(START)
+    if start >= 0:
+        text = text[:start] + text[text.index(END, start) + len(END):]
+    found = [] if stem in BY_ROWS else [name for name in OWN if name in older(stem, results)]
+    title, _, rest = text.partition("\n\n")
+    return text if not found else f"{title}\n\n{START}{', '.join(found)}{END}{rest}"
