@@ -22,7 +22,7 @@ from trigmech.privacy.ledger import Ledger
 from trigmech.privacy.ledger_file import LedgerFile
 from trigmech.reconstruction.constrained import with_constraints_kept, witness
 from trigmech.results import NoisyMoments, Synthesis
-from trigmech.run import check_selection, is_gaussian, measured
+from trigmech.run import check_selection, is_gaussian, measured, with_room
 from trigmech.schema.schema import Schema
 from trigmech.workload.family import Family
 from trigmech.workload.tables import Marginals, Ranges
@@ -63,7 +63,8 @@ def design(n: int, schema: Schema, budget: Budget, mechanism: Mechanism | None =
     ------
     InputError, BudgetError
         If an argument breaks a rule, or the mechanism refuses the size, the domain or the budget. If there are private
-        categories and delta is 0, or the mechanism's noise is not Gaussian.
+        categories and delta is 0, or the mechanism's noise is not Gaussian. If a file might not hold what would be
+        released: of very many columns, points, or long categories.
 
     Notes
     -----
@@ -87,7 +88,7 @@ def design(n: int, schema: Schema, budget: Budget, mechanism: Mechanism | None =
         witness(schema)
     bounds, categories = len(schema.private_bounds), len(schema.private_categories)
     if not bounds + categories:
-        return replace(chosen.plan(PublicFacts(int(n), schema.domain, budget, schema.names)), schema=schema)
+        return with_room(replace(chosen.plan(PublicFacts(int(n), schema.domain, budget, schema.names)), schema=schema))
     if categories:
         check_selection(schema, budget, chosen.approximate and not chosen.published)
     # Noise of a pure mechanism and Gaussian noise for bounds would together cost more than their shares.
@@ -101,7 +102,7 @@ def design(n: int, schema: Schema, budget: Budget, mechanism: Mechanism | None =
     if categories:
         check_selection(schema, budget, is_gaussian(planned.charges))
         planned = replace(planned, categories=selection_charges(budget, each * categories, categories))
-    return replace(planned, whole=budget, schema=schema, bounds_share=bounds_share)
+    return with_room(replace(planned, whole=budget, schema=schema, bounds_share=bounds_share))
 
 
 def measure(table: Any, schema: Schema, design: Design, rng: np.random.Generator | None = None, *,

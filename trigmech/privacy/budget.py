@@ -9,7 +9,7 @@ from functools import lru_cache
 from numbers import Real
 from typing import Any, Literal, Self
 
-from trigmech._validate import fields, of_kind
+from trigmech._validate import LONGEST_TEXT, fields, of_kind
 from trigmech.errors import BudgetError, InputError, shown
 
 Law = Literal["laplace", "gaussian", "linf", "threshold", "other"]
@@ -137,6 +137,12 @@ class Charge:
     floor: float | None = None
 
     def __post_init__(self) -> None:
+        for name in ("purpose", "proof"):
+            # What a ledger or a release could not be read with again is not recorded in one.
+            text = getattr(self, name)
+            if not (isinstance(text, str) and len(text) <= LONGEST_TEXT and text.isprintable()):
+                raise BudgetError(f"a charge's {name} must be a text of at most {LONGEST_TEXT} printable letters, not "
+                                  f"{shown(text)}")
         for name in ("scale", "sensitivity", "floor"):
             value = getattr(self, name)
             if value is not None or name != "floor":
