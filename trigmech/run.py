@@ -61,6 +61,11 @@ def run(private: TableSource, schema: Schema, planned: Design, public_rng: np.ra
         session: Session) -> NoisyMoments:
     """Find what is private of the schema, then let the mechanism release the rest."""
     mechanism, incomplete = planned.mechanism, schema
+    if not mechanism.published:
+        # Scales that are the thesis's depend on what was released.
+        session.declare(*planned.charges)
+        session.check_declared(*(block.charge for block in getattr(planned.measured, "blocks", ())))
+        session.declare(*planned.all_charges)
     if len(planned.rounds) > 1:
         _check_room(session, account, planned.all_charges)
     if planned.bounds and not planned.categories and not mechanism.published:
@@ -74,6 +79,8 @@ def run(private: TableSource, schema: Schema, planned: Design, public_rng: np.ra
         private.say("finding categories", 0, 0)
         found = found_categories(private.raw(incomplete), incomplete, planned.categories, session)
         schema, planned = _with_categories(schema, planned, found, session, account)
+        if not mechanism.published:
+            session.declare(*planned.charges)
         logger.info("found private categories of %d columns", len(found))
     rows = private.rows(schema, found=schema is not incomplete)
     logger.info("releasing %d rows of %d columns by %s, %s noise", rows.n, schema.d, type(mechanism).__name__,

@@ -22,6 +22,11 @@ NORMS: dict[Law, tuple[Norm, ...]] = {"laplace": ("L1", "each"), "gaussian": ("L
 # More releases than this in one charge are a mistake, and their number would leave floating point behind.
 LARGEST_COUNT = 10**12
 
+# Two computed costs that should be equal differ by less, relatively.
+ROUNDING_OF_COSTS = 1 + Fraction(1, 10**12)
+# Stands for a declared sensitivity of 0, which pays for nothing.
+TINIEST = Fraction(5e-324)
+
 ADJACENCY = "replace-one: two tables are neighbours if they differ in one row; n is public"
 
 
@@ -212,6 +217,30 @@ class Charge:
     def mu(self) -> float:
         """The parameter of Gaussian differential privacy of all releases together; infinite for other noise."""
         return math.sqrt(self.count) * self.sensitivity / self.least_scale if self.law == "gaussian" else math.inf
+
+    def scale_paid_by(self, declared: "Charge") -> float | None:
+        """Return a scale at which this charge's noise costs no more than a declared charge does; None if it costs more.
+
+        It is this charge's own scale, or one that is larger by rounding errors: costs that should be equal differ by
+        these. The law, the norm and the count must be the same.
+
+        Notes
+        -----
+        Privacy: noise of that scale has, by exact arithmetic, at most the declared ratio of sensitivity and scale.
+        """
+        if self == declared:
+            return self.scale
+        if (self.law not in ("laplace", "gaussian") or self.sensitivity == 0.0
+                or (self.floor, self.claim, declared.floor, declared.claim) != (None, None, None, None)
+                or (self.law, self.norm, self.count) != (declared.law, declared.norm, declared.count)):
+            return None
+        least = Fraction(self.sensitivity) * Fraction(declared.scale) / max(Fraction(declared.sensitivity), TINIEST)
+        if least <= Fraction(self.scale):
+            return self.scale
+        if least > Fraction(self.scale) * ROUNDING_OF_COSTS:
+            return None
+        above = float(least)
+        return above if Fraction(above) >= least else math.nextafter(above, math.inf)
 
     def to_dict(self) -> dict[str, Any]:
         """Return all fields by name, of the types that JSON has."""
