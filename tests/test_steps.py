@@ -11,6 +11,8 @@ import pytest
 import trigmech as tm
 from trigmech.errors import BudgetError, InputError
 from trigmech.measurement.moments import measure as sums_of
+from trigmech.tables.csv_text import CsvText
+from trigmech.tables.reader import TableFile
 
 BUDGETS = [tm.Budget(1.0), tm.Budget(1.0, 1e-6)]
 SCHEMA = tm.Schema([tm.Column("age", 0, 120, kind="integer"), tm.Column("gain", 0, 9, special=(0,)),
@@ -172,6 +174,8 @@ def test_functions_of_one_s_own_are_released_and_explained(budget):
     assert made.ledger.charges[0].proof == "Own"
     assert np.abs(Waves().means(made.distribution.points) - Waves().means(X)).max() < 0.05
     assert made.query(tm.workload.SecondMoments(2)).values.shape[1] == 1
+    with pytest.raises(InputError, match="not known for functions of your own"):
+        made.error_bars(lambda table: 0.0)
     with pytest.raises(InputError, match="functions of your own"):
         made.predicted_error(tm.workload.SecondMoments(2))
 
@@ -293,3 +297,47 @@ def test_answers_are_had_in_the_table_s_units():
     assert made.expect(lambda x: x[:, 0]) == pytest.approx(mean / 60.0 - 1.0, abs=0.02)
     with pytest.raises(InputError, match="units must be"):
         made.expect(lambda x: x, units="other")
+
+
+class Products(tm.Mechanism):
+    """A mechanism of somebody's own, of the package's functions."""
+
+    def plan(self, facts):
+        return self.equip(facts, tm.Features(tm.ChebyshevBasis(np.eye(2, dtype=int))), 4.0)
+
+
+@pytest.mark.parametrize("mechanism", [Products(), FEW])
+def test_what_error_bars_a_release_of_moments_has_is_said_whatever_made_it(mechanism):
+    made = tm.synthesize(np.zeros((50, 2)), tm.Schema.cube(2), BUDGETS[1], mechanism, rng())
+    with pytest.raises(InputError, match="predicted_error has the error bars of a workload's answers") as caught:
+        made.error_bars(lambda table: 0.0)
+    assert "MomentMechanism" not in str(caught.value)
+    assert made.predicted_error(tm.workload.SecondMoments(2)).bound.size
+
+
+PRIVATE = tm.Schema([tm.Column("age", kind="integer", private_bounds=True), tm.Column("gain", 0, 9),
+                     tm.Column("work", kind="categorical", categories="private")])
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+@pytest.mark.parametrize(("schema", "mechanism", "delta", "passes"), [
+    (SCHEMA, tm.TableMechanism(points=16), 1e-6, 4), (SCHEMA, tm.TableMechanism(points=16), 0.0, 3),
+    (SCHEMA, FEW, 1e-6, 1), (PRIVATE, FEW, 1e-6, 4), (PRIVATE, tm.TableMechanism(points=16), 1e-6, 7)])
+def test_a_file_is_read_as_often_as_the_design_and_the_guide_say(schema, mechanism, delta, passes, ending, tmp_path,
+                                                                 monkeypatch):
+    path, read = tmp_path / f"people.{ending}", {"rows": 0, "count": 0}
+    # All in one interval, so that there is something to look at closer.
+    table = people().assign(age=33)
+    table.to_csv(path, index=False) if ending == "csv" else table.to_parquet(path)
+
+    def counted(owner, name, what):
+        before = getattr(owner, name)
+        monkeypatch.setattr(owner, name, lambda *given, **options: (
+            read.update({what: read[what] + 1}) or before(*given, **options)))
+
+    counted(TableFile, "chunks", "rows")
+    counted(CsvText, "count_rows", "count")
+    budget = tm.Budget(100.0, delta)
+    tm.synthesize(path, schema, budget, mechanism, rng())
+    assert tm.design(300, schema, budget, mechanism).passes == passes
+    assert read == {"rows": passes + (schema is PRIVATE), "count": int(ending == "csv")}

@@ -235,8 +235,11 @@ class Synthesis(NoisyMoments):
     @cached_property
     def _resamples(self) -> Resamples:
         if not isinstance(self.release, TableRelease):
-            raise InputError("error bars of any statistic are for releases by TableMechanism; of those by "
-                             "MomentMechanism, predicted_error is for queries of numbers")
+            there = ("predicted_error has the error bars of a workload's answers" if self.has_error_bars else
+                     "it has no error bars, because it was fitted by a linear program" if self.fit.misfit is None else
+                     "it has no error bars, because they are not known for functions of your own")
+            raise InputError("error bars of any statistic are for releases of tables, which TableMechanism makes. This "
+                             f"release is one of moments: {there}")
         return Resamples(self.release.described(self.schema), self.distribution.points)
 
     def error_bars(self, statistic: Callable[[Any], Any], level: float = 0.95,
@@ -261,8 +264,8 @@ class Synthesis(NoisyMoments):
         Raises
         ------
         InputError
-            If the release was not by :class:`trigmech.TableMechanism`, the level is no probability, or the statistic
-            returns something else.
+            If the release is not one of tables, as by :class:`trigmech.TableMechanism`, the level is no probability,
+            or the statistic returns something else.
 
         Notes
         -----
@@ -299,8 +302,8 @@ class Synthesis(NoisyMoments):
         Raises
         ------
         InputError
-            If the release was not by :class:`trigmech.MomentMechanism` or :class:`trigmech.TableMechanism`, or the
-            workload has another number of columns.
+            If the fit is by a linear program, as those of the thesis's mechanisms; if the functions that were measured
+            are of your own; or if the workload has another number of columns.
         """
         if not isinstance(self.release, TableRelease):
             return predicted_error(workload, self.release, self.fit, level)

@@ -61,13 +61,13 @@ def run(private: TableSource, schema: Schema, planned: Design, public_rng: np.ra
         session: Session) -> NoisyMoments:
     """Find what is private of the schema, then let the mechanism release the rest."""
     mechanism, incomplete = planned.mechanism, schema
+    if len(planned.rounds) > 1:
+        _check_room(session, account, planned.all_charges)
     if not mechanism.published:
         # Scales that are the thesis's depend on what was released.
         session.declare(*planned.charges)
         session.check_declared(*(block.charge for block in getattr(planned.measured, "blocks", ())))
         session.declare(*planned.all_charges)
-    if len(planned.rounds) > 1:
-        _check_room(session, account, planned.all_charges)
     if planned.bounds and not planned.categories and not mechanism.published:
         # What is charged after private categories depends on how many there are.
         session.charge_together(*planned.all_charges)

@@ -208,10 +208,12 @@ def synthesize(table: Any, schema: Schema, budget: Budget, mechanism: Mechanism 
     ----------
     table : dataframe, array_like (n, d), path or TableFile, private
         At least 2 rows; all that :meth:`trigmech.Schema.to_cube` takes. What is lazy, or can be read only once, is read
-        into memory, once. A file, CSV or Parquet, is read in chunks, twice, but once more if bounds or categories are
-        private, twice more for private bounds and once for categories, and may be larger than memory. A table in
-        several Parquet files is a list of them or a pattern, such as "data/*.parquet". A DataFrame of Dask or Spark
-        stays where it is.
+        into memory, once. A file, CSV or Parquet, is read in chunks, and may be larger than memory. It is read once for
+        each question of the run, as often as :attr:`trigmech.Design.passes` says: up to four of
+        :class:`trigmech.TableMechanism`, one of :class:`trigmech.MomentMechanism`, two more for private bounds and one
+        for private categories. CSV is read once more to count its rows, and any file once more to be checked if
+        bounds or categories are private. A table in several Parquet files is a list of them or a pattern, such as
+        "data/*.parquet". A DataFrame of Dask or Spark stays where it is.
     schema : Schema
         Public names, kinds, bounds and categories. Values outside the bounds are clipped.
     budget : Budget
