@@ -1,7 +1,10 @@
 """No step refuses what a run can produce: what a file cannot hold is refused before the charge."""
 
 import json
+import sys
 import zipfile
+from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -9,12 +12,15 @@ import pytest
 from random_releases import Run, random_run, released, steps
 
 import trigmech as tm
+from trigmech.cli.app import main
 from trigmech.errors import BudgetError, InputError, TrigmechError
 from trigmech.functions.released_column import ReleasedColumn
+from trigmech.mechanisms import default
 from trigmech.planning import tables
 from trigmech.planning.dependence import design_dependence
 from trigmech.planning.tables import Shares, heavy_intervals
 from trigmech.results import NoisyMoments
+from trigmech.schema import toml as schema_file
 from trigmech.storage import archive, release_file, rounds_file
 
 FEW = tm.TableMechanism(points=16)
@@ -194,3 +200,66 @@ def test_files_are_no_larger_than_what_was_made_sure_of_before_the_charge(seed, 
             patch.setattr(archive, name, size - 1)
             with pytest.raises(InputError):
                 tm.design(made.n, run.schema, run.budget, run.mechanism)
+
+
+# By the command line
+
+
+@pytest.fixture
+def command(tmp_path, monkeypatch, capsys):
+    """Run a command in a folder of its own, with few points; return its status and what it said."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(default, "TableMechanism", partial(tm.TableMechanism, points=16))
+
+    def call(*arguments):
+        monkeypatch.setattr(sys, "argv", ["trigmech", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ending:
+            main()
+        said = "".join(capsys.readouterr())
+        assert "lost" not in said, said
+        assert "Traceback" not in said, said
+        return ending.value.code or 0, said
+
+    return call
+
+
+def released_by(command, run):
+    """Release a run's table by the command line, and take the commands behind it; return the status."""
+    run.table.to_csv("data.csv", index=False)
+    schema_file.save("schema.toml", run.schema)
+    for name in ("release.tm", "ledger.json", "release.html"):
+        Path(name).unlink(missing_ok=True)
+    status, said = command("release", "data.csv", "--schema", "schema.toml", "--epsilon", run.budget.epsilon, "--delta",
+                           run.budget.delta, "--simulate", run.seed, "--out", "release.tm", "--ledger", "ledger.json",
+                           "--csv", "rows.csv", "--force")
+    assert status in (0, 3, 4), said
+    if status:
+        assert not Path("ledger.json").exists() or tm.LedgerFile.open("ledger.json").entries == ()
+        return status
+    for behind in (["sample", "release.tm", "--rows", 5, "--out", "sample.csv", "--force"],
+                   ["release", "data.csv", "--schema", "schema.toml", "--epsilon", run.budget.epsilon, "--delta",
+                    run.budget.delta, "--out", "other.tm", "--dry-run", "--json"]):
+        status, said = command(*behind)
+        assert status == 0, said
+    return 0
+
+
+@pytest.mark.parametrize("name", LAST)
+@pytest.mark.parametrize(("n", "epsilon"), [(10, 0.1), (1000, 1.0)])
+def test_the_command_line_loses_no_release_of_rows_in_the_last_level(command, name, n, epsilon):
+    table = pd.DataFrame({"short": [1] * n, "b": [1 if name == "integers" else "high"] * n})
+    for seed in range(6):
+        assert released_by(command, Run(table, tm.Schema(LAST[name]), tm.Budget(epsilon), None, "near", seed)) == 0
+    assert command("report", "release.tm", "--out", "release.html")[0] == 0
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_command_line_refuses_random_tables_before_the_charge_or_releases_them(command, seed):
+    released_by(command, random_run(seed, moments=False))
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("block", range(10))
+def test_the_command_line_refuses_many_random_tables_before_the_charge_or_releases_them(command, block):
+    seeds = range(5000 + 20 * block, 5020 + 20 * block)
+    assert 0 in [released_by(command, random_run(seed, moments=False)) for seed in seeds]

@@ -10,6 +10,7 @@ import pytest
 
 import trigmech as tm
 from trigmech.errors import BudgetError, InputError
+from trigmech.functions import contrasts, prefix_sums
 from trigmech.measurement.moments import measure as sums_of
 from trigmech.tables.csv_text import CsvText
 from trigmech.tables.reader import TableFile
@@ -94,6 +95,42 @@ def test_moments_are_saved_and_made_a_table_of_later(tmp_path):
     again = tm.NoisyMoments.load(tmp_path / "moments.tm")
     np.testing.assert_array_equal(again.means, moments.means)
     pd.testing.assert_frame_equal(tm.generate(again, 20, rng(), mechanism=FEW), tm.generate(moments, 20, rng()))
+
+
+@pytest.mark.parametrize("mechanism", [FEW, tm.TableMechanism(points=40)])
+def test_options_that_a_file_forgets_are_not_made_up_without_a_word(mechanism, tmp_path, recwarn):
+    moments = tm.measure(people(), SCHEMA, tm.design(300, SCHEMA, BUDGETS[1], mechanism), rng())
+    assert len(tm.reconstruct(moments, rng()).distribution.points) == mechanism.points
+    moments.save(tmp_path / "moments.tm")
+    again = tm.NoisyMoments.load(tmp_path / "moments.tm")
+    given = tm.reconstruct(again, rng(), mechanism=mechanism)
+    assert len(given.distribution.points) == mechanism.points
+    assert not [each for each in recwarn if "options" in str(each.message)]
+    for call in (tm.reconstruct, lambda moments, rng: tm.generate(moments, 5, rng)):
+        with pytest.warns(UserWarning, match=f"default options of {type(mechanism).__name__} make these") as caught:
+            call(again, rng())
+        # It points to who called, once.
+        assert [each.filename for each in caught if "options" in str(each.message)] == [__file__]
+
+
+@each_budget
+def test_the_noise_of_a_column_is_correlated_as_the_guide_says(budget):
+    made = tm.measure(people(), SCHEMA, tm.design(300, SCHEMA, budget, tm.TableMechanism()), rng())
+    for look in made.release.looks:
+        k, c = len(look.partition.indicators), look.partition.intervals
+        decode = np.eye(k + c)
+        if look.contrasted:
+            decode = contrasts.decoding(k + c)
+        elif look.cumulative and c:
+            decode[k:, k:] = prefix_sums.inverse(c)
+        covariance = look.deviation**2 * decode @ decode.T
+        np.testing.assert_allclose(np.diag(covariance) ** 0.5, look.deviations, rtol=1e-12)
+        # What is measured is decoded by this very matrix.
+        moved = dataclasses.replace(look, values=look.values + np.arange(len(look.values)))
+        np.testing.assert_allclose(moved.frequencies - look.frequencies, decode @ np.arange(len(look.values)),
+                                   atol=1e-9)
+        if look.cumulative and c > 20:
+            assert covariance[k + 15, k + 16] / covariance[k + 15, k + 15] == pytest.approx(-1.0 / 3.0, abs=0.01)
 
 
 THESIS = [tm.TrigI(degree=2, grid=4), tm.ImprovedTrigII(n_candidates=50)]

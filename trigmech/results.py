@@ -72,7 +72,10 @@ class NoisyMoments:
     versions : dict of str to str
         Of trigmech, numpy, opendp and python when the release was made.
     design : Design, optional
-        What was planned; files do not hold it.
+        What was planned. Files do not hold it, nor the options of the mechanism: of moments that were loaded
+        :func:`trigmech.generate` makes points with the mechanism's default options, unless it is given a mechanism.
+
+    See also :attr:`deviations`, whose noise is correlated in releases by :class:`trigmech.TableMechanism`.
     """
 
     release: Release | TableRelease
@@ -100,7 +103,16 @@ class NoisyMoments:
 
     @property
     def deviations(self) -> NDArray[np.float64]:
-        """The standard deviations (K,) of their noise."""
+        """The standard deviations (K,) of their noise, each by itself.
+
+        **The noise of two means of one column can be correlated.** TableMechanism measures prefix sums of a column's
+        intervals (at delta = 0 contrasts of the positions of a short column), and the frequencies here are decoded from
+        them: neighbouring intervals have a correlation of about -1/3, so that sums over intervals are far more exact
+        than independent noise would let them be. A least-squares fit that takes the noise for independent is wrong.
+        ``release.looks`` holds the measured numbers of each column, whose noise is independent for prefix sums and
+        uncorrelated for contrasts; docs/researchers.md shows the covariance. The noise of all other numbers is
+        uncorrelated.
+        """
         return self.release.deviations
 
     @property
@@ -110,6 +122,8 @@ class NoisyMoments:
 
     def to_frame(self, library: str | None = None) -> Any:
         """Return the moments as a dataframe: a row for each function, with name, kind, mean and deviation.
+
+        Deviations are of each mean by itself; see :attr:`deviations` on noise that is correlated.
 
         Parameters
         ----------
@@ -135,6 +149,10 @@ class NoisyMoments:
     @classmethod
     def load(cls, path: str | Path) -> "NoisyMoments":
         """Return the moments of a file by :meth:`save`, or by that of a :class:`Synthesis`.
+
+        Files do not hold the options of the mechanism. Give it to :func:`trigmech.generate` or
+        :func:`trigmech.reconstruct`, such as ``mechanism=tm.TableMechanism(points=500)``, for points that are made as
+        they would have been before the moments were saved.
 
         Raises
         ------

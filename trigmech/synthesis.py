@@ -155,16 +155,23 @@ def generate(moments: NoisyMoments, rows: int | None = None, rng: np.random.Gene
     rng : numpy.random.Generator, optional
         By default one seeded by the operating system.
     mechanism : Mechanism, optional
-        Whose reconstruction is used. Default: the design's, or the default one for such a release.
+        Whose reconstruction is used. Default: the design's. Moments that were loaded have no design, because files do
+        not hold the mechanism's options; without this argument the mechanism's default options are used then, whatever
+        the table was measured with, such as another number of points, and a warning says so.
 
     Returns
     -------
     dataframe or ndarray (rows, d)
         Of the type that was measured. :func:`reconstruct` returns the distribution itself.
+
+    Warns
+    -----
+    UserWarning
+        If the moments were loaded and no mechanism is given.
     """
     if rows is not None:
         check_integers(0, rows=rows)
-    return reconstruct(moments, rng, mechanism=mechanism).sample(rows, rng)
+    return reconstruct(moments, rng, mechanism=_reconstructing(moments, mechanism)).sample(rows, rng)
 
 
 def reconstruct(moments: NoisyMoments, rng: np.random.Generator | None = None, *,
@@ -180,14 +187,13 @@ def reconstruct(moments: NoisyMoments, rng: np.random.Generator | None = None, *
     -----
     FitWarning
         If the points miss what was released, see :attr:`Synthesis.warnings`.
+    UserWarning
+        If the moments were loaded and no mechanism is given; see :func:`generate`.
     """
-    if not isinstance(moments, NoisyMoments):
-        raise InputError(f"moments must be NoisyMoments by trigmech.measure, not {shown(moments)}")
-    if mechanism is None:
-        mechanism = mechanism_of(moments.release) if moments.design is None else moments.design.mechanism
+    chosen = _reconstructing(moments, mechanism)
     rng = rng or np.random.default_rng()
     release: Any = moments.release.described(moments.schema)
-    fit = check_mechanism(mechanism).reconstruct(release, moments.design, rng)
+    fit = chosen.reconstruct(release, moments.design, rng)
     fit = with_constraints_kept(moments.schema, fit, rng)
     logger.info("fitted %d points: %s after %d iterations, %s", len(fit.points), fit.status, fit.iterations,
                 fit.quality)
@@ -286,6 +292,21 @@ def synthesize(table: Any, schema: Schema, budget: Budget, mechanism: Mechanism 
         planned = design(private.n, schema, budget, mechanism, workload=workload, bounds_share=bounds_share)
         moments, public_rng = measured(private, schema, planned, rng, ledger, rounds)
     return reconstruct(moments, public_rng)
+
+
+def _reconstructing(moments: Any, mechanism: Mechanism | None) -> Mechanism:
+    """Return the mechanism that makes points of moments; say so if its options are not those of the measurement."""
+    if not isinstance(moments, NoisyMoments):
+        raise InputError(f"moments must be NoisyMoments by trigmech.measure, not {shown(moments)}")
+    if mechanism is not None:
+        return check_mechanism(mechanism)
+    if moments.design is not None:
+        return moments.design.mechanism
+    chosen = mechanism_of(moments.release)
+    # To whoever called generate or reconstruct.
+    warnings.warn(f"a saved release does not hold the options of its mechanism, so the default options of "
+                  f"{type(chosen).__name__} make these points; give mechanism=... to choose others", stacklevel=3)
+    return chosen
 
 
 def _check(schema: Any, budget: Any) -> None:
