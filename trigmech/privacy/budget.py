@@ -228,16 +228,17 @@ class Charge:
         -----
         Privacy: noise of that scale has, by exact arithmetic, at most the declared ratio of sensitivity and scale.
         """
+        own = self.scale
         if self == declared:
-            return self.scale
+            return own
         if (self.law not in ("laplace", "gaussian") or self.sensitivity == 0.0
                 or (self.floor, self.claim, declared.floor, declared.claim) != (None, None, None, None)
                 or (self.law, self.norm, self.count) != (declared.law, declared.norm, declared.count)):
             return None
         least = Fraction(self.sensitivity) * Fraction(declared.scale) / max(Fraction(declared.sensitivity), TINIEST)
-        if least <= Fraction(self.scale):
-            return self.scale
-        if least > Fraction(self.scale) * ROUNDING_OF_COSTS:
+        if least <= Fraction(own):
+            return own
+        if least > Fraction(own) * ROUNDING_OF_COSTS:
             return None
         above = float(least)
         return above if Fraction(above) >= least else math.nextafter(above, math.inf)
