@@ -203,8 +203,10 @@ def test_a_workload_of_another_width_is_refused():
 
 def test_the_mechanisms_of_the_thesis_have_no_error_bars():
     _, synthesis = run(5, 2, delta=0.0, mechanism=TrigI(degree=2, grid=4))
-    with pytest.raises(InputError, match="MomentMechanism only"):
+    with pytest.raises(InputError, match="no error bars for a fit by a linear program, which the thesis's"):
         synthesis.predicted_error(SecondMoments(2))
+    with pytest.raises(InputError, match="one of moments: it has no error bars, because it was fitted by a linear"):
+        synthesis.error_bars(lambda table: 0.0)
 
 
 # Three columns whose values are missing together, which the fit of the time has nowhere.

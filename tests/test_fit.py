@@ -234,6 +234,24 @@ def test_a_time_limit_that_passes_before_any_weights_is_an_error_that_names_it()
         fit_l1(basis, points, target, time_limit=1e-9)
 
 
+@pytest.mark.parametrize("of_the_cube", [False, True])
+def test_an_answer_without_weights_is_another_method_s_turn_and_no_time_limit(monkeypatch, of_the_cube):
+    basis, points, target = problem(2, 6, 40)
+
+    def fitted():
+        return (fit_cube(basis, points, target, rng=np.random.default_rng(0)) if of_the_cube
+                else fit_l1(basis, points, target))
+
+    weights, empty, found = RestrictedProgram.weights, [0], fitted()
+    monkeypatch.setattr(RestrictedProgram, "weights", lambda self: (
+        empty.append(1) or None) if len(empty) < 3 else weights(self))
+    assert fitted().objective == pytest.approx(found.objective, abs=1e-6)
+    assert len(empty) == 3
+    monkeypatch.setattr(RestrictedProgram, "weights", lambda self: None)
+    with pytest.raises(NumericalError, match="neither the simplex methods nor the interior point method"):
+        fitted()
+
+
 # Bad input
 
 BAD = {

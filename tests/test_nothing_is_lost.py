@@ -1,6 +1,10 @@
 """No step refuses what a run can produce: what a file cannot hold is refused before the charge."""
 
 import json
+import sys
+import zipfile
+from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -8,13 +12,19 @@ import pytest
 from random_releases import Run, random_run, released, steps
 
 import trigmech as tm
-from trigmech.errors import InputError
+from trigmech.cli.app import main
+from trigmech.errors import BudgetError, InputError, TrigmechError
 from trigmech.functions.released_column import ReleasedColumn
+from trigmech.mechanisms import default
+from trigmech.planning import tables
 from trigmech.planning.dependence import design_dependence
-from trigmech.planning.tables import Shares
+from trigmech.planning.tables import Shares, heavy_intervals
 from trigmech.results import NoisyMoments
+from trigmech.schema import toml as schema_file
+from trigmech.storage import archive, release_file, rounds_file
 
 FEW = tm.TableMechanism(points=16)
+BOTH = tm.Budget(1.0, 1e-6)
 SHORT = tm.Column("short", 0, 1, "integer")
 
 
@@ -108,3 +118,148 @@ def test_a_file_names_coordinates_without_levels_only_where_there_are_some(tmp_p
     with pytest.raises(InputError, match="domain"):
         tm.NoisyMoments(made.release, made.ledger, tm.Schema([tm.Column("short", 0, 2, "integer")])).save(
             tmp_path / "other.tm")
+
+
+# What a file cannot hold is refused before the charge
+
+
+def refused(words, columns, table, mechanism=FEW, budget=BOTH, **schema):
+    """Hold that a run is refused by these words, and that nothing is charged or drawn for it."""
+    run = Run(pd.DataFrame(table), tm.Schema(columns, **schema), budget, mechanism, "near", 0)
+    with pytest.raises(TrigmechError, match=words):
+        tm.design(len(run.table), run.schema, budget, mechanism)
+    assert released(run) is None
+
+
+def test_a_schema_that_a_manifest_cannot_hold_is_refused_before_the_charge(monkeypatch):
+    long = tm.Column("c", kind="categorical", categories=("u", "v" * 2**24))
+    refused("16777216. Give shorter or fewer categories", [long], {"c": ["u"] * 3})
+    # Categories that are yet to be found count as so many of the greatest length.
+    private = [tm.Column("c", kind="categorical", categories="private")]
+    monkeypatch.setattr(archive, "MAX_MANIFEST", 2**16 + 2**17)
+    assert tm.design(9, tm.Schema(private), BOTH).categories
+    monkeypatch.setattr(archive, "MAX_MANIFEST", 2**16 + 2**16)
+    refused("too long for the file", private, {"c": ["u"] * 3})
+
+
+@pytest.mark.parametrize("field", ["purpose", "proof"])
+@pytest.mark.parametrize("text", ["bell\x07", "x" * 10_001, 3, None], ids=["bell", "long", "number", "nothing"])
+def test_a_charge_that_no_file_can_hold_is_refused(field, text):
+    with pytest.raises(BudgetError, match=f"a charge's {field} must be a text"):
+        tm.Charge(**{"purpose": "p", "law": "gaussian", "scale": 1.0, "sensitivity": 1.0, "norm": "L2", "count": 1,
+                     "proof": "here", field: text})
+
+
+@pytest.mark.parametrize("mechanism", [tm.TableMechanism, tm.MomentMechanism])
+def test_points_that_a_file_cannot_hold_are_refused_before_the_charge(mechanism):
+    numbers = [tm.Column(name, 0, 1) for name in "ab"]
+    refused("points = 50000001 of 2 coordinates are more", numbers, {"a": [0, 1], "b": [0, 1]},
+            mechanism(points=50_000_001))
+    # By default there are fewer points of very many coordinates.
+    assert mechanism().most_points(10**6, 2) == 50_000
+    assert mechanism().most_points(10**6, 10_000) == 10_000
+
+
+def test_what_arrays_may_take_is_refused_before_the_charge(monkeypatch):
+    columns, table = [tm.Column(name, 0, 9) for name in "abc"], {name: [1.0, 2.0, 3.0] for name in "abc"}
+    for mechanism in (FEW, tm.MomentMechanism(points=16, iterations=1), tm.MomentMechanism(fit="cloud")):
+        assert tm.design(3, tm.Schema(columns), BOTH, mechanism)
+        with monkeypatch.context() as patch:
+            patch.setattr(archive, "MAX_BYTES", 2**16)
+            refused("more than the 65536 bytes that a file can hold", columns, table, mechanism)
+    with monkeypatch.context() as patch:
+        patch.setattr(rounds_file, "LARGEST_FILE", 2**16)
+        refused("bytes that a file can hold", columns, table)
+    with monkeypatch.context() as patch:
+        patch.setattr(release_file, "MAX_DEGREES", 5)
+        refused("the degrees of all columns are 6 together", columns, table,
+                tm.MomentMechanism(degree=2, pair_degree=0, triples=False, whole_row=False))
+
+
+def test_no_more_finer_intervals_are_looked_at_than_files_hold(monkeypatch):
+    schema = tm.Schema([tm.Column("a", 0, 1), tm.Column("b", 0, 1)])
+    design = tm.design(10**6, schema, tm.Budget(10.0, 1e-6)).measured
+    columns = [ReleasedColumn(partition, np.full(partition.size, 1.0 / partition.size), 1e-6)
+               for partition in (column.cut(np.linspace(-1, 1, 33)) for column in design.partitions)]
+    assert sum(len(edges) - 1 for _, _, edges in heavy_intervals(design, columns)) == 2 * 32 * tables.FINER
+    monkeypatch.setattr(tables, "MOST_FINER", 40 * tables.FINER)
+    assert [(j, i) for j, i, _ in heavy_intervals(design, columns)] == [
+        (0, i) for i in range(31, -1, -1)] + [(1, i) for i in range(31, 23, -1)]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_files_are_no_larger_than_what_was_made_sure_of_before_the_charge(seed, tmp_path, monkeypatch):
+    # The least limits with which a run is not refused hold what it releases.
+    run = next(each for each in map(random_run, range(100 * seed, 100 * seed + 100)) if released(each) is not None)
+    made = released(run)
+    made.save(tmp_path / "made.tm")
+    with zipfile.ZipFile(tmp_path / "made.tm") as file:
+        sizes = {member.filename: member.file_size for member in file.infolist()}
+    for name, size in (("MAX_MANIFEST", sizes[archive.MANIFEST]), ("MAX_BYTES", sum(sizes.values()))):
+        with monkeypatch.context() as patch:
+            patch.setattr(archive, name, size - 1)
+            with pytest.raises(InputError):
+                tm.design(made.n, run.schema, run.budget, run.mechanism)
+
+
+# By the command line
+
+
+@pytest.fixture
+def command(tmp_path, monkeypatch, capsys):
+    """Run a command in a folder of its own, with few points; return its status and what it said."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(default, "TableMechanism", partial(tm.TableMechanism, points=16))
+
+    def call(*arguments):
+        monkeypatch.setattr(sys, "argv", ["trigmech", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ending:
+            main()
+        said = "".join(capsys.readouterr())
+        assert "lost" not in said, said
+        assert "Traceback" not in said, said
+        return ending.value.code or 0, said
+
+    return call
+
+
+def released_by(command, run):
+    """Release a run's table by the command line, and take the commands behind it; return the status."""
+    run.table.to_csv("data.csv", index=False)
+    schema_file.save("schema.toml", run.schema)
+    for name in ("release.tm", "ledger.json", "release.html"):
+        Path(name).unlink(missing_ok=True)
+    status, said = command("release", "data.csv", "--schema", "schema.toml", "--epsilon", run.budget.epsilon, "--delta",
+                           run.budget.delta, "--simulate", run.seed, "--out", "release.tm", "--ledger", "ledger.json",
+                           "--csv", "rows.csv", "--force")
+    assert status in (0, 3, 4), said
+    if status:
+        assert not Path("ledger.json").exists() or tm.LedgerFile.open("ledger.json").entries == ()
+        return status
+    for behind in (["sample", "release.tm", "--rows", 5, "--out", "sample.csv", "--force"],
+                   ["release", "data.csv", "--schema", "schema.toml", "--epsilon", run.budget.epsilon, "--delta",
+                    run.budget.delta, "--out", "other.tm", "--dry-run", "--json"]):
+        status, said = command(*behind)
+        assert status == 0, said
+    return 0
+
+
+@pytest.mark.parametrize("name", LAST)
+@pytest.mark.parametrize(("n", "epsilon"), [(10, 0.1), (1000, 1.0)])
+def test_the_command_line_loses_no_release_of_rows_in_the_last_level(command, name, n, epsilon):
+    table = pd.DataFrame({"short": [1] * n, "b": [1 if name == "integers" else "high"] * n})
+    for seed in range(2):
+        assert released_by(command, Run(table, tm.Schema(LAST[name]), tm.Budget(epsilon), None, "near", seed)) == 0
+    assert command("report", "release.tm", "--out", "release.html")[0] == 0
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_command_line_refuses_random_tables_before_the_charge_or_releases_them(command, seed):
+    released_by(command, random_run(seed, moments=False))
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("block", range(10))
+def test_the_command_line_refuses_many_random_tables_before_the_charge_or_releases_them(command, block):
+    seeds = range(5000 + 20 * block, 5020 + 20 * block)
+    assert 0 in [released_by(command, random_run(seed, moments=False)) for seed in seeds]

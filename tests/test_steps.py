@@ -10,7 +10,10 @@ import pytest
 
 import trigmech as tm
 from trigmech.errors import BudgetError, InputError
+from trigmech.functions import contrasts, prefix_sums
 from trigmech.measurement.moments import measure as sums_of
+from trigmech.tables.csv_text import CsvText
+from trigmech.tables.reader import TableFile
 
 BUDGETS = [tm.Budget(1.0), tm.Budget(1.0, 1e-6)]
 SCHEMA = tm.Schema([tm.Column("age", 0, 120, kind="integer"), tm.Column("gain", 0, 9, special=(0,)),
@@ -94,6 +97,42 @@ def test_moments_are_saved_and_made_a_table_of_later(tmp_path):
     pd.testing.assert_frame_equal(tm.generate(again, 20, rng(), mechanism=FEW), tm.generate(moments, 20, rng()))
 
 
+@pytest.mark.parametrize("mechanism", [FEW, tm.TableMechanism(points=40)])
+def test_options_that_a_file_forgets_are_not_made_up_without_a_word(mechanism, tmp_path, recwarn):
+    moments = tm.measure(people(), SCHEMA, tm.design(300, SCHEMA, BUDGETS[1], mechanism), rng())
+    assert len(tm.reconstruct(moments, rng()).distribution.points) == mechanism.points
+    moments.save(tmp_path / "moments.tm")
+    again = tm.NoisyMoments.load(tmp_path / "moments.tm")
+    given = tm.reconstruct(again, rng(), mechanism=mechanism)
+    assert len(given.distribution.points) == mechanism.points
+    assert not [each for each in recwarn if "options" in str(each.message)]
+    for call in (tm.reconstruct, lambda moments, rng: tm.generate(moments, 5, rng)):
+        with pytest.warns(UserWarning, match=f"default options of {type(mechanism).__name__} make these") as caught:
+            call(again, rng())
+        # It points to who called, once.
+        assert [each.filename for each in caught if "options" in str(each.message)] == [__file__]
+
+
+@each_budget
+def test_the_noise_of_a_column_is_correlated_as_the_guide_says(budget):
+    made = tm.measure(people(), SCHEMA, tm.design(300, SCHEMA, budget, tm.TableMechanism()), rng())
+    for look in made.release.looks:
+        k, c = len(look.partition.indicators), look.partition.intervals
+        decode = np.eye(k + c)
+        if look.contrasted:
+            decode = contrasts.decoding(k + c)
+        elif look.cumulative and c:
+            decode[k:, k:] = prefix_sums.inverse(c)
+        covariance = look.deviation**2 * decode @ decode.T
+        np.testing.assert_allclose(np.diag(covariance) ** 0.5, look.deviations, rtol=1e-12)
+        # What is measured is decoded by this very matrix.
+        moved = dataclasses.replace(look, values=look.values + np.arange(len(look.values)))
+        np.testing.assert_allclose(moved.frequencies - look.frequencies, decode @ np.arange(len(look.values)),
+                                   atol=1e-9)
+        if look.cumulative and c > 20:
+            assert covariance[k + 15, k + 16] / covariance[k + 15, k + 15] == pytest.approx(-1.0 / 3.0, abs=0.01)
+
+
 THESIS = [tm.TrigI(degree=2, grid=4), tm.ImprovedTrigII(n_candidates=50)]
 
 
@@ -172,6 +211,8 @@ def test_functions_of_one_s_own_are_released_and_explained(budget):
     assert made.ledger.charges[0].proof == "Own"
     assert np.abs(Waves().means(made.distribution.points) - Waves().means(X)).max() < 0.05
     assert made.query(tm.workload.SecondMoments(2)).values.shape[1] == 1
+    with pytest.raises(InputError, match="not known for functions of your own"):
+        made.error_bars(lambda table: 0.0)
     with pytest.raises(InputError, match="functions of your own"):
         made.predicted_error(tm.workload.SecondMoments(2))
 
@@ -293,3 +334,47 @@ def test_answers_are_had_in_the_table_s_units():
     assert made.expect(lambda x: x[:, 0]) == pytest.approx(mean / 60.0 - 1.0, abs=0.02)
     with pytest.raises(InputError, match="units must be"):
         made.expect(lambda x: x, units="other")
+
+
+class Products(tm.Mechanism):
+    """A mechanism of somebody's own, of the package's functions."""
+
+    def plan(self, facts):
+        return self.equip(facts, tm.Features(tm.ChebyshevBasis(np.eye(2, dtype=int))), 4.0)
+
+
+@pytest.mark.parametrize("mechanism", [Products(), FEW])
+def test_what_error_bars_a_release_of_moments_has_is_said_whatever_made_it(mechanism):
+    made = tm.synthesize(np.zeros((50, 2)), tm.Schema.cube(2), BUDGETS[1], mechanism, rng())
+    with pytest.raises(InputError, match="predicted_error has the error bars of a workload's answers") as caught:
+        made.error_bars(lambda table: 0.0)
+    assert "MomentMechanism" not in str(caught.value)
+    assert made.predicted_error(tm.workload.SecondMoments(2)).bound.size
+
+
+PRIVATE = tm.Schema([tm.Column("age", kind="integer", private_bounds=True), tm.Column("gain", 0, 9),
+                     tm.Column("work", kind="categorical", categories="private")])
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+@pytest.mark.parametrize(("schema", "mechanism", "delta", "passes"), [
+    (SCHEMA, tm.TableMechanism(points=16), 1e-6, 4), (SCHEMA, tm.TableMechanism(points=16), 0.0, 3),
+    (SCHEMA, FEW, 1e-6, 1), (PRIVATE, FEW, 1e-6, 4), (PRIVATE, tm.TableMechanism(points=16), 1e-6, 7)])
+def test_a_file_is_read_as_often_as_the_design_and_the_guide_say(schema, mechanism, delta, passes, ending, tmp_path,
+                                                                 monkeypatch):
+    path, read = tmp_path / f"people.{ending}", {"rows": 0, "count": 0}
+    # All in one interval, so that there is something to look at closer.
+    table = people().assign(age=33)
+    table.to_csv(path, index=False) if ending == "csv" else table.to_parquet(path)
+
+    def counted(owner, name, what):
+        before = getattr(owner, name)
+        monkeypatch.setattr(owner, name, lambda *given, **options: (
+            read.update({what: read[what] + 1}) or before(*given, **options)))
+
+    counted(TableFile, "chunks", "rows")
+    counted(CsvText, "count_rows", "count")
+    budget = tm.Budget(100.0, delta)
+    tm.synthesize(path, schema, budget, mechanism, rng())
+    assert tm.design(300, schema, budget, mechanism).passes == passes
+    assert read == {"rows": passes + (schema is PRIVATE), "count": int(ending == "csv")}

@@ -73,7 +73,10 @@ class NoisyMoments:
     versions : dict of str to str
         Of trigmech, numpy, opendp and python when the release was made.
     design : Design, optional
-        What was planned; files do not hold it.
+        What was planned. Files do not hold it, nor the options of the mechanism: of moments that were loaded
+        :func:`trigmech.generate` makes points with the mechanism's default options, unless it is given a mechanism.
+
+    See also :attr:`deviations`, whose noise is correlated in releases by :class:`trigmech.TableMechanism`.
     """
 
     release: Release | TableRelease
@@ -101,7 +104,16 @@ class NoisyMoments:
 
     @property
     def deviations(self) -> NDArray[np.float64]:
-        """The standard deviations (K,) of their noise."""
+        """The standard deviations (K,) of their noise, each by itself.
+
+        **The noise of two means of one column can be correlated.** TableMechanism measures prefix sums of a column's
+        intervals (at delta = 0 contrasts of the positions of a short column), and the frequencies here are decoded from
+        them: neighbouring intervals have a correlation of about -1/3, so that sums over intervals are far more exact
+        than independent noise would let them be. A least-squares fit that takes the noise for independent is wrong.
+        ``release.looks`` holds the measured numbers of each column, whose noise is independent for prefix sums and
+        uncorrelated for contrasts; docs/researchers.md shows the covariance. The noise of all other numbers is
+        uncorrelated.
+        """
         return self.release.deviations
 
     @property
@@ -111,6 +123,8 @@ class NoisyMoments:
 
     def to_frame(self, library: str | None = None) -> Any:
         """Return the moments as a dataframe: a row for each function, with name, kind, mean and deviation.
+
+        Deviations are of each mean by itself; see :attr:`deviations` on noise that is correlated.
 
         Parameters
         ----------
@@ -136,6 +150,10 @@ class NoisyMoments:
     @classmethod
     def load(cls, path: str | Path) -> "NoisyMoments":
         """Return the moments of a file by :meth:`save`, or by that of a :class:`Synthesis`.
+
+        Files do not hold the options of the mechanism. Give it to :func:`trigmech.generate` or
+        :func:`trigmech.reconstruct`, such as ``mechanism=tm.TableMechanism(points=500)``, for points that are made as
+        they would have been before the moments were saved.
 
         Raises
         ------
@@ -236,8 +254,11 @@ class Synthesis(NoisyMoments):
     @cached_property
     def _resamples(self) -> Resamples:
         if not isinstance(self.release, TableRelease):
-            raise InputError("error bars of any statistic are for releases by TableMechanism; of those by "
-                             "MomentMechanism, predicted_error is for queries of numbers")
+            there = ("predicted_error has the error bars of a workload's answers" if self.has_error_bars else
+                     "it has no error bars, because it was fitted by a linear program" if self.fit.misfit is None else
+                     "it has no error bars, because they are not known for functions of your own")
+            raise InputError("error bars of any statistic are for releases of tables, which TableMechanism makes. This "
+                             f"release is one of moments: {there}")
         return Resamples(self.release.described(self.schema), self.distribution.points)
 
     def error_bars(self, statistic: Callable[[Any], Any], level: float = 0.95,
@@ -262,8 +283,8 @@ class Synthesis(NoisyMoments):
         Raises
         ------
         InputError
-            If the release was not by :class:`trigmech.TableMechanism`, the level is no probability, or the statistic
-            returns something else.
+            If the release is not one of tables, as by :class:`trigmech.TableMechanism`, the level is no probability,
+            or the statistic returns something else.
 
         Notes
         -----
@@ -300,8 +321,8 @@ class Synthesis(NoisyMoments):
         Raises
         ------
         InputError
-            If the release was not by :class:`trigmech.MomentMechanism` or :class:`trigmech.TableMechanism`, or the
-            workload has another number of columns.
+            If the fit is by a linear program, as those of the thesis's mechanisms; if the functions that were measured
+            are of your own; or if the workload has another number of columns.
         """
         if not isinstance(self.release, TableRelease):
             return predicted_error(workload, self.release, self.fit, level)

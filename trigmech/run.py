@@ -13,7 +13,7 @@ import numpy as np
 
 from trigmech.errors import BudgetError, InputError
 from trigmech.measurement.private_bounds import with_private_bounds
-from trigmech.measurement.private_categories import found_categories
+from trigmech.measurement.private_categories import MOST_FOUND, found_categories
 from trigmech.measurement.release import Session
 from trigmech.measurement.rows import TableSource
 from trigmech.mechanisms.base import Design
@@ -24,6 +24,7 @@ from trigmech.privacy.noise import Noise, SimulatedNoise, SystemNoise
 from trigmech.results import NoisyMoments
 from trigmech.schema.schema import Schema
 from trigmech.storage import rounds_file
+from trigmech.storage.room import check_room
 
 logger = logging.getLogger(__name__)
 
@@ -62,6 +63,11 @@ def run(private: TableSource, schema: Schema, planned: Design, public_rng: np.ra
     mechanism, incomplete = planned.mechanism, schema
     if len(planned.rounds) > 1:
         _check_room(session, account, planned.all_charges)
+    if not mechanism.published:
+        # Scales that are the thesis's depend on what was released.
+        session.declare(*planned.charges)
+        session.check_declared(*(block.charge for block in getattr(planned.measured, "blocks", ())))
+        session.declare(*planned.all_charges)
     if planned.bounds and not planned.categories and not mechanism.published:
         # What is charged after private categories depends on how many there are.
         session.charge_together(*planned.all_charges)
@@ -73,6 +79,8 @@ def run(private: TableSource, schema: Schema, planned: Design, public_rng: np.ra
         private.say("finding categories", 0, 0)
         found = found_categories(private.raw(incomplete), incomplete, planned.categories, session)
         schema, planned = _with_categories(schema, planned, found, session, account)
+        if not mechanism.published:
+            session.declare(*planned.charges)
         logger.info("found private categories of %d columns", len(found))
     rows = private.rows(schema, found=schema is not incomplete)
     logger.info("releasing %d rows of %d columns by %s, %s noise", rows.n, schema.d, type(mechanism).__name__,
@@ -95,11 +103,20 @@ def _with_categories(schema: Schema, planned: Design, found: dict[str, tuple[str
             again = planned.mechanism.plan(replace(planned.facts, domain=complete.domain))
             check_selection(schema, planned.budget, is_gaussian(again.charges))
             _check_room(session, account, again.charges)
+            with_room(replace(again, schema=complete))
             return complete, replace(planned, facts=again.facts, measured=again.measured, charges=again.charges)
         except Exception:  # A mechanism of somebody's own can raise any, and the categories are paid for.
             logger.info("no design for as many as %d categories of a column", kept)
             kept //= 2
     return schema.with_categories(dict.fromkeys(found, ())), planned
+
+
+def with_room(planned: Design) -> Design:
+    """Return a design, once it is sure that a file holds what a run releases by it; an InputError otherwise."""
+    schema = planned.schema_given
+    check_room(schema, planned.all_charges, planned.measured,
+               planned.mechanism.most_points(planned.n, schema.domain.d), MOST_FOUND * len(schema.private_categories))
+    return planned
 
 
 def is_gaussian(charges: Sequence[Charge]) -> bool:

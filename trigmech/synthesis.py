@@ -22,7 +22,7 @@ from trigmech.privacy.ledger import Ledger
 from trigmech.privacy.ledger_file import LedgerFile
 from trigmech.reconstruction.constrained import with_constraints_kept, witness
 from trigmech.results import NoisyMoments, Synthesis
-from trigmech.run import check_selection, is_gaussian, measured
+from trigmech.run import check_selection, is_gaussian, measured, with_room
 from trigmech.schema.schema import Schema
 from trigmech.workload.family import Family
 from trigmech.workload.tables import Marginals, Ranges
@@ -60,7 +60,8 @@ def design(n: int, schema: Schema, budget: Budget, mechanism: Mechanism | None =
     ------
     InputError, BudgetError
         If an argument breaks a rule, or the mechanism refuses the size, the domain or the budget. If there are private
-        categories and delta is 0, or the mechanism's noise is not Gaussian.
+        categories and delta is 0, or the mechanism's noise is not Gaussian. If a file might not hold what would be
+        released: of very many columns, points, or long categories.
 
     Notes
     -----
@@ -84,7 +85,7 @@ def design(n: int, schema: Schema, budget: Budget, mechanism: Mechanism | None =
         witness(schema)
     bounds, categories = len(schema.private_bounds), len(schema.private_categories)
     if not bounds + categories:
-        return replace(chosen.plan(PublicFacts(int(n), schema.domain, budget, schema.names)), schema=schema)
+        return with_room(replace(chosen.plan(PublicFacts(int(n), schema.domain, budget, schema.names)), schema=schema))
     if categories:
         check_selection(schema, budget, chosen.approximate and not chosen.published)
     # Noise of a pure mechanism and Gaussian noise for bounds would together cost more than their shares.
@@ -98,7 +99,7 @@ def design(n: int, schema: Schema, budget: Budget, mechanism: Mechanism | None =
     if categories:
         check_selection(schema, budget, is_gaussian(planned.charges))
         planned = replace(planned, categories=selection_charges(budget, each * categories, categories))
-    return replace(planned, whole=budget, schema=schema, bounds_share=bounds_share)
+    return with_room(replace(planned, whole=budget, schema=schema, bounds_share=bounds_share))
 
 
 def measure(table: Any, schema: Schema, design: Design, rng: np.random.Generator | None = None, *,
@@ -151,16 +152,23 @@ def generate(moments: NoisyMoments, rows: int | None = None, rng: np.random.Gene
     rng : numpy.random.Generator, optional
         By default one seeded by the operating system.
     mechanism : Mechanism, optional
-        Whose reconstruction is used. Default: the design's, or the default one for such a release.
+        Whose reconstruction is used. Default: the design's. Moments that were loaded have no design, because files do
+        not hold the mechanism's options; without this argument the mechanism's default options are used then, whatever
+        the table was measured with, such as another number of points, and a warning says so.
 
     Returns
     -------
     dataframe or ndarray (rows, d)
         Of the type that was measured. :func:`reconstruct` returns the distribution itself.
+
+    Warns
+    -----
+    UserWarning
+        If the moments were loaded and no mechanism is given.
     """
     if rows is not None:
         check_integers(0, rows=rows)
-    return reconstruct(moments, rng, mechanism=mechanism).sample(rows, rng)
+    return reconstruct(moments, rng, mechanism=_reconstructing(moments, mechanism)).sample(rows, rng)
 
 
 def reconstruct(moments: NoisyMoments, rng: np.random.Generator | None = None, *,
@@ -176,14 +184,13 @@ def reconstruct(moments: NoisyMoments, rng: np.random.Generator | None = None, *
     -----
     FitWarning
         If the points miss what was released, see :attr:`Synthesis.warnings`.
+    UserWarning
+        If the moments were loaded and no mechanism is given; see :func:`generate`.
     """
-    if not isinstance(moments, NoisyMoments):
-        raise InputError(f"moments must be NoisyMoments by trigmech.measure, not {shown(moments)}")
-    if mechanism is None:
-        mechanism = mechanism_of(moments.release) if moments.design is None else moments.design.mechanism
+    chosen = _reconstructing(moments, mechanism)
     rng = rng or np.random.default_rng()
     release: Any = moments.release.described(moments.schema)
-    fit = check_mechanism(mechanism).reconstruct(release, moments.design, rng)
+    fit = chosen.reconstruct(release, moments.design, rng)
     fit = with_constraints_kept(moments.schema, fit, rng)
     logger.info("fitted %d points: %s after %d iterations, %s", len(fit.points), fit.status, fit.iterations,
                 fit.quality)
@@ -204,10 +211,12 @@ def synthesize(table: Any, schema: Schema, budget: Budget, mechanism: Mechanism 
     ----------
     table : dataframe, array_like (n, d), path or TableFile, private
         At least 2 rows; all that :meth:`trigmech.Schema.to_cube` takes. What is lazy, or can be read only once, is read
-        into memory, once. A file, CSV or Parquet, is read in chunks, twice, but once more if bounds or categories are
-        private, twice more for private bounds and once for categories, and may be larger than memory. A table in
-        several Parquet files is a list of them or a pattern, such as "data/*.parquet". A DataFrame of Dask or Spark
-        stays where it is.
+        into memory, once. A file, CSV or Parquet, is read in chunks, and may be larger than memory. It is read once for
+        each question of the run, as often as :attr:`trigmech.Design.passes` says: up to four of
+        :class:`trigmech.TableMechanism`, one of :class:`trigmech.MomentMechanism`, two more for private bounds and one
+        for private categories. CSV is read once more to count its rows, and any file once more to be checked if
+        bounds or categories are private. A table in several Parquet files is a list of them or a pattern, such as
+        "data/*.parquet". A DataFrame of Dask or Spark stays where it is.
     schema : Schema
         Public names, kinds, bounds and categories. Values outside the bounds are clipped.
     budget : Budget
@@ -280,6 +289,21 @@ def synthesize(table: Any, schema: Schema, budget: Budget, mechanism: Mechanism 
         planned = design(private.n, schema, budget, mechanism, workload=workload, bounds_share=bounds_share)
         moments, public_rng = measured(private, schema, planned, rng, ledger, rounds)
     return reconstruct(moments, public_rng)
+
+
+def _reconstructing(moments: Any, mechanism: Mechanism | None) -> Mechanism:
+    """Return the mechanism that makes points of moments; say so if its options are not those of the measurement."""
+    if not isinstance(moments, NoisyMoments):
+        raise InputError(f"moments must be NoisyMoments by trigmech.measure, not {shown(moments)}")
+    if mechanism is not None:
+        return check_mechanism(mechanism)
+    if moments.design is not None:
+        return moments.design.mechanism
+    chosen = mechanism_of(moments.release)
+    # To whoever called generate or reconstruct.
+    warnings.warn(f"a saved release does not hold the options of its mechanism, so the default options of "
+                  f"{type(chosen).__name__} make these points; give mechanism=... to choose others", stacklevel=3)
+    return chosen
 
 
 def _check(schema: Any, budget: Any) -> None:

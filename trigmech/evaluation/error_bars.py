@@ -108,7 +108,8 @@ def predicted_error(workload: Workload, release: Release, fit: Reconstruction,
     Raises
     ------
     InputError
-        If the level is no probability, or the workload has another number of columns or no answers.
+        If the level is no probability, the workload has another number of columns or no answers, the fit is by a linear
+        program, or the functions that were measured are of your own.
 
     Notes
     -----
@@ -118,7 +119,7 @@ def predicted_error(workload: Workload, release: Release, fit: Reconstruction,
     from scipy.special import ndtri
 
     if fit.misfit is None:
-        raise InputError("error bars are there for releases by MomentMechanism only")
+        raise InputError("there are no error bars for a fit by a linear program, which the thesis's mechanisms make")
     if not 0.0 < level < 1.0:
         raise InputError(f"level must be between 0 and 1, not {shown(level)}")
     release, fit = _of_numbers(release, fit)

@@ -3,6 +3,7 @@
 import logging
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -68,8 +69,10 @@ class Session:
 
     def __init__(self, ledger: Ledger, noise: Noise, rounds: Rounds | None = None) -> None:
         self._ledger, self._noise, self._rounds = ledger, noise, rounds
-        # What is paid for and not drawn yet.
+        # What is paid for and not drawn yet: charges, how often, and the scale of the noise.
         self._paid: list[list[Any]] = []
+        # What the design says will be charged, and did not come up yet; None if nobody said.
+        self._declared: list[Charge] | None = None
         # What is charged together with the first of it, and of what is paid for then that which has not come up yet.
         self._together: tuple[Charge, ...] = ()
         self._ahead: list[list[Any]] = []
@@ -89,6 +92,18 @@ class Session:
             if not self._noise.simulated and charge.law != "threshold":
                 self._certify(charge)
 
+    def declare(self, *charges: Charge) -> None:
+        """Let nothing be charged from now on but these, each once.
+
+        A charge that comes up is paid for by a declared one that is equal to it, or else by one of the same law, norm
+        and count that costs as much or more: what is recorded is the declared one.
+        """
+        self._declared = list(charges)
+
+    def check_declared(self, *charges: Charge) -> None:
+        """Raise a BudgetError if charges that will come up are not declared; nothing is recorded."""
+        self._matched(charges)
+
     def charge_together(self, *charges: Charge) -> None:
         """Let the first of some charges that comes up bring all of them, so that no later round can be refused."""
         self._together = charges
@@ -99,12 +114,51 @@ class Session:
         Raises
         ------
         BudgetError
-            By :meth:`check`, or if the charges would exceed the budget; nothing is recorded then.
+            By :meth:`check`, if the charges would exceed the budget, or if they are not declared; nothing is recorded
+            then.
         InputError
             If the ledger or the file of the rounds cannot be written; likewise.
         UncertainChargeError
             If it is not known whether they are recorded. Nothing may be drawn for them by this object.
         """
+        paying, scales, left = self._matched(charges)
+        # The noise's own proof of what is drawn, which may not be quite what is recorded.
+        asked = list(zip(charges, paying, scales, strict=True))
+        self.check(*(replace(charge, scale=scale) for charge, declared, scale in asked if charge != declared))
+        self._charge(*paying)
+        if self._declared is not None:
+            self._declared = left
+        for charge, declared, scale in asked:
+            # Draws are known by the very charge that is given for them.
+            entry = next((entry for entry in self._paid if entry[0] is declared and entry[1] > 0), None)
+            if entry is not None:
+                entry[0], entry[2] = charge, scale
+
+    def _matched(self, charges: Sequence[Charge]) -> tuple[list[Charge], list[float], list[Charge]]:
+        """Return the declared charges that pay for some, the scales of their noise, and what is declared besides."""
+        if self._declared is None:
+            return list(charges), [charge.scale for charge in charges], []
+        left, found = list(self._declared), dict[int, tuple[Charge, float]]()
+        # Those that are equal first: what costs less must not take the place of another one.
+        for equal in (True, False):
+            for k, charge in enumerate(charges):
+                scales = {place: charge.scale_paid_by(declared)
+                          for place, declared in enumerate(left) if k not in found and (charge == declared) == equal}
+                enough = [place for place, scale in scales.items() if scale is not None]
+                if enough:
+                    cheapest = min(enough, key=lambda place: left[place].sensitivity / left[place].scale)
+                    found[k] = left.pop(cheapest), float(scales[cheapest] or charge.scale)
+        missed = next((charge for k, charge in enumerate(charges) if k not in found), None)
+        if missed is not None:
+            rest = ", ".join(f"{each.purpose} ({each.law} noise of scale {each.scale:.6g})" for each in left)
+            raise BudgetError(f"{missed.purpose}: {missed.law} noise of scale {missed.scale:.6g} and sensitivity "
+                              f"{missed.sensitivity:.6g} is paid for by no charge that the design declares and that "
+                              f"is left ({rest or 'all are made'}). A mechanism's plan must declare every charge of "
+                              "its run, at its cost or a higher one")
+        return [found[k][0] for k in range(len(charges))], [found[k][1] for k in range(len(charges))], left
+
+    def _charge(self, *charges: Charge) -> None:
+        """Record charges, but for those that were recorded ahead."""
         if self._together and charges[0] in self._together:
             ahead, self._together = self._together, ()
             before = len(self._paid)
@@ -116,7 +170,6 @@ class Session:
             if entry is None:
                 due.append(charge)
                 continue
-            # Draws are known by the very charge that is given for them.
             self._ahead = [other for other in self._ahead if other is not entry]
             entry[0] = charge
         if due:
@@ -135,7 +188,7 @@ class Session:
                 self._rounds.remove()
             raise
         # Coordinates that are counted one by one are drawn together.
-        self._paid += [[charge, 1 if charge.norm == "each" else charge.count] for charge in charges
+        self._paid += [[charge, 1 if charge.norm == "each" else charge.count, charge.scale] for charge in charges
                        if charge.law != "threshold"]
 
     def draw(self, values: Array, charge: Charge) -> Array:
@@ -179,7 +232,7 @@ class Session:
         if known is not None:
             return known
         draws = {"laplace": self._noise.laplace, "gaussian": self._noise.gaussian, "linf": self._noise.linf}
-        released = public(draws[charge.law](values, charge.scale))
+        released = public(draws[charge.law](values, paid[2]))
         if self._rounds is not None:
             self._rounds.keep(charge, released)
         return released

@@ -51,7 +51,7 @@ class NoisyHistogram:
 
     @property
     def deviations(self) -> Array:
-        """Of the noise in them."""
+        """Of the noise in each of them; it is correlated where they are decoded, see NoisyMoments.deviations."""
         k, c = len(self.partition.indicators), self.partition.intervals
         if self.contrasted:
             return self.deviation * np.linalg.norm(contrasts.decoding(k + c), axis=1)
@@ -177,7 +177,7 @@ class TableRelease:
 
     @cached_property
     def deviations(self) -> Array:
-        """The standard deviations (K,) of their noise."""
+        """The standard deviations (K,) of their noise, each by itself; see :attr:`trigmech.NoisyMoments.deviations`."""
         return np.concatenate([
             *(look.deviations for look in self.looks),
             *(np.full(len(look.frequencies), look.deviation) for look in self.closer),

@@ -28,6 +28,8 @@ from trigmech.schema.schema import Schema
 Array = NDArray[np.float64]
 
 FEWEST_POINTS, MOST_POINTS = 1_024, 50_000
+# Of the points, of which a continuous descent holds some twenty copies, and which a file must hold.
+MOST_COORDINATES = 100_000_000
 
 
 @dataclass(frozen=True)
@@ -215,6 +217,14 @@ class Mechanism(ABC):
         """Return how many questions :meth:`run` asks of the rows at most, one after another."""
         return 1
 
+    def most_points(self, n: int, d: int) -> int:
+        """Return how many points of d coordinates :meth:`reconstruct` makes of n rows at most.
+
+        A design is refused, before anything is charged, if a file has no room for them. Default: as many as
+        :meth:`reconstruct` makes by default.
+        """
+        return points_of(n, d)
+
     def equip(self, facts: PublicFacts, functions: FunctionSet, diameter: float, weights: Array | None = None, *,
               evaluation_error: float | None = None, proof: str = "its-mechanism") -> Design:
         """Return the design that releases weighted means of functions with the noise that the budget allows.
@@ -291,12 +301,18 @@ class Mechanism(ABC):
             None for a release that was loaded from a file.
         rng : numpy.random.Generator
         """
-        return reconstruct(release, points_of(release.n), rng)
+        return reconstruct(release, self.most_points(release.n, release.index.d), rng)
 
 
-def points_of(n: int) -> int:
-    """Return how many points stand for a table of n rows by default."""
-    return min(max(n, FEWEST_POINTS), MOST_POINTS)
+def points_of(n: int, d: int) -> int:
+    """Return how many points stand for a table of n rows by default: fewer if they have very many coordinates d."""
+    return min(max(n, FEWEST_POINTS), MOST_POINTS, max(MOST_COORDINATES // d, 1))
+
+
+def check_points(count: int, d: int) -> None:
+    """Raise an InputError if the points of d coordinates that are asked for are too many for memory and files."""
+    if count * d > MOST_COORDINATES:
+        raise InputError(f"points = {count} of {d} coordinates are more than {MOST_COORDINATES} numbers")
 
 
 def check_functions_of_own(functions: Any, d: int, evaluation_error: float) -> None:

@@ -10,21 +10,19 @@ from trigmech._validate import check_choice, check_counts, check_flags, check_po
 from trigmech.domain import Domain
 from trigmech.errors import InputError, shown
 from trigmech.measurement.released import Release
-from trigmech.mechanisms.base import Design, Mechanism, PublicFacts, points_of
+from trigmech.mechanisms.base import Design, Mechanism, PublicFacts, check_points, points_of
 from trigmech.planning.design import MomentDesign
 from trigmech.planning.minimax import plan_smooth
 from trigmech.planning.one_hot import MAX_MIXED_FUNCTIONS, plan_mixed
 from trigmech.planning.search import MAX_FUNCTIONS, plan_moments
 from trigmech.privacy.budget import Budget
-from trigmech.reconstruction.pipeline import Method, reconstruct
+from trigmech.reconstruction.pipeline import CLOUD, Method, reconstruct
 from trigmech.reconstruction.result import Reconstruction
 from trigmech.workload import Family, GaussianKernels, Mixture, PairKernels, SecondMoments
 
 logger = logging.getLogger(__name__)
 
 MINIMAX_FUNCTIONS = 1_024
-# Of the points, of which a continuous descent holds some twenty copies.
-MOST_COORDINATES = 100_000_000
 
 
 def default_workload(d: int) -> Mixture:
@@ -170,17 +168,20 @@ class MomentMechanism(Mechanism):
         InputError
             As :meth:`design`, or if the points asked for are too many for memory.
         """
-        count, d = self.points or points_of(facts.n), facts.domain.d
-        if count * d > MOST_COORDINATES:
-            raise InputError(f"points = {count} of {d} coordinates are more than {MOST_COORDINATES} numbers")
+        d = facts.domain.d
+        check_points(self.most_points(facts.n, d), d)
         measured = self.design(facts.n, facts.domain, facts.budget)
         logger.info("design chosen: n = %d, D = %d, K = %d, degrees up to %d, in pairs up to %d", facts.n, d,
                     measured.features.K, measured.degree, measured.pair_degree)
         return Design(self, facts, measured, tuple(block.charge for block in measured.blocks))
 
+    def most_points(self, n: int, d: int) -> int:
+        """Return how many points are made at most: those that are asked for, those of n rows, or those of a cloud."""
+        return self.points or (points_of(n, d) if self.fit == "rows" else max(points_of(n, d), 2 * CLOUD))
+
     def reconstruct(self, release: Release, design: Design | None, rng: np.random.Generator) -> Reconstruction:
         """Return equally weighted points, or weights, that explain what was released; post-processing."""
-        count = self.points or points_of(release.n)
+        count = self.points or points_of(release.n, release.index.d)
         costs = None
         if self.smoothness is not None:
             costs = np.linalg.norm(release.index.degrees, axis=1) ** self.smoothness

@@ -16,7 +16,7 @@ from trigmech.measurement.counts import histograms, joint_counts
 from trigmech.measurement.release import Session
 from trigmech.measurement.rows import PrivateRows
 from trigmech.measurement.table_release import CloserLook, NoisyHistogram, TableRelease
-from trigmech.mechanisms.base import Design, Mechanism, PublicFacts, points_of
+from trigmech.mechanisms.base import Design, Mechanism, PublicFacts, check_points, points_of
 from trigmech.planning.dependence import design_dependence
 from trigmech.planning.selection import SelectedTables, select_tables
 from trigmech.planning.tables import Shares, TableDesign, heavy_intervals, plan_tables
@@ -88,6 +88,7 @@ class TableMechanism(Mechanism):
             raise InputError(f"the workload is crossed with {name!r}, which is none of the columns "
                              f"{', '.join(facts.names)}")
         crossed = () if name is None else (facts.names.index(name),)
+        check_points(self.most_points(facts.n, facts.domain.d), facts.domain.d)
         triples = THREE_BESIDE_TWO if self.workload is None else THREE_ASKED * (self.workload.k > 2)
         measured = plan_tables(facts.n, facts.domain, facts.budget, self.shares, crossed, triples)
         return Design(self, facts, measured, measured.charges)
@@ -96,6 +97,10 @@ class TableMechanism(Mechanism):
         """Return how many rounds there are at most."""
         measured: TableDesign = design.measured
         return 1 + sum(charge is not None for charge in (measured.closer, measured.dependence, measured.selected))
+
+    def most_points(self, n: int, d: int) -> int:
+        """Return how many rows are fitted: those that are asked for, or those of n rows."""
+        return self.points or points_of(n, d)
 
     def run(self, rows: PrivateRows, design: Design, session: Session, rng: np.random.Generator) -> TableRelease:  # type: ignore[override]
         """Release the columns, then tables and products by their released distributions."""
@@ -111,7 +116,7 @@ class TableMechanism(Mechanism):
     def reconstruct(self, release: TableRelease, design: Design | None,  # type: ignore[override]
                     rng: np.random.Generator) -> Reconstruction:
         """Return rows that have what was released."""
-        return reconstruct_table(release, self.points or points_of(release.n), rng)
+        return reconstruct_table(release, self.most_points(release.n, release.domain.d), rng)
 
 
 def released(rows: PrivateRows, design: TableDesign, session: Session) -> TableRelease:

@@ -92,6 +92,8 @@ OF_A_NUMBER = 8
 # So many finer intervals an interval is divided into that holds this part of the rows, and so many standard deviations
 # of the closer look's noise.
 FINER, HEAVY, HEAVY_BY_NOISE = 1_024, 1.0 / 64.0, 8.0
+# All of these together, of all columns: more would not fit into a file.
+MOST_FINER = 2**22
 SCORE_BITS = 15
 ENOUGH_FOR_PRODUCTS = 0.006
 # Of the budget: less would buy noise beyond what floating point holds.
@@ -327,16 +329,17 @@ def heavy_intervals(design: TableDesign, columns: Sequence[ReleasedColumn]) -> l
     """Return which intervals of which columns are to be looked at closer, and the edges of the finer ones.
 
     Those that hold so many rows by the look that the closer look's noise leaves something to see; of a column the last
-    comes first, so that dividing one does not move the others.
+    comes first, so that dividing one does not move the others. Beyond `MOST_FINER` finer intervals none is looked at.
     """
-    least = max(HEAVY, HEAVY_BY_NOISE * design.closer_deviation)
+    room, least = MOST_FINER, max(HEAVY, HEAVY_BY_NOISE * design.closer_deviation)
     found: list[tuple[int, int, Array]] = []
     for j, column in enumerate(columns):
         partition, k = column.partition, len(column.partition.indicators)
         for i in np.flatnonzero(column.mass[k:] >= least)[::-1].tolist():
             finer = partition.finer(i, FINER)
-            if len(finer) > 2:
+            if 2 < len(finer) <= room + 1:
                 found.append((j, i, finer))
+                room -= len(finer) - 1
     return found
 
 

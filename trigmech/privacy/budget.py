@@ -9,7 +9,7 @@ from functools import lru_cache
 from numbers import Real
 from typing import Any, Literal, Self
 
-from trigmech._validate import fields, of_kind
+from trigmech._validate import LONGEST_TEXT, fields, of_kind
 from trigmech.errors import BudgetError, InputError, shown
 
 Law = Literal["laplace", "gaussian", "linf", "threshold", "other"]
@@ -24,6 +24,10 @@ LARGEST_COUNT = 10**12
 
 # The part of a budget that finds bounds and categories, if the schema asks for private ones.
 BOUNDS_SHARE = 0.1
+# Two computed costs that should be equal differ by less, relatively.
+ROUNDING_OF_COSTS = 1 + Fraction(1, 10**12)
+# Stands for a declared sensitivity of 0, which pays for nothing.
+TINIEST = Fraction(5e-324)
 
 ADJACENCY = "replace-one: two tables are neighbours if they differ in one row; n is public"
 
@@ -140,6 +144,12 @@ class Charge:
     floor: float | None = None
 
     def __post_init__(self) -> None:
+        for name in ("purpose", "proof"):
+            # What a ledger or a release could not be read with again is not recorded in one.
+            text = getattr(self, name)
+            if not (isinstance(text, str) and len(text) <= LONGEST_TEXT and text.isprintable()):
+                raise BudgetError(f"a charge's {name} must be a text of at most {LONGEST_TEXT} printable letters, not "
+                                  f"{shown(text)}")
         for name in ("scale", "sensitivity", "floor"):
             value = getattr(self, name)
             if value is not None or name != "floor":
@@ -209,6 +219,31 @@ class Charge:
     def mu(self) -> float:
         """The parameter of Gaussian differential privacy of all releases together; infinite for other noise."""
         return math.sqrt(self.count) * self.sensitivity / self.least_scale if self.law == "gaussian" else math.inf
+
+    def scale_paid_by(self, declared: "Charge") -> float | None:
+        """Return a scale at which this charge's noise costs no more than a declared charge does; None if it costs more.
+
+        It is this charge's own scale, or one that is larger by rounding errors: costs that should be equal differ by
+        these. The law, the norm and the count must be the same.
+
+        Notes
+        -----
+        Privacy: noise of that scale has, by exact arithmetic, at most the declared ratio of sensitivity and scale.
+        """
+        own = self.scale
+        if self == declared:
+            return own
+        if (self.law not in ("laplace", "gaussian") or self.sensitivity == 0.0
+                or (self.floor, self.claim, declared.floor, declared.claim) != (None, None, None, None)
+                or (self.law, self.norm, self.count) != (declared.law, declared.norm, declared.count)):
+            return None
+        least = Fraction(self.sensitivity) * Fraction(declared.scale) / max(Fraction(declared.sensitivity), TINIEST)
+        if least <= Fraction(own):
+            return own
+        if least > Fraction(own) * ROUNDING_OF_COSTS:
+            return None
+        above = float(least)
+        return above if Fraction(above) >= least else math.nextafter(above, math.inf)
 
     def to_dict(self) -> dict[str, Any]:
         """Return all fields by name, of the types that JSON has."""

@@ -168,6 +168,10 @@ def solve_by_columns(problem: "Problem", chosen: NDArray[np.int64], clock: Clock
         reached = np.inf if u is None else problem.objective(chosen, u)
         if reached < objective:
             best, objective = u, reached
+        if outcome == "optimal" and best is None:
+            # The solver's answer holds no weights; another method's may, and if none is left that is said.
+            program.change_method()
+            continue
         if outcome == "optimal":
             entering = problem.price_and_bound(*program.duals(), chosen, u)
         size = max(SMALL * problem.scale, objective)

@@ -126,7 +126,7 @@ def marginal(values: Values, weights: Array) -> Marginal:
         units = untransformed(column, numbers)
         mean = float(own @ units / own.sum())
         away = units - mean
-        size = _size(np.abs(away).max())
+        size = float(_size(np.abs(away).max()))
         deviation = size * math.sqrt(float(own @ np.square(away / size) / own.sum()))
     return Marginal(column, values.labels, named, edges, shares, mean, deviation)
 

@@ -70,7 +70,8 @@ def write(synthesis: Synthesis, path: str | Path, against: Any = None, figures: 
         except OSError as problem:
             raise InputError(f"cannot make the folder {str(folder)!r}: {problem.strerror}") from None
         check_writable(folder / "figure.png")
-    with styled():
+    # A figure's library adds up what it draws, and numbers of a column may be near the largest that there are.
+    with styled(), np.errstate(over="ignore"):
         page = _page(synthesis, against, Pictures(folder, against is not None), int(seed),
                      progress or (lambda step, done, total: None))
     write_whole(path, page.encode("utf-8"))

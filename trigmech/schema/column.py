@@ -27,6 +27,8 @@ SPECIAL = ("continuous", "integer", "datetime")
 TRANSFORM = PRIVATE_BOUNDS = ("continuous", "integer")
 
 LARGEST_INT = 2**63
+# Python writes no integer of some thousand digits.
+LARGEST_CATEGORY = 10**1000
 MOST_DECIMALS, LARGEST_EXACT = 12, 2.0**52
 
 
@@ -99,7 +101,7 @@ class Column:
     private_categories: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.name, str) and self.name and _is_unicode(self.name)):
+        if not (isinstance(self.name, str) and self.name and is_unicode(self.name)):
             raise InputError(f"a column's name must be a non-empty string, not {shown(self.name)}")
         if self.kind not in get_args(Kind):
             raise self._error(f"kind must be one of {', '.join(get_args(Kind))}, not {shown(self.kind)}")
@@ -212,7 +214,7 @@ class Column:
         if self.categories is not None:
             raise self._error("a column with private categories takes no list of them")
         other = "other" if self.other is None else plain_category(self.other)
-        if not (isinstance(other, str) and _is_unicode(other)):
+        if not (isinstance(other, str) and is_unicode(other)):
             raise self._error(f"other must be text where categories are private, not {shown(self.other)}")
         self._set("other", other)
 
@@ -227,7 +229,9 @@ class Column:
                                                     and all(map(math.isfinite, cast(tuple[float, ...], values))))):
             more = ", or all finite numbers" if self.kind == "ordinal" else ""
             raise self._error(f"categories must be all strings, all integers or all booleans{more}")
-        if types == {str} and not all(map(_is_unicode, cast(tuple[str, ...], values))):
+        if any(isinstance(value, int) and abs(value) >= LARGEST_CATEGORY for value in values):
+            raise self._error("categories must be numbers of at most 1000 digits")
+        if types == {str} and not all(map(is_unicode, cast(tuple[str, ...], values))):
             raise self._error("categories must be valid Unicode")
         counts = Counter(value.strip() if isinstance(value, str) else value for value in values)
         twice = [value for value, count in counts.items() if count > 1]
@@ -380,7 +384,8 @@ def text_of(value: Any) -> str:
     return value.isoformat() if isinstance(value, datetime.date) else str(value)
 
 
-def _is_unicode(text: str) -> bool:
+def is_unicode(text: str) -> bool:
+    """Return whether a text has a form in UTF-8."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -12,7 +12,7 @@ from trigmech._html import html_table
 from trigmech._validate import check_integers, numbers
 from trigmech.domain import Domain, OneHotGroup
 from trigmech.errors import InputError, shown
-from trigmech.schema.column import Column, Kind
+from trigmech.schema.column import Column, Kind, is_unicode
 from trigmech.schema.constraint_grammar import parse
 from trigmech.schema.constraints import Constraint, Truth
 from trigmech.schema.encoding import Values, decode, encode, from_unit, levels_of, to_unit, values_of
@@ -65,7 +65,7 @@ class Schema:
         for column in columns:
             if not isinstance(column, Column):
                 raise InputError(f"a schema is made of Column objects, not {type(column).__name__}")
-        if person is not None and not (isinstance(person, str) and person):
+        if person is not None and not (isinstance(person, str) and person and is_unicode(person)):
             raise InputError(f"person must be the name of the column that says whose each row is, not {shown(person)}")
         names = [*(column.name for column in columns), *([] if person is None else [person])]
         twice = sorted(name for name, count in Counter(names).items() if count > 1)

@@ -1,0 +1,106 @@
+"""Whether files have room for all that a design lets a run release: asked before the charge, for later it is too late.
+
+What a run releases has a size that depends on what its first rounds release, so bounds are taken here, not sizes. Only
+designs of some thousand columns, of texts by the megabyte, or of points by the hundred million come near them.
+"""
+
+import json
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from trigmech.errors import InputError
+from trigmech.functions.features import Features
+from trigmech.planning.contrasted import MOST_CONTRASTED, MOST_PRODUCTS
+from trigmech.planning.dependence import MOST_ENTRIES
+from trigmech.planning.selection import MOST_TRIPLES
+from trigmech.planning.tables import MOST_FINER, TableDesign
+from trigmech.privacy.budget import Charge
+from trigmech.schema.column import Column
+from trigmech.schema.encoding import LONGEST_KEY
+from trigmech.schema.schema import Schema
+from trigmech.storage import archive, release_file, rounds_file
+
+NUMBER = 8
+# Of a number in a rounds file, with what stands between two; and of a category in a manifest, where a byte may become
+# an escape of six letters.
+NUMBER_IN_WORDS, CATEGORY_IN_WORDS = 26, 6 * LONGEST_KEY + 4
+# What else a manifest holds is far shorter.
+BESIDE = 2**16
+# Arrays of a number for each position: edges, values, masses, cells; of the look, of the closer one, of the columns.
+OF_POSITIONS = 9
+
+
+def check_room(schema: Schema, charges: Sequence[Charge], measured: Any, points: int, found: int = 0) -> None:
+    """Raise an InputError if a file might not hold what a run releases, or could not be read again.
+
+    Parameters
+    ----------
+    schema : Schema
+    charges : sequence of Charge
+    measured : TableDesign, or an object with features
+        Of other objects only the points are looked at.
+    points : int
+        How many are made at most.
+    found : int
+        How many categories are found at most.
+
+    Notes
+    -----
+    Privacy: public facts only. Cost: that of writing the schema.
+    """
+    manifest = _manifest(schema, charges) + found * CATEGORY_IN_WORDS + BESIDE
+    if manifest > archive.MAX_MANIFEST:
+        raise InputError(f"the schema is too long for the file of a release: in JSON it may take {manifest} bytes, and "
+                         f"there is room for {archive.MAX_MANIFEST}. Give shorter or fewer categories")
+    D = schema.domain.d
+    released, size = 0, 0
+    if isinstance(measured, TableDesign):
+        released, size = _of_tables(measured)
+    elif isinstance(features := getattr(measured, "features", None), Features):
+        degrees = int(features.basis.index.max(axis=0, initial=0).sum())
+        if degrees > release_file.MAX_DEGREES:
+            raise InputError(f"the degrees of all columns are {degrees} together, and the file of a release can hold "
+                             f"{release_file.MAX_DEGREES}; take lower ones")
+        released, size = features.K, NUMBER * (features.basis.index.size + features.profiles.size)
+    size += NUMBER * (3 * released + points * (D + 1)) + archive.HEADER * (1 + archive.MAX_ARRAYS) + manifest
+    if size > archive.MAX_BYTES or released * NUMBER_IN_WORDS + manifest > rounds_file.LARGEST_FILE:
+        raise InputError(f"what is released of {schema.d} columns, up to {released} numbers and {points} points of {D} "
+                         f"coordinates, may take more than the {archive.MAX_BYTES} bytes that a file can hold; take "
+                         "fewer columns, or fewer points")
+
+
+def _manifest(schema: Schema, charges: Sequence[Charge]) -> int:
+    """Return how many bytes the schema and the charges are in a manifest, once it is sure that they can be read."""
+    plain = schema.to_dict()
+    try:
+        text = json.dumps([plain, [charge.to_dict() for charge in charges]], allow_nan=False)
+        again = json.loads(text)
+    except ValueError:
+        # Of integers with thousands of digits.
+        raise InputError("the schema holds a number that cannot be written into a file") from None
+    for column, read in zip(schema.columns, again[0]["columns"], strict=True):
+        if Column.from_dict(read) != column:
+            raise InputError(f"column {column.name!r} cannot be written into a file so that it is read as it is")
+    return len(text)
+
+
+def _of_tables(design: TableDesign) -> tuple[int, int]:
+    """Return how many numbers a table's design releases at most, and how many bytes they take with what they are of."""
+    d = len(design.partitions)
+    numbers = sum(partition.value is not None for partition in design.partitions)
+    positions = sum(partition.size for partition in design.partitions) + (MOST_FINER if design.closer else 0)
+    released, scores, sets = positions, 0, 0
+    if design.dependence is not None and design.dependence.law == "linf":
+        released += max(MOST_PRODUCTS, math.comb(d, 2))
+        scores, sets = MOST_CONTRASTED - 1, 2 * math.comb(d, 2)
+    elif design.dependence is not None:
+        pairs = math.comb(numbers, 2) if design.products else 0
+        # Where all entries would be too many, tables have two cells a column.
+        released += max(MOST_ENTRIES, 4 * math.comb(d, 2)) + pairs * design.scores**2
+        scores, sets = design.scores if pairs else 0, 2 * pairs + 4 * math.comb(d, 2)
+    if design.selected is not None:
+        # Of three columns up to three cells each, where they would be too many.
+        released += max(MOST_ENTRIES, 27 * MOST_TRIPLES)
+        sets += 4 * MOST_TRIPLES
+    return released, NUMBER * (positions * (OF_POSITIONS + scores) + sets)
