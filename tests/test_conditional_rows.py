@@ -117,6 +117,7 @@ def test_points_alone_are_drawn_from_or_there_is_nothing(loaded):
     ({"given": ["age"]}, "given must be a dictionary"),
     ({"given": {"pay": 0.125}}, "A single value of a continuous column must be one of its special values"),
     ({"shares": {"region": {"north": 0.5, "south": 0.6}}}, "with the sum 1"),
+    ({"shares": {"region": {"north": 0.5, "south": 0.4999}}}, "with the sum 1"),
     ({"shares": {"region": {"north": 1.5, "south": -0.5}}}, "with the sum 1"),
     ({"shares": {"region": "north"}}, "with the sum 1"),
     ({"shares": {"region": {"east": 1.0}}}, "no category of 'region'"),

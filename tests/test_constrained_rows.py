@@ -77,6 +77,30 @@ def test_the_fit_also_of_other_mechanisms_is_made_to_keep_them():
     assert Distribution(kept(schema, fit.points, rng), fit.weights).points is fit.points
 
 
+def test_a_point_that_breaks_a_constraint_takes_over_from_the_nearest_of_those_that_were_drawn():
+    schema = Schema([Column("a", -1.0, 1.0), Column("b", -1.0, 1.0), Column("c", -1.0, 1.0)], ["a <= b"])
+    rng = np.random.default_rng(0)
+    points = rng.uniform(-1.0, 1.0, (200, 3))
+    good = np.flatnonzero(points[:, 0] <= points[:, 1])
+    bad = np.flatnonzero(points[:, 0] > points[:, 1])
+    drawn = rng.integers(len(good), size=(len(bad), 32))
+
+    class Drawn:
+        def integers(self, high, size):
+            assert (high, size) == (len(good), drawn.shape)
+            return drawn
+
+    found = kept(schema, points, Drawn())
+    assert np.array_equal(found[good], points[good])
+    # What no constraint is about stays.
+    assert np.array_equal(found[:, 2], points[:, 2])
+    for i, offered in zip(bad.tolist(), drawn.tolist(), strict=True):
+        others = points[good[offered], :2]
+        nearest = min(others.tolist(), key=lambda other, i=i: (other[0] - points[i, 0]) ** 2
+                      + (other[1] - points[i, 1]) ** 2)
+        assert found[i, :2].tolist() == nearest
+
+
 def test_values_found_privately_keep_them():
     schema = Schema([Column("pay", kind="integer", private_bounds=True, missing="keep"),
                      Column("age", 0, 120, "integer"),
