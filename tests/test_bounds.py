@@ -126,7 +126,7 @@ def test_without_noise_bounds_are_the_full_cells_and_a_quarter_of_their_width_on
     margin = 0.25 * (last - first)
     found = without_noise(np.repeat(values, 1_000))
     # The coarse range is not left, of which the rest has too few rows.
-    assert found == pytest.approx((max(first - margin, low), min(last + margin, high)), rel=1e-12)
+    assert found == pytest.approx((max(first - margin, low), min(last + margin, high)), rel=1e-12, abs=0.0)
 
 
 def test_a_wide_run_of_cells_is_no_news_where_a_single_one_has_its_rows():
@@ -152,10 +152,10 @@ def test_thresholds_are_what_noise_of_so_many_cells_exceeds_with_1_percent_among
     normal, laplace = (bounds.histogram_charge("x", Budget(1.0, delta), 0.5, 1) for delta in (1e-6, 0.0))
     chance = 0.01 / runs
     exceeded = bounds._threshold(normal, runs, width) / normal.scale
-    assert stats.norm.sf(exceeded / math.sqrt(width)) == pytest.approx(chance, rel=1e-9)
+    assert stats.norm.sf(exceeded / math.sqrt(width)) == pytest.approx(chance, rel=1e-9, abs=0.0)
     exceeded = bounds._threshold(laplace, runs, width) / laplace.scale
     if width == 1:
-        assert stats.laplace.sf(exceeded) == pytest.approx(chance, rel=1e-9)
+        assert stats.laplace.sf(exceeded) == pytest.approx(chance, rel=1e-9, abs=0.0)
     else:
         # Chernoff's bound at its best, and hardly above it.
         best = optimize.minimize_scalar(lambda s: (math.log(1.0 / chance) - width * math.log1p(-s * s)) / s,

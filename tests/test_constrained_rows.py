@@ -12,7 +12,7 @@ from test_constraints import COLUMNS, conditions, random_rows, trees, written
 import trigmech as tm
 from trigmech.distribution import Distribution
 from trigmech.errors import InputError
-from trigmech.functions.partition import columns_of
+from trigmech.functions.partition import columns_of, even_edges
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.reconstruction.constrained import ConstrainedRows, kept, witness
 from trigmech.reconstruction.rows import RowObjective, independent_rows
@@ -75,6 +75,22 @@ def test_the_fit_also_of_other_mechanisms_is_made_to_keep_them():
     assert schema.holds(made.sample(200, rng)).all()
     fit = made.fit.distribution
     assert Distribution(kept(schema, fit.points, rng), fit.weights).points is fit.points
+
+
+def test_where_no_row_keeps_the_constraints_all_take_over_what_does():
+    schema = Schema([Column("a", 0, 3, "integer"), Column("b", 0, 3, "integer"), Column("c", 0, 3, "integer")],
+                    ["a < b"])
+    columns = []
+    for partition, level in zip(columns_of(schema.domain), (3, 0, 2), strict=True):
+        partition = partition.cut(even_edges(partition.levels, 4))
+        columns.append(ReleasedColumn(partition, np.eye(4)[level], 0.1))
+    constrained = ConstrainedRows(schema, columns)
+    rows = np.tile(np.array([column.mass.argmax() for column in constrained.columns], dtype=np.int32), (20, 1))
+    before = rows.copy()
+    assert (constrained.broken(rows) == 1).all()
+    constrained.repair(rows, np.random.default_rng(0))
+    assert (constrained.broken(rows) == 0).all()
+    assert np.array_equal(rows[:, 2], before[:, 2])
 
 
 def test_a_point_that_breaks_a_constraint_takes_over_from_the_nearest_of_those_that_were_drawn():

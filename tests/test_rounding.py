@@ -206,7 +206,7 @@ def test_where_rounding_is_all_that_moves_every_entry_s_is_charged_for(name, law
         # Of a mean of so many rows each entry errs by 8 units, whatever its degree.
         exact = added(block.charge.law, block.weights * float(8 * UNIT))
         more = lattice(block.charge.scale) if block.charge.law == "linf" else 0.0
-        assert block.charge.sensitivity - more == pytest.approx(exact, rel=1e-4)
+        assert block.charge.sensitivity - more == pytest.approx(exact, rel=1e-4, abs=0.0)
         first = stop
     assert first == design.features.K
 
