@@ -367,6 +367,41 @@ def test_epsilon_is_0_only_where_delta_pays_for_all_of_the_noise(part, delta):
     assert epsilon == 0.0 or part > 1.0
 
 
+def test_the_mu_of_charges_together_is_never_below_the_exact_root_of_their_squares():
+    rng, close = np.random.default_rng(0), []
+    for _ in range(300):
+        charges = [Charge("values", "gaussian", float(rng.uniform(0.1, 9.0)), float(rng.uniform(0.01, 3.0)), "L2",
+                          int(rng.integers(1, 9)), "given") for _ in range(int(rng.integers(1, 6)))]
+        exact = sum(charge.count * (Fraction(charge.sensitivity) / Fraction(charge.scale)) ** 2 for charge in charges)
+        found = Fraction(gdp_mu(charges)) ** 2
+        assert found >= exact
+        close.append(float(found / exact) - 1.0)
+    # By no more than a few bits, of which about half are needed: without them every other root would be too small.
+    assert max(close) < 4.0 * 2.0**-50
+
+
+@pytest.mark.parametrize("count", [1, 2, 16, 17, 100, 256, 4_096, 5_000, 10**6])
+def test_of_all_tails_of_a_power_of_losses_no_more_is_cut_off_than_the_library_cuts_of_one(count):
+    class Loss:
+        """How many losses are composed in it, and the probability that was cut off in all."""
+
+        def __init__(self, number=1, cut=0.0):
+            self.number, self.cut = number, cut
+
+        def self_compose(self, times, cut=1e-15):
+            assert 2 <= times <= 16
+            return Loss(self.number * times, self.cut * times + cut)
+
+        def compose(self, other):
+            return Loss(self.number + other.number, self.cut + other.cut)
+
+    found = privacy_loss._power(Loss(), count)
+    assert found.number == count
+    # In each of the few rounds once, and no more in all: what epsilon_of takes off its delta is a hundred times that.
+    assert found.cut <= 1e-15 * max(1.0, 3.0 * math.log(count, 16))
+    assert found.cut <= accounting.ROUNDING_DELTA / 10.0
+
+
 @pytest.mark.parametrize("delta", [1e-11, 2e-11, 1e-9])
 def test_a_delta_pays_for_the_rounding_of_distributions_of_losses(delta, monkeypatch):
     # In the place of a distribution one whose deltas are wrong by as much as the transforms may be.

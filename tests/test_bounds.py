@@ -1,8 +1,11 @@
 """Private bounds: what they find, what they cost, and how far one row can move what is released."""
 
+import math
+
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import optimize, stats
 
 from trigmech.domain import Domain
 from trigmech.errors import BudgetError, InputError
@@ -89,6 +92,75 @@ def test_one_row_moves_the_counts_as_far_as_is_charged_for():
         worst = max(worst, np.abs(moved).sum())
         assert np.linalg.norm(moved) <= bounds.histogram_charge("x", Budget(1.0, 1e-6), 0.1, 3).sensitivity + 1e-12
     assert worst == bounds.histogram_charge("x", Budget(1.0), 0.1, 3).sensitivity
+
+
+class Silent(Session):
+    """A session that charges nobody and adds no noise."""
+
+    def __init__(self):
+        pass
+
+    def charge(self, *charges):
+        pass
+
+    def draw(self, values, charge):
+        return values
+
+
+def without_noise(values, **options):
+    schema = Schema([Column("x", private_bounds=True, **options)])
+    raw = PrivateTable(pd.DataFrame({"x": values}), schema).raw(schema)
+    (column,) = with_private_bounds(raw, schema, histogram_charges(Budget(10.0), 0.5, 1), Silent()).columns
+    return column.lower, column.upper
+
+
+@pytest.mark.parametrize(("values", "coarse"), [
+    ([5.0], (2.0, 16.0)), ([5.0, 40.0], (2.0, 128.0)), ([-5.0], (-16.0, -2.0)), ([-5.0, 5.0], (-16.0, 16.0)),
+    # Cells go from one power of two to the next, the first and the last hold all that is further out.
+    ([4.0], (2.0, 16.0)), ([1e30], (2.0**48, 2.0**50)), ([0.0], (-2.0**-49, 2.0**-49))])
+def test_without_noise_bounds_are_the_full_cells_and_a_quarter_of_their_width_on_either_side(values, coarse):
+    low, high = coarse
+    edges = [low + (high - low) * k / 64 for k in range(65)]
+    cells = [max(k for k in range(64) if edges[k] <= min(value, edges[63])) for value in values]
+    first, last = edges[min(cells)], edges[max(cells) + 1]
+    margin = 0.25 * (last - first)
+    found = without_noise(np.repeat(values, 1_000))
+    # The coarse range is not left, of which the rest has too few rows.
+    assert found == pytest.approx((max(first - margin, low), min(last + margin, high)), rel=1e-12, abs=0.0)
+
+
+def test_a_wide_run_of_cells_is_no_news_where_a_single_one_has_its_rows():
+    charge = bounds.histogram_charge("x", Budget(1.0), 0.5, 1)
+    counts = np.zeros(64)
+    counts[37] = 1e6
+    assert bounds._significant([counts], charge, 16, Silent()) == [(37, 37)]
+    # Many rows in cells that alone have few are seen together: half of what one cell would need, in each of eight.
+    alone = bounds._threshold(charge, 64 * 5)
+    counts[:] = 0.0
+    counts[16:24] = 0.9 * alone
+    assert bounds._significant([counts], charge, 16, Silent()) == [(16, 23)]
+    assert bounds._significant([np.ones(64), counts], charge, 16, Silent())[1] == (16, 23)
+    # If no run has enough, it is the fullest cell.
+    counts[:] = 0.0
+    counts[5] = 0.5 * alone
+    assert bounds._significant([counts], charge, 1, Silent()) == [(5, 5)]
+
+
+@pytest.mark.parametrize("runs", [1, 64, 100_000])
+@pytest.mark.parametrize("width", [1, 2, 16])
+def test_thresholds_are_what_noise_of_so_many_cells_exceeds_with_1_percent_among_all_runs(width, runs):
+    normal, laplace = (bounds.histogram_charge("x", Budget(1.0, delta), 0.5, 1) for delta in (1e-6, 0.0))
+    chance = 0.01 / runs
+    exceeded = bounds._threshold(normal, runs, width) / normal.scale
+    assert stats.norm.sf(exceeded / math.sqrt(width)) == pytest.approx(chance, rel=1e-9, abs=0.0)
+    exceeded = bounds._threshold(laplace, runs, width) / laplace.scale
+    if width == 1:
+        assert stats.laplace.sf(exceeded) == pytest.approx(chance, rel=1e-9, abs=0.0)
+    else:
+        # Chernoff's bound at its best, and hardly above it.
+        best = optimize.minimize_scalar(lambda s: (math.log(1.0 / chance) - width * math.log1p(-s * s)) / s,
+                                        bounds=(1e-3, 1.0 - 1e-9), method="bounded").fun
+        assert best * (1.0 - 1e-6) <= exceeded <= best * 1.01
 
 
 def test_empty_cells_seldom_pass_the_threshold():

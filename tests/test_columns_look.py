@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from scipy import interpolate
 
 from trigmech.domain import Domain, OneHotGroup
 from trigmech.errors import InputError
@@ -17,6 +18,7 @@ from trigmech.functions.partition import Partition, all_codes, columns_of, even_
 from trigmech.measurement import counts
 from trigmech.measurement import sums as sums_module
 from trigmech.measurement.rows import PrivateRows
+from trigmech.reconstruction import columns
 from trigmech.reconstruction.columns import (
     CLEAR,
     CORNER,
@@ -292,6 +294,82 @@ def test_a_smooth_density_is_closer_than_its_pieces_and_steps_stay(kind, most, d
             found.append(np.abs(inside - np.concatenate([[0.0], np.cumsum(truth)])).mean())
         errors.append(np.mean(found))
     assert errors[0] < most * errors[1]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_corners_are_added_until_no_value_is_further_than_the_tolerance_from_its_chord(seed):
+    rng = np.random.default_rng(seed)
+    values = np.cumsum(rng.exponential(size=60) ** 3)
+    tolerance = float(rng.uniform(0.02, 0.3)) * values[-1]
+    ends = columns._with_corners(values, np.array([0, 20, 59]), tolerance)
+    chords = np.interp(np.arange(60), ends, values[ends])
+    assert np.abs(values - chords).max() <= tolerance * (1.0 + 1e-12)
+    assert {0, 20, 59} <= set(ends.tolist())
+
+    def wanted(start, stop):
+        """The corners of a chord: the furthest value of all, and those of both its parts."""
+        far = [abs(values[i] - values[start] - (values[stop] - values[start]) * (i - start) / (stop - start))
+               for i in range(start, stop + 1)]
+        corner = start + int(np.argmax(far))
+        return [] if max(far) <= tolerance else [*wanted(start, corner), corner, *wanted(corner, stop)]
+
+    assert ends.tolist() == [0, *wanted(0, 20), 20, *wanted(20, 59), 59]
+    # Also a value beside the end of its chord.
+    step = np.array([0.0, 1.0, 1.0, 1.0, 1.0])
+    assert columns._with_corners(step, np.array([0, 4]), 0.1).tolist() == [0, 1, 4]
+    assert columns._with_corners(1.0 - step[::-1], np.array([0, 4]), 0.1).tolist() == [0, 3, 4]
+
+
+@pytest.mark.parametrize(("deviation", "noise"), [(0.01, 0.01), (0.03, 0.03), (0.2, 0.03)])
+def test_ends_of_a_distribution_function_lose_what_three_squares_of_the_noise_are_of_theirs(deviation, noise):
+    below, rest = np.array([-0.01, 0.0, 0.5 * noise, noise, 1.5 * noise, 2.0 * noise, 0.1, 0.3, 0.449]), 0.9
+    found = columns._without_noise_in_tails(below, rest, deviation)
+    for value, made in zip(below.tolist(), found.tolist(), strict=True):
+        kept = max(0.0, 1.0 - 3.0 * (noise / value) ** 2) if value > noise else 0.0
+        assert made == pytest.approx(value * kept, abs=1e-15)
+    # From above as from below.
+    np.testing.assert_allclose(columns._without_noise_in_tails(rest - below, rest, deviation), rest - found, atol=1e-15)
+
+
+def test_a_piece_is_smooth_where_that_is_nearer_to_what_was_measured():
+    rng, ends, factor, gains = np.random.default_rng(0), np.array([0, 3, 4, 9, 20]), prefix_sums.factor(20), []
+    for _ in range(60):
+        masses = rng.dirichlet(np.ones(4))
+        frequencies = np.repeat(masses / np.diff(ends), np.diff(ends)) + rng.normal(0.0, 0.02, 20)
+        below = interpolate.PchipInterpolator(ends, np.concatenate([[0.0], np.cumsum(masses)]))(np.arange(21))
+        smooth, expected = np.maximum(np.diff(below), 0.0), np.repeat(masses / np.diff(ends), np.diff(ends))
+        # One piece after the other, the heaviest first, by how far all is then from what was measured.
+        for p in sorted(range(4), key=lambda p, masses=masses: -masses[p]):
+            tried = expected.copy()
+            tried[ends[p] : ends[p + 1]] = smooth[ends[p] : ends[p + 1]]
+            even, other = (((factor @ (frequencies - each)) ** 2).sum() for each in (expected, tried))
+            change = float(((factor @ (tried - expected)) ** 2).sum())
+            gains += [(even - other) / change] if change > 1e-12 else []
+            expected = tried if other < even else expected
+        np.testing.assert_allclose(columns._smoothed(ends, masses, frequencies, factor), expected, atol=1e-12)
+    # Also where it is a close call, either way.
+    assert sum(0.0 < gain < 0.5 for gain in gains) > 5
+    assert sum(-0.5 < gain < 0.0 for gain in gains) > 5
+
+
+@pytest.mark.parametrize("cumulative", [True, False])
+def test_what_is_too_much_or_little_is_taken_off_by_the_covariance_of_the_noise(cumulative, monkeypatch):
+    rng, k, c, deviation, seen = np.random.default_rng(0), 2, 16, 0.01, []
+    partition = Partition((1, 2), 0, even_edges(None, c))
+    values = prefix_sums.encoded(partition, rng.dirichlet(np.ones(k + c))) if cumulative else rng.dirichlet(
+        np.ones(k + c))
+    values = values + rng.normal(0.0, deviation, k + c)
+    monkeypatch.setattr(columns, "_with_corners", lambda below, ends, tolerance: seen.append(below) or ends)
+    columns.distribution_of(partition, values, deviation, cumulative)
+    # Generalised least squares: of all frequencies of sum 1 those that the noise makes likeliest.
+    measuring = np.eye(k + c)
+    if cumulative:
+        measuring[k:, k:] = prefix_sums.factor(c)
+    nearest = np.linalg.inv(measuring) @ values
+    covariance = np.linalg.inv(measuring.T @ measuring)
+    ones = np.ones(k + c)
+    expected = nearest + covariance @ ones * (1.0 - nearest.sum()) / (ones @ covariance @ ones)
+    np.testing.assert_allclose(np.diff(seen[0]), expected[k:], atol=1e-12)
 
 
 # A closer look

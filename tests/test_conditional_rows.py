@@ -201,6 +201,7 @@ def test_a_table_beside_what_is_given_has_the_sums_asked_for_and_the_odds_ratios
     ({"given": ["age"]}, "given must be a dictionary"),
     ({"given": {"pay": 0.125}}, "A single value of a continuous column must be one of its special values"),
     ({"shares": {"region": {"north": 0.5, "south": 0.6}}}, "with the sum 1"),
+    ({"shares": {"region": {"north": 0.5, "south": 0.4999}}}, "with the sum 1"),
     ({"shares": {"region": {"north": 1.5, "south": -0.5}}}, "with the sum 1"),
     ({"shares": {"region": "north"}}, "with the sum 1"),
     ({"shares": {"region": {"east": 1.0}}}, "no category of 'region'"),

@@ -12,7 +12,7 @@ from test_constraints import COLUMNS, conditions, random_rows, trees, written
 import trigmech as tm
 from trigmech.distribution import Distribution
 from trigmech.errors import InputError
-from trigmech.functions.partition import columns_of
+from trigmech.functions.partition import columns_of, even_edges
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.reconstruction import constrained as constrained_module
 from trigmech.reconstruction.constrained import ConstrainedRows, keeps, kept, witness
@@ -76,6 +76,46 @@ def test_the_fit_also_of_other_mechanisms_is_made_to_keep_them():
     assert schema.holds(made.sample(200, rng)).all()
     fit = made.fit.distribution
     assert Distribution(kept(schema, fit.points, rng), fit.weights).points is fit.points
+
+
+def test_where_no_row_keeps_the_constraints_all_take_over_what_does():
+    schema = Schema([Column("a", 0, 3, "integer"), Column("b", 0, 3, "integer"), Column("c", 0, 3, "integer")],
+                    ["a < b"])
+    columns = []
+    for partition, level in zip(columns_of(schema.domain), (3, 0, 2), strict=True):
+        partition = partition.cut(even_edges(partition.levels, 4))
+        columns.append(ReleasedColumn(partition, np.eye(4)[level], 0.1))
+    constrained = ConstrainedRows(schema, columns)
+    rows = np.tile(np.array([column.mass.argmax() for column in constrained.columns], dtype=np.int32), (20, 1))
+    before = rows.copy()
+    assert (constrained.broken(rows) == 1).all()
+    constrained.repair(rows, np.random.default_rng(0))
+    assert (constrained.broken(rows) == 0).all()
+    assert np.array_equal(rows[:, 2], before[:, 2])
+
+
+def test_a_point_that_breaks_a_constraint_takes_over_from_the_nearest_of_those_that_were_drawn():
+    schema = Schema([Column("a", -1.0, 1.0), Column("b", -1.0, 1.0), Column("c", -1.0, 1.0)], ["a <= b"])
+    rng = np.random.default_rng(0)
+    points = rng.uniform(-1.0, 1.0, (200, 3))
+    good = np.flatnonzero(points[:, 0] <= points[:, 1])
+    bad = np.flatnonzero(points[:, 0] > points[:, 1])
+    drawn = rng.integers(len(good), size=(len(bad), 32))
+
+    class Drawn:
+        def integers(self, high, size):
+            assert (high, size) == (len(good), drawn.shape)
+            return drawn
+
+    found = kept(schema, points, Drawn())
+    assert np.array_equal(found[good], points[good])
+    # What no constraint is about stays.
+    assert np.array_equal(found[:, 2], points[:, 2])
+    for i, offered in zip(bad.tolist(), drawn.tolist(), strict=True):
+        others = points[good[offered], :2]
+        nearest = min(others.tolist(), key=lambda other, i=i: (other[0] - points[i, 0]) ** 2
+                      + (other[1] - points[i, 1]) ** 2)
+        assert found[i, :2].tolist() == nearest
 
 
 def test_values_found_privately_keep_them():

@@ -5,7 +5,13 @@ from scipy import stats
 from trigmech.errors import InputError
 from trigmech.functions.chebyshev import ChebyshevBasis
 from trigmech.reconstruction.marginals import Marginals
-from trigmech.reconstruction.shrinkage import FEWEST_COLUMNS, independent_means, shrink_columns, shrink_interactions
+from trigmech.reconstruction.shrinkage import (
+    FEWEST_COLUMNS,
+    independent_means,
+    moments_of_columns,
+    shrink_columns,
+    shrink_interactions,
+)
 
 # Columns
 
@@ -82,6 +88,13 @@ PAIRS = (INDEX > 0).sum(axis=1) == 2
 SCALES = np.random.default_rng(7).uniform(0.01, 0.1, len(INDEX))
 EXPECTED = np.prod([[1.0 if a == 0 else np.cos(a * (np.arange(512) + 0.5) * np.pi / 512) @ MARGINALS.probabilities[j]
                      for j, a in enumerate(row)] for row in INDEX], axis=1)
+
+
+def test_moments_of_columns_that_were_not_measured_are_as_if_noise_were_all_of_them():
+    means, scales = np.array([0.3, -0.2, 0.5]), np.array([0.01, 0.02, 0.03])
+    found, deviations = moments_of_columns(np.array([[0, 2], [1, -1], [-1, -1]]), means, scales)
+    assert found.tolist() == [[0.3, 0.5], [-0.2, 0.0], [0.0, 0.0]]
+    assert deviations.tolist() == [[0.01, 0.03], [0.02, 1e6], [1e6, 1e6]]
 
 
 def test_independent_means_are_products_of_the_columns_means():

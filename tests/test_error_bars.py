@@ -23,7 +23,7 @@ from trigmech.results import load
 from trigmech.schema.schema import Column, Schema
 from trigmech.synthesis import synthesize
 from trigmech.thesis.mechanisms import TrigI
-from trigmech.workload import GaussianKernels, PairKernels, Polynomials, SecondMoments, Smooth
+from trigmech.workload import GaussianKernels, Mixture, PairKernels, Polynomials, SecondMoments, Smooth
 from trigmech.workload.family import is_symmetric
 
 RUNS = 96
@@ -149,6 +149,25 @@ def test_deviations_are_the_roots_of_what_measured_and_unmeasured_products_may_e
             assert bars.deviation[q, p] == pytest.approx(deviation, rel=1e-9)
             # A bound is what is known to be off, and 1.96 deviations.
             assert bars.bound[q, p] == pytest.approx(abs(own @ missed) + 1.959963984540054 * deviation, rel=1e-9)
+
+
+def test_a_mixture_has_the_bars_of_its_members_one_after_the_other():
+    members = (PairKernels(2, seed=1, n_queries=3, widths=(0.5, 1.0)), SecondMoments(2),
+               PairKernels(2, seed=2, n_queries=2))
+    rng, made = np.random.default_rng(0), {}
+
+    def bars(member):
+        shape = member.answers(np.zeros((1, 2))).shape
+        made[member] = error_bars.PredictedError(0.9, *rng.random((2, *shape)), rng.random(shape[1]))
+        return made[member]
+
+    found = error_bars.of_members(Mixture((Mixture(members[:2]), members[2])), bars)
+    assert found.level == 0.9
+    for name in ("deviation", "bound"):
+        expected = [number for member in members for number in getattr(made[member], name).ravel().tolist()]
+        assert getattr(found, name).tolist() == [[number] for number in expected]
+    assert found.worst.tolist() == [number for member in members for number in made[member].worst.tolist()]
+    assert error_bars.of_members(members[0], bars) is made[members[0]]
 
 
 @pytest.mark.parametrize("queries", [1, 7, 300])

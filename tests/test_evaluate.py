@@ -93,6 +93,21 @@ def test_a_comparison_in_chunks_is_that_of_the_whole_table():
     assert [done for step, done, _ in told if step == "asking the table"] == [100, 200, 300, 400, 500, 501]
 
 
+def test_queries_are_asked_of_the_distribution_and_columns_compared_as_a_table_has_them():
+    rng = np.random.default_rng(8)
+    true, made, rounded = (rows_of(rng.integers(0, 3, n), rng.integers(0, 3, n), rng.uniform(-1, 1, n))
+                           for n in (90, 40, 30))
+    points, table = Distribution(made, rng.dirichlet(np.ones(40))), Distribution(rounded, rng.dirichlet(np.ones(30)))
+    family = tm.workload.SecondMoments(1)
+    found = compare([true], 90, LAYOUT, points, table, [family], lambda *step: None)
+    (evaluation,) = found.evaluations
+    np.testing.assert_allclose(evaluation.answers, family.answers(made[:, :1], points.weights), rtol=1e-12)
+    np.testing.assert_allclose(evaluation.truth, family.answers(true[:, :1]), rtol=1e-12)
+    of_table = Distribution(rounded[:, :1], table.weights)
+    np.testing.assert_allclose(found.differences, distribution_differences(true[:, :1], of_table), rtol=1e-12)
+    np.testing.assert_allclose(found.variations, total_variations(LAYOUT, true, table)[0], rtol=1e-9)
+
+
 def test_larger_tables_are_asked_fewer_queries_and_small_ones_all():
     for d in (1, 14):
         counts = [against.affordable(rows, d) for rows in (1_000, 100_000, 10**7)]

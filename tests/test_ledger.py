@@ -605,6 +605,13 @@ def test_hostile_files_are_refused_in_bounded_time_and_memory(book, hostile):
     assert time.process_time() - started < 5.0
 
 
+@pytest.mark.parametrize(("mark", "most"), [("{", 400_000), ("[", 400_000), (",", 4_000_000)])
+def test_a_text_of_more_braces_brackets_or_commas_than_a_ledger_can_have_is_not_parsed(mark, most):
+    ledger_format.check_size(mark.encode() * most, "the ledger")
+    with pytest.raises(InputError, match=f"the ledger has more than {most} '\\{mark}'"):
+        ledger_format.check_size(mark.encode() * (most + 1), "the ledger")
+
+
 def test_a_file_of_any_size_is_refused_and_bytes_that_are_no_text(book):
     book.path.write_bytes(b"\xff\xfe{}")
     with pytest.raises(InputError, match="not JSON"):

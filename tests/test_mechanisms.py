@@ -16,6 +16,7 @@ from trigmech.privacy.budget import Budget
 from trigmech.privacy.ledger import Ledger
 from trigmech.schema.schema import Column, Schema
 from trigmech.synthesis import synthesize
+from trigmech.thesis import mechanisms
 from trigmech.thesis.candidates import ellipsoid_points
 from trigmech.thesis.mechanisms import ImprovedTrigI, ImprovedTrigII, TrigI, TrigII
 from trigmech.thesis.sizes import Sizes
@@ -221,6 +222,20 @@ def test_rayleigh_estimates_are_cut_to_the_largest_variance_that_a_cube_has():
         points = ellipsoid_points(given, 400, 0.2, np.random.default_rng(1), eigenvalues=eigenvalues)
         # Semi-axis 0.2 sqrt(4), or 0.2 * 1000 of which nearly all is clipped.
         assert (np.abs(points[:, 0] - 0.2).max() <= 0.4) == inside
+
+
+@pytest.mark.parametrize(("options", "scale"), [
+    ({}, math.sqrt(3 + 2)), ({"scale": 0.7}, 0.7), ({"rank": 1}, math.sqrt(3))])
+def test_the_semi_axes_are_those_with_which_uniform_points_have_the_released_covariance(options, scale, monkeypatch):
+    asked = []
+    monkeypatch.setattr(mechanisms, "ellipsoid_points", lambda release, count, scale, rng, **options: asked.append(
+        (count, scale, options)) or rng.uniform(-1.0, 1.0, (count, 3)))
+    mechanism = ImprovedTrigII(**{"rank": 3, "n_candidates": 60, "background": 0.25, **options})
+    X = np.random.default_rng(0).uniform(-1.0, 1.0, (300, 3))
+    synthesize(X, Schema.cube(3), Budget(1.0, 1e-3), mechanism, np.random.default_rng(1))
+    ((count, found, others),) = asked
+    assert (count, found) == (60, pytest.approx(scale))
+    assert others == {"draw": "uniform", "eigenvalues": "rayleigh", "background": 0.25, "grid": 100}
 
 
 def test_candidates_need_axes():

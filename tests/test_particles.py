@@ -6,7 +6,7 @@ from scipy import optimize, stats
 from trigmech.errors import InputError
 from trigmech.functions.chebyshev import ChebyshevBasis
 from trigmech.functions.features import Features
-from trigmech.reconstruction.particles import descend, draw, reweight, systematic
+from trigmech.reconstruction.particles import Angles, descend, draw, reweight, systematic
 
 PRODUCTS = Features(ChebyshevBasis(ChebyshevBasis.graded(3, 16).index[1:]))
 WITH_WHOLE_ROWS = Features(PRODUCTS.basis, [[1.0, 0.0, -0.2, 0.0, 0.01]])
@@ -202,3 +202,25 @@ def test_the_same_start_gives_the_same_bits():
 def test_bad_starts_and_targets_are_refused(points, target, scales):
     with pytest.raises(InputError):
         descend(PRODUCTS, points, target, scales)
+
+
+@pytest.mark.parametrize("fixed", ["nothing", "a column", "some entries"])
+def test_the_gradient_by_the_parameters_is_the_slope_of_what_they_change(fixed):
+    rng = np.random.default_rng(0)
+    points, values = rng.uniform(-0.9, 0.9, (6, 3)), rng.normal(size=(6, 3))
+    free = np.ones((6, 3), dtype=bool)
+    free[:, 1] = fixed != "a column"
+    if fixed == "some entries":
+        free[rng.random((6, 3)) < 0.4] = False
+    chart = Angles(points, None if fixed == "nothing" else free)
+    np.testing.assert_allclose(chart.points(chart.start), points, atol=1e-15)
+    pulled, step = chart.pull(chart.start, values), 1e-6
+    for place in np.ndindex(chart.start.shape):
+        # Of the sum of values times points; where an entry is fixed nothing changes.
+        ends = []
+        for sign in (-1.0, 1.0):
+            moved = chart.start.copy()
+            moved[place] += sign * step
+            ends.append(float((values * chart.points(moved)).sum()))
+        assert pulled[place] == pytest.approx((ends[1] - ends[0]) / (2.0 * step), abs=1e-8)
+    assert np.count_nonzero(pulled) == free.sum()

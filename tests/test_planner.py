@@ -290,6 +290,7 @@ def test_weights_lower_the_predicted_error():
     ({"n": 1}, "n must be"), ({"d": 0}, "d must be"), ({"d": 4}, "of 3 columns"), ({"degree": True}, "degree must be"),
     ({"pair_degree": -1}, "pair_degree must"), ({"max_functions": 2}, "max_functions = 2"),
     ({"pair_degree": 2, "max_functions": 14}, "needs 15 functions"),
+    ({"degree": 65}, "degree must be at most 64"), ({"pair_degree": 33}, "pair_degree must be at most 32"),
     ({"workload": SecondMoments(3), "whole_row": True}, "whole_row")])
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_bad_arguments_are_refused(changes, words, delta):

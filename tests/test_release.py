@@ -85,6 +85,10 @@ def test_published_scales_are_as_printed(n, d, R, k, L, epsilon, delta, norm):
     fourth, fifth = (noise_scales(basis, n, budget, "published", approximate).means for approximate in (False, True))
     ninth, tenth = (noise_scales(basis, n, budget, "published", approximate, k, L) for approximate in (False, True))
     assert (fourth.claim, fifth.claim) == (Budget(epsilon), budget)
+    # Each step with a third of epsilon; of algorithm 10 with the delta that its noise is printed with.
+    assert [charge.claim for charge in (ninth.means, ninth.mean, ninth.axes(norm))] == [Budget(epsilon / 3)] * 3
+    assert [charge.claim for charge in (tenth.means, tenth.mean, tenth.axes(norm))] == [
+        Budget(epsilon / 3, delta), Budget(epsilon / 3), Budget(epsilon / 3, delta / 2)]
     # (2.10), with the norm of the released mean in the place of the exact one's.
     p = 1 / n + (n - 1) ** 2 / n**2
     rho = ((norm + math.sqrt(d) / n) ** 2 / p + p * d + 2 * math.sqrt(d) * norm + 2 * d / n) / n

@@ -3,6 +3,7 @@
 import dataclasses
 import datetime
 from functools import cache
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -14,7 +15,10 @@ from trigmech.distribution import Distribution
 from trigmech.errors import InputError
 from trigmech.evaluation import plausible, resampling, statistics
 from trigmech.evaluation.plausible import PlausibleTables
-from trigmech.functions.partition import all_codes
+from trigmech.functions import prefix_sums
+from trigmech.functions.partition import Partition, all_codes, even_edges
+from trigmech.functions.released_column import ReleasedColumn
+from trigmech.measurement.table_release import CloserLook, NoisyHistogram
 from trigmech.mechanisms import rehearsal
 from trigmech.mechanisms.rehearsal import rehearsed
 from trigmech.planning.dependence import design_dependence
@@ -325,6 +329,68 @@ def test_a_plausible_table_has_the_released_noise_once_more(delta, monkeypatch):
     region = release.looks[2]
     again = dataclasses.replace(region, values=region.values + region.deviation).frequencies
     np.testing.assert_allclose(found.columns[2].mass, plausible.nearest_probabilities(again), atol=1e-12)
+
+
+@pytest.mark.parametrize("cumulative", [True, False])
+@pytest.mark.parametrize("k", [0, 2])
+def test_a_closer_look_divides_what_the_look_has_in_its_interval_and_changes_nothing_else(cumulative, k):
+    rng, c, f, noise = np.random.default_rng(k), 8, 5, 0.003
+    partition = Partition(tuple(range(1, k + 1)), 0, even_edges(None, c))
+    measured = prefix_sums.encoded(partition, rng.dirichlet(np.ones(k + c))) if cumulative else rng.dirichlet(
+        np.ones(k + c))
+    look = NoisyHistogram(partition, measured, noise, cumulative)
+    finer = partition.finer(3, f)
+    column = ReleasedColumn(partition.cut(np.concatenate([partition.edges[:3], finer, partition.edges[5:]])),
+                            np.zeros(k + c + f - 1), noise)
+    inside = CloserLook(0, 3, finer, rng.dirichlet(np.ones(f)) * 0.2 - 0.01, 0.002)
+    coarse = plausible._plausible(ReleasedColumn(partition, np.zeros(k + c), noise), look, [], OneDeviation()).mass
+    found = plausible._plausible(column, look, [inside], OneDeviation()).mass
+    assert coarse.sum() == pytest.approx(1.0)
+    np.testing.assert_allclose(found[: k + 3], coarse[: k + 3], atol=1e-12)
+    np.testing.assert_allclose(found[k + 3 + f :], coarse[k + 4 :], atol=1e-12)
+    # With a deviation more in each, and as much together as the interval has by the look.
+    shares = plausible.nearest_probabilities(inside.frequencies + inside.deviation, coarse[k + 3])
+    np.testing.assert_allclose(found[k + 3 : k + 3 + f], shares, atol=1e-12)
+
+
+def test_more_than_all_rows_on_special_values_is_brought_to_all_of_them():
+    partition = Partition((1, 2), 0, even_edges(None, 4))
+    look = NoisyHistogram(partition, np.array([0.9, 0.5, 0.0, 0.0, 0.0, 0.0]), 0.1, True)
+    found = plausible._plausible(ReleasedColumn(partition, np.zeros(6), 0.1), look, [], OneDeviation()).mass
+    # One deviation more are 1 and .6, of which 1 is cut.
+    np.testing.assert_allclose(found, [1.0 / 1.6, 0.6 / 1.6, 0.0, 0.0, 0.0, 0.0], atol=1e-12)
+
+
+def test_numbers_within_cells_are_in_the_order_of_their_regression_and_its_residual():
+    rng, n = np.random.default_rng(0), 300
+    values = rng.multivariate_normal((0.0, 0.0, 0.0), ((1.0, 0.7, 0.2), (0.7, 1.0, 0.1), (0.2, 0.1, 1.0)), n)
+    points = np.clip(values / 4.0, -1.0, 1.0)
+    partitions = [Partition((), j, even_edges(None, 20)) for j in range(3)]
+    maps = tuple(np.arange(20) // 5 for _ in range(3))
+    release = SimpleNamespace(dependence=SimpleNamespace(maps=maps),
+                              columns=[SimpleNamespace(partition=partition) for partition in partitions])
+    codes, asked, was = all_codes(partitions, points), [], points.copy()
+
+    class Told:
+        def permutation(self, count):
+            return np.array([1])
+
+        def normal(self, mean, deviation, size):
+            asked.append((mean, deviation))
+            return deviation * residuals[:size]
+
+    residuals = rng.normal(size=n)
+    plausible._go_on_within_cells(points, codes, release, Told())
+    scores = stats.norm.ppf((stats.rankdata(was, axis=0) - 0.5) / n)
+    others = scores[:, [0, 2]]
+    slope = np.linalg.inv(others.T @ others + 1e-3 * n * np.eye(2)) @ others.T @ scores[:, 1]
+    # What the others do not tell of it is drawn with the deviation that it has.
+    assert asked == [(0.0, pytest.approx(np.std(scores[:, 1] - others @ slope), rel=1e-9))]
+    keys = others @ slope + asked[0][1] * residuals
+    assert np.array_equal(points[:, [0, 2]], was[:, [0, 2]])
+    for cell in range(4):
+        own = np.flatnonzero(maps[1][codes[:, 1]] == cell)
+        assert np.array_equal(points[own[np.argsort(keys[own])], 1], np.sort(was[own, 1]))
 
 
 @pytest.mark.parametrize("noise", [1e-3, 0.2])

@@ -183,6 +183,34 @@ def test_the_minimax_moments_are_charged_for_their_rounding(d, law):
     assert least <= block.charge.sensitivity <= least + added(law, block.weights * 2.1 / MANY)
 
 
+# So many rows that rounding is all but all of what a replaced row moves.
+BEYOND = 10**22
+DESIGNS = {
+    "moments": lambda budget: design_of(BEYOND, "gaussian" if budget.delta else "laplace"),
+    "moments and whole rows": lambda budget: design_of(
+        BEYOND, "gaussian" if budget.delta else "laplace", whole_row=True,
+        workload=GaussianKernels(4, seed=0, widths=(1.0,))),
+    "indicators": lambda budget: plan_mixed(BEYOND, Domain(9, [OneHotGroup((2, 3), False, 1), OneHotGroup(
+        (4, 5, 6), True), OneHotGroup((7, 8), True)]), budget, SecondMoments(2), degree=2, pair_degree=1),
+    "smooth": lambda budget: plan_smooth(BEYOND, 2, budget, 1.0, 200),
+}
+
+
+@laws
+@pytest.mark.parametrize("name", DESIGNS)
+def test_where_rounding_is_all_that_moves_every_entry_s_is_charged_for(name, law):
+    design = DESIGNS[name](BUDGETS[law])
+    first = 0
+    for block in design.blocks:
+        stop = first + len(block.weights)
+        # Of a mean of so many rows each entry errs by 8 units, whatever its degree.
+        exact = added(block.charge.law, block.weights * float(8 * UNIT))
+        more = lattice(block.charge.scale) if block.charge.law == "linf" else 0.0
+        assert block.charge.sensitivity - more == pytest.approx(exact, rel=1e-4, abs=0.0)
+        first = stop
+    assert first == design.features.K
+
+
 @pytest.mark.parametrize("kind", BUDGETS)
 @pytest.mark.parametrize("n", [1_000, MANY, 10**15])
 def test_histograms_are_charged_for_their_rounding(kind, n):

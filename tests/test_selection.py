@@ -1,5 +1,6 @@
 """The last round: tables that depend are measured again, tables of three columns with them, as prediction says."""
 
+import math
 from itertools import combinations
 
 import numpy as np
@@ -18,7 +19,7 @@ from trigmech.planning import selection
 from trigmech.planning.dependence import design_dependence
 from trigmech.planning.selection import MOST_CELLS, MOST_TRIPLES, select_tables
 from trigmech.planning.tables import plan_tables
-from trigmech.reconstruction.dependence import shrunk_beside, shrunk_table
+from trigmech.reconstruction.dependence import shrunk_beside, shrunk_products, shrunk_table
 from trigmech.reconstruction.tables import strengths_of
 
 C = tm.Column
@@ -217,6 +218,41 @@ def test_of_noise_alone_little_is_left_and_of_a_strong_table_nearly_all(shape):
     assert np.allclose(found, 1e6 * strong, atol=1e-3 * np.abs(1e6 * strong).max(initial=1e-3))
     for axis in range(len(shape)):
         assert np.allclose(found.sum(axis=axis), 0.0, atol=1e-6 * np.abs(found).max(initial=1.0))
+
+
+@pytest.mark.parametrize("strength", [0.0, 2.0, 20.0])
+@pytest.mark.parametrize("shape", [(6, 4), (4, 9), (12, 12), (5, 3, 4)])
+def test_singular_values_above_the_noise_are_shrunk_as_is_best_and_the_others_together(shape, strength):
+    rng, noise = np.random.default_rng(5), 0.1
+    deviation = noise * (rng.normal(size=shape) + strength * rng.normal(size=(shape[0], *[1] * (len(shape) - 1)))
+                         * rng.normal(size=(1, *shape[1:])))
+    values = deviation / noise
+    for axis in range(len(shape)):
+        values = values - values.mean(axis=axis, keepdims=True)
+    # The longest axis beside the others.
+    longest = max(range(len(shape)), key=lambda axis: shape[axis])
+    matrix = np.moveaxis(values, longest, 0).reshape(shape[longest], -1)
+    sides = sorted((shape[longest] - 1, int(np.prod([side - 1 for axis, side in enumerate(shape) if axis != longest]))))
+    left, singular, right = np.linalg.svd(matrix, full_matrices=False)
+    y, ratio = [s / math.sqrt(sides[1]) for s in singular[: sides[0]]], sides[0] / sides[1]
+    high = [s > 1.0 + math.sqrt(ratio) for s in y]
+    low = sum(s * s for s, above in zip(y, high, strict=True) if not above)
+    kept = [math.sqrt((s * s - ratio - 1.0) ** 2 - 4.0 * ratio) / s if above else
+            s * max(0.0, 1.0 - high.count(False) / low) for s, above in zip(y, high, strict=True)]
+    made = sum(one * math.sqrt(sides[1]) * noise * np.outer(left[:, i], right[i]) for i, one in enumerate(kept))
+    found = np.moveaxis(shrunk_table(deviation, noise), longest, 0).reshape(matrix.shape)
+    np.testing.assert_allclose(found, made, atol=1e-12)
+    assert any(high) == (strength > 0.0) or strength == 0.0
+
+
+@pytest.mark.parametrize(("value", "left"), [(0.5, 0.0), (1.0, 0.0), (2.0, 1.5), (-2.0, -1.5), (2.8, 2.8 - 1 / 2.8)])
+def test_a_product_alone_is_shrunk_by_itself_and_a_strong_one_as_a_matrix_of_two(value, left):
+    # Of two scores: a matrix of 2 by 2 whose eigenvalues in units of the root of 2 are below 2.
+    places = np.array([[0, 1]])
+    assert shrunk_products(0.1 * np.array([value]), 0.1, places)[0] == pytest.approx(0.1 * left, abs=1e-15)
+    # What is far above the noise is kept but for its inverse.
+    strong = shrunk_products(np.array([1e3]), 1.0, places)[0]
+    assert strong == pytest.approx(1e3, rel=1e-4)
 
 
 @pytest.mark.parametrize("size", [0.0, 0.7, 1.3, 20.0])

@@ -123,6 +123,23 @@ def test_between_nodes_no_polynomial_exceeds_what_ehlich_and_zeller_allow(degree
     assert missed >= 20
 
 
+@pytest.mark.parametrize("name", ["two columns, decaying", "products of T2 dominate", "equal weights", "decaying"])
+@pytest.mark.parametrize("shift", [-3.0, 0.0, 0.7, 40.0])
+def test_suprema_are_of_all_pairs_of_nodes(name, shift):
+    # What is looked at is the half of all pairs, in blocks; the other half has the same values.
+    d, v, w, _ = CASES[name]
+    degree = max(2 * len(v), 4 * len(w))
+    nodes = sensitivity._NODES * degree
+    angles = np.pi * (np.arange(nodes) + 0.5) / nodes
+    V, W = (np.cos(np.outer(angles, np.arange(1, len(u) + 1))) * u for u in (v, w))
+    A, C, apart = (W**2).sum(axis=1), W @ W.T, ((V[:, None] - V) ** 2).sum(axis=2)
+    own = d * sum(a * a for a in w) / 2.0 * A - A**2 / 2.0
+    h = apart + own[:, None] + own + C**2 - 2.0 * shift * C
+    middle, half = (h.max() + h.min()) / 2.0, (h.max() - h.min()) / 2.0
+    expected = middle + half / math.cos(degree * math.pi / (2 * nodes)) ** 2
+    assert sensitivity._column_supremum(d, v, w, shift) == pytest.approx(expected, rel=1e-9)
+
+
 @pytest.mark.parametrize("v", [(1.0,), (1.0, 1.0), (0.3, 1.0, 0.4), powers(0.9, 8), (0.0,) * 31 + (1.0,)])
 def test_one_column_is_exact_but_for_the_slack(v):
     T = np.cos(np.outer(np.linspace(0.0, np.pi, 1025), np.arange(1, len(v) + 1))) * v

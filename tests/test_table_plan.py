@@ -1,0 +1,157 @@
+"""What tables of mixed columns are planned to be measured by: shares, intervals, importances and heavy intervals."""
+
+import math
+
+import numpy as np
+import pytest
+
+import trigmech as tm
+from trigmech.domain import Domain, OneHotGroup
+from trigmech.functions.partition import Partition, columns_of, even_edges
+from trigmech.functions.released_column import ReleasedColumn
+from trigmech.planning import tables
+from trigmech.planning.allocation import GaussianVector, InfinityBlocks, LaplaceVector
+from trigmech.planning.error_model import Selection
+from trigmech.planning.minimax import plan_smooth
+from trigmech.planning.search import plan_moments
+from trigmech.planning.tables import heavy_intervals, plan_tables
+from trigmech.workload import SecondMoments
+
+# Two numbers, one of them with a special value, one with 7 levels, and a column of three categories.
+DOMAIN = Domain(7, [OneHotGroup((2,), False, 1), OneHotGroup((3, 4, 5), True)], [(6, tuple(np.linspace(-1.0, 1.0, 7)))])
+
+
+def planned(n=5_000, epsilon=1.0, delta=1e-6, **options):
+    return plan_tables(n, DOMAIN, tm.Budget(epsilon, delta), **options)
+
+
+@pytest.mark.parametrize("crossed", [(), (1,), (0, 2)])
+@pytest.mark.parametrize("triples", [0.0, 1.0, 2.5])
+def test_tables_with_a_crossed_column_serve_all_queries_and_three_columns_as_much_as_is_said(crossed, triples):
+    design = planned(crossed=crossed, triples=triples)
+    d = len(design.partitions)
+    assert d == 4
+    pairs = np.array([(i, j) for j in range(d) for i in range(j)])
+    for pair, importance in zip(pairs.tolist(), design.importance(pairs).tolist(), strict=True):
+        assert importance == (d - 1 if set(pair) & set(crossed) else 1.0)
+    threes = np.array([(0, 1, 2), (0, 1, 3), (0, 2, 3), (1, 2, 3)])
+    found = design.importance(threes)
+    for three, importance in zip(threes.tolist(), found.tolist(), strict=True):
+        assert importance == pytest.approx(1.0 if set(three) & set(crossed) else 3.0 * triples / (d - 2))
+    if not crossed:
+        # All of three columns together matter so much, beside all of two.
+        assert found.sum() == pytest.approx(triples * design.importance(pairs).sum())
+
+
+def columns_with(design, mass):
+    """Released columns, of which the first number has so much mass in some intervals."""
+    columns = []
+    for partition in design.partitions:
+        own = np.full(partition.size, 1e-9)
+        if partition.value == 0:
+            for place, part in mass.items():
+                own[place] = part
+        columns.append(ReleasedColumn(partition, own / own.sum(), 0.001))
+    return columns
+
+
+@pytest.mark.parametrize("epsilon", [50.0, 1.0, 0.6])
+def test_heavy_intervals_are_those_that_exceed_the_noise_the_last_of_a_column_first(epsilon):
+    design = planned(epsilon=epsilon)
+    least = max(1.0 / 64.0, 8.0 * design.closer_deviation)
+    mass = {3: 1.001 * least, 40: 0.999 * least, 7: min(2.0 * least, 0.3), 11: 1.01 * least}
+    mass[60] = 1.0 - sum(mass.values())
+    assert mass[60] > least
+    columns = columns_with(design, mass)
+    for column in columns[1:]:
+        column.mass[:] = 0.0
+    found = heavy_intervals(design, columns)
+    place = [partition.value for partition in design.partitions].index(0)
+    wanted = [i for i in (60, 11, 7, 3) if columns[place].mass[i] >= least]
+    assert [(j, i) for j, i, _ in found] == [(place, i) for i in wanted]
+    assert len(wanted) >= 3
+    for _, i, edges in found:
+        low, high = design.partitions[place].edges[[i, i + 1]]
+        np.testing.assert_allclose(edges, np.linspace(low, high, 1_025))
+
+
+def test_an_interval_of_one_level_is_not_looked_at_closer_and_one_of_two_is():
+    levels = np.linspace(-1.0, 1.0, 90)
+    domain = Domain(1, [], [(0, tuple(levels))])
+    design = plan_tables(10**6, domain, tm.Budget(50.0, 1e-6))
+    (partition,) = design.partitions
+    held = [int(((levels >= low) & ((levels < high) | (high == 1.0))).sum()) for low, high in zip(
+        partition.edges[:-1], partition.edges[1:], strict=True)]
+    assert set(held) == {1, 2} or set(held) == {1}
+    coarse = partition.cut(even_edges(levels, 60))
+    counts = [2 if i < 30 else 1 for i in range(60)]
+    column = ReleasedColumn(coarse, np.full(60, 1.0 / 60.0), 1e-9)
+    assert [(i, len(edges) - 1) for _, i, edges in heavy_intervals(design, [column])] == [
+        (i, 2) for i in reversed(range(60)) if counts[i] == 2]
+
+
+@pytest.mark.parametrize(("strength", "gaussian", "count"), [
+    (1.0, True, 64), (500.0, True, 64), (513.0, True, 128), (1_024.0, True, 128), (1_025.0, True, 256),
+    (8_000.0, True, 1_024), (1e9, True, 1_024), (4_800.0, False, 71), (1e9, False, 101)])
+def test_a_number_has_about_as_many_intervals_as_the_noise_tells_apart(strength, gaussian, count):
+    column = Partition((), 0, np.array([-1.0, 1.0]))
+    found = tables._partition(column, strength, gaussian)
+    # A power of two; of counts, whose noise adds up, the power of two thirds.
+    assert found.intervals == count
+    few = columns_of(DOMAIN)[-1]
+    assert tables._partition(few, strength, gaussian).intervals == 7
+    categories = columns_of(DOMAIN)[2]
+    assert tables._partition(categories, strength, gaussian) is categories
+
+
+# Moments
+
+
+@pytest.mark.parametrize("kind", [GaussianVector, LaplaceVector, InfinityBlocks])
+def test_the_noise_that_is_planned_is_that_of_what_is_charged(kind):
+    n, rng = 500, np.random.default_rng(0)
+    design = plan_moments(n, 4, tm.Budget(1.0), SecondMoments(4), degree=2, pair_degree=2, triples=True)
+    selection = Selection(4, 2, 2, True, ())
+    one = kind(n, 1.0, selection, True)
+    weights = one.normal(one.by_importance(rng.uniform(0.1, 1.0, len(selection.sizes))))
+    blocks = one.blocks(design.features, weights)
+    told = np.concatenate([block.deviation / block.weights for block in blocks])
+    # Rounding, and what scales are raised by, is not foreseen.
+    np.testing.assert_allclose(np.repeat(one.deviations(weights), selection.sizes), told, rtol=1e-6)
+
+
+def test_fractions_of_epsilon_are_the_best_for_the_importance_that_they_are_made_for():
+    rng, selection = np.random.default_rng(1), Selection(5, 3, 1, True, ())
+    one = InfinityBlocks(1_000, 1.0, selection, True)
+    importance = rng.uniform(0.1, 3.0, len(selection.sizes)) * (selection.sizes > 0)
+
+    def error(weights):
+        held = selection.sizes > 0
+        # Of so many functions alike, with noise in proportion to their number over the fraction.
+        noise = (selection.sizes / np.maximum(weights, 1e-300))[held]
+        return float((importance[held] * selection.sizes[held] * noise**2).sum())
+
+    best = one.by_importance(importance)
+    assert best.sum() == pytest.approx(1.0)
+    for _ in range(200):
+        other = best * np.exp(0.1 * rng.normal(size=len(best)))
+        assert error(best) <= error(other / other[selection.sizes > 0].sum() * best[selection.sizes > 0].sum())
+
+
+@pytest.mark.parametrize("delta", [1e-6, 0.0])
+@pytest.mark.parametrize(("d", "n", "smoothness"), [(1, 5_000, 1.0), (2, 20_000, 2.0), (2, 100, 1.0)])
+def test_the_minimax_moments_are_as_many_and_as_exact_as_the_theorem_says(d, n, smoothness, delta):
+    budget = tm.Budget(1.0, delta)
+    design = plan_smooth(n, d, budget, smoothness, 100_000)
+    strength = tables.strength_of(budget)
+    m = math.ceil(max(1.0, n * strength) ** (1.0 / max(d if delta else 1.5 * d, smoothness)))
+    assert (m + 1) ** d - 1 == design.features.K
+    (block,) = design.blocks
+    norms = np.sqrt((design.index.degrees**2).sum(axis=1))
+    np.testing.assert_allclose(block.weights, norms ** (-smoothness / 2.0 if delta else -2.0 * smoothness / 3.0))
+    # A smooth function's coefficients have squares times norms^(2 k) of a sum of at most 4.
+    (predicted,), (nothing,) = design.predicted.values(), design.baseline.values()
+    noise = block.deviation / block.weights
+    assert predicted == pytest.approx(2.0 * math.sqrt(sum((s / r**smoothness) ** 2 for s, r in zip(
+        noise.tolist(), norms.tolist(), strict=True))))
+    assert nothing == pytest.approx(2.0 * math.sqrt(sum(r ** (-2.0 * smoothness) for r in norms.tolist())))
