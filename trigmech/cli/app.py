@@ -210,16 +210,20 @@ def schema_check(
     schema: Annotated[Path, typer.Argument(help="A schema file (TOML).")],
     as_json: Json = False,
 ) -> None:
-    """Say what is missing or wrong in a schema, status 3 if anything is; else list its constraints.
+    """Say what is missing or wrong in a schema, status 3 if anything is; else how fine values are, and its constraints.
 
     Example: `trigmech schema check schema.toml`
     """
     from trigmech.schema import toml as schema_file
+    from trigmech.schema.words import how_fine
 
     problems = schema_file.check(schema)
-    constraints = [] if problems else [each.text for each in schema_file.load_schema(schema).constraints]
-    said = [*(problems or [f"{schema} is complete"]), *(f"constraint: {text}" for text in constraints)]
-    tell({"file": str(schema), "problems": problems, "constraints": constraints}, "\n".join(said), as_json)
+    found = None if problems else schema_file.load_schema(schema)
+    constraints = [] if found is None else [each.text for each in found.constraints]
+    fine = [] if found is None else how_fine(found.columns)
+    said = [*(problems or [f"{schema} is complete"]), *fine, *(f"constraint: {text}" for text in constraints)]
+    tell({"file": str(schema), "problems": problems, "constraints": constraints, "how_fine": fine}, "\n".join(said),
+         as_json)
     raise typer.Exit(3 if problems else 0)
 
 
@@ -233,7 +237,7 @@ def sample(
     out: Annotated[str, typer.Option(help=".csv, .tsv, .csv.gz or .parquet, or - for CSV on standard output.")] = "-",
     given: Annotated[list[str] | None, typer.Option(help="What all rows have in a column: region=north, age=30..39, or "
                                                          "pay= for a missing value; repeatable.")] = None,
-    shares: Annotated[list[str] | None, typer.Option(help="Shares of a column's values: region:north=0.5,south=0.5; "
+    shares: Annotated[list[str] | None, typer.Option(help="Shares of a column's values: region=north:0.5,south:0.5; "
                                                           "repeatable.")] = None,
     rows_per_person: Annotated[int | None, typer.Option(
         min=1, help="If the schema names a column of persons: rows of each; drawn independently.")] = None,
