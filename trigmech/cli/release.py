@@ -152,9 +152,9 @@ def too_few(n: int, schema: Schema, budget: Budget, bounds_share: float) -> str:
     whose = "rows" if schema.person is None else "persons"
     errors = [f"{each.column!r}, {each}" for each in preview(n, schema, budget, bounds_share=bounds_share).columns]
     more = f"; and {len(errors) - SHOWN} more" if len(errors) > SHOWN else ""
-    return (f"{n} {whose} are too few for a release: below {FEWEST} most of it is noise, of which the standard deviation "
-            f"is expected to be: {'; '.join(errors[:SHOWN])}{more}. Nothing is charged. --force releases it all the "
-            "same")
+    return (f"{n} {whose} are too few for a release: below {FEWEST} most of it is noise, of which the standard "
+            f"deviation is expected to be: {'; '.join(errors[:SHOWN])}{more}. Nothing is charged. --force releases it "
+            "all the same")
 
 
 def _check_usage(csv: Path | None, rows: int | None, bounds_share: float, as_json: bool) -> None:
