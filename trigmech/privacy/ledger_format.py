@@ -194,18 +194,12 @@ class Kept:
 
     Parameters
     ----------
-    sequence : int
-        Its place among all entries.
-    time : str
-        UTC, by the clock of who saved it.
-    version : str
-        Of the package.
+    sequence, time, version, hash
+        As of a :class:`Raised`.
     run : str
         Whose charges paid for the release.
     path : str
         Of the file.
-    hash : str
-        As of an :class:`Entry`.
     """
 
     sequence: int
