@@ -157,7 +157,9 @@ def test_a_schema_is_begun_completed_and_checked(run, tmp_path):
     assert status == 3
     assert len(json.loads(problems)["problems"]) == 7
     Path("schema.toml").write_text(SCHEMA)
-    assert run("schema", "check", "schema.toml")[:2] == (0, "schema.toml is complete\n")
+    assert run("schema", "check", "schema.toml")[:2] == (0, (
+        "schema.toml is complete\nnumbers are rounded to whole ones, by the range (change it by decimals): 'income'\n"
+        "times are whole days; what is finer in the table is cut off (change it by resolution): 'joined'\n"))
     status, said, _ = run("schema", "init", "-", "--no-header", "--out", "-", stdin=table_text(header=False))
     assert status == 0
     assert "header = false" in said
@@ -242,8 +244,9 @@ def test_samples_have_what_is_given_and_the_shares(run, clinic):
         assert (status, told) == (0, f"written: standard output (40 rows, {len(set(found))} of them different)")
         return list(csv.DictReader(io.StringIO(said)))
 
-    made = rows("--given", "colour=red", "--given", "income=0..60000", "--shares", "joined:2010-01-01..2014-12-31=0.25,"
-                "2015-01-01..2020-12-31=0.75")
+    asked = ["--given", "colour=red", "--given", "income=0..60000", "--shares"]
+    made = rows(*asked, "joined=2010-01-01..2014-12-31:0.25,2015-01-01..2020-12-31:0.75")
+    assert made == rows(*asked, "joined:2010-01-01..2014-12-31=0.25,2015-01-01..2020-12-31=0.75")
     assert {row["colour"] for row in made} == {"red"}
     assert all(0 <= float(row["income"]) <= 60_000 for row in made)
     assert sum(row["joined"] < "2015" for row in made) == 10
@@ -255,8 +258,12 @@ def test_samples_have_what_is_given_and_the_shares(run, clinic):
     (["--given", "colour=red", "--given", "colour=red"], "--given must be name=value, once for each column"),
     (["--given", "place=red"], "there is no column 'place'; the columns are 'age', 'income', 'colour', 'joined'"),
     (["--given", "age=old"], "a value of 'age' must be a number, not 'old'"),
-    (["--given", "colour=pink"], "no category of 'colour'"),
-    (["--shares", "colour=red"], "--shares must be name:value=share,value=share, once for each column"),
+    (["--given", "colour=pink"], "no category 'pink' of 'colour'; its categories are 'red', 'green', 'blue'"),
+    (["--shares", "colour=pink:1"], "no category 'pink' of 'colour'; its categories are 'red', 'green', 'blue'"),
+    (["--shares", "colour=red"], "--shares must be name=value:share,value:share, once for each column"),
+    (["--shares", "colour=red:0.5", "--shares", "colour:red=0.5"], "--shares must be name=value:share"),
+    (["--shares", "colour=red:half"], "a share must be a number, not 'half'"),
+    (["--shares", "place=red:1"], "there is no column 'place'"),
     (["--shares", "colour:red=half"], "a share must be a number, not 'half'"),
     (["--shares", "colour:red=0.5,red=0.5"], "--shares has a value twice"),
     (["--shares", "colour:red=0.5,blue=0.6"], "from 0 to 1 with the sum 1")])
@@ -426,7 +433,10 @@ def test_a_column_is_given_whatever_signs_its_name_has():
         "x", "x=y", "=SUM(A1)", "b:c", "b")])
     assert given_of(schema, ["x=y=1", "=SUM(A1)=1", "b:c=y=3", "x=1"]) == {
         "x=y": "1", "=SUM(A1)": "1", "b:c": "y=3", "x": "1"}
-    assert shares_of(schema, ["b:c:1=0.5,y=3=0.5", "b:1=1"]) == {"b:c": {"1": 0.5, "y=3": 0.5}, "b": {"1": 1.0}}
+    # The same by either syntax.
+    for texts in (["b:c:1=0.5,y=3=0.5", "b:1=1"], ["b:c=1:0.5,y=3:0.5", "b=1:1"], ["b:c=1:0.5,y=3:0.5", "b:1=1"]):
+        assert shares_of(schema, texts) == {"b:c": {"1": 0.5, "y=3": 0.5}, "b": {"1": 1.0}}
+    assert shares_of(schema, ["x=y=1:1", "=SUM(A1)=y=3:1"]) == {"x=y": {"1": 1.0}, "=SUM(A1)": {"y=3": 1.0}}
     with pytest.raises(InputError, match="there is no column 'z'"):
         given_of(schema, ["z=1"])
 
@@ -682,7 +692,37 @@ def test_a_release_that_cannot_be_saved_where_it_was_asked_for_is_saved_elsewher
     assert "cannot write 'away/new.tm'" in told
     saved, = Path("temporary").rglob("release.tm")
     assert f"was saved as {str(clinic / saved)!r} instead" in told
-    assert tm.load(saved).ledger.charges == [entry.charge for entry in tm.LedgerFile.open("paid.json").entries]
+    book = tm.LedgerFile.open("paid.json")
+    assert tm.load(saved).ledger.charges == [entry.charge for entry in book.entries]
+    # The ledger names it, for whoever looks for what was paid for.
+    assert f"{tm.load(saved).ledger.run} its release was saved as {str(clinic / saved)!r}" in run("ledger", "show",
+                                                                                                   "paid.json")[1]
+    assert run("ledger", "verify", "paid.json")[0] == 0
+    assert book.total == pytest.approx(tm.LedgerFile.open("paid.json").total)
+    noted = json.loads(Path("paid.json").read_text())["entries"][-1]
+    assert noted["kept"] == {"run": tm.load(saved).ledger.run, "path": str(clinic / saved)}
+    Path("paid.json").write_text(Path("paid.json").read_text().replace("release.tm", "other.tm"))
+    assert run("ledger", "verify", "paid.json")[0] == 3
+
+
+@pytest.mark.parametrize("person", [False, True], ids=["rows", "persons"])
+def test_fewer_than_twenty_are_released_only_by_force_and_the_error_is_named(run, clinic, person):
+    Path("few.toml").write_text(('person = "who"\n' if person else "") + "[columns.x]\nlower = 0\nupper = 100\n")
+    command = ("release", "few.csv", "--schema", "few.toml", "--epsilon", "1", "--delta", "1e-6", "--ledger",
+               "few.json")
+    for n, status in ((19, 3), (20, 0)):
+        Path("few.csv").write_text("x,who\n" + "".join(f"{i},p{i}\n" * (1 + person) for i in range(n)))
+        found, _, told = run(*command, "--out", f"{n}.tm")
+        assert found == status
+        assert ("--force" in told) == (n == 19)
+        if n == 19:
+            expected = tm.preview(19, tm.Schema([tm.Column("x", 0, 100)]), tm.Budget(1.0, 1e-6)).columns
+            assert f"19 {'persons' if person else 'rows'} are too few" in told
+            assert all(f"'x', {each}" in told for each in expected)
+            assert not Path("few.json").exists()
+    Path("few.csv").write_text("x,who\n" + "".join(f"{i},p{i}\n" for i in range(9)))
+    assert run(*command[:-2], "--out", "9.tm", "--force")[0] == 0
+    assert run(*command, "--out", "8.tm", "--dry-run")[0] == 0
 
 
 @pytest.mark.parametrize("ledger", ["new.json", "link.json"])

@@ -176,6 +176,25 @@ def test_a_budget_is_lowered_in_no_part(book, budget, reserve):
 # Claims of other tools
 
 
+def test_where_a_release_went_is_recorded_in_the_chain_and_costs_nothing(book):
+    book.charge("run", [laplace(0.25)], False)
+    total, left = book.total, str(book.remaining)
+    book.note_kept("run", "/elsewhere/release.tm")
+    again = LedgerFile.open(book.path)
+    assert (again.total, str(again.remaining), len(again.entries), again.verify()) == (total, left, 1, [])
+    assert "run              its release was saved as '/elsewhere/release.tm'" in str(again)
+    again.charge("other", [laplace(0.125)], False)
+    assert [entry.sequence for entry in LedgerFile.open(book.path).entries] == [1, 3]
+    text = book.path.read_text()
+    for old, new in (("/elsewhere", "/somewhere"), ('"kept": {"run": "run"', '"kept": {"run": "other"')):
+        assert old in text
+        book.path.write_text(text.replace(old, new))
+        assert LedgerFile.open(book.path).verify()
+    book.path.write_text(text.replace('"path": "/elsewhere/release.tm"', '"path": 5'))
+    with pytest.raises(InputError, match="kept: path must be"):
+        LedgerFile.open(book.path)
+
+
 def test_claims_of_other_tools_are_recorded_counted_and_told_as_claims(tmp_path):
     book = LedgerFile.create(tmp_path / "l.json", Budget(3.0, 1e-6), reserve_delta=4e-7)
     book.add("mean age", Budget(0.3), "tool 1.0", neighbours="replace-one", count=2)

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from trigmech.errors import InputError
 from trigmech.schema.encoding import key_of
 from trigmech.schema.schema import Column, Schema
+from trigmech.schema.words import how_fine
 from trigmech.tables import frames as tables
 
 FRAMES = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.table}
@@ -647,3 +648,37 @@ def test_numbers_that_are_only_rounded_to_a_special_value_go_beside_it(lower, up
     # What has an indicator is the special value all the same.
     points[:, 1] = 1.0
     assert set(schema.decode(points)["hours"]) == {special[0]}
+
+
+def test_a_schema_is_shown_as_it_is_written_and_on_a_screen():
+    schema = mixed()
+    names = {"Schema": Schema, "Column": Column, "datetime": datetime}
+    for column in schema.columns:
+        assert eval(repr(column), names) == column
+    small = Schema(schema.columns[:3], ["age is missing or age > 3"], "whose")
+    assert eval(repr(small), names) == small
+    assert repr(Column("c", 0, 1)) == "Column('c', 0, 1)"
+    many = [f"value {k}" for k in range(40)]
+    wide = Schema([Column(f"c{j}", kind="categorical", categories=many) for j in range(40)])
+    lines = repr(wide).splitlines()
+    assert len(lines) <= 20
+    assert max(map(len, lines)) <= 120
+    assert "more" in repr(wide)
+    assert sum("Column(" in line for line in lines) + int(repr(wide).partition("# ")[2].split()[0]) == 40
+    assert "Column('c39'" in lines[-2]
+
+
+def test_how_fine_values_are_is_said_of_all_columns_that_are_alike():
+    columns = [Column("a", 0, 100), Column("b", 5, 205), Column("c", 0, 1, decimals=1), Column("d", -1, 1),
+               Column("e", 0, 1e5, transform="log1p"), Column("f", private_bounds=True), Column("g", 0, 9, "integer"),
+               Column("t", "2020-01-01", "2020-12-31", "datetime"),
+               Column("u", "2020-01-01T05:00", "2020-12-31T07:00", "datetime")]
+    assert how_fine(columns) == [
+        "numbers are rounded to 2 digits after the point, by the range (change it by decimals): 'a', 'b'",
+        "numbers are rounded to 1 digit after the point, as decimals says: 'c'",
+        "numbers are not rounded (change it by decimals): 'd'",
+        "numbers are rounded to 3 (small numbers) to 0 (large ones) digits after the point, by the range (change it by "
+        "decimals): 'e'",
+        "numbers are rounded to 1/10,000 of the range that is found: 'f'",
+        "times are whole days; what is finer in the table is cut off (change it by resolution): 't'",
+        "times are whole hours; what is finer in the table is cut off (change it by resolution): 'u'"]

@@ -282,3 +282,14 @@ def test_cells_of_a_dataframe_whose_names_are_no_text_are_kept_as_they_are():
     assert array[0, 0] == 1
     assert math.isnan(array[1, 0])
     assert without_names(pd.DataFrame(np.zeros((2, 2)))).dtype == np.float64
+
+
+def test_an_estimator_is_shown_in_few_words_before_and_after_its_fit():
+    schema = tm.Schema([tm.Column(f"c{j}", 0, 1) for j in range(40)])
+    model = tm.Synthesizer(schema, epsilon=2.0, random_state=1)
+    assert repr(model) == "Synthesizer(schema=<40 columns>, epsilon=2.0, random_state=1)"
+    small = tm.Synthesizer("cube", delta=1e-6, random_state=1)
+    before = repr(small)
+    small.fit(np.random.default_rng(0).uniform(-1, 1, (60, 2)))
+    assert repr(small).startswith(f"{before}: fitted, Synthesis(")
+    assert max(map(len, repr(small).splitlines())) < 160

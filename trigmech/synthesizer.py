@@ -1,5 +1,6 @@
 """The estimator: `synthesize` as scikit-learn's users expect it."""
 
+import inspect
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -99,6 +100,19 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         if is_address(given):
             Server(str(given), 0.0)
         self.__dict__["ledger"] = given
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        """Return the options that differ from the defaults, a schema as its size, and what was released."""
+        if not isinstance(self.schema, Schema):
+            text = str(super().__repr__(N_CHAR_MAX))
+        else:
+            usual = {name: option.default for name, option in inspect.signature(type(self)).parameters.items()}
+            options = {name: value for name, value in self.get_params(deep=False).items() if name != "schema"
+                       and repr(value) != repr(usual.get(name))}
+            text = ", ".join([f"schema=<{self.schema.d} columns>", *(f"{name}={value!r}" for name, value in
+                                                                     options.items())])
+            text = f"{type(self).__name__}({text})"
+        return f"{text}: fitted, {self.synthesis_!r}" if hasattr(self, "synthesis_") else text
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Release a table.

@@ -31,6 +31,8 @@ from trigmech.cli.options import (
     Saved,
     budget_of,
     file_options,
+    files_given,
+    table_of,
     tell,
 )
 from trigmech.cli.parts import part_app
@@ -210,18 +212,37 @@ def schema_init(
 @schema_app.command("check")
 def schema_check(
     schema: Annotated[Path, typer.Argument(help="A schema file (TOML).")],
+    against: Annotated[str | None, typer.Option(help="The private table: counts what does not fit the schema, on "
+                                                     "standard error. NOT PRIVATE: do not publish that.")] = None,
+    delimiter: Delimiter = None,
+    decimal: Decimal = None,
+    encoding: Encoding = None,
+    date_format: DateFormat = None,
     as_json: Json = False,
 ) -> None:
-    """Say what is missing or wrong in a schema, status 3 if anything is; else list its constraints.
+    """Say what is missing or wrong in a schema, status 3 if anything is; else how fine values are, and its constraints.
+
+    With --against it also counts what does not fit in a private table, for yourself alone.
 
     Example: `trigmech schema check schema.toml`
     """
     from trigmech.schema import toml as schema_file
+    from trigmech.schema.misfits import in_words, misfits
+    from trigmech.schema.words import how_fine
 
     problems = schema_file.check(schema)
-    constraints = [] if problems else [each.text for each in schema_file.load_schema(schema).constraints]
-    said = [*(problems or [f"{schema} is complete"]), *(f"constraint: {text}" for text in constraints)]
-    tell({"file": str(schema), "problems": problems, "constraints": constraints}, "\n".join(said), as_json)
+    loaded = None if problems else schema_file.load(schema)
+    constraints = [] if loaded is None else [each.text for each in loaded.schema.constraints]
+    fine = [] if loaded is None else how_fine(loaded.schema.columns)
+    said = [*(problems or [f"{schema} is complete"]), *fine, *(f"constraint: {text}" for text in constraints)]
+    facts: dict[str, Any] = {"file": str(schema), "problems": problems, "constraints": constraints, "how_fine": fine}
+    if against is not None and loaded is not None:
+        table = table_of(files_given(against), file_options(delimiter, decimal, encoding, date_format), loaded.file)
+        counted = misfits(loaded.schema, table.chunks(loaded.schema))
+        facts |= {"private": True, "misfits": counted}
+        told = in_words(counted) or "every value fits the schema"
+        typer.echo(f"NOT PRIVATE, for you alone: {told}. Do not publish this, and do not log it.", err=True)
+    tell(facts, "\n".join(said), as_json)
     raise typer.Exit(3 if problems else 0)
 
 
@@ -235,7 +256,7 @@ def sample(
     out: Annotated[str, typer.Option(help=".csv, .tsv, .csv.gz or .parquet, or - for CSV on standard output.")] = "-",
     given: Annotated[list[str] | None, typer.Option(help="What all rows have in a column: region=north, age=30..39, or "
                                                          "pay= for a missing value; repeatable.")] = None,
-    shares: Annotated[list[str] | None, typer.Option(help="Shares of a column's values: region:north=0.5,south=0.5; "
+    shares: Annotated[list[str] | None, typer.Option(help="Shares of a column's values: region=north:0.5,south:0.5; "
                                                           "repeatable.")] = None,
     rows_per_person: Annotated[int | None, typer.Option(
         min=1, help="If the schema names a column of persons: rows of each; drawn independently.")] = None,

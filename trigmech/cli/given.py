@@ -1,10 +1,11 @@
-"""What is given of a sample's columns, as text: name=value and name:value=share,value=share."""
+"""What is given of a sample's columns, as text: name=value and name=value:share,value:share."""
 
 from collections.abc import Sequence
 from typing import Any
 
 from trigmech.errors import InputError
 from trigmech.schema.column import Column, text_of
+from trigmech.schema.constraints import categories_listed
 from trigmech.schema.schema import Schema
 
 MISSING, RANGE = "", ".."
@@ -14,21 +15,25 @@ def given_of(schema: Schema, texts: Sequence[str]) -> dict[str, Any]:
     """Return what columns have by texts such as "region=north", "age=30..39" or, where it is missing, "pay="."""
     found: dict[str, Any] = {}
     for text in texts:
-        name, sign, value = _parted(schema, text, "=")
-        if not sign or name in found:
+        named = _named(schema, text, "=")
+        if not named or named[0][0] in found:
             raise InputError(f"--given must be name=value, once for each column, not {text!r}")
+        name, _, value = named[0]
         found[name] = _value(_column(schema, name), value)
     return found
 
 
 def shares_of(schema: Schema, texts: Sequence[str]) -> dict[str, dict[Any, float]]:
-    """Return the shares of values by texts such as "region:north=0.5,south=0.5"."""
+    """Return the shares of values by texts such as "region=north:0.5,south:0.5", or "region:north=0.5,south=0.5"."""
     found: dict[str, dict[Any, float]] = {}
     for text in texts:
-        name, sign, listed = _parted(schema, text, ":")
-        pairs = [part.rpartition("=") for part in listed.split(",")]
-        if not (sign and all(between for _, between, _ in pairs)) or name in found:
-            raise InputError(f"--shares must be name:value=share,value=share, once for each column, not {text!r}")
+        # The sign that does not stand after the name stands before each share.
+        parsed = [(name, [part.rpartition("=" if sign == ":" else ":") for part in listed.split(",")])
+                  for name, sign, listed in _named(schema, text, "=", ":")]
+        whole = [(name, pairs) for name, pairs in parsed if all(between for _, between, _ in pairs)]
+        if not whole or whole[0][0] in found:
+            raise InputError(f"--shares must be name=value:share,value:share, once for each column, not {text!r}")
+        name, pairs = whole[0]
         column = _column(schema, name)
         found[name] = {_value(column, value): _number("a share", share) for value, _, share in pairs}
         if len(found[name]) < len(pairs):
@@ -36,11 +41,17 @@ def shares_of(schema: Schema, texts: Sequence[str]) -> dict[str, dict[Any, float
     return found
 
 
-def _parted(schema: Schema, text: str, sign: str) -> tuple[str, str, str]:
-    """Return a column's name, which may hold the sign, the sign, and what follows it."""
-    known = [name for name in schema.names if text.startswith(f"{name}{sign}")]
-    name = max(known, key=len, default=text.partition(sign)[0])
-    return name, *text[len(name):].partition(sign)[1:]
+def _named(schema: Schema, text: str, *signs: str) -> list[tuple[str, str, str]]:
+    """Return each column's name that a text may begin with, the sign after it and what follows, longest names first.
+
+    If it is no column's name, what stands before the first sign, if there is one.
+    """
+    known = sorted(((name, sign) for name in schema.names for sign in signs if text.startswith(f"{name}{sign}")),
+                   key=lambda each: -len(each[0]))
+    if not known:
+        known = [(text[: min(map(text.index, there))], min(there, key=text.index))
+                 for there in [[sign for sign in signs if sign in text]] if there]
+    return [(name, sign, text[len(name) + 1 :]) for name, sign in known]
 
 
 def _column(schema: Schema, name: str) -> Column:
@@ -56,10 +67,13 @@ def _value(column: Column, text: str) -> Any:
         return categories[text]
     if text == MISSING:
         return None
-    if RANGE in text:
+    if RANGE in text and column.kind != "categorical":
         lower, _, upper = text.partition(RANGE)
         return _value(column, lower), _value(column, upper)
-    return text if column.is_text or column.unit else _number(f"a value of {column.name!r}", text)
+    if categories:
+        raise InputError(f"there is no category {text!r} of {column.name!r}; its categories are "
+                         f"{categories_listed(column)}")
+    return text if column.unit else _number(f"a value of {column.name!r}", text)
 
 
 def _number(what: str, text: str) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 import warnings
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -47,6 +48,10 @@ if TYPE_CHECKING:
     from trigmech.tables.parquet_files import ParquetFiles
     from trigmech.tables.reader import TableFile
 
+# With fewer rows, or persons, a release is refused unless it is forced.
+FEWEST = 20
+# So many expected errors are named then.
+SHOWN = 6
 # The exit status of a release whose points miss what was released, if one is asked for.
 MISSED = 6
 
@@ -79,7 +84,8 @@ def release(
     strict: Annotated[bool, typer.Option(
         "--strict", help="End with status 6 if the points miss what was released; it is saved all the same.")] = False,
     force: Annotated[bool, typer.Option(
-        "--force", help="Replace the files that --out and --csv name, if they are there.")] = False,
+        "--force", help="Replace the files that --out and --csv name, if they are there; and release fewer than 20 "
+                        "rows or persons.")] = False,
     dry_run: Annotated[bool, typer.Option(
         "--dry-run", help="Say what the budget will buy, in the columns' units; charge and write nothing.")] = False,
     as_json: Json = False,
@@ -111,7 +117,10 @@ def release(
     if rounds is not None and rounds.exists():
         typer.echo(f"trigmech: going on with the run of {rounds}, which was broken off; what it was charged for is not "
                    "charged again", err=True)
-    said = warn(warnings_of(persons_of(table, loaded.schema), loaded.schema, budget, delta is not None))
+    n = persons_of(table, loaded.schema)
+    said = warn(warnings_of(n, loaded.schema, budget, delta is not None))
+    if 2 <= n < FEWEST and not force:
+        raise InputError(too_few(n, loaded.schema, budget, bounds_share))
     reserve = threshold_delta(budget) if loaded.schema.private_categories else 0.0
     with ledger_of_run(ledger, budget, reserve) as book, progress_bar(quiet=as_json) as progress, \
             warnings.catch_warnings():
@@ -130,7 +139,7 @@ def release(
                 typer.echo(f"trigmech: the same command goes on by {rounds}, and nothing is charged twice", err=True)
             raise
         progress("saving", 0, 0)
-        _save(made, out)
+        _save(made, out, book)
         if rounds is not None:
             rounds.unlink(missing_ok=True)
         count = None if csv is None else _write_table(made, csv, rows, out)
@@ -139,6 +148,16 @@ def release(
     _tell(made, out, csv, count, said, as_json)
     if strict and made.warnings:
         raise typer.Exit(MISSED)
+
+
+def too_few(n: int, schema: Schema, budget: Budget, bounds_share: float) -> str:
+    """Return why a table of so few rows is not released, with the errors to expect; all of it is public."""
+    whose = "rows" if schema.person is None else "persons"
+    errors = [f"{each.column!r}, {each}" for each in preview(n, schema, budget, bounds_share=bounds_share).columns]
+    more = f"; and {len(errors) - SHOWN} more" if len(errors) > SHOWN else ""
+    return (f"{n} {whose} are too few for a release: below {FEWEST} most of it is noise, of which the standard "
+            f"deviation is expected to be: {'; '.join(errors[:SHOWN])}{more}. Nothing is charged. --force releases it "
+            "all the same")
 
 
 def _check_usage(csv: Path | None, rows: int | None, bounds_share: float, as_json: bool) -> None:
@@ -185,10 +204,11 @@ def _tell_preview(table: TableFile | ParquetFiles, schema: tm.Schema, budget: tm
     tell({"dry_run": True, **expected.to_dict()}, f"{expected}{made}", as_json)
 
 
-def _save(made: tm.Synthesis, out: Path) -> None:
+def _save(made: tm.Synthesis, out: Path, book: tm.LedgerFile | None) -> None:
     """Save a release: where it was asked for, or else, as it is paid for, in the folder for temporary files.
 
-    If it is not where it was asked for, an InputError names where it is, or states that it is lost.
+    If it is not where it was asked for, an InputError names where it is, or states that it is lost; and the ledger
+    names where it is, if it can still be written.
     """
     try:
         made.save(out)
@@ -201,6 +221,9 @@ def _save(made: tm.Synthesis, out: Path) -> None:
     except (TrigmechError, OSError, MemoryError):
         raise InputError(f"{reason}; nor could the release be saved in the folder for temporary files, so it is lost, "
                          "and what was charged stays spent") from None
+    if book is not None and made.ledger.run is not None:
+        with suppress(TrigmechError, OSError, ValueError):
+            book.note_kept(made.ledger.run, beside)
     raise InputError(f"{reason}. The release, which is paid for, was saved as {str(beside)!r} instead: copy it to "
                      "where it is to stay")
 

@@ -4,7 +4,7 @@ import math
 
 from trigmech.privacy.accounting import NextCharge, cost, filtered_epsilon, next_charge
 from trigmech.privacy.budget import shown_up
-from trigmech.privacy.ledger_format import Raised, State
+from trigmech.privacy.ledger_format import Entry, Raised, State
 
 # Of what one machine computed and another computes again.
 AGREEMENT = 1e-6
@@ -26,7 +26,7 @@ def problems(state: State, own: bool = False) -> list[str]:
             if entry.old != limit:
                 found.append(f"entry {place} says that the budget was {entry.old}; it was {limit}")
             limit = entry.new
-        elif own:
+        elif own and isinstance(entry, Entry):
             # The cost was computed at the delta of its time.
             charge, delta = entry.charge, limit.budget.delta
             key = (charge.pure_epsilon, charge.mu, charge.claim, charge.claimed_delta, charge.count, delta)

@@ -1,6 +1,7 @@
 """The record of what was spent on one data set by all runs: in a file, or on a server, that all of them share."""
 
 import math
+import os
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
@@ -12,7 +13,7 @@ from trigmech.errors import BudgetError, InputError
 from trigmech.privacy import ledger_audit
 from trigmech.privacy.accounting import NextCharge, claimed_delta, cost, filtered_epsilon
 from trigmech.privacy.budget import ADJACENCY, Budget, Charge, as_decimal, shown_up
-from trigmech.privacy.ledger_format import Entry, Limit, Raised, State, charge_header
+from trigmech.privacy.ledger_format import AnyEntry, Entry, Kept, Limit, Raised, State, charge_header
 from trigmech.privacy.ledger_lock import new_run, now, version
 from trigmech.privacy.ledger_store import Store, store_of
 
@@ -272,6 +273,10 @@ class LedgerFile:
 
         self._append(made)
 
+    def note_kept(self, run: str, path: str | os.PathLike[str]) -> None:
+        """Record where the release of a run was saved that could not be saved where it was asked for; costs nothing."""
+        self._append(lambda _: [Kept(0, now(), version(), run, str(path), "")])
+
     def removed_if_unused(self) -> bool:
         """Remove the ledger if nothing was ever charged to it, by anyone; return whether it was removed."""
         # Whoever has opened it meanwhile will not find it, and draw nothing.
@@ -354,7 +359,7 @@ class LedgerFile:
                           "or in Python print(LedgerFile.open(...)); for more: `trigmech ledger raise`, or "
                           "LedgerFile.raise_budget")
 
-    def _append(self, made: Callable[[State], Sequence[Entry | Raised]]) -> None:
+    def _append(self, made: Callable[[State], Sequence[AnyEntry]]) -> None:
         """Write the entries that are made in view of what is there, after the others, in the chain."""
 
         def longer(state: State) -> State:

@@ -189,6 +189,50 @@ class Raised:
 
 
 @dataclass(frozen=True)
+class Kept:
+    """Where a release was saved that could not be saved where it was asked for; it costs nothing.
+
+    Parameters
+    ----------
+    sequence, time, version, hash
+        As of a :class:`Raised`.
+    run : str
+        Whose charges paid for the release.
+    path : str
+        Of the file.
+    """
+
+    sequence: int
+    time: str
+    version: str
+    run: str
+    path: str
+    hash: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all fields by name, of the types that JSON has."""
+        return {"sequence": self.sequence, "time": self.time, "version": self.version,
+                "kept": {"run": self.run, "path": self.path}, "hash": self.hash}
+
+    @classmethod
+    def from_dict(cls, data: object, where: str) -> Self:
+        """Return the note of :meth:`to_dict`; an InputError, beginning with ``where``, names a wrong field."""
+        values = fields(data, where, {"sequence": int, "time": str, "version": str, "kept": object, "hash": str})
+        _check_time(values["time"], where)
+        return cls(**fields(values.pop("kept"), f"{where}: kept", {"run": str, "path": str}), **values)
+
+    def digest(self, before: str) -> str:
+        """Return the hash that this entry must have after one of the given hash."""
+        return _digest(before, self.to_dict())
+
+    def __str__(self) -> str:
+        return f"{self.sequence:>4} {self.time:<20} {self.run:<16} its release was saved as {self.path!r}"
+
+
+AnyEntry = Entry | Raised | Kept
+
+
+@dataclass(frozen=True)
 class State:
     """What a ledger holds, as it was read."""
 
@@ -196,7 +240,7 @@ class State:
     made: Limit
     created: str
     total: float
-    entries: tuple[Entry | Raised, ...]
+    entries: tuple[AnyEntry, ...]
     chain: str = FORMAT
 
     @property
@@ -262,8 +306,8 @@ def parsed(content: bytes, where: str) -> State:
     made = (Limit(Budget.from_dict(values["budget"], f"{where}: budget")) if chain == FIRST_FORMAT
             else Limit.from_dict(values["budget"], f"{where}: budget"))
     total = _number_or_none(f"{where}: total", values["total"])
-    entries = tuple((Raised if isinstance(entry, dict) and "raised" in entry else Entry).from_dict(
-        entry, f"{where}: entry {place}") for place, entry in enumerate(values["entries"], 1))
+    entries = tuple(_class_of(entry).from_dict(entry, f"{where}: entry {place}")
+                    for place, entry in enumerate(values["entries"], 1))
     return State(values["data_set"], made, values["created"], total, entries, chain)
 
 
@@ -279,7 +323,12 @@ def total_text(state: State) -> str:
     return json.dumps(state.total if math.isfinite(state.total) else None)
 
 
-def entry_text(entry: Entry | Raised) -> str:
+def _class_of(entry: object) -> type[AnyEntry]:
+    found = entry if isinstance(entry, dict) else {}
+    return Raised if "raised" in found else Kept if "kept" in found else Entry
+
+
+def entry_text(entry: AnyEntry) -> str:
     """Return an entry as JSON, in one line."""
     return json.dumps(entry.to_dict(), allow_nan=False)
 

@@ -149,6 +149,15 @@ class Column:
         elif self.kind in CATEGORIES:
             self._check_categories()
 
+    def __repr__(self) -> str:
+        options = {option.name: getattr(self, option.name) for option in fields(self)[1:]
+                   if getattr(self, option.name) != option.default}
+        shown_first = [repr(self.name), *(map(_written, (self.lower, self.upper)) if "lower" in options else ()),
+                       *([repr(self.kind)] if "lower" in options and "kind" in options else ())]
+        named = [f"{option}={value!r}" for option, value in options.items()
+                 if not ("lower" in options and option in ("lower", "upper", "kind"))]
+        return f"Column({', '.join([*shown_first, *named])})"
+
     def _error(self, rule: str) -> InputError:
         return InputError(f"column {self.name!r}: {rule}")
 
@@ -382,6 +391,10 @@ def text_of(value: Any) -> str:
         number = float(value)
         return str(int(number)) if number.is_integer() else repr(number)
     return value.isoformat() if isinstance(value, datetime.date) else str(value)
+
+
+def _written(bound: Any) -> str:
+    return repr(bound.isoformat() if isinstance(bound, datetime.date) else _plain_number(bound))
 
 
 def is_unicode(text: str) -> bool:

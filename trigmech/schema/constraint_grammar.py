@@ -37,6 +37,7 @@ from trigmech.schema.constraints import (
     Constant,
     Constraint,
     Join,
+    categories_listed,
     category_key,
     held_by,
     sort_of,
@@ -218,7 +219,8 @@ class _Parser:
         elif column.categories is not None:
             value = _category_of(column, literal)
         if value is None:
-            what = "date or time in ISO form such as 2020-12-31" if held == "times" else f"category of {column.name!r}"
+            what = "date or time in ISO form such as 2020-12-31" if held == "times" else (
+                f"category of {column.name!r}; its categories are {categories_listed(column)}")
             self.fail(f"this is no {what}")
         self.place += 1
         return value

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trigmech.errors import InputError, shown
-from trigmech.schema.column import Category, Column, plain_category
+from trigmech.schema.column import Category, Column, plain_category, text_of
 from trigmech.schema.encoding import Values
 
 Truth = NDArray[np.bool_]
@@ -30,6 +30,8 @@ MISSING = ("is missing", "is not missing")
 RESERVED = {"and", "or", "not", "implies", "in", "is", "if", "only", "missing", "true", "false"}
 BARE = re.compile(r"[^\W\d]\w*")
 
+# Of so many categories a message has the names.
+LISTED = 20
 # How many combinations of values a constraint is evaluated on.
 MOST_COMBINATIONS = 10**7
 
@@ -222,6 +224,13 @@ def sort_of(value: Constant) -> str:
 
 
 # Text
+
+
+def categories_listed(column: Column) -> str:
+    """Return the names of a column's categories, of many the first ones, for a message."""
+    names = list(map(text_of, column.categories or ()))
+    more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
+    return ", ".join(map(repr, names[:LISTED])) + more
 
 
 def _name(name: str) -> str:

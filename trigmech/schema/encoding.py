@@ -124,7 +124,7 @@ def values_of(column: Column, table: Columns, j: int) -> np.ma.MaskedArray:
 def _read(column: Column, table: Columns, j: int) -> tuple[Matrix, NDArray[np.bool_], NDArray[np.bool_]]:
     """Return the numbers of a column's values, or of their categories, and where one is missing, or is no category."""
     if column.categories is not None:
-        codes = _codes(column, table, j)
+        codes = codes_of(column, table, j)
         return codes.astype(np.float64), codes == ABSENT, codes == UNKNOWN
     values = table.times(j) if column.unit else table.numbers(j)
     if column.seconds > 1:
@@ -246,10 +246,10 @@ def categories_of(column: Column) -> NDArray:
     return values
 
 
-def _codes(column: Column, table: Columns, j: int) -> NDArray[np.int64]:
-    """Return the number of each value's category, ABSENT or UNKNOWN."""
+def codes_of(column: Column, table: Columns, j: int, other: bool = True) -> NDArray[np.int64]:
+    """Return the number of each value's category, ABSENT or UNKNOWN; private. Others are ``other`` if that is True."""
     places = _places(column)
-    return table.of_each(j, lambda value: _place(column, places, value), ABSENT)
+    return table.of_each(j, lambda value: _place(column, places, value, other), ABSENT)
 
 
 def _places(column: Column) -> dict[Category, int]:
@@ -264,13 +264,13 @@ def _places(column: Column) -> dict[Category, int]:
     return places
 
 
-def _place(column: Column, places: dict[Category, int], value: Any) -> int:
+def _place(column: Column, places: dict[Category, int], value: Any, other: bool) -> int:
     """Return the number of the category that a value of a table is, or else that of ``other``, or UNKNOWN."""
     found: int | None = None
     with suppress(OverflowError, ValueError):  # of numbers that no float holds, or that are too long to be written
         found = _found(column, places, float(value) if isinstance(value, Decimal) else plain_category(value))
     if found is None:
-        return UNKNOWN if column.other is None else places[_trimmed(column.other)]
+        return UNKNOWN if column.other is None or not other else places[_trimmed(column.other)]
     return found
 
 

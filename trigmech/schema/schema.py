@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from trigmech._html import html_table
 from trigmech._validate import check_integers, numbers
 from trigmech.domain import Domain, OneHotGroup
 from trigmech.errors import InputError, shown
@@ -19,6 +18,7 @@ from trigmech.schema.encoding import Values, decode, encode, from_unit, levels_o
 from trigmech.schema.rounding import rounded
 from trigmech.schema.satisfiability import check_satisfiable
 from trigmech.schema.times import is_date, read
+from trigmech.schema.words import as_html, as_written
 from trigmech.tables.frames import Columns, Matrix, to_matrix
 
 __all__ = ["Column", "Kind", "Schema"]
@@ -320,18 +320,11 @@ class Schema:
                 for column, (start, stop) in zip(self.columns, self.spans, strict=True)
                 if names is None or column.name in names}
 
+    def __repr__(self) -> str:
+        return as_written(self.columns, self.constraints, self.person)
+
     def _repr_html_(self) -> str:
-        options = ("missing", "special", "transform", "other")
-        rows: list[tuple[str, ...]] = []
-        for column in self.columns:
-            plain = column.to_dict()
-            values = (", ".join(map(str, column.categories)) if column.categories is not None else
-                      "private, not found yet" if column.private_bounds or column.private_categories else
-                      f"{column.lower} to {column.upper}")
-            rows.append((column.name, column.kind, values, "; ".join(f"{name}: {plain[name]}" for name in options
-                                                                    if name in plain)))
-        rows += [("", "constraint", constraint.text, "") for constraint in self.constraints]
-        return html_table(f"Schema of {self.d} column(s)", rows, ("column", "kind", "bounds or categories", "options"))
+        return as_html(self.columns, self.constraints)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the schema as plain data, of types that JSON and TOML have; :meth:`from_dict` reverses it."""

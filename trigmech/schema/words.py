@@ -1,0 +1,65 @@
+"""A schema in words: as it can be written, as a table for notebooks, and what its options make of synthetic values."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from trigmech._html import html_table
+from trigmech.schema.column import Column
+from trigmech.schema.constraints import Constraint
+from trigmech.schema.rounding import default_digits
+
+# A screen has so many lines for columns, of so many letters each.
+MOST_LINES, MOST_LETTERS = 16, 100
+OPTIONS = ("missing", "special", "transform", "decimals", "resolution", "other")
+
+
+def as_written(columns: Sequence[Column], constraints: Sequence[Constraint], person: str | None) -> str:
+    """Return a schema as it is made in Python; of a wide one the first columns and the last."""
+    lines = [f"{column!r},"[:MOST_LETTERS] + "..." * (len(repr(column)) >= MOST_LETTERS) for column in columns]
+    if len(lines) > MOST_LINES:
+        lines[MOST_LINES - 2 : -1] = [f"...  # {len(lines) - MOST_LINES + 1} more"]
+    more = [f", {option}={value!r}" for option, value in (
+        ("constraints", [each.text for each in constraints]), ("person", person)) if value]
+    return "Schema([" + "".join(f"\n    {line}" for line in lines) + f"\n]{''.join(more)})"
+
+
+def as_html(columns: Sequence[Column], constraints: Sequence[Constraint]) -> str:
+    """Return a schema as a table for notebooks."""
+    rows: list[tuple[str, ...]] = []
+    for column in columns:
+        plain = column.to_dict()
+        values = (", ".join(map(str, column.categories)) if column.categories is not None else
+                  "private, not found yet" if column.private_bounds or column.private_categories else
+                  f"{column.lower} to {column.upper}")
+        rows.append((column.name, column.kind, values, "; ".join(f"{name}: {plain[name]}" for name in OPTIONS
+                                                                if name in plain)))
+    rows += [("", "constraint", constraint.text, "") for constraint in constraints]
+    head = ("column", "kind", "bounds or categories", "options")
+    return html_table(f"Schema of {len(columns)} column(s)", rows, head)
+
+
+def how_fine(columns: Sequence[Column]) -> list[str]:
+    """Return sentences about how fine synthetic numbers and times are, each about all columns that are alike."""
+    alike: dict[str, list[str]] = {}
+    for column in columns:
+        said = _how_fine(column)
+        if said:
+            alike.setdefault(said, []).append(repr(column.name))
+    return [f"{said}: {', '.join(names)}" for said, names in alike.items()]
+
+
+def _how_fine(column: Column) -> str | None:
+    if column.resolution is not None:
+        return f"times are whole {column.resolution}s; what is finer in the table is cut off (change it by resolution)"
+    if column.kind != "continuous":
+        return None
+    if column.private_bounds:
+        return "numbers are rounded to 1/10,000 of the range that is found"
+    digits: Any = (column.decimals,) * 2 if column.decimals is not None else default_digits(column)
+    if digits is None:
+        return "numbers are not rounded (change it by decimals)"
+    fewest, most = digits
+    count = f"{most}" if fewest == most else f"{most} (small numbers) to {fewest} (large ones)"
+    rule = "as decimals says" if column.decimals is not None else "by the range (change it by decimals)"
+    to = f"{count} digit{'s' * (digits != (1, 1))} after the point" if most else "whole ones"
+    return f"numbers are rounded to {to}, {rule}"
