@@ -156,8 +156,8 @@ def run(
         raise typer.BadParameter(str(missing)) from None
     if ours and (described or words_of(methods) or seeds or words_of(eps) or words_of(cells) or quick or finished or not
                  set(chosen) <= set(boards.PROTOCOLS)):
-        raise typer.BadParameter("--ours is of whole scoreboards as they are committed: besides it there are --jobs and "
-                                 f"--minutes alone, and of experiments {', '.join(boards.PROTOCOLS)}")
+        raise typer.BadParameter("--ours is of whole scoreboards as they are committed: besides it there are --jobs "
+                                 f"and --minutes alone, and of experiments {', '.join(boards.PROTOCOLS)}")
     check_known("method", words_of(methods), [*boards.OWN, *boards.NOT_PRIVATE, *boards.rival_methods()])
     budgets, sizes = numbers_of("eps", eps, float), numbers_of("cells", cells, int) or list(boards.CELLS)
     if not 1 <= jobs <= (os.cpu_count() or 1) * 2:
