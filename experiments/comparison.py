@@ -143,7 +143,7 @@ def missed(workload: str, setting: str, name: str, rows: Rows) -> tuple[int, int
 def labelled(name: str, setting: str, older: Container[str], shown_as: str | None = None) -> str:
     """Return a row's name as tables have it, marked if its mechanism is among those of older code."""
     mechanism = {"ImprovedTrigI": fingerprints.PURE_THESIS, "ImprovedTrigII": fingerprints.THESIS}.get(
-        name, f"{name}, pure" if setting == "A" else name)
+        name, f"{name} (pure)" if setting == "A" else name)
     return (shown_as or name) + fingerprints.OLDER * (name in OWN and mechanism in older)
 
 
@@ -193,8 +193,9 @@ def _block(workload: str, setting: str, kind: str, dataset: str, rows: Rows,
     for (found, where, name), row in rows.items():
         if (found, where) == (dataset, setting):
             errors = {sigma: row[kind, sigma] for sigma in SIGMAS[workload]}
-            block.append([labelled(name, setting, older), *(shown(error) + " ✗" * (name in OWN and error > goal.get(sigma, math.inf))
-                                  for sigma, error in errors.items()),
+            marked = [shown(error) + " ✗" * (name in OWN and error > goal.get(sigma, math.inf))
+                      for sigma, error in errors.items()]
+            block.append([labelled(name, setting, older), *marked,
                           f"{row['seconds', '']:.2f}", f"{row['points', '']:.0f}" if row["points", ""] else "",
                           f"{row['proved_epsilon', '']:.2f}", f"{row['repetitions', '']:.0f}"])
     if setting == "B" and kind == "absolute" and SCOREBOARD.exists():
@@ -211,8 +212,8 @@ def rows_of_rivals(workload: str, dataset: str) -> list[list[str]]:
     for method, own in mine.groupby("method", sort=False):
         row = own.set_index("measure")
         if "w3" in row.index:
-            table.append([f"rows of {boards.labelled(method, older)}", *(shown(row.loc[f"{workload}_{sigma}".rstrip("_"), "mean"])
-                                                 for sigma in SIGMAS[workload]),
+            means = [row.loc[f"{workload}_{sigma}".rstrip("_"), "mean"] for sigma in SIGMAS[workload]]
+            table.append([f"rows of {boards.labelled(method, older)}", *map(shown, means),
                           f"{row.loc['seconds', 'mean']:.2f}", "", f"{row.loc['replace_one_epsilon', 'mean']:.2f}",
                           str(row.loc["w3", "seeds"])])
     return table

@@ -7,7 +7,8 @@ known of each mechanism are in ``results/fingerprints.json``, the code's own las
 
 Processors round differently, and a rounding error can decide which of two equally good moves a descent makes, or which
 of two cuts a plan: by libraries' code for seven processors up to 3 of 12 runs of one kind were others (those of moments
-never). So there are several runs of each kind of tables, and two fingerprints are the same if more than half of each kind are.
+never). So there are several runs of each kind of tables, and two fingerprints are the same if more than half of the
+runs of each kind are.
 """
 
 import hashlib
@@ -35,9 +36,9 @@ KNOWN, MADE = "fingerprints.json", "versions.json"
 OLDER = " (older code)"
 TOLERANCE, SEED, RUNS = 1e-6, 2014, 5
 DELTA = 1e-6
-DEFAULT, PURE_DEFAULT, EQUAL = "TableMechanism", "TableMechanism, pure", "default-equal"
-SMOOTH, PURE_SMOOTH, MINIMAX = "MomentMechanism", "MomentMechanism, pure", "minimax"
-THESIS, PURE_THESIS = "the thesis's", "the thesis's, pure"
+DEFAULT, PURE_DEFAULT, EQUAL = "TableMechanism", "TableMechanism (pure)", "default-equal"
+SMOOTH, PURE_SMOOTH, MINIMAX = "MomentMechanism", "MomentMechanism (pure)", "minimax"
+THESIS, PURE_THESIS = "the thesis's", "the thesis's (pure)"
 OWN = (DEFAULT, PURE_DEFAULT, EQUAL, SMOOTH, PURE_SMOOTH, MINIMAX, THESIS, PURE_THESIS)
 
 BOARD = (DEFAULT, EQUAL, SMOOTH)
@@ -55,7 +56,7 @@ SHOWN: dict[str, tuple[str, ...]] = {
 }
 # These pages mark rows.
 BY_ROWS = ("nist", "aim", "synmeter", "adult", "smooth", "w1", "w2", "w3", "table_3_2", "table_3_3")
-START, END = "**Older code.** ", " gives other numbers today than when these were made.\n\n"
+START, END = "**Older code.** What follows is not known to be what the code gives now: ", ".\n\n"
 
 
 @cache
@@ -149,18 +150,22 @@ def alike(one: Fingerprint, other: Fingerprint) -> bool:
 
 def known(results: Path) -> dict[str, list[dict[str, Any]]]:
     """Return the fingerprints that are known of each mechanism, the code's own last."""
-    path = results / KNOWN
-    return {} if not path.exists() else json.loads(path.read_text(encoding="utf-8"))
+    return _read(results / KNOWN)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    return found
 
 
 def now(results: Path) -> dict[str, str]:
     """Return the identifier of what the code gives for each mechanism, and note those that are new."""
-    listed, found = known(results), {}
+    listed, found = known(results), dict[str, str]()
     for mechanism in OWN:
         every, own = listed.setdefault(mechanism, []), computed(mechanism)
         same = [each for each in every if alike(each["numbers"], own)]
-        entry = same[-1] if same else {"id": hashlib.sha256(json.dumps(own).encode()).hexdigest()[:8],
-                                       "numbers": own}
+        entry: dict[str, Any] = same[-1] if same else {"id": hashlib.sha256(json.dumps(own).encode()).hexdigest()[:8],
+                                                       "numbers": own}
         # What the code gives is last, also if it has given it before.
         listed[mechanism] = [each for each in every if each is not entry] + [entry]
         found[mechanism] = entry["id"]
@@ -183,9 +188,9 @@ def older(stem: str, results: Path) -> frozenset[str]:
 
     Nothing is computed: what the code gives now is what was noted last.
     """
-    path = results / MADE
-    noted = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    made = next((noted[name].get("code", {}) for name in (f"{stem}.csv", f"{stem}.md") if name in noted), {})
+    noted = _read(results / MADE)
+    made: dict[str, str] = next((noted[name].get("code", {}) for name in (f"{stem}.csv", f"{stem}.md")
+                                 if name in noted), {})
     last = {mechanism: every[-1]["id"] for mechanism, every in known(results).items()}
     return frozenset(each for each in SHOWN.get(stem, ()) if each not in last or made.get(each) != last[each])
 

@@ -754,7 +754,7 @@ def test_pages_have_the_committed_results_and_no_claim_that_they_do_not_bear_out
         tmp_path / "adult.csv", index=False)
     text = "<!-- board: adult tiny, 1, auc -->\n\n| old |\n\nAfter.\n"
     rows = pages.filled(text, tmp_path).splitlines()
-    assert rows[4:7] == ["| default | 0.9 (0.1) |  |  | 2 |", "| MST-dpmm | 0.8 (0.1) |  |  | 2 |",
+    assert rows[4:7] == ["| default (older code) | 0.9 (0.1) |  |  | 2 |", "| MST-dpmm | 0.8 (0.1) |  |  | 2 |",
                          "| AIM-dpmm | no table |  |  | 0 |"]
     assert rows[-1] == "After."
     assert pages.broken_claims("<!-- better: adult tiny, 1, auc: default, MST-dpmm -->", tmp_path) == []

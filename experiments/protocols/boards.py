@@ -303,16 +303,19 @@ def with_ours(committed: pd.DataFrame, made: pd.DataFrame) -> pd.DataFrame:
         If there are new lines in the place of none, or none in the place of old ones.
     """
     keys = ["dataset", "method", "epsilon"]
-    new = {key: group for key, group in made.groupby(keys, sort=False)}
-    found = []
+    new = dict(iter(made.groupby(keys, sort=False)))
+    # At the place of the first of the old lines.
+    found, places = [], []
     for key, group in committed.groupby(keys, sort=False):
         rival = key[1] not in (*OWN, *NOT_PRIVATE)
         if rival == (key in new):
-            raise ValueError(f"the results have {key}, and the new lines do {'' if rival else 'not '}as well")
+            raise ValueError(f"the results have {key}, and the new lines {'do' if rival else 'do not'}")
         found.append(group if rival else new.pop(key))
+        places.append(group.index if rival else np.repeat(group.index[0], len(found[-1])))
     if new:
-        raise ValueError(f"the results do not have {list(new)}")
-    return pd.concat(found, ignore_index=True)
+        raise ValueError(f"the results do not have {list(new)}, and the new lines do")
+    return pd.concat(found, ignore_index=True).iloc[np.argsort(np.concatenate(places), kind="stable")].reset_index(
+        drop=True)
 
 
 def available(names: Iterable[str], protocol: Protocol | None = None) -> list[str]:

@@ -2,9 +2,9 @@
 
 A page asks for a table by ``<!-- board: protocol data set, epsilon, measures -->``, or with ``means`` in place of
 ``board`` for one without spreads, and stands by a claim by ``<!--
-better: protocol data set, epsilon, measure: method, method -->``: the first of the two has the better mean. The README's
-tables of worst errors are asked for by ``<!-- worst: w1 -->``, of several files with commas, and have heads of their
-own. Rows that older code made are marked; see :mod:`experiments.fingerprints`.
+better: protocol data set, epsilon, measure: method, method -->``: the first of the two has the better mean. Tables of
+worst errors are asked for by ``<!-- worst: w1 -->``, of several files with commas, and have heads of their own. Rows
+that older code made are marked; see :mod:`experiments.fingerprints`.
 """
 
 import re
@@ -71,12 +71,18 @@ def table(best: pd.DataFrame, dataset: str, epsilon: float, measures: list[str],
         if row["seeds"].drop("failures").empty:
             rows.append([boards.labelled(method, older), "no table", *[""] * (len(measures) - 1), "", "", 0])
             continue
-        rows.append([boards.labelled(method, older), *(boards.entry(row.loc[measure]) if spreads else f"{row.loc[measure, 'mean']:.4g}"
-                               for measure in measures),
+        means = [boards.entry(row.loc[measure]) if spreads else f"{row.loc[measure, 'mean']:.4g}"
+                 for measure in measures]
+        rows.append([boards.labelled(method, older), *means,
                      *(f"{row.loc[name, 'mean']:.{digits}f}" if name in row.index else ""
                        for name, digits in (("replace_one_epsilon", 2), ("cpu_seconds", 0))),
                      row["seeds"].drop("failures").max()])
     return markdown(["method", *measures, "ε, replaced", "CPU s", "seeds"], rows)
+
+
+def older_rows(text: str) -> list[str]:
+    """Return the rows of a page's tables that are marked as made by older code."""
+    return [line for line in text.splitlines() if line.startswith("|") and fingerprints.OLDER in line]
 
 
 def broken_claims(text: str, results: Path) -> list[str]:

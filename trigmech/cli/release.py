@@ -150,10 +150,10 @@ def release(
         raise typer.Exit(MISSED)
 
 
-def too_few(n: int, schema: Schema, budget: Budget, bounds_share: float) -> str:
+def too_few(n: int, schema: tm.Schema, budget: tm.Budget, bounds_share: float) -> str:
     """Return why a table of so few rows is not released, with the errors to expect; all of it is public."""
     whose = "rows" if schema.person is None else "persons"
-    errors = [f"{each.column!r}, {each}" for each in preview(n, schema, budget, bounds_share=bounds_share).columns]
+    errors = [f"{each.column!r}, {each}" for each in tm.preview(n, schema, budget, bounds_share=bounds_share).columns]
     more = f"; and {len(errors) - SHOWN} more" if len(errors) > SHOWN else ""
     return (f"{n} {whose} are too few for a release: below {FEWEST} most of it is noise, of which the standard "
             f"deviation is expected to be: {'; '.join(errors[:SHOWN])}{more}. Nothing is charged. --force releases it "
