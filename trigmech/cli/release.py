@@ -128,7 +128,7 @@ def release(
         progress("saving", 0, 0)
         _save(made, out)
         if rounds is not None:
-            rounds.unlink(missing_ok=True)
+            rounds.resolve().unlink(missing_ok=True)
         if csv is not None:
             _write_table(made, csv, rows, out)
     said += warn(clipping_of(made))
