@@ -417,6 +417,25 @@ def test_a_delta_pays_for_the_rounding_of_distributions_of_losses(delta, monkeyp
     assert epsilon == pytest.approx(oracles.gaussian_epsilon(0.5, delta), rel=1e-9)
 
 
+# The first five were below the exact epsilon where the margin did not grow with delta's logarithm.
+@pytest.mark.parametrize(("mu", "delta"), [
+    (0.0007316493692386205, 6.899452754845937e-266), (0.00018785998917891284, 2.198161609233712e-297),
+    (2.883605623348322e-05, 3.6488616732091917e-292), (4.428732677885536e-07, 2.430343646263529e-255),
+    (1.1473035660172454e-08, 1.1730692416680262e-259), (0.01, 5e-324), (5.0, 1e-300), (1e-5, 1e-100), (2.0, 1e-13),
+    (1e-7, 3e-8), (1.0, 0.383), (0.5, 0.1974126)])
+def test_a_gaussian_epsilon_is_rounded_up_in_exact_arithmetic(mu, delta):
+    epsilon, digits = gaussian_epsilon(mu, delta), 750 if delta < 1e-20 else 120
+    assert oracles.exact_gaussian_delta(epsilon, mu, digits) <= Decimal(delta)
+    less = epsilon * (1.0 - 1e-11) - 2e-12
+    assert less <= 0.0 or oracles.exact_gaussian_delta(less, mu, digits) > Decimal(delta)
+
+
+@pytest.mark.parametrize("delta", [1e-200, 1e-300, 5e-324])
+@pytest.mark.parametrize("epsilon", [1e-6, 1.3e-6, 1e-3, 1.0, 1e7])
+def test_noise_for_a_tiny_delta_is_within_the_budget_that_it_is_for(epsilon, delta):
+    assert 0.99 * epsilon < gaussian_epsilon(gaussian_mu(Budget(epsilon, delta)), delta) <= epsilon
+
+
 @pytest.mark.parametrize("epsilon", [1e-6, 1e-4, 1e6, 1e7])
 def test_the_ends_of_the_range_give_no_warning_and_hold(epsilon):
     for delta in (1e-9, 1e-3):

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import oracles
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from trigmech.errors import BudgetError
@@ -122,20 +122,44 @@ def test_a_threshold_is_a_charge_of_its_own_law_that_costs_a_delta_alone():
         dataclasses.replace(one, count=0)
 
 
-@pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 0.0), (1.0, 1e-6), (3.0, 1e-3), (1e-9, 0.4), (12.0, 1e-9)])
+@pytest.mark.parametrize(("epsilon", "delta"), [
+    (0.1, 0.0), (1.0, 1e-6), (3.0, 1e-3), (1e-9, 0.4), (12.0, 1e-9), (0.1 + 0.2, 5e-324), (705.0, 1e-308),
+    (709.9, 1e-310)])
 def test_a_claim_for_adding_or_removing_a_row_is_paid_for_in_two_steps(epsilon, delta):
     converted = Budget(epsilon, delta).for_replace_one()
-    assert converted.epsilon == 2.0 * epsilon
-    # OneHotGroup privacy of two, in exact arithmetic but for the exponential.
+    # Group privacy of two, of the decimals that somebody wrote, in exact arithmetic but for the exponential.
+    assert Decimal(repr(converted.epsilon)) >= 2 * Decimal(repr(epsilon))
+    assert converted.epsilon <= math.nextafter(2.0 * epsilon, math.inf)
     with localcontext() as context:
-        context.prec = 40
-        exact = (1 + Decimal(epsilon).exp()) * Decimal(delta)
-    assert exact <= Decimal(converted.delta) <= exact * (1 + Decimal("4e-15"))
+        context.prec = 60
+        exact = (1 + Decimal(repr(epsilon)).exp()) * Decimal(repr(delta))
+        below = Decimal(repr(math.nextafter(converted.delta, 0.0)))
+        # The least float that is no less, in the steps of numbers next to 0, too.
+        assert below < exact <= Decimal(repr(converted.delta)) or delta == converted.delta == 0.0
+
+
+@settings(derandomize=True, max_examples=200)
+@given(st.floats(1e-9, 1e4), st.floats(-745.0, -0.01))
+@example(700.0, -705.0)
+@example(701.0, -705.0)
+@example(740.0, -741.0)
+@example(744.0, -743.9)
+def test_a_claim_for_adding_or_removing_a_row_is_never_understated(epsilon, log_delta):
+    budget = Budget(epsilon, max(math.exp(log_delta), 5e-324))
+    with localcontext() as context:
+        context.prec = 60
+        exact = (1 + min(Decimal(repr(epsilon)), Decimal(2000)).exp()) * Decimal(repr(budget.delta))
+        if exact >= 1:
+            with pytest.raises(BudgetError, match="implies nothing for replacing one"):
+                budget.for_replace_one()
+        else:
+            assert exact <= Decimal(repr(budget.for_replace_one().delta)) <= exact * (1 + Decimal("1e-15")) + Decimal(
+                "5e-324")
 
 
 def test_a_claim_that_implies_nothing_for_replacing_a_row_is_refused():
     assert Budget(1e5).for_replace_one() == Budget(2e5)
-    for bad in (Budget(1.0, 0.3), Budget(1e5, 1e-9)):
+    for bad in (Budget(1.0, 0.3), Budget(1e5, 1e-9), Budget(1e300, 5e-324), Budget(712.0, 1e-309)):
         with pytest.raises(BudgetError, match="implies nothing for replacing one"):
             bad.for_replace_one()
 

@@ -383,6 +383,97 @@ def test_a_draw_that_cannot_be_written_is_used_once_and_the_file_goes(folder, dr
     assert (len(drawn), len(entries(folder))) == (8, 8)
 
 
+def linked(path):
+    os.link(path, path.with_name("second.rounds"))
+
+
+def moved(path):
+    path.rename(path.with_name("second.rounds"))
+
+
+def moved_and_replaced(path):
+    path.rename(path.with_name("second.rounds"))
+    path.write_text("somebody's")
+
+
+def moved_and_pointed_to(path):
+    path.rename(path.with_name("second.rounds"))
+    path.symlink_to("second.rounds")
+
+
+@pytest.mark.parametrize(("meanwhile", "count"), [
+    pytest.param(linked, 1, id="linked"), pytest.param(linked, 3, id="linked late"), pytest.param(moved, 1, id="moved"),
+    pytest.param(moved_and_replaced, 1, id="replaced"), pytest.param(moved_and_pointed_to, 1, id="pointed to")])
+def test_a_draw_that_cannot_be_written_leaves_no_other_name_to_draw_again_by(meanwhile, count, folder, drawn,
+                                                                            monkeypatch):
+    second, seen = folder / "second.rounds", []
+
+    def no_room_after(self, record):
+        seen.append("released" in record)
+        if sum(seen) < count:
+            return APPEND(self, record)
+        meanwhile(self.path)
+        return no_room(self, record)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RoundsFile, "_append", no_room_after)
+        run(folder)
+    assert (second.stat().st_size, len(drawn), len(entries(folder))) == (0, 4, 4)
+    # A file that somebody put in its place is not removed for it.
+    there = [path.read_text() for path in folder.glob("a.*")]
+    assert there == {moved_and_replaced: ["somebody's"], moved_and_pointed_to: [""]}.get(meanwhile, [])
+    # Who goes on by the other name begins anew, and pays for it.
+    run(folder, rounds=second)
+    assert (len(drawn), len(entries(folder))) == (8, 8)
+
+
+def test_a_file_that_cannot_be_emptied_is_not_given_up(folder, drawn, monkeypatch):
+    def fails(handle, length):
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RoundsFile, "_append", no_room)
+        patch.setattr(os, "ftruncate", fails)
+        with pytest.raises(InputError, match="so it is not used; run it again"):
+            run(folder)
+    assert (folder / "a.rounds").exists()
+    run(folder)
+    assert (len(drawn), len(entries(folder))) == (5, 4)
+
+
+def test_a_file_that_is_empty_but_cannot_be_removed_begins_anew(folder, drawn, monkeypatch):
+    unlink = Path.unlink
+
+    def stays(self, **options):
+        if self.suffix == ".rounds":
+            raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+        unlink(self, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RoundsFile, "_append", no_room)
+        patch.setattr(Path, "unlink", stays)
+        run(folder)
+    assert ((folder / "a.rounds").read_bytes(), len(drawn), len(entries(folder))) == (b"", 4, 4)
+    run(folder)
+    assert (len(drawn), len(entries(folder))) == (8, 8)
+
+
+def test_a_file_of_two_names_is_refused_and_one_behind_a_symbolic_link_is_not(folder, drawn, monkeypatch):
+    with monkeypatch.context() as patch:
+        kill(patch, RoundsFile, "keep", 1, False)
+        with pytest.raises(Killed):
+            run(folder)
+    os.link(folder / "a.rounds", folder / "second.rounds")
+    for name in ("a.rounds", "second.rounds"):
+        with pytest.raises(InputError, match="has 2 names"):
+            run(folder, rounds=folder / name)
+    assert (len(drawn), len(entries(folder))) == (1, 4)
+    (folder / "a.rounds").unlink()
+    (folder / "a.rounds").symlink_to("second.rounds")
+    run(folder)
+    assert (len(drawn), len(entries(folder))) == (4, 4)
+
+
 def test_a_draw_that_cannot_be_written_beside_a_file_that_stays_is_not_used(folder, drawn, monkeypatch):
     def stays(self):
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))

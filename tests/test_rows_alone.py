@@ -3,6 +3,7 @@
 Of this it follows that replacing one row changes one encoded row, which all sensitivities rest on.
 """
 
+import collections
 import datetime
 import decimal
 import enum
@@ -147,6 +148,54 @@ def test_objects_of_any_types_mean_the_same_alone_and_among_others(library, kind
         check(column, lambda chosen: OBJECTS[library]([cells[place] for place in chosen]), order)
 
     law()
+
+
+# Rows of a list, each in a container of its own
+
+def objects_of(cell):
+    return pd.Series([cell], dtype=object)
+
+
+CONTAINERS = [
+    lambda cell: [cell], lambda cell: (cell,), lambda cell: collections.deque([cell]),
+    lambda cell: collections.UserList([cell]), lambda cell: array_of([cell])[0], objects_of,
+    lambda cell: pd.Series([cell]), lambda cell: np.array([cell]), lambda cell: np.array([cell], dtype="datetime64[ns]"),
+    lambda cell: pl.Series([cell]), lambda cell: pa.array([cell]), lambda cell: pd.Index([cell]),
+    lambda cell: np.ma.array([cell]), lambda cell: np.array([[cell]], dtype=object), lambda cell: [[cell]],
+    lambda cell: {cell: cell}, lambda cell: {cell}, lambda cell: cell, lambda cell: [cell, cell], lambda cell: [],
+]
+CELLS_OF_ROWS = [True, 1, 0.5, 2**53 + 1, 2**63, "a", "1", None, np.datetime64("2020-10-25"),
+                 TWICE.replace(tzinfo=None), datetime.date(2020, 10, 25), np.int64(2**53 + 1), decimal.Decimal("1.0"), "2020-10-25"]
+
+
+def contained(kind, cell):
+    """The row, or a list if the container has no such cells."""
+    try:
+        return CONTAINERS[kind](cell)
+    except (TypeError, ValueError, OverflowError, pa.ArrowException, pl.exceptions.PolarsError):
+        return [cell]
+
+
+@pytest.mark.parametrize("outer", [list, tuple, collections.deque])
+@pytest.mark.parametrize("columns", [NUMBERS, DATES, CATEGORIES], ids=["numbers", "dates", "categories"])
+def test_rows_of_a_list_mean_the_same_in_any_containers(outer, columns):
+    @settings(laws, max_examples=60)
+    @given(st.sampled_from(columns), st.lists(st.tuples(
+        st.one_of(st.integers(0, 9), st.integers(0, len(CONTAINERS) - 1)), st.sampled_from(CELLS_OF_ROWS)), min_size=2,
+        max_size=3), st.data())
+    def law(column, parts, data):
+        rows = [contained(kind, cell) for kind, cell in parts]
+        check(column, lambda chosen: outer(rows[place] for place in chosen), data.draw(places(len(rows))))
+
+    law()
+
+
+@pytest.mark.parametrize("other", [collections.deque, pd.Series, pl.Series, collections.UserList, tuple])
+def test_a_row_in_another_container_does_not_turn_the_times_of_all_rows_into_integers(other):
+    schema = tm.Schema([tm.Column(name, "2020-01-01", "2021-01-01", "datetime") for name in "ab"])
+    first, second = (np.array(days, dtype="datetime64[ns]") for days in (["2020-01-01", "2021-01-01"],
+                                                                        ["2020-07-02", "2020-07-02"]))
+    assert schema.to_cube([first, other(second)]).tolist() == [[-1.0, 1.0], [0.0, 0.0]]
 
 
 # Types of columns that say what the cells are

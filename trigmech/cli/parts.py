@@ -223,7 +223,7 @@ def release(
         return
     made = reconstruct(released)
     made.save(out)
-    rounds.unlink(missing_ok=True)
+    rounds.resolve().unlink(missing_ok=True)
     tell({"release": str(out), "done": True, "n": made.n, "ledger": made.ledger.to_dict(),
           "warnings": list(made.warnings)}, f"{made.ledger}\nwritten: {out}", as_json)
 

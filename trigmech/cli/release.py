@@ -141,7 +141,7 @@ def release(
         progress("saving", 0, 0)
         _save(made, out, book)
         if rounds is not None:
-            rounds.unlink(missing_ok=True)
+            rounds.resolve().unlink(missing_ok=True)
         count = None if csv is None else _write_table(made, csv, rows, out)
     said += warn(clipping_of(made))
     said += warn([f"{sentence}. It is saved, for it is paid for" for sentence in made.warnings], "WARNING")

@@ -3,6 +3,7 @@
 import logging
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -185,7 +186,9 @@ class Session:
             raise
         except TrigmechError:
             if begun and self._rounds is not None:
-                self._rounds.remove()
+                # A file that stays has nothing but its first line, and a run that is not charged.
+                with suppress(OSError):
+                    self._rounds.remove()
             raise
         # Coordinates that are counted one by one are drawn together.
         self._paid += [[charge, 1 if charge.norm == "each" else charge.count, charge.scale] for charge in charges

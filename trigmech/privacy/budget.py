@@ -3,7 +3,7 @@
 import math
 import operator
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
 from numbers import Real
@@ -70,19 +70,21 @@ class Budget:
     def for_replace_one(self) -> Self:
         """Return what this budget, if it is for adding or removing one row, implies for replacing one: two such steps.
 
-        That is (2 epsilon, (1 + e^epsilon) delta), rounded up.
+        That is (2 epsilon, (1 + e^epsilon) delta), both numbers as they are written, rounded up.
 
         Raises
         ------
         BudgetError
             If that delta is not below 1.
         """
-        # Raised by more than the rounding of the exponential and the product.
-        delta = (1.0 + math.exp(min(self.epsilon, 700.0))) * self.delta * (1.0 + 1e-15)
+        delta = 0.0
+        if self.delta > 0:
+            # By logarithms first: the exponential of a large epsilon has no float, and takes a decimal for ever.
+            delta = 1.0 if self.epsilon + math.log(self.delta) >= 0 else _times_one_plus_exp(self.epsilon, self.delta)
         if not delta < 1:
             raise BudgetError(f"{self} for adding or removing a row implies nothing for replacing one: its delta times "
                               "(1 + e^epsilon) is not below 1")
-        return type(self)(2.0 * self.epsilon, delta)
+        return type(self)(float_above(2 * as_decimal(self.epsilon)), delta)
 
     @classmethod
     def from_dict(cls, data: object, where: str = "the budget") -> Self:
@@ -308,6 +310,15 @@ def _shown(value: float, digits: int, rounding: str) -> str:
 def as_decimal(number: float) -> Fraction:
     """Return the shortest decimal that reads as the float, exactly."""
     return Fraction(repr(real_number("a part of a budget", number)))
+
+
+def _times_one_plus_exp(epsilon: float, delta: float) -> float:
+    """Return (1 + e^epsilon) delta of two decimals, rounded up to a float."""
+    with localcontext() as context:
+        context.prec = 50
+        # Correctly rounded, to the nearest.
+        exponential = Decimal(repr(epsilon)).exp().next_plus()
+    return float_above((1 + Fraction(exponential)) * as_decimal(delta))
 
 
 def float_below(number: Fraction) -> float:

@@ -61,9 +61,14 @@ def check_names(path: Path) -> None:
         return
     except OSError as problem:
         raise InputError(f"the ledger file {str(path)!r} cannot be read: {problem.strerror}") from None
+    check_links(f"the ledger file {str(path)!r}", names)
+
+
+def check_links(name: str, names: int) -> None:
+    """Raise an InputError if a file has several names: what is written by one could be missing behind the others."""
     if names > 1:
-        raise InputError(f"the ledger file {str(path)!r} has {names} names (hard links), and what is charged by one "
-                         "would not be seen by the others; remove all but one, or use symbolic links")
+        raise InputError(f"{name} has {names} names (hard links), and what is written by one would not be seen by the "
+                         "others; remove all but one, or use symbolic links")
 
 
 def check_timeout(timeout: float) -> None:

@@ -16,8 +16,11 @@ MOST_DISTRIBUTIONS = 64
 # Above this mu the closed bound mu^2/2 + mu sqrt(2 ln(1/delta)) is used, within 0.2 % of the exact value.
 LARGEST_MU = 1e4
 
-# Of a Gaussian epsilon: the library's search, which goes on to 1e-15, and the cancellation of its two terms.
-SEARCH_ERROR = 2e-13
+# Of a Gaussian epsilon: the library's search, which goes on to 1e-15, and the cancellation of its two terms, whose
+# logarithms are as large as delta's and err in their last digits.
+SEARCH_ERROR, LOG_ERROR = 2e-13, 2.0**-50
+# Above the rounding of a few products and quotients.
+UP = 1.0 + 1e-15
 
 # The slope at 0 of the function below: the root of pi / 2, rounded up.
 SLOPE = math.nextafter(math.sqrt(math.pi / 2.0), math.inf)
@@ -46,13 +49,14 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
     from dp_accounting import get_epsilon_gaussian
 
     if mu > LARGEST_MU:
-        return mu * mu / 2.0 + mu * math.sqrt(2.0 * math.log(1.0 / delta))
+        return (mu * mu / 2.0 + mu * math.sqrt(-2.0 * math.log(delta))) * UP
     # The largest delta of mu-GDP is 2 Phi(mu/2) - 1, at most mu / sqrt(2 pi).
-    if mu / math.sqrt(2.0 * math.pi) <= delta:
+    if mu / math.sqrt(2.0 * math.pi) * UP <= delta:
         return 0.0
     with np.errstate(divide="ignore"):
         found = float(get_epsilon_gaussian(1.0 / mu, delta, tol=1e-15))
-    return found * (1.0 + 1e-12) + SEARCH_ERROR if found > 0 else 0.0
+    # Also where the library finds 0, for it compares what it has rounded.
+    return found * (1.0 + 1e-12) + max(SEARCH_ERROR, LOG_ERROR * -math.log(delta))
 
 
 def too_large(parts: list[Pure], mu: float) -> bool:

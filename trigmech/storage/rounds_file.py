@@ -21,11 +21,12 @@ twice, and nothing is drawn that is not charged. The moments at which a process 
    all that follows is the same, until the release is saved and the file removed; if the file is not removed, the same
    release is made again at no cost.
 
-If a line cannot be written, as on a full disk, the run goes on, but first the file is removed, so that nobody draws
-again for what is used now; if the process ends after that, the budget is lost. If the file cannot be removed either,
-the run ends, and the values are not used. Two processes cannot have one file: each holds a lock on it. A *copy* of the
-file, also one that is put back later, is not noticed, as little as one of a ledger file: whoever goes on with it and
-with the file itself draws twice for one charge.
+If a line cannot be written, as on a full disk, the run goes on, but first the file is emptied on the disk, and removed,
+so that nobody draws again for what is used now, also by another name that the file has or was given meanwhile; if the
+process ends after that, the budget is lost. If the file cannot be emptied, the run ends, and the values are not used.
+Two processes cannot have one file: each holds a lock on it. A file of several names (hard links) is refused, as a
+ledger file is. A *copy* of the file, also one that is put back later, is not noticed, as little as one of a ledger
+file: whoever goes on with it and with the file itself draws twice for one charge.
 
 **The table** is assumed to be the same for all processes of a run; but for its number of rows this is not checked, as
 nothing of the table is in the file. If it was changed in between, each draw was of the table of its time, by
@@ -44,7 +45,7 @@ import re
 import secrets
 import stat
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +56,7 @@ from trigmech._files import check_writable, keep_name
 from trigmech._validate import fields, finite, of_kind
 from trigmech.errors import InputError
 from trigmech.privacy.budget import Charge
-from trigmech.privacy.ledger_lock import new_run, resolved, version
+from trigmech.privacy.ledger_lock import check_links, new_run, resolved, version
 
 Array = NDArray[np.float64]
 Found = dict[str, tuple[str, ...]]
@@ -108,7 +109,10 @@ class RoundsFile:
             self._append({"format": FORMAT, "run": self.run, "seed": f"{self.seed:032x}", **self._facts})
             keep_name(self.path)
         except OSError as problem:
-            self.remove()
+            # Nothing is charged yet, so that a header which stays does no harm.
+            with suppress(OSError):
+                self.remove()
+            self.close()
             raise InputError(f"cannot write {str(self.path)!r}: {problem.strerror}") from None
         return True
 
@@ -139,16 +143,21 @@ class RoundsFile:
             try:
                 self.remove()
             except OSError as problem:
-                raise InputError(f"what was drawn can neither be written to {str(self.path)!r} nor the file be removed "
+                raise InputError(f"what was drawn can neither be written to {str(self.path)!r} nor the file be emptied "
                                  f"({problem.strerror}), so it is not used; run it again when the file can be written: "
                                  "nothing is charged twice") from None
             logger.warning("what was drawn could not be written to the rounds file, which was removed: if this run is "
                            "broken off, what was charged is lost")
 
     def remove(self) -> None:
-        """Remove the file, durably."""
-        self.path.unlink(missing_ok=True)
-        keep_name(self.path)
+        """Empty the file and remove it, durably: a run does not go on with it by any name. Raises an OSError."""
+        os.ftruncate(self._handle, 0)
+        os.fsync(self._handle)
+        # What is empty begins a run anew, so it may stay. Another file that was put in its place does.
+        with suppress(OSError):
+            if os.path.samestat(os.fstat(self._handle), os.stat(self.path, follow_symlinks=False)):
+                self.path.unlink()
+                keep_name(self.path)
         self.close()
 
     def close(self) -> None:
@@ -183,6 +192,7 @@ class RoundsFile:
         state = os.fstat(self._handle)
         if not stat.S_ISREG(state.st_mode) or state.st_size > LARGEST_FILE or not state.st_nlink:
             raise InputError(f"{str(self.path)!r} is no rounds file, or was removed meanwhile")
+        check_links(f"the rounds file {str(self.path)!r}", state.st_nlink)
         with open(self._handle, "rb", closefd=False) as file:
             content = file.read()
         *lines, part = content.split(b"\n")

@@ -329,12 +329,15 @@ def _native_type(series: nw.Series) -> str:
 
 def _plain_array(table: Any, d: int) -> NDArray:
     """Return an array_like as an array (n, d) whose entries keep their types."""
-    if isinstance(table, list | tuple) and all(
-            isinstance(row, list | tuple) or (isinstance(row, np.ndarray) and row.ndim == 1) for row in table):
-        if any(len(row) != d for row in table):
-            raise InputError(f"the table must be an array of shape (n, {d}); a list must hold rows of {d} entries")
+    if isinstance(table, Sequence) and not isinstance(table, str | bytes | memoryview):
+        rule = (f"the table must be an array of shape (n, {d}); a list must hold rows of {d} entries, each a list, a "
+                "tuple, or another sequence or array of one dimension")
+        with _no_quotes(rule):
+            rows = [cells_of_row(row) for row in table]
+        if any(row is None or len(row) != d for row in rows):
+            raise InputError(rule)
         # Cell by cell: numpy would write the numbers of a mixed list as text, and look into cells that are lists.
-        table = np.fromiter(chain.from_iterable(table), dtype=object, count=len(table) * d).reshape(len(table), d)
+        table = np.fromiter(chain.from_iterable(rows), dtype=object, count=len(rows) * d).reshape(len(rows), d)
     if not isinstance(table, np.ndarray):
         try:
             table = np.array(table, dtype=object)
@@ -348,6 +351,20 @@ def _plain_array(table: Any, d: int) -> NDArray:
     if table.ndim != 2 or table.shape[1] != d:
         raise InputError(f"the table must be an array of shape (n, {d}); its shape is {table.shape}")
     return table
+
+
+def cells_of_row(row: Any) -> Sequence[Any] | None:
+    """Return the cells of a row of a list, whatever the other rows are; None if it is no row."""
+    if type(row) in (list, tuple):
+        return row
+    if isinstance(row, str | bytes | bytearray | memoryview | np.ma.MaskedArray):
+        return None
+    if not isinstance(row, Sequence | np.ndarray) and hasattr(row, "__array__"):
+        # A series of pandas or polars, or an array of another library.
+        row = np.asarray(row)
+    if isinstance(row, Sequence) or (isinstance(row, np.ndarray) and row.ndim == 1):
+        return tuple(row)
+    return None
 
 
 @contextmanager
