@@ -1,7 +1,7 @@
 """Reproduce the thesis, and compare with it and with other tools: ``python -m experiments list | run NAME | check``."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, NamedTuple, TypeVar
@@ -29,7 +29,7 @@ from experiments import (
     tables,
 )
 from experiments.asked import Asked, LeftOut
-from experiments.cells import HERE, RESULTS, save
+from experiments.cells import RESULTS, save
 from experiments.companions import composition, linear_noise, marginals, net, tutorial
 from experiments.datasets import DatasetMissing
 from experiments.protocols import SETS, boards, find, pages
@@ -116,7 +116,7 @@ def numbers_of(option: str, text: str, kind: Callable[[str], Number]) -> list[Nu
     return found
 
 
-def check_known(what: str, names: list[str], known: list[str]) -> None:
+def check_known(what: str, names: list[str], known: Sequence[str]) -> None:
     """Refuse names that are not known."""
     unknown = [name for name in names if name not in known]
     if unknown:
@@ -144,8 +144,9 @@ def run(
     cells: Annotated[str, typer.Option(help="Of scoreboards: into how many public cells numbers are cut for rivals "
                                             "that want categories; of several the best is shown.")] = "",
     finished: Annotated[bool, typer.Option(help="Of scoreboards: run nothing, write what has been finished.")] = False,
-    ours: Annotated[bool, typer.Option(help="Of scoreboards: run again what the committed results have of this package "
-                                            "and of what is not private; their lines of rivals stay.")] = False,
+    ours: Annotated[bool, typer.Option(help="Of scoreboards, w1, w2 and w3: run again what the committed results have "
+                                            "of this package; other lines stay. Of w1, w2 and w3 --methods may name "
+                                            "some mechanisms, as 'fingerprints' does.")] = False,
 ) -> None:
     """Run experiments; finished cells are cached, so an interrupted run goes on where it was."""
     chosen = list(EXPERIMENTS) if names == ["all"] else names
@@ -154,11 +155,13 @@ def run(
         described = {name.lower() if name.lower() in SETS else name: find(name) for name in words_of(datasets)}
     except DatasetMissing as missing:
         raise typer.BadParameter(str(missing)) from None
-    if ours and (described or words_of(methods) or seeds or words_of(eps) or words_of(cells) or quick or finished or not
-                 set(chosen) <= set(boards.PROTOCOLS)):
-        raise typer.BadParameter("--ours runs whole scoreboards as they are committed; use it with --jobs and "
-                                 f"--minutes only, and with the experiments {', '.join(boards.PROTOCOLS)}")
-    check_known("method", words_of(methods), [*boards.OWN, *boards.NOT_PRIVATE, *boards.rival_methods()])
+    comparisons = set(chosen) <= {"w1", "w2", "w3"}
+    if ours and (described or seeds or words_of(eps) or words_of(cells) or quick or finished or not (
+            comparisons or (set(chosen) <= set(boards.PROTOCOLS) and not words_of(methods)))):
+        raise typer.BadParameter("--ours runs committed results again; use it with --jobs and --minutes only, and with "
+                                 f"the experiments {', '.join(boards.PROTOCOLS)}; or with w1, w2 and w3, which take --methods")
+    check_known("method", words_of(methods), fingerprints.OWN if ours else [
+        *boards.OWN, *boards.NOT_PRIVATE, *boards.rival_methods()])
     budgets, sizes = numbers_of("eps", eps, float), numbers_of("cells", cells, int) or list(boards.CELLS)
     if not 1 <= jobs <= (os.cpu_count() or 1) * 2:
         raise typer.BadParameter(f"jobs must be between 1 and twice the number of cores, not {jobs}")

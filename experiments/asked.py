@@ -36,7 +36,7 @@ class Asked:
     finished : bool
         Of scoreboards: run nothing.
     ours : bool
-        Of scoreboards: run again what the committed results have of this package, and keep their lines of rivals.
+        Run again what the committed results have of this package, and keep their other lines.
     """
 
     names: tuple[str, ...] = ()

@@ -6,7 +6,7 @@ import inspect
 import json
 import os
 import platform
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -116,8 +116,11 @@ def save(path: Path, text: str) -> None:
     write_whole(path, text.encode())
 
 
-def publish(path: Path, text: str) -> None:
-    """Save a result, and, unless it is of a part only, note in versions.json beside it what it was made with."""
+def publish(path: Path, text: str, run: Container[str] | None = None) -> None:
+    """Save a result, and, unless it is of a part only, note in versions.json beside it what it was made with.
+
+    `run` has the mechanisms of `fingerprints.OWN` that were run for it; default: all of them.
+    """
     from experiments import fingerprints
 
     save(path, text)
@@ -125,21 +128,22 @@ def publish(path: Path, text: str) -> None:
         return
     listed = path.with_name("versions.json")
     noted = json.loads(listed.read_text(encoding="utf-8")) if listed.exists() else {}
-    noted[path.name] = versions() | fingerprints.of_code(path.stem, path.parent)
+    noted[path.name] = versions() | fingerprints.of_code(path, fingerprints.OWN if run is None else run)
     save(listed, json.dumps(dict(sorted(noted.items())), indent=1) + "\n")
 
 
-def write_csv(name: str, lines: pd.DataFrame, float_format: str | None = None) -> Path:
-    """Publish lines as results/<name>.csv."""
+def write_csv(name: str, lines: pd.DataFrame, float_format: str | None = None,
+              run: Container[str] | None = None) -> Path:
+    """Publish lines as results/<name>.csv; see :func:`publish`."""
     path = RESULTS / f"{name}.csv"
-    publish(path, lines.to_csv(index=False, float_format=float_format, lineterminator="\n"))
+    publish(path, lines.to_csv(index=False, float_format=float_format, lineterminator="\n"), run)
     return path
 
 
-def write_markdown(name: str, lines: Iterable[str]) -> Path:
-    """Publish a page as results/<name>.md."""
+def write_markdown(name: str, lines: Iterable[str], run: Container[str] | None = None) -> Path:
+    """Publish a page as results/<name>.md; see :func:`publish`."""
     path = RESULTS / f"{name}.md"
-    publish(path, "\n".join(lines) + "\n")
+    publish(path, "\n".join(lines) + "\n", run)
     return path
 
 

@@ -1,5 +1,6 @@
 """W1, W2 and W3: this package against trivial baselines, the thesis, the goals, and the rivals of `smooth`."""
 
+import io
 import math
 from collections.abc import Container, Sequence
 from pathlib import Path
@@ -10,7 +11,7 @@ import pandas as pd
 
 from experiments import baselines, fingerprints
 from experiments.asked import Asked
-from experiments.cells import HERE, write_markdown
+from experiments.cells import HERE, RESULTS, write_markdown
 from experiments.frames import SIGMAS, arranged, formatted, geometric, markdown, measured, read_csv, shown, write
 from experiments.protocols import boards
 from experiments.runs import BEST, release
@@ -64,12 +65,15 @@ def comparison(workload: str, asked: Asked) -> Path:
     """Run the comparison on one workload and write results/<workload>.csv and .md.
 
     The three workloads are answered in the same cells, so the second and the third cost nothing.
-    Quick: 3 repetitions and 2000 queries of W1, instead of 10 (the own mechanism on CSN: 5) and 10^4.
+    Quick: 3 repetitions and 2000 queries of W1, instead of 10 (the own mechanism on CSN: 5) and 10^4. With `asked.ours`
+    the rows of this package are run, or those of `asked.methods` alone, and take the place of the committed ones.
     """
-    queries, cells = 2_000 if asked.quick else MOST_QUERIES, {}
+    queries, cells, run = 2_000 if asked.quick else MOST_QUERIES, {}, asked.methods or fingerprints.OWN
     for name in asked.names:
         for setting, (epsilon, delta, *_) in SETTINGS.items():
             for method in methods(setting, asked.quick):
+                if asked.ours and not (method.row in OWN and mechanism_of(method.row, setting) in run):
+                    continue
                 # CSN's distributions have 50,000 points: to answer 10^4 queries from them takes a minute.
                 most = 5 if method.mechanism in (BEST, DEFAULT) and name == "CSN" else method.repetitions
                 for r in range(min(most, method.repetitions)):
@@ -77,8 +81,33 @@ def comparison(workload: str, asked: Asked) -> Path:
                                   repetition=r, n_queries=queries)] = {
                         "dataset": name, "setting": setting, "row": method.row, "method": method.name}
     lines = summary(workload, measured(cells, asked, workload))
+    if asked.ours:
+        lines = write(workload, with_ours(RESULTS / f"{workload}.csv", lines, run), run)
+        return write_markdown(workload, report(workload, lines, queries, fingerprints.older(workload, RESULTS)), run)
     stem = asked.stem_of_numbers(workload)
     return write_markdown(stem, report(workload, write(stem, lines), queries))
+
+
+def with_ours(committed: Path, made: pd.DataFrame, run: Container[str]) -> pd.DataFrame:
+    """Return the lines of a committed file, as texts, with new ones in the place of the old ones of some mechanisms.
+
+    Raises
+    ------
+    ValueError
+        If a new line has no old one, or a line of these mechanisms has no new one, as where a data set is missing.
+    """
+    keys = ["dataset", "setting", "row", "method", "what", "sigma"]
+    old, new = (pd.read_csv(text, keep_default_na=False, dtype=str) for text in (
+        committed, io.StringIO(made.to_csv(index=False))))
+    places = {key: place for place, key in enumerate(old[keys].itertuples(index=False, name=None))}
+    for line, key in zip(new.to_numpy(), new[keys].itertuples(index=False, name=None), strict=True):
+        if key not in places:
+            raise ValueError(f"the results do not have {key}, and the new lines do")
+        old.loc[places.pop(key)] = line
+    left = [key for key in places if key[2] in OWN and mechanism_of(key[2], key[1]) in run]
+    if left:
+        raise ValueError(f"the results have {left[0]}, and the new lines do not")
+    return old
 
 
 def summary(workload: str, lines: pd.DataFrame) -> pd.DataFrame:
@@ -140,11 +169,15 @@ def missed(workload: str, setting: str, name: str, rows: Rows) -> tuple[int, int
     return sum(over), len(over)
 
 
+def mechanism_of(name: str, setting: str) -> str:
+    """Return what fingerprints call the mechanism of a row."""
+    return {"ImprovedTrigI": fingerprints.PURE_THESIS, "ImprovedTrigII": fingerprints.THESIS}.get(
+        name, f"{name} (pure)" if setting == "A" else name)
+
+
 def labelled(name: str, setting: str, older: Container[str], shown_as: str | None = None) -> str:
     """Return a row's name as tables have it, marked if its mechanism is among those of older code."""
-    mechanism = {"ImprovedTrigI": fingerprints.PURE_THESIS, "ImprovedTrigII": fingerprints.THESIS}.get(
-        name, f"{name} (pure)" if setting == "A" else name)
-    return (shown_as or name) + fingerprints.OLDER * (name in OWN and mechanism in older)
+    return (shown_as or name) + fingerprints.OLDER * (name in OWN and mechanism_of(name, setting) in older)
 
 
 def report(workload: str, lines: pd.DataFrame, queries: int, older: Container[str] = ()) -> list[str]:

@@ -14,7 +14,7 @@ runs of each kind are.
 import hashlib
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -177,10 +177,14 @@ def now(results: Path) -> dict[str, str]:
     return found
 
 
-def of_code(stem: str, results: Path) -> dict[str, dict[str, str]]:
-    """Return what is noted of results/<stem>: the identifiers of the mechanisms that it shows, as the code is now."""
-    shown = SHOWN.get(stem, ())
-    return {"code": {name: each for name, each in now(results).items() if name in shown}} if shown else {}
+def of_code(path: Path, run: Container[str] = OWN) -> dict[str, dict[str, str]]:
+    """Return what is noted of a file of results: for each mechanism that it shows the identifier of the code.
+
+    Mechanisms that were run get the identifier of the code as it is now; others keep what was noted of them.
+    """
+    shown, noted = SHOWN.get(path.stem, ()), _read(path.parent / MADE).get(path.name, {}).get("code", {})
+    found = noted | {name: each for name, each in now(path.parent).items() if name in run}
+    return {"code": {name: found[name] for name in OWN if name in shown and name in found}} if shown else {}
 
 
 def older(stem: str, results: Path) -> frozenset[str]:

@@ -1,6 +1,6 @@
 """What cells give as tables: lines for each number, summed up with pandas, and pages of Markdown."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,9 +47,9 @@ def measured_kinds(cells: Mapping[Call, dict[str, Any]], asked: Asked, title: st
                          for kind, found in results[cell].items()])
 
 
-def write(stem: str, lines: pd.DataFrame) -> pd.DataFrame:
+def write(stem: str, lines: pd.DataFrame, run: Container[str] | None = None) -> pd.DataFrame:
     """Publish results/<stem>.csv, and return its lines as they can be read from it; NaN is an empty text there."""
-    return read_csv(machinery.write_csv(stem, lines))
+    return read_csv(machinery.write_csv(stem, lines, run=run))
 
 
 def read_csv(path: Path) -> pd.DataFrame:
