@@ -333,11 +333,13 @@ def _plain_array(table: Any, d: int) -> NDArray:
         rule = (f"the table must be an array of shape (n, {d}); a list must hold rows of {d} entries, each a list, a "
                 "tuple, or another sequence or array of one dimension")
         with _no_quotes(rule):
-            rows = [cells_of_row(row) for row in table]
-        if any(row is None or len(row) != d for row in rows):
+            found = [cells_of_row(row) for row in table]
+        rows = [row for row in found if row is not None and len(row) == d]
+        if len(rows) < len(found):
             raise InputError(rule)
         # Cell by cell: numpy would write the numbers of a mixed list as text, and look into cells that are lists.
-        table = np.fromiter(chain.from_iterable(rows), dtype=object, count=len(rows) * d).reshape(len(rows), d)
+        cells: Any = np.fromiter(chain.from_iterable(rows), dtype=np.dtype(object), count=len(rows) * d)
+        table = cells.reshape(len(rows), d)
     if not isinstance(table, np.ndarray):
         try:
             table = np.array(table, dtype=object)
