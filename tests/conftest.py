@@ -41,3 +41,12 @@ def pytest_timeout_set_timer(item, settings):
 
 def pytest_timeout_cancel_timer(item):
     faulthandler.cancel_dump_traceback_later()
+
+
+@pytest.fixture
+def few_resamples(monkeypatch):
+    """Error bars by a few plausible tables, for tests of what is done with them; their width is tested elsewhere."""
+    from trigmech.evaluation import resampling
+
+    monkeypatch.setattr(resampling, "TABLES", 2)
+    monkeypatch.setattr(resampling, "RELEASES", 1)
