@@ -93,11 +93,16 @@ def source_of(name: str) -> Path:
     return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
 
 
+@cache
+def _imports(source: str) -> list[ast.Import | ast.ImportFrom]:
+    return [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Import | ast.ImportFrom)]
+
+
 def reached(module: str) -> set[str]:
     """Return a module and what it imports of the project, directly or not, but for `SHOWING`."""
     found, waiting = {module}, [module]
     while waiting:
-        for node in ast.walk(ast.parse(source_of(waiting.pop()).read_text(encoding="utf-8"))):
+        for node in _imports(source_of(waiting.pop()).read_text(encoding="utf-8")):
             names = {alias.name for alias in node.names} if isinstance(node, ast.Import) else set()
             if isinstance(node, ast.ImportFrom):
                 # What is imported from a folder may be a module of it.

@@ -1,5 +1,9 @@
-"""A test that hangs fails: the limit of pyproject.toml ends it, and twice that limit ends what cannot be interrupted.
+"""One thread for each of pytest's processes, and an end for tests that hang.
 
+Numerical libraries would start as many threads as there are cores in each process, and wait for each other at work.
+They read the variable when they are loaded, so it is set before. The package's own threads are as many as ever.
+
+A test that hangs fails: the limit of pyproject.toml ends it, and twice that limit ends what cannot be interrupted.
 pytest-timeout interrupts Python. Compiled code that does not return, and hypothesis, which takes the interruption for a
 failure and tries again, are ended with their process, which a timer of Python's own does even if nobody else can run.
 With it goes what fixtures started; pytest-xdist reports the test and goes on in a new process.
@@ -10,6 +14,7 @@ import os
 
 import pytest
 
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 STANDARD_ERROR = pytest.StashKey[int]()
 # Seconds that a test of every night may take.
 NIGHTLY = 1200
@@ -36,3 +41,12 @@ def pytest_timeout_set_timer(item, settings):
 
 def pytest_timeout_cancel_timer(item):
     faulthandler.cancel_dump_traceback_later()
+
+
+@pytest.fixture
+def few_resamples(monkeypatch):
+    """Error bars by a few plausible tables, for tests of what is done with them; their width is tested elsewhere."""
+    from trigmech.evaluation import resampling
+
+    monkeypatch.setattr(resampling, "TABLES", 2)
+    monkeypatch.setattr(resampling, "RELEASES", 1)

@@ -5,6 +5,7 @@ import datetime
 import os
 from contextlib import suppress
 from decimal import Decimal
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
@@ -57,11 +58,15 @@ def bits(moments, folder):
     return path.read_bytes()
 
 
+@cache
+def _design(n, schema, mechanism):
+    return tm.design(n, schema, BUDGET, MECHANISMS[mechanism])
+
+
 def measured(data, folder, mechanism="moments", schema=SCHEMA, **options):
     """All of a release of the table, in whatever form it comes, but for the library."""
     n = N if schema.person is None else len(set(table(persons=True)["who"].to_pylist()))
-    design = tm.design(n, schema, BUDGET, MECHANISMS[mechanism])
-    return bits(tm.measure(data, schema, design, np.random.default_rng(1), **options), folder)
+    return bits(tm.measure(data, schema, _design(n, schema, mechanism), np.random.default_rng(1), **options), folder)
 
 
 # Chunks that this process has added.

@@ -208,6 +208,7 @@ def consequences(made, folder):
 
 
 @each_case
+@pytest.mark.usefixtures("few_resamples")
 def test_what_follows_the_release_is_the_same_for_any_table_with_the_same_released_numbers(case, monkeypatch, tmp_path):
     one, two = tables(CASES[case][0])
     first, told, tape = run(monkeypatch, one, case)

@@ -897,7 +897,7 @@ def few_queries(monkeypatch):
     monkeypatch.setattr(demo, "GaussianKernels", functools.partial(GaussianKernels, n_queries=200))
 
 
-def test_the_demo_writes_its_table_and_picture_and_says_what_is_proved(run, few_queries, tmp_path):
+def test_the_demo_writes_its_table_and_picture_and_says_what_is_proved(run, few_queries, few_resamples, tmp_path):
     status, said, _ = run("demo", "--folder", "out", "--rows", "50")
     assert status == 0
     assert "proved: (" in said

@@ -165,9 +165,11 @@ def test_the_pieces_of_a_process_that_died_count_once(two, whole, tmp_path):
     np.testing.assert_array_equal(found.limbs, exact.limbs)
 
 
-def test_processes_that_die_again_and_again_are_an_error_that_says_what_to_do(two, tmp_path):
-    with pytest.raises(WorkerError, match=r"ended 4 times .* take fewer workers, or .* smaller row groups"):
-        sums(two, Ending(BASIS, folder=str(tmp_path), times=1000))
+def test_processes_that_die_again_and_again_are_an_error_that_says_what_to_do(pattern, tmp_path):
+    said = r"ended 4 times .* take fewer workers, or .* smaller row groups"
+    with (contextlib.closing(FileWorkers(ParquetFiles(pattern), SCHEMA, 1)) as one,
+          pytest.raises(WorkerError, match=said)):
+        sums(one, Ending(BASIS, folder=str(tmp_path), times=1000))
 
 
 def test_what_fails_in_a_worker_quotes_no_row(two):

@@ -17,7 +17,7 @@ from trigmech.evaluation.distances import (
     evaluate,
     total_variations,
 )
-from trigmech.evaluation.statistics import ranks
+from trigmech.functions.ranks import ranks
 from trigmech.report import against
 
 

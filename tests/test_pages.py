@@ -34,7 +34,7 @@ def environment(tmp_path_factory):
 
 def as_reader(command, folder, path=str(TOP)):
     """Run a command in a folder and with nothing of this process's environment but where modules are looked for."""
-    own = {name: value for name, value in os.environ.items() if name.startswith(("NUMBA_", "TRIGMECH_NUM"))}
+    own = {name: value for name, value in os.environ.items() if name.startswith(("NUMBA_", "OMP_", "TRIGMECH_NUM"))}
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, env=own | {
         "PATH": "/usr/bin:/bin", "PYTHONPATH": path, "MPLBACKEND": "Agg", "HOME": str(folder), "LC_ALL": "C.UTF-8"})
 

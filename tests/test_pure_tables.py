@@ -25,6 +25,7 @@ from trigmech.privacy.ledger import Ledger
 from trigmech.privacy.noise import SimulatedNoise, lattice_step
 from trigmech.reconstruction.dependence import shrunk_products
 from trigmech.report import page as report
+from trigmech.report import sections as report_sections
 from trigmech.report.dependences import dependences_of
 from trigmech.report.preview import preview
 
@@ -264,7 +265,8 @@ def contrasted():
     return frame, made
 
 
-def test_reports_and_previews_tell_contrasts(contrasted, tmp_path):
+def test_reports_and_previews_tell_contrasts(contrasted, tmp_path, monkeypatch):
+    monkeypatch.setattr(report_sections, "MOST_QUERIES", 60)
     _, made = contrasted
     page = report.write(made, tmp_path / "r.html").read_text(encoding="utf-8")
     assert "products of contrasts of the cells of 6 pairs" in page

@@ -128,10 +128,7 @@ def __getattr__(name: str) -> Any:
         return import_module("trigmech.workload")
     if name not in _HOME_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(import_module(f"trigmech.{_HOME_OF[name]}"), name)
-    # From now on without this function.
-    globals()[name] = found
-    return found
+    return getattr(import_module(f"trigmech.{_HOME_OF[name]}"), name)
 
 
 def __dir__() -> list[str]:

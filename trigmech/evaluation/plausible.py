@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 from scipy.special import ndtri
 
-from trigmech.evaluation.statistics import ranks
 from trigmech.functions.partition import all_codes
+from trigmech.functions.ranks import ranks
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.measurement.table_release import CloserLook, NoisyHistogram, TableRelease
 from trigmech.reconstruction.columns import nearest_probabilities

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from trigmech._validate import check_choice, check_integers, finite
 from trigmech.errors import InputError, shown
+from trigmech.functions.ranks import ranks
 from trigmech.schema.column import Column
 from trigmech.schema.encoding import categories_of
 from trigmech.schema.schema import Schema
@@ -150,9 +151,3 @@ def _correlations(columns: Sequence[Column], kind: Correlation, table: Table) ->
             length = np.linalg.norm(first) * np.linalg.norm(second)
             found[i, j] = found[j, i] = first @ second / length if length > 0.0 else 0.0
     return found
-
-
-def ranks(values: Array) -> Array:
-    """Return the rank of each value (m,), from 1 to m; equal values have the mean of theirs."""
-    _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
-    return (np.cumsum(counts) - (counts - 1) / 2.0)[places]
