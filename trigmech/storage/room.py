@@ -1,6 +1,6 @@
 """Whether files have room for all that a design lets a run release: asked before the charge, for later it is too late.
 
-What a run releases has a size that depends on what its first rounds release, so bounds are taken here, not sizes. Only
+The size of a release depends on the numbers that its first rounds release, so bounds are taken here, not sizes. Only
 designs of some thousand columns, of texts by the megabyte, or of points by the hundred million come near them.
 """
 
@@ -25,7 +25,7 @@ NUMBER = 8
 # Of a number in a rounds file, with what stands between two; and of a category in a manifest, where a byte may become
 # an escape of six letters.
 NUMBER_IN_WORDS, CATEGORY_IN_WORDS = 26, 6 * LONGEST_KEY + 4
-# What else a manifest holds is far shorter.
+# All the rest of a manifest is far shorter.
 BESIDE = 2**16
 # Arrays of a number for each position: edges, values, masses, cells; of the look, of the closer one, of the columns.
 OF_POSITIONS = 9
@@ -65,7 +65,7 @@ def check_room(schema: Schema, charges: Sequence[Charge], measured: Any, points:
         released, size = features.K, NUMBER * (features.basis.index.size + features.profiles.size)
     size += NUMBER * (3 * released + points * (D + 1)) + archive.HEADER * (1 + archive.MAX_ARRAYS) + manifest
     if size > archive.MAX_BYTES or released * NUMBER_IN_WORDS + manifest > rounds_file.LARGEST_FILE:
-        raise InputError(f"what is released of {schema.d} columns, up to {released} numbers and {points} points of {D} "
+        raise InputError(f"a release of {schema.d} columns, of up to {released} numbers and {points} points of {D} "
                          f"coordinates, may take more than the {archive.MAX_BYTES} bytes that a file can hold; take "
                          "fewer columns, or fewer points")
 
