@@ -138,7 +138,7 @@ def test_three_columns_are_taken_to_depend_by_a_part_of_their_two_weaker_pairs(s
 
 
 @pytest.mark.parametrize(("noise", "triples", "d", "cells"), [
-    # 4 tables of three columns for each of 4 columns, of half the squared strength: the noise of one is 8 times as much.
+    # 16 tables for 4 columns, of half the squared strength: the noise of one is 8 times as much.
     (1e-3, 100, 4, 3), (1e-5, 100, 4, 12), (1e-4, 100, 4, 6), (1e-4, 1, 4, 10), (1e-4, 0, 4, 10), (10.0, 9, 4, 2)])
 def test_cells_of_three_columns_are_so_many_that_each_holds_about_as_much_as_its_noise(noise, triples, d, cells):
     each = 2.0 * noise * max(min(triples, 4 * d), 1) ** 0.5
