@@ -367,6 +367,26 @@ def test_epsilon_is_0_only_where_delta_pays_for_all_of_the_noise(part, delta):
     assert epsilon == 0.0 or part > 1.0
 
 
+def test_what_claims_leave_of_delta_is_never_above_the_exact_part():
+    rng, tight = np.random.default_rng(0), 0
+    for _ in range(300):
+        delta = float(f"{10.0 ** rng.uniform(-9.0, -1.0):.6g}")
+        claims = [claim(0.1, float(f"{delta * rng.uniform(1e-4, 0.3):.6g}"), int(rng.integers(1, 3)))
+                  for _ in range(int(rng.integers(1, 4)))]
+        kept = math.prod((1 - Fraction(repr(each.claimed_delta))) ** each.count for each in claims)
+        exact = 1 - (1 - Fraction(repr(delta))) / kept
+        if exact <= 0:
+            continue
+        found = accounting._delta_of_the_rest(claims, delta)
+        # As people wrote the numbers, which floats are near.
+        assert Fraction(found) <= exact + Fraction(delta) / 2**52
+        assert found >= float(exact) * (1.0 - 1e-6) - 1e-14
+        logs = math.log1p(-delta) - sum(each.count * math.log1p(-each.claimed_delta) for each in claims)
+        tight += -math.expm1(logs) > found
+    # What the logarithms alone would give is more, nearly always: their rounding is taken off.
+    assert tight > 200
+
+
 def test_the_mu_of_charges_together_is_never_below_the_exact_root_of_their_squares():
     rng, close = np.random.default_rng(0), []
     for _ in range(300):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from trigmech.errors import BudgetError
 from trigmech.privacy.accounting import cost, epsilon_of, gaussian_mu
-from trigmech.privacy.budget import Budget, Charge, shown_down, shown_up
+from trigmech.privacy.budget import Budget, Charge, as_decimal, float_above, float_below, shown_down, shown_up
 from trigmech.privacy.ledger import Ledger
 from trigmech.privacy.ledger_file import LedgerFile
 from trigmech.report.statement import guarantee
@@ -326,3 +326,15 @@ def test_a_huge_loss_is_accounted_for_in_little_memory():
     assert peak < 500_000_000
     # Three coordinates lose at most 3 * ratio for sure, and with some probability nearly that.
     assert got > 2.9 * ratio
+
+
+def test_floats_beside_a_number_are_the_nearest_that_are_no_more_and_no_less():
+    rng = np.random.default_rng(0)
+    numbers = [Fraction(1, 3), Fraction(1, 10), Fraction(3, 10), Fraction(2, 3) * Fraction(1, 10**9), Fraction(0)]
+    numbers += [Fraction(int(a), int(b)) for a, b in rng.integers(1, 10**15, (300, 2))]
+    for number in numbers:
+        below, above = float_below(number), float_above(number)
+        # As people would write them: 0.3 is three tenths, though its float is less.
+        assert as_decimal(below) <= number < as_decimal(math.nextafter(below, math.inf))
+        assert as_decimal(math.nextafter(above, -math.inf)) < number <= as_decimal(above)
+    assert float_below(Fraction(3, 10)) == float_above(Fraction(3, 10)) == 0.3

@@ -36,6 +36,19 @@ def test_shrinking_columns_reduces_the_error_where_noise_matters(spread):
     assert improves(gains(shrink_columns, spread))
 
 
+@pytest.mark.parametrize("d", [6, 9, 40])
+def test_columns_are_kept_by_james_and_steins_fraction_and_known_as_well_as_that_says(d):
+    rng, noise = np.random.default_rng(d), 0.1
+    means = 0.2 + np.array([[0.02], [0.15], [1.0]]) * rng.standard_normal((3, d))
+    found, deviations = shrink_columns(means, np.full((3, d), noise))
+    for p in range(3):
+        centre = means[p].mean()
+        kept = max(0.0, 1.0 - (d - 3) * noise**2 / float(((means[p] - centre) ** 2).sum()))
+        np.testing.assert_allclose(found[p], centre + kept * (means[p] - centre), atol=1e-12)
+        # The part that is taken from the centre errs as a mean of d.
+        np.testing.assert_allclose(deviations[p], noise * np.sqrt(kept + (1.0 - kept) / d), rtol=1e-12)
+
+
 def test_too_much_and_no_shrinking_are_noticed():
     # The planted faults: everything to the centre, which hurts where columns differ, and nothing.
     assert not improves(gains(lambda means, scales: (0.0 * means + means.mean(axis=1, keepdims=True), scales), 0.3))

@@ -185,3 +185,15 @@ def test_points_outside_of_the_cube_are_refused_without_quoting_them(method, tab
     with pytest.raises(InputError) as caught:
         method(Features(without_constant(2, 2), PROFILES), table)
     assert oracles.SECRET_DIGITS not in oracles.whole_message(caught.value)
+
+
+@pytest.mark.parametrize("profile", [[0.0, 1.0], [0.3, 0.0, 0.0, 0.0, 0.5], [1.0, -0.2, 0.1, 0.7, -0.4, 0.25]])
+def test_bounds_of_a_profile_are_its_values_at_nodes_and_all_that_its_steepest_slope_allows_between(profile):
+    angles = np.linspace(0.0, np.pi, 4_096 + 1)
+    values = [sum(c * math.cos(a * angle) for a, c in enumerate(profile)) for angle in angles.tolist()]
+    # From the nearest node it is half a step at most.
+    slack = sum(a * abs(c) for a, c in enumerate(profile)) * math.pi / (2 * 4_096)
+    low, high = _range(np.array(profile))
+    assert min(values) - low == pytest.approx(slack, rel=1e-6)
+    assert high - max(values) == pytest.approx(slack, rel=1e-6)
+    assert low < min(values) - slack

@@ -393,21 +393,22 @@ def test_a_search_that_misses_the_maximum_is_refuted_by_what_it_finds_later(monk
 def test_a_new_point_of_a_higher_price_refutes_the_bound_of_the_search_that_missed_it():
     basis = ChebyshevBasis.graded(2, 6)
     rng = np.random.default_rng(0)
-    target, centre = rng.uniform(-1.0, 1.0, 6), rng.uniform(-1.0, 1.0, 6)
+    centre = rng.uniform(-1.0, 1.0, 6)
+    target = 9.0 * centre
     found = CubeProblem(basis, rng.uniform(-1.0, 1.0, (5, 2)), target, None, 1e-6, rng)
     # As if a search had found nothing above the middle of the cube.
     missed = float(oracles.products_by_series(np.zeros((1, 2)), basis.index)[0] @ centre)
     found._raise_bound(centre, missed)
-    assert found.bound == pytest.approx(max(0.0, float(centre @ target) - missed))
+    assert found.bound == pytest.approx(float(centre @ target) - missed)
     ends = rng.uniform(-1.0, 1.0, (40, 2))
     prices = oracles.products_by_series(ends, basis.index) @ centre
     assert prices.max() > missed
     new = found._add(ends, centre, missed)
     assert len(new) > 0
-    assert found.bound == pytest.approx(max(0.0, float(centre @ target) - prices.max()))
+    assert found.bound == pytest.approx(float(centre @ target) - prices.max())
     # And a lower one leaves it.
     found._add(ends[[prices.argmin()]], centre, -np.inf)
-    assert found.bound == pytest.approx(max(0.0, float(centre @ target) - prices.max()))
+    assert found.bound == pytest.approx(float(centre @ target) - prices.max())
 
 
 BAD_CUBE = {

@@ -559,6 +559,16 @@ def test_each_number_and_the_total_are_compared_behind_right_hashes(book):
         "entry 2 says that it is number 7"]
 
 
+@pytest.mark.parametrize(("old", "new", "above"), [
+    (limit(1.0), limit(2.0), True), (limit(1.0), limit(1.0), False), (limit(1.0), limit(0.5), False),
+    (limit(1.0), limit(2.0, 1e-7), False), (limit(1.0, 1e-6, 2e-7), limit(1.0, 1e-5, 2e-7), True),
+    # A reserve that is smaller refuses claims that were admitted, a larger one alone what is no claim.
+    (limit(1.0, 1e-6, 2e-7), limit(2.0, 1e-6, 1e-7), False), (limit(1.0, 1e-6, 2e-7), limit(2.0, 1e-6, 3e-7), False),
+    (limit(1.0, 1e-6, 2e-7), limit(1.0, 1.1e-6, 3e-7), True), (limit(1.0, 3e-7, 1e-7), limit(1.0, 4e-7, 2e-7), True)])
+def test_a_budget_is_above_another_if_it_admits_all_that_the_other_does(old, new, above):
+    assert new.is_above(old) == above
+
+
 def test_what_is_accepted_next_goes_by_the_raised_budget(book):
     Ledger(Budget(1.0), file=book).charge(laplace(0.9))
     book.raise_budget(Budget(2.0, 1e-6))

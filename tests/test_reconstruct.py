@@ -17,8 +17,10 @@ from trigmech.measurement.released import Release
 from trigmech.mechanisms.moment import MomentMechanism
 from trigmech.planning.one_hot import plan_mixed
 from trigmech.privacy.budget import Budget
+from trigmech.reconstruction import pipeline
 from trigmech.reconstruction.marginals import Marginals
 from trigmech.reconstruction.pipeline import reconstruct
+from trigmech.reconstruction.targets import Targets
 from trigmech.schema.schema import Schema
 from trigmech.synthesis import synthesize
 from trigmech.workload import GaussianKernels, SecondMoments
@@ -298,3 +300,26 @@ def test_functions_of_some_columns_alone_are_enough(kept):
     assert np.abs(features_of(3, 3, 2).means(made.points)[chosen] - given.means).max() < 0.03
     bars = predicted_error(SecondMoments(3), given, made)
     assert np.isfinite(bars.bound).all()
+
+
+@pytest.mark.parametrize(("name", "more"), [("two columns", 8), ("three columns", 8), ("seven columns", 9)])
+def test_columns_keep_the_shape_that_their_moments_suggest_up_to_degree_12(name, more):
+    d, p, q, profile = SHAPES[name]
+    given = released(law(500, d, 1), features_of(d, p, q, profile), 0.02)
+    targets = Targets.explained(given.index, given.means, given.deviations, True)
+    functions, goal, scales = pipeline._anchored(given, targets)
+    K, count = given.basis.K, more * d
+    assert (functions.K, len(goal), len(scales)) == (given.features.K + count,) * 3
+    np.testing.assert_array_equal(functions.basis.index[:K], given.basis.index)
+    # Degree by degree, all columns of each.
+    added = [[a if j == column else 0 for j in range(d)] for a in range(p + 1, 13) for column in range(d)]
+    assert functions.basis.index[K:].tolist() == added
+    means = targets.marginals.chebyshev_means(12)[p:]
+    np.testing.assert_allclose(goal[K : K + count], means.ravel(), atol=1e-12)
+    # The shape gives way to what was measured: it is held as by noise of a twentieth.
+    assert scales[K : K + count].tolist() == [0.05] * count
+    for whole, own in ((goal, targets.means), (scales, targets.deviations)):
+        np.testing.assert_array_equal(np.delete(whole, slice(K, K + count)), own)
+    # Of T_1 alone nothing is suggested.
+    few = released(law(500, 3, 1), features_of(3, 1, 1), 0.02)
+    assert pipeline._anchored(few, Targets.explained(few.index, few.means, few.deviations, True))[0] is few.features

@@ -88,8 +88,9 @@ def test_a_move_that_gains_too_little_is_not_made():
     assert fitted.sweep(rows, fitted.residuals(rows), np.arange(50), np.arange(4)) > 0
 
 
+@pytest.mark.parametrize("even", [True, False])
 @pytest.mark.parametrize("whole", [False, True])
-def test_rows_are_asked_for_what_was_released(whole):
+def test_rows_are_asked_for_what_was_released(whole, even):
     """Residuals are the features' own means at the rows' points, whatever coordinates a product is of."""
     rng = np.random.default_rng(4)
     degrees = np.array([row for row in itertools.product(*[[0, 1]] * 10) if 0 < sum(row) <= 2])
@@ -98,6 +99,9 @@ def test_rows_are_asked_for_what_was_released(whole):
     features = Features(ChebyshevBasis(degrees), [GaussianKernels(10, seed=0).mean_profile(2.0, 8)] if whole else [])
     index = FunctionIndex.of(features, LAYOUT)
     means, deviations = rng.uniform(-0.5, 0.5, features.K), np.full(features.K, 0.5)
+    if not even:
+        # Functions of one table have prices of their own, so they are no table.
+        deviations = rng.uniform(0.3, 0.7, features.K)
     positions = positions_of(LAYOUT, Targets.explained(index, means, deviations, denoise=True))
     asked = objective_of(index, features, positions, means, deviations).compiled()
     rows = independent_rows([column.masses for column in positions], 500, rng)

@@ -137,6 +137,15 @@ def test_three_columns_are_taken_to_depend_by_a_part_of_their_two_weaker_pairs(s
     assert set(map(tuple, best.tolist())) == set(sorted(worth, key=worth.get)[-3:])
 
 
+@pytest.mark.parametrize(("noise", "triples", "d", "cells"), [
+    # 16 tables for 4 columns, of half the squared strength: the noise of one is 8 times as much.
+    (1e-3, 100, 4, 3), (1e-5, 100, 4, 12), (1e-4, 100, 4, 6), (1e-4, 1, 4, 10), (1e-4, 0, 4, 10), (10.0, 9, 4, 2)])
+def test_cells_of_three_columns_are_so_many_that_each_holds_about_as_much_as_its_noise(noise, triples, d, cells):
+    each = 2.0 * noise * max(min(triples, 4 * d), 1) ** 0.5
+    assert cells == min(max(round(0.6 / each ** (1.0 / 3.0)), 2), 12)
+    assert selection._cells_wanted(noise, triples, d) == cells
+
+
 def test_many_columns_and_cells_stay_within_what_can_be_fitted():
     d, levels = 120, 40
     domain = Domain(d * levels, [OneHotGroup(tuple(range(levels * j, levels * j + levels)), True) for j in range(d)])

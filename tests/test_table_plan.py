@@ -9,7 +9,7 @@ import trigmech as tm
 from trigmech.domain import Domain, OneHotGroup
 from trigmech.functions.partition import Partition, columns_of, even_edges
 from trigmech.functions.released_column import ReleasedColumn
-from trigmech.planning import tables
+from trigmech.planning import dependence, tables
 from trigmech.planning.allocation import GaussianVector, InfinityBlocks, LaplaceVector
 from trigmech.planning.error_model import Selection
 from trigmech.planning.minimax import plan_smooth
@@ -136,6 +136,31 @@ def test_fractions_of_epsilon_are_the_best_for_the_importance_that_they_are_made
     for _ in range(200):
         other = best * np.exp(0.1 * rng.normal(size=len(best)))
         assert error(best) <= error(other / other[selection.sizes > 0].sum() * best[selection.sizes > 0].sum())
+
+
+@pytest.mark.parametrize(("kind", "norm"), [(GaussianVector, 2), (LaplaceVector, 1)])
+def test_weights_are_the_best_for_the_importance_that_they_are_made_for(kind, norm):
+    rng, selection = np.random.default_rng(2), Selection(5, 6, 0, False, ())
+    importance = rng.uniform(0.1, 3.0, len(selection.sizes))
+    best = kind(1_000, 1.0, selection, True).by_importance(importance)[:6]
+
+    def error(weights):
+        # Noise goes by how far all move together: in L2 or in L1, all functions of a degree alike.
+        return float((importance[:6] / weights**2).sum()) * float(np.linalg.norm(weights, norm)) ** 2
+
+    for _ in range(200):
+        assert error(best) <= error(best * np.exp(0.1 * rng.normal(size=6))) * (1.0 + 1e-12)
+
+
+@pytest.mark.parametrize(("mass", "enough", "cells"), [
+    ([0.05] * 12, 0.2, [0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2]), ([0.1] * 6, 0.3, [0, 0, 0, 1, 1, 1]),
+    # What is heavy alone does not take its lighter neighbours along, and what holds nothing goes with what follows.
+    ([0.02, 0.4, 0.02, 0.02], 0.1, [0, 1, 2, 2]), ([0.0, 0.0, 0.5, 0.0, 0.5], 0.3, [0, 0, 0, 1, 1]),
+    # A little more than enough stays together: up to half more.
+    ([0.1, 0.04], 0.1, [0, 1]), ([0.09, 0.05, 0.01], 0.1, [0, 0, 1]), ([0.09, 0.07, 0.01], 0.1, [0, 1, 1]),
+    ([], 0.1, [])])
+def test_neighbouring_intervals_are_taken_together_until_they_hold_enough(mass, enough, cells):
+    assert dependence._grouped(np.array(mass), enough).tolist() == cells
 
 
 @pytest.mark.parametrize("delta", [1e-6, 0.0])
