@@ -159,13 +159,15 @@ def objects_of(cell):
 CONTAINERS = [
     lambda cell: [cell], lambda cell: (cell,), lambda cell: collections.deque([cell]),
     lambda cell: collections.UserList([cell]), lambda cell: array_of([cell])[0], objects_of,
-    lambda cell: pd.Series([cell]), lambda cell: np.array([cell]), lambda cell: np.array([cell], dtype="datetime64[ns]"),
+    lambda cell: pd.Series([cell]), lambda cell: np.array([cell]),
+    lambda cell: np.array([cell], dtype="datetime64[ns]"),
     lambda cell: pl.Series([cell]), lambda cell: pa.array([cell]), lambda cell: pd.Index([cell]),
     lambda cell: np.ma.array([cell]), lambda cell: np.array([[cell]], dtype=object), lambda cell: [[cell]],
     lambda cell: {cell: cell}, lambda cell: {cell}, lambda cell: cell, lambda cell: [cell, cell], lambda cell: [],
 ]
 CELLS_OF_ROWS = [True, 1, 0.5, 2**53 + 1, 2**63, "a", "1", None, np.datetime64("2020-10-25"),
-                 TWICE.replace(tzinfo=None), datetime.date(2020, 10, 25), np.int64(2**53 + 1), decimal.Decimal("1.0"), "2020-10-25"]
+                 TWICE.replace(tzinfo=None), datetime.date(2020, 10, 25), np.int64(2**53 + 1), decimal.Decimal("1.0"),
+                 "2020-10-25"]
 
 
 def contained(kind, cell):

@@ -217,11 +217,64 @@ TWO = Schema([Column("a", 0, 9, missing="keep"), Column("b", 0, 9, missing="keep
 
 @pytest.mark.parametrize("end", ["\n", "\r"])
 @pytest.mark.parametrize(("text", "rows"), [
-    ("a\n5\n\n\n", 3), ("a\n\n", 1), ("a\n5", 1), ("a\n \n5\n", 2), ('a\n5\n""', 2), ("\n\na\n\n5\n", 2),
+    ("a\n5\n\n\n", 3), ("a\n\n", 1), ("a\n5\n", 1), ("a\n \n5\n", 2), ('a\n5\n""\n', 2), ("\n\na\n\n5\n", 2),
 ])
 def test_every_line_of_one_column_is_a_row(tmp_path, end, text, rows):
     file = TableFile(written(tmp_path, text.replace("\n", end)))
     assert file.n == len(read(file, ONE)) == rows
+
+
+@pytest.mark.parametrize("text", ["a\n1\n2\n3", "a\n5", 'a\n5\n""', 'a\n5\n"\n"', "a\n5\n "])
+def test_one_column_without_a_last_line_break_is_refused_for_its_last_cell_could_be_empty(tmp_path, text):
+    with pytest.raises(InputError, match="one column, and no line break after the last row"):
+        read(TableFile(written(tmp_path, text)), ONE)
+
+
+def test_what_states_separators_could_be_a_row_where_there_is_no_header(tmp_path):
+    for text in ("sep=,\n1,2\n", "sep=;\n1,2\n"):
+        with pytest.raises(InputError, match="could be a row: remove it"):
+            TableFile(written(tmp_path, text), header=False)
+    assert TableFile(written(tmp_path, "sep=,\na,b\n1,2\n")).n == 1
+
+
+CELLS = ["", "1", " ", "NA", "x", "a\nb", "\n", "\r", "\r\n", '"', '""', "a,b", ",", "sep=", "sep=,", "\ufeff",
+         "\u2028", "\v", "#"]
+QUOTED = {"what needs it": lambda cell: any(sign in cell for sign in ',"\n\r'), "what is empty": lambda cell: (
+    not cell or any(sign in cell for sign in ',"\n\r')), "all": lambda _: True}
+
+
+def counted(path, rows, header, quoted, ends):
+    """How many rows a file has that some program wrote, or None if it is refused."""
+    lines = ["a,b"[:2 * len(rows[0]) - 1]] * header + [",".join(
+        '"' + cell.replace('"', '""') + '"' if QUOTED[quoted](cell) else cell for cell in row) for row in rows]
+    start, between, end = ends
+    path.write_text(start + between.join(lines) + end, newline="")
+    try:
+        return TableFile(path, header=header).n
+    except InputError:
+        return None
+
+
+@settings(max_examples=120, derandomize=True, deadline=None, database=None,
+          suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_no_cell_decides_how_many_rows_there_are(tmp_path, data):
+    width = data.draw(st.sampled_from([1, 1, 2]))
+    rows = data.draw(st.lists(st.lists(st.sampled_from(CELLS), min_size=width, max_size=width), min_size=1, max_size=3))
+    header, quoted = data.draw(st.sampled_from([True, True, False])), data.draw(st.sampled_from([*QUOTED]))
+    line = data.draw(st.sampled_from(["\n", "\r", "\r\n"]))
+    # A byte order mark and empty lines before; a last line break or none; and lines after it.
+    ends = data.draw(st.sampled_from(["", "\ufeff", line])), line, line * data.draw(st.sampled_from([0, 0, 1, 1, 2, 3]))
+    other = [row.copy() for row in rows]
+    row, column = data.draw(st.sampled_from([0, -1])), data.draw(st.sampled_from([0, -1]))
+    # An empty cell and another.
+    rows[row][column], other[row][column] = "", data.draw(st.sampled_from(CELLS))
+    path = tmp_path / "t.csv"
+    one, two = (counted(path, each, header, quoted, ends) for each in (rows, other))
+    assert one == two or None in (one, two)
+    # What is written as Python, pandas and spreadsheets write it is never refused.
+    if header and quoted != "what needs it" and ends[2] == line:
+        assert one == two == len(rows)
 
 
 @pytest.mark.parametrize("end", ["\n", "\r"])

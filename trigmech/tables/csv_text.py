@@ -73,6 +73,9 @@ class CsvText:
         with self._text() as lines:
             first = lines.readline().removeprefix("\ufeff")
             stated = re.fullmatch(r"sep=([;,\t|])[\r\n]*", first, re.IGNORECASE)
+            if stated and not self.header:
+                raise self._error("its first line says what separates its cells, and without a header it could be a "
+                                  "row: remove it")
             if stated and stated[1] != self._delimiter:
                 raise self._error(f"its first line says that {SEPARATORS[stated[1]]} separate its cells: "
                                   f"{give('delimiter', stated[1])}")
@@ -108,6 +111,10 @@ class CsvText:
         # An open quote makes one cell of all rows after it, and the end of the file passes for its end.
         if ("\n" in cell or "\r" in cell) and not self._end().rstrip().endswith('"'):
             raise self._error("a quote is not closed")
+        # Of one column: without a last line break an empty last cell would be no row, and any other cell one.
+        if n and len(self.names) == 1 and not self._end().endswith(("\n", "\r")):
+            raise self._error("it has one column, and no line break after the last row, so that a last row whose cell "
+                              "is empty could not be seen: add a line break at its end")
         return n - self._empty_lines(n) if gaps and len(self.names) > 1 else n
 
     def _empty_lines(self, lines: int) -> int:

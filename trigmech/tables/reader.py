@@ -52,7 +52,8 @@ class TableFile:
         bytes.
     delimiter : str, optional
         One character between the cells of CSV; by default a tab in files called .tsv or .tab, and else a comma. A
-        first line such as "sep=;", which spreadsheets write, must agree with it, and is no row.
+        first line such as "sep=;", which spreadsheets write, must agree with it, and is no row; without a header, where
+        it could be one, it is refused.
     decimal : {".", ","}
         The decimal sign of CSV's numbers. Signs between thousands, currencies and percents make a cell no number.
     encoding : str
@@ -81,9 +82,10 @@ class TableFile:
     -----
     Privacy: n is public, so it must not depend on what is in the cells. Therefore no row is passed over. In a CSV file
     of one column an empty line is a row whose cell is missing, as most programs write it; the end of the last line
-    begins no further row. In one of several columns a row has its delimiters, and an empty line is none: before the
-    header and after the last row, where editors leave it, it is no row, and between rows it is refused, because
-    it is not decidable whether it stands for a person of whom nothing is known.
+    begins no further row, and must be there: without it, an empty last cell would be no row. In one of several columns
+    a row has its delimiters, and an empty line is none: before the header and after the last row, where editors leave
+    it, it is no row, and between rows it is refused, because it is not decidable whether it stands for a person of
+    whom nothing is known.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, delimiter: str | None = None, decimal: str = ".",
@@ -128,7 +130,8 @@ class TableFile:
         Raises
         ------
         InputError
-            If there are none, or rows of CSV have different numbers of cells or empty lines between them.
+            If there are none, or rows of CSV have different numbers of cells or empty lines between them, or a file of
+            one column does not end with a line break.
         """
         with self._row_free():
             n = int(self._parquet().metadata.num_rows) if self._csv is None else self._csv.count_rows()
