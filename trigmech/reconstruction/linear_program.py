@@ -49,7 +49,7 @@ class RestrictedProgram:
         import highspy
 
         self._K, self._costs, self._cap = len(target), costs, cap
-        self._method = 1
+        self._method, self._solved = 1, False
         self._status = highspy.HighsModelStatus
         self._highs = highspy.Highs()
         # The matrix holds numbers in [-1, 1]; scaling it only loosens the tolerances, and made some programs cycle.
@@ -69,6 +69,8 @@ class RestrictedProgram:
 
     def add(self, features: Array) -> None:
         """Add columns with these values (count, K); the last basis stays, so the next solve starts from it."""
+        # Only then, so that whoever changes the method of one program comes to an end.
+        self._method = 0 if self._solved else self._method
         count, rows = len(features), self._K + 1
         columns = np.column_stack([features, np.ones(count)])
         upper = np.full(count, self._cap if self._cap < 1.0 else np.inf)
@@ -83,7 +85,7 @@ class RestrictedProgram:
         self._set(solver=method, simplex_strategy=strategy,
                   simplex_iteration_limit=patience * (self._K + 50))
         if solve(self._highs, seconds):
-            self._method = 0
+            self._solved = True
             return "optimal"
         if self._highs.getModelStatus() == self._status.kTimeLimit:
             return "time limit"
