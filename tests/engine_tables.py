@@ -1,13 +1,10 @@
-"""A table for the tests of engines, which workers can import, and statistics that end them."""
+"""A table for the tests of engines, and how they measure it."""
 
 import dataclasses
 import datetime
-import os
-from contextlib import suppress
 from decimal import Decimal
 from functools import cache
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -27,8 +24,6 @@ SCHEMA = tm.Schema(COLUMNS)
 BUDGET = tm.Budget(20.0, 1e-6)
 MECHANISMS = {"moments": tm.MomentMechanism(points=64, iterations=1), "tables": tm.TableMechanism(points=64)}
 BASIS = ChebyshevBasis.graded(SCHEMA.domain.d, 20)
-# Two rows that nobody may read in a message.
-SECRET = "sibylle-4711"
 
 
 def table(n=N, persons=False):
@@ -67,33 +62,6 @@ def measured(data, folder, mechanism="moments", schema=SCHEMA, **options):
     """All of a release of the table, in whatever form it comes, but for the library."""
     n = N if schema.person is None else len(set(table(persons=True)["who"].to_pylist()))
     return bits(tm.measure(data, schema, _design(n, schema, mechanism), np.random.default_rng(1), **options), folder)
-
-
-# Chunks that this process has added.
-seen = []
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Ending(FunctionSums):
-    """Sums that end the worker at its third chunk, when others have been answered, for so many times."""
-
-    folder: str = ""
-    times: int = 1
-
-    def add(self, chunk, total):
-        seen.append(1)
-        for k in range(self.times if len(seen) > 2 else 0):
-            with suppress(FileExistsError):
-                Path(self.folder, f"ended {k}").touch(exist_ok=False)
-                os._exit(3)
-        super().add(chunk, total)
-
-
-class Failing(FunctionSums):
-    """Sums that fail with words that quote a row."""
-
-    def add(self, chunk, total):
-        raise RuntimeError(f"the row {SECRET} is odd")
 
 
 # Identifiers: by what numbers of persons become identifiers of a type, and whether Spark has the type.

@@ -4,20 +4,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from engine_tables import (
-    BASIS,
-    BUDGET,
-    COLUMNS,
-    MECHANISMS,
-    SCHEMA,
-    SECRET,
-    Ending,
-    Failing,
-    N,
-    measured,
-    table,
-    written,
-)
+from engine_statistics import SECRET, Ending, Failing
+from engine_tables import BASIS, BUDGET, COLUMNS, MECHANISMS, SCHEMA, N, measured, table, written
 
 import trigmech as tm
 from trigmech.engines import choice

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from engine_statistics import SECRET, Ending, Failing
 from engine_tables import (
     BASIS,
     BUDGET,
@@ -22,9 +23,6 @@ from engine_tables import (
     NOT_OF_SPARK,
     PERSONS,
     SCHEMA,
-    SECRET,
-    Ending,
-    Failing,
     N,
     different,
     identified,
