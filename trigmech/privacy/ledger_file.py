@@ -337,7 +337,8 @@ class LedgerFile:
 
     def _sound(self, state: State) -> State:
         """Return what is in the ledger, if it verifies."""
-        if problems := ledger_audit.problems(state):
+        problems = ledger_audit.problems(state)
+        if problems:
             raise InputError(f"{str(self.path)!r} does not verify, so nothing is charged: {problems[0]}")
         return state
 
@@ -358,9 +359,8 @@ class LedgerFile:
                     f"at delta={shown_up(limit.budget.delta)}, over the budget {limit.budget}")
         raise BudgetError(f"{charges[0].purpose}: the charge{what} of {self._store.name}, which would admit "
                           f"{ledger_audit.remaining(state)}. To look: `trigmech ledger show "
-                          f"{shlex.quote(str(self.path))}`, "
-                          "or in Python print(LedgerFile.open(...)); for more: `trigmech ledger raise`, or "
-                          "LedgerFile.raise_budget")
+                          f"{shlex.quote(str(self.path))}`, or in Python print(LedgerFile.open(...)); for more: "
+                          "`trigmech ledger raise`, or LedgerFile.raise_budget")
 
     def _append(self, made: Callable[[State], Sequence[Entry | Raised]]) -> None:
         """Write the entries that are made in view of what is there, after the others, in the chain."""
