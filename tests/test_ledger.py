@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 import tracemalloc
+from contextlib import nullcontext
 
 import pytest
 
@@ -119,6 +120,34 @@ def test_runs_share_the_budget_and_a_refused_charge_leaves_no_trace(book):
     assert (book.remaining.pure, book.remaining.gaussian) == (0.0, 0.0)
     assert "accepted next: nothing" in str(book)
     assert book.verify() == []
+
+
+def test_a_run_is_charged_by_one_process_that_knows_all_its_charges(book):
+    """What is known is compared where it is written, of any run, however often the others looked before."""
+    mine, other = (Ledger(Budget(1.0), file=LedgerFile.open(book.path), run="run") for _ in range(2))
+    mine.charge(laplace(0.1))
+    mine.charge(laplace(0.2))
+    with pytest.raises(InputError, match="charges of this run that another process or another rounds file made"):
+        other.charge(laplace(0.1))
+    assert other.charges == []
+    # Who knows the first one alone is no better; who knows both goes on.
+    known = [entry.charge for entry in book.entries]
+    for count in (1, 2):
+        again = Ledger(Budget(1.0), file=book, run="run", written=known[:count])
+        again.charge(*known[:count])
+        with pytest.raises(InputError, match="of this run") if count == 1 else nullcontext():
+            again.charge(laplace(0.3))
+    # Attempts at one run are of that run; what looks like one and is none is not.
+    first, second = ledger_lock.new_attempt("0" * 16), ledger_lock.new_attempt("0" * 16)
+    book.charge(first, [laplace(0.01)], False, [])
+    for run in (second, "0" * 16):
+        with pytest.raises(InputError, match="of this run"):
+            book.charge(run, [laplace(0.01)], False, [])
+    book.charge("0" * 16 + "-x", [laplace(0.01)], False, [])
+    book.charge(first, [laplace(0.01)], False, [laplace(0.01)])
+    assert [entry.run for entry in book.entries] == ["run"] * 3 + [first, "0" * 16 + "-x", first]
+    with pytest.raises(InputError, match="16 hexadecimal digits"):
+        ledger_lock.new_attempt("run")
 
 
 def test_a_file_with_a_second_name_is_not_written_to(book, tmp_path):

@@ -406,7 +406,7 @@ def test_the_commands_on_parts_replace_nothing_but_their_own(tmp_path, monkeypat
     call(*design, "design.json")
     call(*design, "shared.json", "--shares")
     measure, share = ("measure", "data.csv", "--design", "design.json", "--out"), (
-        "share", "data.csv", "--design", "shared.json", "--parties", 1, "--out")
+        "share", "data.csv", "--design", "shared.json", "--party", 1, "--parties", 1, "--out")
     call(*measure, "a.part")
     call(*share, "a.share")
     tm.LedgerFile.create("ledger.json", BUDGET)

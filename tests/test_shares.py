@@ -2,7 +2,10 @@
 
 import json
 import stat
+import threading
 import warnings
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -22,6 +25,7 @@ from trigmech.parts import shares as module
 from trigmech.parts.part import Part, answer_of
 from trigmech.parts.shares import Share, load_part, share_scale, shares_rho
 from trigmech.privacy.budget import Charge
+from trigmech.privacy.ledger_lock import attempted
 from trigmech.privacy.noise import lattice_step
 from trigmech.storage import archive
 
@@ -45,7 +49,8 @@ def silent(monkeypatch):
 
 
 def shared(rows, design, tolerated=0):
-    return [tm.share_part(own, design, parties=len(rows), tolerated=tolerated) for own in rows]
+    return [tm.share_part(own, design, party=k, parties=len(rows), tolerated=tolerated)
+            for k, own in enumerate(rows, 1)]
 
 
 def draws_of(released):
@@ -242,7 +247,8 @@ def test_what_is_not_all_shares_of_one_sum_is_refused_before_the_charge(book, tm
     given = shared(rows, design)
     refused(given[:2], design, f"the design is for {N} persons; the shares have", book, tmp_path)
     refused([*given, given[0]], design, "added twice", book, tmp_path)
-    refused([tm.share_part(table(), design, parties=3)], design, "those of 3 parties, and 1 are given", book, tmp_path)
+    refused([tm.share_part(table(), design, party=1, parties=3)], design, "those of 3 parties, and 1 are given", book,
+            tmp_path)
     refused([given[0] + given[1], shared(rows, design, tolerated=1)[2]], design, "different questions", book, tmp_path)
     refused([], design, "a list of shares", book, tmp_path)
     parts = [tm.measure_part(own, design) for own in rows]
@@ -267,7 +273,7 @@ def test_shares_in_common_cannot_be_opened_in_two_sums(book, tmp_path):
     tm.release_shares(given, design, ledger=book, rounds=tmp_path / "first")
     charged = book.entries
     mended = rows[0].assign(**{name: rows[0][name].to_numpy()[::-1] for name in list(rows[0])[:1]})
-    again = [tm.share_part(mended, design, parties=3), *given[1:]]
+    again = [tm.share_part(mended, design, party=1, parties=3), *given[1:]]
     with pytest.raises(InputError, match="a sum of its shares was opened"):
         tm.release_shares(again, design, ledger=book, rounds=tmp_path / "second")
     assert book.entries == charged
@@ -275,7 +281,7 @@ def test_shares_in_common_cannot_be_opened_in_two_sums(book, tmp_path):
     # Of another run they are shares of another question.
     other = tm.design(N, SCHEMA, BUDGET, smooth).for_shares()
     with pytest.raises(InputError, match="different questions"):
-        tm.release_shares([tm.share_part(mended, other, parties=3), *given[1:]], other, ledger=book,
+        tm.release_shares([tm.share_part(mended, other, party=1, parties=3), *given[1:]], other, ledger=book,
                           rounds=tmp_path / "second")
     with pytest.raises(InputError, match="another question than the design asks"):
         tm.release_shares(given, other, ledger=book, rounds=tmp_path / "second")
@@ -283,20 +289,78 @@ def test_shares_in_common_cannot_be_opened_in_two_sums(book, tmp_path):
     # New shares of all are another release, at its own cost.
     tm.release_shares(shared(rows, other), other, ledger=book, rounds=tmp_path / "second")
     assert len(book.entries) == 2 * len(charged)
-    assert {entry.run for entry in book.entries} == {design.history.run, other.history.run}
+    assert {attempted(entry.run) for entry in book.entries} == {design.history.run, other.history.run}
+
+
+def test_a_party_is_not_added_twice_in_the_place_of_another_of_as_many_persons(book, tmp_path):
+    design, whole = tm.design(N, SCHEMA, BUDGET, smooth).for_shares(), table()
+    rows = [whole.iloc[k::3] for k in range(3)]
+    given, again = shared(rows, design), tm.share_part(rows[0], design, party=1, parties=3)
+    assert {share.n for share in [*given, again]} == {N // 3}
+    for twice in ([given[0], given[1], again], [given[0] + given[1], again], [again, given[1], given[0]]):
+        refused(twice, design, "both hold a share of the same party", book, tmp_path)
+    # Numbers that there are not.
+    strange = replace(given[2], identities=frozenset(["party 4"]))
+    refused([given[0], given[1], strange], design, "with the numbers from 1 to 3", book, tmp_path)
+    tm.release_shares([again, *given[1:]], design, ledger=book, rounds=tmp_path / "rounds")
+
+
+def test_two_rounds_files_at_once_open_one_sum(book, tmp_path, monkeypatch):
+    design, rows = tm.design(N, SCHEMA, BUDGET, smooth).for_shares(), cut(table(), 3)
+    # Both have looked at all that they look at before they charge.
+    opened, charge = threading.Barrier(2, timeout=30.0), tm.LedgerFile.charge
+    monkeypatch.setattr(tm.LedgerFile, "charge", lambda self, *given: (opened.wait(), charge(self, *given))[1])
+
+    def released(k):
+        try:
+            tm.release_shares(shared(rows, design), design, ledger=book.path, rounds=tmp_path / f"{k}.rounds")
+        except InputError as problem:
+            return str(problem)
+
+    with ThreadPoolExecutor(2) as pool:
+        told = list(pool.map(released, range(2)))
+    assert sum(each is None for each in told) == 1
+    assert "a sum of its shares was opened" in next(filter(None, told))
+    assert len(book.entries) == len(design.all_charges)
+    assert [path.name for path in tmp_path.glob("*.rounds")] == [f"{told.index(None)}.rounds"]
+
+
+def test_a_rounds_file_that_was_begun_before_another_was_charged_opens_no_second_sum(book, tmp_path, monkeypatch):
+    design, rows = tm.design(N, SCHEMA, BUDGET, smooth).for_shares(), cut(table(), 3)
+    given, others = shared(rows, design), shared(rows, design)
+    with monkeypatch.context() as patch:
+        patch.setattr(tm.LedgerFile, "charge", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            tm.release_shares(others, design, ledger=book, rounds=tmp_path / "first")
+    assert len((tmp_path / "first").read_text().splitlines()) == 1
+    tm.release_shares(given, design, ledger=book, rounds=tmp_path / "second")
+    charged = book.entries
+    with pytest.raises(InputError, match="a sum of its shares was opened"):
+        tm.release_shares(others, design, ledger=book, rounds=tmp_path / "first")
+    assert (book.entries, len((tmp_path / "first").read_text().splitlines())) == (charged, 1)
+
+
+def test_another_ledger_does_not_know_that_a_sum_was_opened(book, tmp_path):
+    # As documented: who releases must have one ledger, and one rounds file where there is none.
+    design, rows = tm.design(N, SCHEMA, BUDGET, smooth).for_shares(), cut(table(), 3)
+    other = tm.LedgerFile.create(tmp_path / "other.json", tm.Budget(3.0, 1e-5))
+    for each in (book, other):
+        tm.release_shares(shared(rows, design), design, ledger=each, rounds=tmp_path / f"{each.path.name}.rounds")
+    assert len(other.entries) == len(book.entries) == len(design.all_charges)
 
 
 def test_shares_are_of_a_run(book, tmp_path):
     design = tm.design(N, SCHEMA, BUDGET, smooth)
     with pytest.raises(InputError, match=r"for no run that shares could be of: .*for_shares\(\)"):
-        tm.share_part(table(), design, parties=1)
+        tm.share_part(table(), design, party=1, parties=1)
     refused([], design, "for no run that shares could be of", book, tmp_path)
     begun = design.for_shares()
     design_file.save(tmp_path / "design.json", begun)
     read = design_file.load(tmp_path / "design.json")
     assert (read.history.run, read.history.seed, read.history.round) == (begun.history.run, begun.history.seed, 0)
-    tm.release_shares([tm.share_part(table(), read, parties=1)], begun, ledger=book, rounds=tmp_path / "rounds")
-    assert {entry.run for entry in book.entries} == {begun.history.run}
+    own = tm.share_part(table(), read, party=1, parties=1)
+    tm.release_shares([own], begun, ledger=book, rounds=tmp_path / "rounds")
+    assert {attempted(entry.run) for entry in book.entries} == {begun.history.run}
 
 
 def test_what_is_not_linear_or_has_other_noise_cannot_be_shared(book, tmp_path):
@@ -308,13 +372,14 @@ def test_what_is_not_linear_or_has_other_noise_cannot_be_shared(book, tmp_path):
             (SCHEMA, PURE, None, table()), (SCHEMA, PURE, smooth, table()), (SCHEMA, BUDGET, Own(), table())):
         design = tm.design(N, schema, budget, mechanism).for_shares()
         with pytest.raises(InputError, match="noise can be shared for"):
-            tm.share_part(rows, design, parties=2)
+            tm.share_part(rows, design, party=1, parties=2)
         refused([], design, "noise can be shared for", book, tmp_path)
     design = tm.design(N, SCHEMA, BUDGET, smooth).for_shares()
     for options in ({"parties": 0}, {"parties": 2, "tolerated": 2}, {"parties": 2, "tolerated": -1}, {"parties": 2.0},
-                    {"parties": 10_001}):
-        with pytest.raises(InputError, match=r"parties must be|tolerated must be"):
-            tm.share_part(table(), design, **options)
+                    {"parties": 10_001}, {"parties": 2, "party": 3}, {"parties": 2, "party": 0},
+                    {"parties": 2, "party": 1.0}):
+        with pytest.raises(InputError, match=r"parties must be|tolerated must be|party must be"):
+            tm.share_part(table(), design, **{"party": 1} | options)
 
 
 def test_noise_that_is_proved_too_little_is_refused_before_the_charge(book, tmp_path, monkeypatch):
@@ -366,7 +431,7 @@ def test_the_python_of_the_page_runs_and_the_release_is_the_pooled_table_s(tmp_p
 
 def test_a_share_says_that_it_is_private_alone_and_comes_back(tmp_path):
     design = tm.design(N, SCHEMA, BUDGET, smooth).for_shares()
-    own, path = tm.share_part(cut(table(), 2)[0], design, parties=2, tolerated=1), tmp_path / "a.share"
+    own, path = tm.share_part(cut(table(), 2)[0], design, party=2, parties=2, tolerated=1), tmp_path / "a.share"
     own.save(path)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert "NOT PRIVATE alone" in archive.read(path, Share.KIND)[0]["privacy"]
@@ -375,7 +440,8 @@ def test_a_share_says_that_it_is_private_alone_and_comes_back(tmp_path):
     assert isinstance(loaded, Share)
     np.testing.assert_array_equal(loaded.total.limbs, own.total.limbs)
     assert (loaded.n, loaded.question, loaded.identities, loaded.parties, loaded.tolerated) == (
-        own.n, own.question, own.identities, 2, 1)
+        own.n, own.question, frozenset(["party 2"]), 2, 1)
+    assert own.identities == loaded.identities
     tm.measure_part(table(), design).save(tmp_path / "a.part")
     assert type(load_part(tmp_path / "a.part")) is Part
     with pytest.raises(InputError, match="trigmech part"):
@@ -396,7 +462,8 @@ def test_shares_are_made_added_and_released_by_the_command_line(tmp_path, monkey
     call("design", "--schema", tmp_path / "schema.toml", "--n", N, "--epsilon", 1, "--delta", 1e-6, "--smooth",
          "--shares", "--out", design)
     for k, path in enumerate(own):
-        said = call("share", tmp_path / f"{k}.csv", "--design", design, "--parties", 3, "--tolerated", 1, "--out", path)
+        said = call("share", tmp_path / f"{k}.csv", "--design", design, "--party", k + 1, "--parties", 3, "--tolerated",
+                    1, "--out", path)
         assert "NOT PRIVATE alone" in said
     call("add", *own, "--out", tmp_path / "sum.share")
     assert "3 measured" in call("show", tmp_path / "sum.share")

@@ -114,6 +114,7 @@ def share(
     data: Data,
     out: Annotated[Path, typer.Option(help="Where the share is written, such as north.share. PRIVATE alone.")],
     design: DesignFile,
+    party: Annotated[int, typer.Option(min=1, help="The number of this party, from 1 on: each has one of its own.")],
     parties: Annotated[int, typer.Option(min=1, help="How many shares will be released together, no more, no fewer.")],
     tolerated: Annotated[int, typer.Option(min=0, help="Parties that may use what they know of their noise.")] = 0,
     schema: HowWritten = None,
@@ -127,7 +128,7 @@ def share(
 
     Only the sum of all shares has all the noise. Let somebody add them ('part add') who does not release.
 
-    Example: `trigmech part share north.csv --design design.json --parties 3 --out north.share`
+    Example: `trigmech part share north.csv --design design.json --party 1 --parties 3 --out north.share`
     """
     from trigmech.parts import design_file
     from trigmech.parts.shares import load_part
@@ -138,7 +139,7 @@ def share(
     asked = design_file.load(design)
     table = TableFile(data, **_written(schema, asked) | file_options(delimiter, decimal, encoding, date_format))
     with progress_bar(quiet=as_json) as progress:
-        own = tm.share_part(table, asked, parties=parties, tolerated=tolerated, progress=progress)
+        own = tm.share_part(table, asked, party=party, parties=parties, tolerated=tolerated, progress=progress)
     own.save(out)
     tell(_facts(own, out), f"{own.n:,} persons, of one of {parties} parties\nwritten: {out} (NOT PRIVATE alone: it has "
                            "a share of the noise)", as_json)

@@ -42,6 +42,7 @@ class Part:
 
     KIND: ClassVar[str] = "trigmech part"
     PRIVACY: ClassVar[str] = "NOT PRIVATE: exact sums over persons; whoever sees two of them can see a person"
+    TWICE: ClassVar[str] = "a part would be added twice: both hold the same measured part"
     # What a file has beside the sums, by name, as trigmech._validate.fields takes it.
     MORE: ClassVar[dict[str, Any]] = {}
 
@@ -66,7 +67,7 @@ class Part:
             raise InputError("the parts answer different questions: their schema, design, round, lattice or version of "
                              "trigmech is not the same")
         if self.identities & other.identities:
-            raise InputError("a part would be added twice: both hold the same measured part")
+            raise InputError(self.TWICE)
         total = Total(self.total.limbs.shape[1])
         total += self.total
         total += other.total

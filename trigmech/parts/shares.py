@@ -53,8 +53,10 @@ map says of one share's noise, is computed before anything is charged, and must 
 its party's persons, and no charge says so. Add shares where single ones are not looked at: by secure aggregation of
 whole numbers, or by somebody who only adds, and is not the one who releases. The theorem is for *one* sum: two sums
 that have some shares in common, and others not, have less noise in their difference than was charged. So shares are of
-one run, which their design names (:meth:`trigmech.Design.for_shares`), and the ledger takes its charges once. Parties
-must do as they are asked: one that leaves out its noise is one of the t. The size of each party is not protected.
+one run, which their design names (:meth:`trigmech.Design.for_shares`), and the ledger takes its charges once, from one
+rounds file; another ledger would take them again. Parties have numbers, so that none is added twice in the place of
+another. They must do as they are asked: one that leaves out its noise is one of the t. The size of each party is not
+protected.
 
 References
 ----------
@@ -63,7 +65,7 @@ aggregation. Canonne, Kamath and Steinke 2020, The discrete Gaussian for differe
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -110,8 +112,10 @@ class Share(Part):
     ----------
     total : Total
         All that is drawn for the question, in multiples of each charge's step, and noise.
-    question, identities
+    question : str
         As of a part.
+    identities : frozenset of str
+        The parties whose rows are in it, such as "party 2": what two shares have in common is not added.
     parties : int
         m: as many shares are released together.
     tolerated : int
@@ -124,10 +128,11 @@ class Share(Part):
     KIND: ClassVar[str] = "trigmech share"
     PRIVACY: ClassVar[str] = ("NOT PRIVATE alone: it has a share of the noise; only the sum of the shares of all "
                               "parties may be opened, once")
+    TWICE: ClassVar[str] = "a party would be added twice: both hold a share of the same party"
     MORE: ClassVar[dict[str, Any]] = {"parties": (int, 1), "tolerated": (int, 0)}
 
 
-def share_part(table: Any, design: Design, *, parties: int, tolerated: int = 0,
+def share_part(table: Any, design: Design, *, party: int, parties: int, tolerated: int = 0,
                progress: Progress | None = None) -> Share:
     """Return what a design draws next of one party's rows, with the party's share of the noise: **private** alone.
 
@@ -138,6 +143,9 @@ def share_part(table: Any, design: Design, *, parties: int, tolerated: int = 0,
     design : Design
         The same for all parties, made once: by :func:`trigmech.design` for the number of persons of all together, and
         :meth:`trigmech.Design.for_shares`; or, after the first round, by :func:`release_shares`.
+    party : int
+        Which of the parties this is, from 1 to m: each has a number of its own, in all rounds, so that nobody's rows
+        are added twice in the place of another party's.
     parties : int
         m, up to 10,000: how many shares will be released together, no more and no fewer.
     tolerated : int
@@ -161,11 +169,13 @@ def share_part(table: Any, design: Design, *, parties: int, tolerated: int = 0,
     each number that is drawn.
     """
     _check_shareable(design)
-    check_integers(1, parties=parties)
+    check_integers(1, party=party, parties=parties)
     check_integers(0, tolerated=tolerated)
     if not tolerated < parties <= MOST_PARTS:
         raise InputError(f"parties must be at most {MOST_PARTS:,} and more than tolerated; given parties={parties} and "
                          f"tolerated={tolerated}")
+    if party > parties:
+        raise InputError(f"party must be from 1 to parties; given party={party} and parties={parties}")
     part = measure_part(table, design, progress=progress)
 
     def answer(asked: Statistic, question: str) -> Total:
@@ -179,7 +189,7 @@ def share_part(table: Any, design: Design, *, parties: int, tolerated: int = 0,
     limbs = [_shared(values, charge, parties, tolerated).limbs for charge, values in drawn(design, answer)]
     total = Total(0)
     total.limbs, total.n = np.concatenate(limbs, axis=1), part.n
-    return Share.of(total, _question(part.question, parties, tolerated), parties=parties, tolerated=tolerated)
+    return Share(total, _question(part.question, parties, tolerated), _parties([party]), parties, tolerated)
 
 
 def release_shares(shares: Sequence[Share], design: Design, *, rounds: str | Path,
@@ -206,8 +216,9 @@ def release_shares(shares: Sequence[Share], design: Design, *, rounds: str | Pat
     Raises
     ------
     InputError
-        If a share is missing or twice, or they are of another question, number of parties or persons; if the ledger
-        has charges of the design's run, and the rounds file has not: another sum was opened then; or as
+        If a share is missing or a party's is there twice, or they are of another question, number of parties or
+        persons; if the ledger has charges of the design's run that another rounds file made: another sum was opened
+        then, which is decided where the ledger is written; or as
         :func:`trigmech.release_parts`. Nothing is charged or opened then.
     BudgetError
         As :func:`trigmech.synthesize`; or if what is proved of the noise in the shares exceeds a charge.
@@ -217,13 +228,13 @@ def release_shares(shares: Sequence[Share], design: Design, *, rounds: str | Pat
     Privacy: (epsilon, delta) under replacing a person within a party, also against ``tolerated`` parties. All parties
     must be there: n, which is public, is that of the design, and a party that does not answer leaves its persons out;
     make another design without it, and new shares. Only one sum of a share may be opened, ever: the rounds file and the
-    ledger know which runs' sums were, so without a ledger a second rounds file is not noticed.
+    ledger know which runs' sums were, so another ledger is not noticed, nor, without a ledger, a second rounds file.
     """
     _check_shareable(design)
     whole = added(shares, design.n, Share)
-    if len(whole.identities) != whole.parties:
+    if whole.identities != _parties(range(1, whole.parties + 1)):
         raise InputError(f"the shares are those of {whole.parties} parties, and {len(whole.identities)} are given: all "
-                         "must be there")
+                         f"must be there, with the numbers from 1 to {whole.parties}")
 
     def answer(asked: Statistic, question: str) -> Total:
         check_question(whole, _question(question, whole.parties, whole.tolerated))
@@ -344,6 +355,11 @@ def _distance(sensitivity: float, step: float) -> float:
 def _known(design: Design) -> int:
     """Return how many draws the rounds before made."""
     return 0 if design.history is None else len(design.history.draws)
+
+
+def _parties(numbers: Iterable[int]) -> frozenset[str]:
+    """Return the identities of parties."""
+    return frozenset(f"party {number}" for number in numbers)
 
 
 def _question(question: str, parties: int, tolerated: int) -> str:

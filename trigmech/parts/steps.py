@@ -17,6 +17,7 @@ from trigmech.parts.answers import AskedTable, Recorder, Unanswered, question_of
 from trigmech.parts.part import Part, added, answer_of
 from trigmech.privacy.ledger import Ledger
 from trigmech.privacy.ledger_file import LedgerFile
+from trigmech.privacy.ledger_lock import attempted
 from trigmech.privacy.noise import Noise, SimulatedNoise
 from trigmech.results import NoisyMoments
 from trigmech.run import generators, identity, opened_ledger, run
@@ -149,17 +150,14 @@ def next_of(table: AskedTable, design: Design, noise_of: Callable[[Recorder], No
     with kept as file:
         seed = 0
         if file is not None:
-            if history is not None and (file.run != history.run or not file.begins_with(history.draws)):
+            if history is not None and ((attempted(file.run) if begins else file.run) != history.run
+                                        or not file.begins_with(history.draws)):
                 raise InputError(f"{str(rounds)!r} is the rounds file of another run than the design's")
             account.run, seed = file.run, file.seed
             public_rng = np.random.default_rng(seed)
-            written = [entry.charge for entry in (account.file.entries if account.file else ())
-                       if entry.run == file.run]
             if file.resumed:
-                account.written = written
-            elif written:
-                raise InputError("the ledger has charges of the design's run, so a sum of its shares was opened: go on "
-                                 "with the rounds file of that, or make another design for shares, and new shares")
+                account.written = [entry.charge for entry in (account.file.entries if account.file else ())
+                                   if entry.run == file.run]
         recorder = Recorder(history, file, simulated)
         try:
             return run(table, design.schema_given, design, public_rng, account,

@@ -47,8 +47,8 @@ class Ledger:
     run : str, optional
         The run's identifier in that file; default: random.
     written : list of Charge
-        Charges that the file has of this run already, for it was begun by another process: its first charges are these,
-        and are not written again.
+        Charges that the file has of this run already, also of another process that began it: its first charges are
+        these, and are not written again. If the file has others when more are written, they are refused.
 
     Raises
     ------
@@ -107,14 +107,15 @@ class Ledger:
             If the ledger is enforced and the total would exceed the budget, or that of the data set its own; or the
             file has other charges of this run. Nothing is recorded then, neither here nor in the file.
         InputError
-            If the file cannot be read, locked or written.
+            If the file cannot be read, locked or written, or another process charged it for this run.
         """
         self.check(*charges)
         before = self.written[len(self.charges) : len(self.charges) + len(charges)]
         if before and before != list(charges):
             raise BudgetError(f"{charges[0].purpose}: this run was charged for something else before it was broken off")
         if self.file is not None and not before:
-            self.file.charge(self.run or new_run(), charges, self.simulated)
+            self.file.charge(self.run or new_run(), charges, self.simulated, self.written)
+            self.written = [*self.written, *charges]
         self.charges.extend(charges)
         self._log(charges)
 

@@ -14,7 +14,7 @@ from trigmech.privacy import ledger_audit
 from trigmech.privacy.accounting import NextCharge, claimed_delta, cost, filtered_epsilon
 from trigmech.privacy.budget import ADJACENCY, Budget, Charge, as_decimal, shown_up
 from trigmech.privacy.ledger_format import AnyEntry, Entry, Kept, Limit, Raised, State, charge_header
-from trigmech.privacy.ledger_lock import new_run, now, version
+from trigmech.privacy.ledger_lock import attempted, new_run, now, version
 from trigmech.privacy.ledger_store import Store, store_of
 
 NEIGHBOURS = ("replace-one", "add-remove")
@@ -159,7 +159,8 @@ class LedgerFile:
         """What the next release may cost, of each kind; as costs do not add up, no difference of epsilons."""
         return ledger_audit.remaining(self._state())
 
-    def charge(self, run: str, charges: Sequence[Charge], simulated: bool) -> None:
+    def charge(self, run: str, charges: Sequence[Charge], simulated: bool,
+               known: Sequence[Charge] | None = None) -> None:
         """Record charges, all or none, durably before this returns.
 
         Parameters
@@ -169,6 +170,8 @@ class LedgerFile:
         charges : sequence of Charge
         simulated : bool
             True: recorded, but neither counted nor refused.
+        known : sequence of Charge, optional
+            All that the ledger must have of this run and of other attempts at it then; by default anything.
 
         Raises
         ------
@@ -176,14 +179,20 @@ class LedgerFile:
             If the data set's total would exceed its budget; nothing is written, and the message states what would fit.
         InputError
             If the lock cannot be had in time; or the ledger cannot be written, is damaged, does not pass
-            :meth:`verify`, is too large, has a second name, or lacks entries that this object has read. If the
-            connection to a server broke, and the charges are not seen to be there: they may be or not, and nothing may
-            be drawn for them.
+            :meth:`verify`, is too large, has a second name, lacks entries that this object has read, or has other
+            charges of the run than are known. If the connection to a server broke, and the charges are not seen to be
+            there: they may be or not, and nothing may be drawn for them.
         """
         if not charges:
             return
 
         def made(state: State) -> list[Entry]:
+            # Here, where nobody else writes: two processes that looked before would both go on.
+            there = [(entry.run, entry.charge) for entry in state.charges if attempted(entry.run) == attempted(run)]
+            if known is not None and there != [(run, charge) for charge in known]:
+                raise InputError(f"{self._store.name} has charges of this run that another process or another rounds "
+                                 "file made: go on with that one, or begin another run. If it is of shares, a sum of "
+                                 "its shares was opened, and another run needs another design and new shares")
             if not simulated:
                 self._admit(state, charges)
             delta = state.limit.budget.delta
@@ -355,9 +364,8 @@ class LedgerFile:
                     f"at delta={shown_up(limit.budget.delta)}, over the budget {limit.budget}")
         raise BudgetError(f"{charges[0].purpose}: the charge{what} of {self._store.name}, which would admit "
                           f"{ledger_audit.remaining(state)}. To look: `trigmech ledger show "
-                          f"{shlex.quote(str(self.path))}`, "
-                          "or in Python print(LedgerFile.open(...)); for more: `trigmech ledger raise`, or "
-                          "LedgerFile.raise_budget")
+                          f"{shlex.quote(str(self.path))}`, or in Python print(LedgerFile.open(...)); for more: "
+                          "`trigmech ledger raise`, or LedgerFile.raise_budget")
 
     def _append(self, made: Callable[[State], Sequence[AnyEntry]]) -> None:
         """Write the entries that are made in view of what is there, after the others, in the chain."""

@@ -1,6 +1,7 @@
 """The one writer of a ledger file: its true path, that this is its only name, its lock, and its stamps."""
 
 import os
+import re
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -80,6 +81,22 @@ def check_timeout(timeout: float) -> None:
 def new_run() -> str:
     """Return a random identifier for a run."""
     return secrets.token_hex(8)
+
+
+def new_attempt(run: str) -> str:
+    """Return the identifier of one attempt at a run that is made once: that of the run and a random one.
+
+    An InputError is raised if it is no identifier of a run.
+    """
+    if not re.fullmatch("[0-9a-f]{16}", run):
+        raise InputError("the identifier of a run must have 16 hexadecimal digits")
+    return f"{run}-{secrets.token_hex(4)}"
+
+
+def attempted(run: str) -> str:
+    """Return the run of which this is an attempt; of all others themselves."""
+    found = re.fullmatch("([0-9a-f]{16})-[0-9a-f]{8}", run)
+    return found[1] if found else run
 
 
 def now() -> str:

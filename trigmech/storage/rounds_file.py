@@ -56,7 +56,7 @@ from trigmech._files import check_writable, keep_name
 from trigmech._validate import fields, finite, of_kind
 from trigmech.errors import InputError
 from trigmech.privacy.budget import Charge
-from trigmech.privacy.ledger_lock import check_links, new_run, resolved, version
+from trigmech.privacy.ledger_lock import check_links, new_attempt, new_run, resolved, version
 
 Array = NDArray[np.float64]
 Found = dict[str, tuple[str, ...]]
@@ -88,6 +88,9 @@ class RoundsFile:
     def __init__(self, path: Path, facts: Mapping[str, Any], begins: tuple[str, int] | None = None) -> None:
         self.path, self.resumed = path, False
         self.run, self.seed = begins or (new_run(), secrets.randbits(128))
+        if begins:
+            # Of several files of such a run the ledger knows by this which one was charged.
+            self.run = new_attempt(self.run)
         self._facts, self._handle, self._hash = dict(facts), -1, ""
         self._known: list[tuple[Charge, Array | Found]] = []
         if not path.exists():
@@ -243,7 +246,8 @@ def opened(path: str | Path, begins: tuple[str, int] | None = None, **facts: Any
     ----------
     path : path, public
     begins : tuple of str and int, optional
-        Identifier and seed of a run that begins, if it has them already.
+        Identifier and seed of a run that begins, if it has them already; such a run is made once, so the file is an
+        attempt at it, with an identifier that begins with the run's.
     **facts
         ``n``, ``ledger`` (:attr:`trigmech.LedgerFile.identity` or None), ``schema`` and ``design``, of types that JSON
         has: see :func:`fingerprint`.
