@@ -17,7 +17,7 @@ from test_cli import run  # noqa: F401 (a fixture)
 
 import trigmech as tm
 from trigmech.errors import BudgetError, InputError, UncertainChargeError
-from trigmech.privacy import ledger_file, ledger_format, ledger_server
+from trigmech.privacy import ledger_file, ledger_format, ledger_lock, ledger_server
 from trigmech.privacy.budget import Budget, Charge
 from trigmech.privacy.ledger import Ledger, LedgerFile
 from trigmech.privacy.noise import SystemNoise
@@ -314,6 +314,75 @@ def test_a_commit_that_nobody_acknowledged_is_looked_for(server, book, breaking)
     assert book.verify() == []
 
 
+def test_a_ledger_that_was_made_or_removed_without_an_answer_is_looked_for(server, book, breaking):
+    address = server.address("new")
+    breaking(before=True)
+    with pytest.raises(InputError, match="broke while it was made, and it was not; try again"):
+        LedgerFile.create(address, Budget(1.0))
+    assert not LedgerFile.exists(address)
+    breaking(before=False)
+    made = LedgerFile.create(address, Budget(1.0))
+    assert LedgerFile.open(address).identity == made.identity
+    breaking(before=True)
+    with pytest.raises(InputError, match="broke while it was removed, and it was not; try again"):
+        made.removed_if_unused()
+    assert LedgerFile.exists(address)
+    breaking(before=False)
+    assert made.removed_if_unused()
+    assert not LedgerFile.exists(address)
+    breaking(before=False, restart=False)
+    with pytest.raises(InputError, match="cannot be asked whether it was: `trigmech ledger show` tells") as refused:
+        LedgerFile.create(address, Budget(1.0), timeout=0.3)
+    server.start()
+    assert (LedgerFile.exists(address), isinstance(refused.value, UncertainChargeError)) == (True, False)
+
+
+@pytest.mark.parametrize("tables", [True, False])
+def test_no_answer_is_taken_before_a_ledger_that_is_being_made_is_made_or_not(server, book, monkeypatch, tables):
+    import psycopg
+
+    if not tables:
+        server.run("DROP SCHEMA trigmech CASCADE")
+    commit, held = psycopg.Connection.commit, []
+
+    def lost(connection):
+        monkeypatch.setattr(psycopg.Connection, "commit", commit)
+        monkeypatch.setattr(connection, "close", lambda: None)
+        held.append(connection)
+        raise psycopg.OperationalError("timeout")
+
+    monkeypatch.setattr(psycopg.Connection, "commit", lost)
+    with pytest.raises(InputError, match="cannot be asked whether it was"):
+        LedgerFile.create(server.address("new"), Budget(1.0), timeout=0.2)
+    commit(held[0])
+    psycopg.Connection.close(held[0])
+    assert LedgerFile.exists(server.address("new"))
+
+
+def test_a_statement_that_takes_too_long_is_no_broken_connection(server, book):
+    server.run("CREATE FUNCTION trigmech.slow() RETURNS trigger LANGUAGE plpgsql AS "
+               "$$ BEGIN PERFORM pg_sleep(5); RETURN NEW; END $$",
+               "CREATE TRIGGER slow BEFORE INSERT ON trigmech.entries FOR EACH ROW EXECUTE FUNCTION trigmech.slow()",
+               "ALTER ROLE owner SET statement_timeout = '50ms'")
+    try:
+        with pytest.raises(InputError, match="longer than its statement_timeout allows.*nothing was written") as why:
+            book.charge("run", [laplace(0.1)], False)
+    finally:
+        server.run("ALTER ROLE owner RESET statement_timeout")
+    assert "connection broke" not in str(why.value)
+    assert book.entries == ()
+
+
+def test_a_run_of_shares_is_charged_once_by_two_at_once(server, book, monkeypatch):
+    same, other = "0" * 16, LedgerFile.open(server.address())
+    first, second = ledger_lock.new_attempt(same), ledger_lock.new_attempt(same)
+    # What the second one decides on was read before the first one wrote.
+    meanwhile(monkeypatch, lambda: other.charge(first, [laplace(0.1)], False, []), 1)
+    with pytest.raises(InputError, match="a sum of its shares was opened"):
+        book.charge(second, [laplace(0.1)], False, [])
+    assert [entry.run for entry in book.entries] == [first]
+
+
 def test_no_answer_is_taken_before_a_commit_in_flight_has_ended(server, book, monkeypatch):
     """The old connection may still commit what was looked for in vain, unless the look waits for it."""
     import psycopg
@@ -569,7 +638,7 @@ def test_a_password_is_in_nothing_that_is_written_shown_or_said(server, book, ru
 def test_every_command_takes_the_address(server, book, run, tmp_path):  # noqa: F811
     address = server.address("new", "owner")
     rng = np.random.default_rng(1)
-    (tmp_path / "data.csv").write_text("age\n" + "\n".join(f"{age:.1f}" for age in rng.uniform(0, 100, 200)))
+    (tmp_path / "data.csv").write_text("age\n" + "\n".join(f"{age:.1f}" for age in rng.uniform(0, 100, 200)) + "\n")
     (tmp_path / "schema.toml").write_text('[columns.age]\nkind = "continuous"\nlower = 0\nupper = 120\n')
     ask = ("release", "data.csv", "--schema", "schema.toml", "--epsilon", "1", "--ledger", address, "--out")
     assert "it is not there, and would be made with (1, 0)" in run(*ask, "a.tm", "--dry-run")[1]

@@ -12,8 +12,9 @@ charges cannot be the same entry of a ledger, by the primary key. When the commi
 server's disk, for an asynchronous commit is not accepted. If the connection breaks before the acknowledgement, the
 charge is looked for by the random number of its transaction, behind the lock on the ledger's row that a transaction in
 flight holds until it ends, and counts as made if it is seen; in all other cases this raises, and the caller draws
-nothing. A server that lies about its disk (``fsync = off``), or that is put back to an older state, is not noticed, but
-by an object that has read more.
+nothing. Likewise a ledger that is made or removed is looked for behind the lock that its transaction holds. A server
+that lies about its disk (``fsync = off``), or that is put back to an older state, is not noticed, but by an object that
+has read more.
 """
 
 import logging
@@ -74,6 +75,8 @@ ENTRIES = "SELECT entry::text FROM trigmech.entries WHERE ledger = %s ORDER BY s
 TOTAL = "UPDATE trigmech.ledgers SET total = %s WHERE name = %s"
 ADD = "INSERT INTO trigmech.entries (ledger, sequence, entry, writing) VALUES (%s, %s, %s, %s)"
 LOCK = "SELECT name FROM trigmech.ledgers WHERE name = %s FOR UPDATE"
+# Held by whoever makes a ledger until it ends: a row that is not there yet has no lock of its own.
+MAKING = f"SELECT pg_advisory_xact_lock({int.from_bytes(b'trigmech')})"
 FIND = "SELECT count(*) FROM trigmech.entries WHERE ledger = %s AND writing = %s"
 
 # A serialisation failure and a deadlock: the transaction was undone as a whole, and may be tried again. As one of
@@ -91,6 +94,9 @@ REFUSALS = {
     "25006": "it only lets read; give the address of the primary server",
     "0A000": "it only lets read; give the address of the primary server",
     "53100": "its disk is full", "55P03": "another process has held the lock on it for too long",
+    "57014": "it stopped a statement that took longer than its statement_timeout allows, or that somebody cancelled, "
+             "and nothing was written; give this user more time (ALTER ROLE ... SET statement_timeout)",
+    "25P": "it ended a transaction that took longer than its timeouts allow, and nothing was written; try again",
     "23": "its tables hold something else than this version of the package has written",
 }
 # Why a connection was refused. The texts are the server's or its library's; they are looked at and not passed on.
@@ -158,10 +164,17 @@ class Server:
                 raise InputError(f"{self.path!r} exists; a ledger is made once, then opened")
             if not cursor.execute(THERE).fetchone()[0]:
                 cursor.execute(MAKE)
+            cursor.execute(MAKING)
             cursor.execute("INSERT INTO trigmech.ledgers (name, form, head, total) VALUES (%s, %s, %s, %s)",
                            (self.ledger, FORM, head_text(state), total_text(state)))
 
-        self._transaction(made, again=(*AGAIN, *MADE_MEANWHILE))
+        def there(cursor: Any) -> bool:
+            cursor.execute(MAKING)
+            row = self._row(cursor)
+            # Who made the same in the same second made the same ledger.
+            return row is not None and row[1] == head_text(state)
+
+        self._transaction(made, there, "made", again=(*AGAIN, *MADE_MEANWHILE))
 
     def change(self, longer: Callable[[State], State]) -> State:
         writing = secrets.token_hex(16)
@@ -176,7 +189,11 @@ class Server:
                 self._check_count(cursor.execute(ADD, (self.ledger, entry.sequence, entry_text(entry), writing)), 1)
             return state
 
-        return self._transaction(changed, writing)
+        def there(cursor: Any) -> bool:
+            cursor.execute(LOCK, (self.ledger,))
+            return bool(cursor.execute(FIND, (self.ledger, writing)).fetchone()[0])
+
+        return self._transaction(changed, there, "written")
 
     def remove(self, unused: Callable[[State], bool]) -> bool:
         def removed(cursor: Any) -> bool:
@@ -185,7 +202,10 @@ class Server:
             cursor.execute("DELETE FROM trigmech.ledgers WHERE name = %s", (self.ledger,))
             return True
 
-        return self._transaction(removed)
+        def gone(cursor: Any) -> bool:
+            return cursor.execute(LOCK, (self.ledger,)).fetchone() is None
+
+        return self._transaction(removed, gone, "removed")
 
     def check(self) -> None:
         """Nothing can be seen of a server without writing."""
@@ -210,11 +230,13 @@ class Server:
         if cursor.rowcount != count:
             raise InputError(f"{self.name} cannot be written: a rule or a trigger in the database keeps entries back")
 
-    def _transaction(self, work: Callable[[Any], T], writing: str = "", again: tuple[str, ...] = AGAIN) -> T:
+    def _transaction(self, work: Callable[[Any], T], seen: Callable[[Any], bool] | None = None, what: str = "",
+                     again: tuple[str, ...] = AGAIN) -> T:
         """Return what a function does in a transaction that was committed, after as many attempts as it takes.
 
-        ``writing`` is the random number of what it writes, by which it is found if the commit is not acknowledged;
-        ``again`` are the SQLSTATEs after which it is tried again.
+        If the commit is not acknowledged, ``seen`` tells from another transaction whether what it writes is there, and
+        waits until the first one has ended; ``what`` is done to the ledger, in a word. ``again`` are the SQLSTATEs
+        after which it is tried again.
         """
         psycopg = _driver()
         check_timeout(self._timeout)
@@ -239,17 +261,18 @@ class Server:
                 # At random, so that writers do not meet again and again.
                 time.sleep(LONGEST_PAUSE * min(1.0, 2.0**attempt / 64.0) * secrets.randbelow(1000) / 1000.0)
         if state not in again:
-            if not (committing and writing):
+            if not (committing and seen):
                 raise InputError(f"the server of {self.name}: {_refusal(state)}")
-            self._settle(writing)
+            self._settle(seen, what)
             return done
         raise InputError(f"{self.name} was changed by others at each of {attempt + 1} attempts, so nothing was "
                          "written; try again")
 
-    def _settle(self, writing: str) -> None:
+    def _settle(self, seen: Callable[[Any], bool], what: str) -> None:
         """Return if what was written by a commit that was not acknowledged is there, else raise an InputError."""
         psycopg = _driver()
-        logger.warning("the connection to the ledger broke while it was written; waiting for the server")
+        logger.warning("the connection to the ledger broke while it was %s; waiting for the server", what)
+        broke = f"the connection to {self.name} broke while it was {what}"
         ends = time.monotonic() + self._timeout
         while True:
             try:
@@ -258,20 +281,22 @@ class Server:
                     connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
                     cursor = connection.cursor()
                     cursor.execute(BEGIN, (self._patience(),))
-                    cursor.execute(LOCK, (self.ledger,))
-                    found = cursor.execute(FIND, (self.ledger, writing)).fetchone()[0]
+                    found = seen(cursor)
                 break
             except (psycopg.Error, InputError):
                 pass
             if time.monotonic() > ends:
+                if what != "written":
+                    raise InputError(f"{broke}, and the server cannot be asked whether it was: `trigmech ledger show` "
+                                     "tells, when the server is back")
                 raise UncertainChargeError(
-                    f"the connection to {self.name} broke while it was written, and the server cannot be asked whether "
-                    "it was: count it as spent until `trigmech ledger show` tells. Nothing was drawn; a run with a "
-                    "rounds file can be run again and is not charged twice")
+                    f"{broke}, and the server cannot be asked whether it was: count it as spent until `trigmech "
+                    "ledger show` tells. Nothing was drawn; a run with a rounds file can be run again and is not "
+                    "charged twice")
             time.sleep(LONGEST_PAUSE)
         if not found:
-            raise InputError(f"the connection to {self.name} broke while it was written, and nothing was: nothing was "
-                             "charged, and nothing drawn; try again")
+            raise InputError(f"{broke}, and nothing was: nothing was charged, and nothing drawn; try again"
+                             if what == "written" else f"{broke}, and it was not; try again")
 
     def _patience(self) -> str:
         """How long to wait for a lock, in milliseconds, of which 0 would be for ever."""
@@ -293,7 +318,7 @@ class Server:
 
 def _refusal(state: str) -> str:
     """Return what a user can do about an error of a SQLSTATE."""
-    if state[:2] in ("", "08", "57"):
+    if state[:2] in ("", "08", "57") and state not in REFUSALS:
         return "the connection broke, and nothing was written; try again"
     return next((words for start, words in REFUSALS.items() if state.startswith(start)),
                 f"it refused, with SQLSTATE {state}")
