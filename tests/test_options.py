@@ -202,7 +202,7 @@ def fill(folder):
     for name, own, whole in (("shared", schema, budget), ("larger", schema, Budget(2.0, 1e-4)),
                              ("norths", north, budget)):
         design_file.save(folder / f"{name}.json", tm.design(ROWS, own, whole, quick).for_shares())
-    share_part(folder / "one.csv", design_file.load(folder / "shared.json"), parties=2).save(folder / "one.share")
+    share_part(folder / "one.csv", design_file.load(folder / "shared.json"), party=1, parties=2).save(folder / "one.share")
     design_file.save(folder / "north.json", tm.design(ROWS, north, budget))
     design_file.save(folder / "short.json", tm.design(ROWS, schema_file.load_schema(folder / "short.toml"), budget))
     single = tm.design(ROWS, schema, budget, quick)
@@ -265,7 +265,7 @@ RELEASE = "release data.csv --schema schema.toml --epsilon 1 --out new.tm --simu
 PRIVATE = "release data.csv --schema private.toml --epsilon 1 --delta 0 --out new.tm --simulate 1 --json"
 ADD = "ledger add book.json --epsilon 0.1 --purpose mean --by other --neighbours replace-one"
 DESIGN = "part design --schema schema.toml --n 150 --epsilon 1 --out new.json"
-SHARE = "part share one.csv --design shared.json --parties 2 --out new.share"
+SHARE = "part share one.csv --design shared.json --party 1 --parties 2 --out new.share"
 
 TABLE = {
     "": {
@@ -376,7 +376,11 @@ TABLE = {
                                "--date-format %d.%m.%Y", lambda run: kind_of(run, "joined"),
                                ("categorical", "datetime")),),
         "--json": in_json("schema init data.csv")},
-    "schema check": {"--json": in_json("schema check schema.toml")},
+    "schema check": {
+        "--against": (Seen("schema check schema.toml", "", "--against data.csv", lambda run: "NOT PRIVATE" in run.err,
+                           (False, True)),),
+        **form("schema check north.toml --against north.csv"),
+        "--json": in_json("schema check schema.toml")},
     "ledger create": {
         "--epsilon": (Seen("ledger create new.json", "--epsilon 1", "--epsilon 2", lambda run: (
             run.book("new.json").budget.epsilon), (1.0, 2.0)),),
@@ -447,11 +451,13 @@ TABLE = {
                               run.folder / "one.share").question, (True, False)),),
         "--parties": (Seen(SHARE.replace("--parties 2 ", ""), "--parties 2", "--parties 3", lambda run: (
             load_part(run.folder / "new.share").parties), (2, 3)),),
+        "--party": (Seen(SHARE.replace("--party 1 ", ""), "--party 1", "--party 2", lambda run: (
+            load_part(run.folder / "new.share").identities), (frozenset({"party 1"}), frozenset({"party 2"}))),),
         "--tolerated": (Seen(SHARE, "", "--tolerated 1", lambda run: load_part(run.folder / "new.share").tolerated,
                              (0, 1)),),
-        "--schema": (Seen("part share bare.csv --out new.share --design shared.json --parties 1", "",
+        "--schema": (Seen("part share bare.csv --out new.share --design shared.json --party 1 --parties 1", "",
                           "--schema bare.toml", lambda run: run.status, (3, 0)),),
-        **form("part share north.csv --design norths.json --parties 1 --out new.share"),
+        **form("part share north.csv --design norths.json --party 1 --parties 1 --out new.share"),
         "--json": in_json(SHARE)},
     "part add": {
         "--out": (Seen("part add one.part two.part", "--out a.part", "--out b.part", lambda run: run.new(
