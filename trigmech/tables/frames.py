@@ -332,8 +332,9 @@ def _plain_array(table: Any, d: int) -> NDArray:
         rule = (f"the table must be an array of shape (n, {d}); a list must hold rows of {d} entries, each a list, a "
                 "tuple, or another sequence or array of one dimension")
         with _no_quotes(rule):
-            rows = [cells_of_row(row) for row in table]
-        if any(row is None or len(row) != d for row in rows):
+            cells = [_cells_of_row(row) for row in table]
+        rows = [row for row in cells if row is not None and len(row) == d]
+        if len(rows) < len(cells):
             raise InputError(rule)
         # Cell by cell: numpy would write the numbers of a mixed list as text, and look into cells that are lists.
         table = np.fromiter(chain.from_iterable(rows), dtype=object, count=len(rows) * d).reshape(len(rows), d)
@@ -352,7 +353,7 @@ def _plain_array(table: Any, d: int) -> NDArray:
     return table
 
 
-def cells_of_row(row: Any) -> Sequence[Any] | None:
+def _cells_of_row(row: Any) -> Sequence[Any] | None:
     """Return the cells of a row of a list, whatever the other rows are; None if it is no row."""
     if type(row) in (list, tuple):
         return row
