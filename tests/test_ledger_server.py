@@ -99,6 +99,8 @@ def test_what_a_server_holds_is_the_text_of_a_file(server, book, tmp_path, monke
     for each in both:
         each.charge("run", [laplace(0.25, "Häufigkeit"), laplace(0.125)], False)
         each.raise_budget(Budget(3.0, 1e-6))
+        each.note_kept("run", "/elsewhere/release.tm")
+        assert each.verify() == []
     (head, total), = server.run("SELECT head, total FROM trigmech.ledgers WHERE name = 'same'")
     lines = [line for line, in server.run("SELECT entry FROM trigmech.entries ORDER BY sequence")]
     assert ledger_format.joined(head, total, lines) == (tmp_path / "same.json").read_bytes()

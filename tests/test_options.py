@@ -202,7 +202,8 @@ def fill(folder):
     for name, own, whole in (("shared", schema, budget), ("larger", schema, Budget(2.0, 1e-4)),
                              ("norths", north, budget)):
         design_file.save(folder / f"{name}.json", tm.design(ROWS, own, whole, quick).for_shares())
-    share_part(folder / "one.csv", design_file.load(folder / "shared.json"), party=1, parties=2).save(folder / "one.share")
+    share_part(folder / "one.csv", design_file.load(folder / "shared.json"), party=1, parties=2).save(
+        folder / "one.share")
     design_file.save(folder / "north.json", tm.design(ROWS, north, budget))
     design_file.save(folder / "short.json", tm.design(ROWS, schema_file.load_schema(folder / "short.toml"), budget))
     single = tm.design(ROWS, schema, budget, quick)

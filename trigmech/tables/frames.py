@@ -201,7 +201,8 @@ class Columns:
         def seconds(value: Any) -> float:
             found = seconds_of(value)
             if found is None:
-                raise InputError(f"column {name!r} must hold dates or times, or text in ISO form such as 2020-12-31")
+                raise InputError(f"column {name!r} must hold dates or times, or text in ISO form such as 2020-12-31, "
+                                 "all of it")
             return found
 
         return self.of_each(j, seconds, math.nan)
@@ -337,7 +338,8 @@ def _plain_array(table: Any, d: int) -> NDArray:
         if len(rows) < len(cells):
             raise InputError(rule)
         # Cell by cell: numpy would write the numbers of a mixed list as text, and look into cells that are lists.
-        table = np.fromiter(chain.from_iterable(rows), dtype=object, count=len(rows) * d).reshape(len(rows), d)
+        cells: Any = np.fromiter(chain.from_iterable(rows), dtype=np.dtype(object), count=len(rows) * d)
+        table = cells.reshape(len(rows), d)
     if not isinstance(table, np.ndarray):
         try:
             table = np.array(table, dtype=object)
