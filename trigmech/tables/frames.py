@@ -333,9 +333,9 @@ def _plain_array(table: Any, d: int) -> NDArray:
         rule = (f"the table must be an array of shape (n, {d}); a list must hold rows of {d} entries, each a list, a "
                 "tuple, or another sequence or array of one dimension")
         with _no_quotes(rule):
-            cells = [_cells_of_row(row) for row in table]
-        rows = [row for row in cells if row is not None and len(row) == d]
-        if len(rows) < len(cells):
+            found = [_cells_of_row(row) for row in table]
+        rows = [row for row in found if row is not None and len(row) == d]
+        if len(rows) < len(found):
             raise InputError(rule)
         # Cell by cell: numpy would write the numbers of a mixed list as text, and look into cells that are lists.
         cells: Any = np.fromiter(chain.from_iterable(rows), dtype=np.dtype(object), count=len(rows) * d)
