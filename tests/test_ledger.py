@@ -425,8 +425,8 @@ def test_a_file_is_removed_if_nobody_has_charged_it_and_its_other_readers_charge
 
 def test_what_could_not_be_read_again_is_not_written(book, monkeypatch):
     before = book.path.read_bytes()
-    with pytest.raises(InputError, match="purpose"):
-        book.charge("run", [laplace(0.1, "a\nb")], False)
+    with pytest.raises(BudgetError, match="purpose"):
+        laplace(0.1, "a\nb")
     monkeypatch.setattr(ledger_format, "LARGEST_FILE", 2000)
     with pytest.raises(InputError, match="would be too large"):
         book.charge("run", [laplace(0.01)] * 5, False)

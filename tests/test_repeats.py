@@ -20,8 +20,9 @@ from trigmech.tables.different import different_rows
 
 SCHEMA = tm.Schema([
     tm.Column("age", 0, 99, "integer"), tm.Column("year", 0, 30_000, "integer"),
-    tm.Column("pay", 0, 1000, missing="keep"), tm.Column("low", 0, 100), tm.Column("high", 0, 100),
-    tm.Column("gain", 0, 1000), tm.Column("free", 0, 10, special=(0, 7)),
+    tm.Column("pay", 0, 1000, missing="keep", decimals=12),
+    tm.Column("low", 0, 100, decimals=12), tm.Column("high", 0, 100, decimals=12),
+    tm.Column("gain", 0, 1000, decimals=12), tm.Column("free", 0, 10, special=(0, 7), decimals=12),
     tm.Column("region", kind="categorical", categories=("north", "south", "west")),
     tm.Column("grade", kind="ordinal", categories=("low", "middle", "high")),
     tm.Column("seen", "2020-01-01", "2024-12-31", "datetime"),
@@ -169,7 +170,8 @@ def test_copies_that_cannot_keep_the_constraints_repeat_the_fitted_row(made, mon
 
 
 def test_numbers_that_must_be_equal_are_equal_in_copies():
-    schema = tm.Schema([tm.Column("a", 0, 8), tm.Column("b", 0, 8)], constraints=["a <= b", "a >= b"])
+    schema = tm.Schema([tm.Column("a", 0, 8, decimals=12), tm.Column("b", 0, 8, decimals=12)],
+                       constraints=["a <= b", "a >= b"])
     rows = np.random.default_rng(0).uniform(0, 8, (30, 1)) * [1, 1]
     made = tm.synthesize(rows, schema, tm.Budget(1.0, 1e-6), tm.TableMechanism(points=64), np.random.default_rng(0))
     sample = made.sample(640, np.random.default_rng(1))
@@ -196,7 +198,7 @@ def test_given_columns_stay_as_given_in_copies(made):
 
 
 def test_persons_get_copies_too(made):
-    schema = tm.Schema([tm.Column("x", 0, 1)], person="who")
+    schema = tm.Schema([tm.Column("x", 0, 1, decimals=12)], person="who")
     rows = pd.DataFrame({"who": np.arange(60), "x": np.random.default_rng(0).random(60)})
     release = tm.synthesize(rows, schema, tm.Budget(1.0, 1e-6), tm.TableMechanism(points=64), np.random.default_rng(0))
     sample = release.sample(rng=np.random.default_rng(0), rows_per_person=10)
@@ -216,7 +218,7 @@ def test_rows_of_released_means_are_repeated_as_they_are(mechanism):
 
 @pytest.mark.parametrize("redrawn", [True, False])
 def test_the_page_says_how_many_rows_were_fitted_and_how_many_are_different(tmp_path, redrawn):
-    schema = tm.Schema([tm.Column("x", 0, 1), tm.Column("c", kind="categorical", categories=("a", "b"))])
+    schema = tm.Schema([tm.Column("x", 0, 1, decimals=12), tm.Column("c", kind="categorical", categories=("a", "b"))])
     rows = pd.DataFrame({"x": np.random.default_rng(0).random(500), "c": "a"})
     mechanism = tm.TableMechanism(points=64) if redrawn else tm.MomentMechanism(points=64, iterations=2)
     made = tm.synthesize(rows, schema, tm.Budget(1.0, 1e-6), mechanism, np.random.default_rng(0))
