@@ -14,15 +14,15 @@ import trigmech as tm
 from trigmech.functions.partition import all_codes
 from trigmech.reconstruction import constrained
 from trigmech.reconstruction.constrained import ConstrainedRows
-from trigmech.reconstruction.repeats import copies
 from trigmech.report import page
-from trigmech.tables.different import different_rows
+from trigmech.schema import encoding, rounding
+from trigmech.tables.different import copies, different_rows
 
 SCHEMA = tm.Schema([
     tm.Column("age", 0, 99, "integer"), tm.Column("year", 0, 30_000, "integer"),
-    tm.Column("pay", 0, 1000, missing="keep", decimals=12),
-    tm.Column("low", 0, 100, decimals=12), tm.Column("high", 0, 100, decimals=12),
-    tm.Column("gain", 0, 1000, decimals=12), tm.Column("free", 0, 10, special=(0, 7), decimals=12),
+    tm.Column("pay", 0, 1000, missing="keep"),
+    tm.Column("low", 0, 100), tm.Column("high", 0, 100),
+    tm.Column("gain", 0, 1000, decimals=6), tm.Column("free", 0, 10, special=(0, 7)),
     tm.Column("region", kind="categorical", categories=("north", "south", "west")),
     tm.Column("grade", kind="ordinal", categories=("low", "middle", "high")),
     tm.Column("seen", "2020-01-01", "2024-12-31", "datetime"),
@@ -64,8 +64,9 @@ def test_a_sample_of_more_rows_than_were_fitted_repeats_none_of_them(made):
     sample = made.sample(20_000, np.random.default_rng(3))
     assert fitted < 2_000
     assert different_rows(SCHEMA.decode(SCHEMA.to_cube(sample)).values()) == 20_000
-    assert sample.low.nunique() == 20_000
-    assert sample.gain[sample.gain != 123.5].nunique() > 15_000
+    # Of the 5,000 numbers that have two digits after the point nearly all.
+    assert sample.low.nunique() > 4_500
+    assert sample.gain[sample.gain != 123.5].nunique() > 4_000
     assert SCHEMA.holds(sample).all()
 
 
@@ -98,7 +99,9 @@ def test_first_copies_are_the_fitted_rows_and_others_differ_where_numbers_lie_fr
     again = copies(chosen)
     first = np.setdiff1d(np.arange(len(chosen)), again)
     assert len(first) == len(made.distribution.points)
-    np.testing.assert_allclose(points[first], plain[first], rtol=0, atol=1e-12)
+    values, before = (SCHEMA.decode(held[first]) for held in (points, plain))
+    for name in SCHEMA.names:
+        np.testing.assert_array_equal(values[name], before[name])
     held = set(SCHEMA.domain.numbers)
     others = [j for j in range(points.shape[1]) if j not in held]
     np.testing.assert_array_equal(points[:, others], plain[:, others])
@@ -109,6 +112,45 @@ def test_first_copies_are_the_fitted_rows_and_others_differ_where_numbers_lie_fr
         if name == "gain":
             free = free[made.schema.decode(plain[free])["gain"] != 123.5]
         assert np.mean(points[free, j] != plain[free, j]) > 0.9, name
+
+
+ROUNDED = tm.Schema([
+    tm.Column("plain", 0, 100), tm.Column("log", 1, 1e5, transform="log"),
+    tm.Column("log1p", -3, 1e6, transform="log1p"), tm.Column("special", 0, 50, special=(0, 7, 7.01)),
+    tm.Column("tenths", 0, 1e6, decimals=1),
+    tm.Column("second", "2020-01-01", "2029-12-31", "datetime", resolution="second"),
+    tm.Column("kept", -5, 3.3, missing="keep"), tm.Column("cube", -1, 1), tm.Column("many", 0, 1e9, "integer"),
+    tm.Column("tiny", 1e-9, 3e-9), tm.Column("large", 1e9, 1e9 + 7)])
+
+
+@pytest.mark.parametrize("column", ROUNDED.columns, ids=lambda column: column.name)
+@pytest.mark.parametrize("count", [1, 7, 100, 3_000])
+def test_rounding_takes_no_number_out_of_its_interval(column, count):
+    rng = np.random.default_rng(0)
+    edges = np.concatenate([[-1.0], np.sort(rng.uniform(-1, 1, count)), [1.0]])
+    # Some intervals end where a rounded number lies.
+    edges[::3] = encoding.place_of(column, encoding.decoded_number(column, edges[::3]))
+    edges = np.unique(np.concatenate([edges, [-1.0, 1.0]]))
+    at = rng.integers(len(edges) - 1, size=20_000)
+    low, high = edges[at], edges[at + 1]
+    places = np.minimum(low + rng.random(len(at)) * (high - low), np.nextafter(high, low))
+    kept = encoding.rounded_within(column, places, low, high)
+    numbers = encoding.decoded_number(column, kept)
+    reached = np.searchsorted(edges[1:-1], encoding.place_of(column, numbers), side="right")
+    # An interval can be too short for three numbers of as many digits as its column can have.
+    ends = encoding.number_at(column, np.stack([low, high]))
+    digits = rounding.digits_at(column, ends[1])
+    # Three more, but not so many that one would see them in numbers that were drawn.
+    clear = np.floor(np.log10(rounding.CLEAR / max(map(abs, column.bounds))))
+    finest = column.steps if digits is None else 10.0 ** np.maximum(digits, np.minimum(digits + 3, clear))
+    empty = np.ceil(ends[0] * finest) + 3 > np.floor(ends[1] * finest)
+    empty &= column.name != "cube"
+    assert empty.mean() < 0.2
+    np.testing.assert_array_equal(reached[~empty], at[~empty])
+    # What was right has not moved, and what moved is near.
+    before = np.searchsorted(edges[1:-1], encoding.place_of(column, encoding.decoded_number(column, places)), "right")
+    np.testing.assert_array_equal(kept[before == at], places[before == at])
+    assert np.abs(kept - places).max() <= 3 * np.max(np.diff(edges))
 
 
 def test_what_many_rows_share_and_levels_stay(made, both):
@@ -170,7 +212,7 @@ def test_copies_that_cannot_keep_the_constraints_repeat_the_fitted_row(made, mon
 
 
 def test_numbers_that_must_be_equal_are_equal_in_copies():
-    schema = tm.Schema([tm.Column("a", 0, 8, decimals=12), tm.Column("b", 0, 8, decimals=12)],
+    schema = tm.Schema([tm.Column("a", 0, 8), tm.Column("b", 0, 8)],
                        constraints=["a <= b", "a >= b"])
     rows = np.random.default_rng(0).uniform(0, 8, (30, 1)) * [1, 1]
     made = tm.synthesize(rows, schema, tm.Budget(1.0, 1e-6), tm.TableMechanism(points=64), np.random.default_rng(0))
@@ -189,20 +231,24 @@ def test_given_columns_stay_as_given_in_copies(made):
         sample = made.sample(9_000, np.random.default_rng(6), given=given)
         ((name, (lower, upper)),) = given.items()
         assert sample[name].between(lower, upper).all()
-        assert sample.high.nunique() == 9_000
+        assert len(sample.drop_duplicates()) == 9_000
+        assert sample.high.nunique() > 3 * made.distribution.points.shape[0]
         assert SCHEMA.holds(sample).all()
     shared = made.sample(9_000, np.random.default_rng(6), shares={"low": {(0, 24.25): 0.25, (24.75, 50): 0.75}})
     assert shared.low.between(0, 24.25).mean() == 0.25
     assert shared.low.between(24.75, 50).mean() == 0.75
-    assert shared.low.nunique() == 9_000
+    assert len(shared.drop_duplicates()) == 9_000
 
 
 def test_persons_get_copies_too(made):
-    schema = tm.Schema([tm.Column("x", 0, 1, decimals=12)], person="who")
+    schema = tm.Schema([tm.Column("x", 0, 1)], person="who")
     rows = pd.DataFrame({"who": np.arange(60), "x": np.random.default_rng(0).random(60)})
     release = tm.synthesize(rows, schema, tm.Budget(1.0, 1e-6), tm.TableMechanism(points=64), np.random.default_rng(0))
     sample = release.sample(rng=np.random.default_rng(0), rows_per_person=10)
-    assert (len(sample), sample.x.nunique()) == (600, 600)
+    # Fitted rows stay, and some of these can have the same digits.
+    fitted = release.columns(len(release.distribution.points), np.random.default_rng(0))["x"]
+    assert len(fitted) == 64
+    assert (len(sample), 600 - sample.x.nunique()) == (600, 64 - len(np.unique(fitted)))
 
 
 @pytest.mark.parametrize("mechanism", [
@@ -218,7 +264,7 @@ def test_rows_of_released_means_are_repeated_as_they_are(mechanism):
 
 @pytest.mark.parametrize("redrawn", [True, False])
 def test_the_page_says_how_many_rows_were_fitted_and_how_many_are_different(tmp_path, redrawn):
-    schema = tm.Schema([tm.Column("x", 0, 1, decimals=12), tm.Column("c", kind="categorical", categories=("a", "b"))])
+    schema = tm.Schema([tm.Column("x", 0, 1), tm.Column("c", kind="categorical", categories=("a", "b"))])
     rows = pd.DataFrame({"x": np.random.default_rng(0).random(500), "c": "a"})
     mechanism = tm.TableMechanism(points=64) if redrawn else tm.MomentMechanism(points=64, iterations=2)
     made = tm.synthesize(rows, schema, tm.Budget(1.0, 1e-6), mechanism, np.random.default_rng(0))

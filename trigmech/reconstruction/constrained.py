@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from trigmech.distribution import Distribution
 from trigmech.errors import InputError
-from trigmech.functions.partition import Partition, columns_of
+from trigmech.functions.partition import Partition, all_codes, columns_of
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.measurement.table_release import CloserLook, TableRelease
 from trigmech.reconstruction.atoms import atoms
@@ -22,7 +22,7 @@ from trigmech.reconstruction.result import Reconstruction
 from trigmech.reconstruction.rows import RowObjective
 from trigmech.schema.cells import ConstraintCells
 from trigmech.schema.constraints import Constraint
-from trigmech.schema.encoding import decode, number_at
+from trigmech.schema.encoding import decode, decoded_number, number_at, place_of, rounded_within
 from trigmech.schema.satisfiability import combination, connected, representatives
 from trigmech.schema.schema import Schema
 
@@ -173,7 +173,7 @@ class ConstrainedRows:
         Numbers lie anywhere in the interval of their position, evenly, or all at its atom; those of a row that breaks a
         constraint are drawn again, from all of the interval, and if that does not help taken over from others.
         """
-        points = self._at_atoms(placed(self.columns, rows, rng.random(rows.shape), d), rows)
+        points = self._valued(placed(self.columns, rows, rng.random(rows.shape), d), rows)
         if self.schema is None or not self.schema.constraints:
             return points
         bad = np.flatnonzero(~keeps(self.schema, points))
@@ -181,9 +181,19 @@ class ConstrainedRows:
             if not len(bad):
                 return points
             # At the same part of equal intervals numbers are equal.
-            points[bad] = placed(self.columns, rows[bad], self._fractions(len(bad), attempt % 4 == 0, rng), d)
+            fractions = self._fractions(len(bad), attempt % 4 == 0, rng)
+            points[bad] = self._rounded(placed(self.columns, rows[bad], fractions, d), rows[bad])
             bad = bad[~keeps(self.schema, points[bad])]
         return kept(self.schema, points, rng)
+
+    def positions(self, points: Array) -> Codes:
+        """Return the positions (m, columns) of points (m, D): of the numbers that they are decoded to, rounded."""
+        points = points.copy()
+        for column, released in zip(() if self.schema is None else self.schema.columns, self.columns, strict=False):
+            partition = released.partition
+            if partition.value is not None and partition.levels is None:
+                points[:, partition.value] = place_of(column, decoded_number(column, points[:, partition.value]))
+        return all_codes([released.partition for released in self.columns], points)
 
     def redrawn(self, points: Array, rows: Codes, rng: np.random.Generator) -> Array:
         """Return points (m, D) that keep the constraints with their numbers drawn again, in the positions ``rows``.
@@ -196,7 +206,7 @@ class ConstrainedRows:
             if not len(left):
                 break
             drawn = placed(self.columns, rows[left], self._fractions(len(left), attempt % 4 == 1, rng), points.shape[1])
-            drawn = self._at_atoms(drawn, rows[left])
+            drawn = self._valued(drawn, rows[left])
             good = np.ones(len(left), dtype=np.bool_) if self.schema is None else keeps(self.schema, drawn)
             made[left[good]] = drawn[good]
             left = left[~good]
@@ -207,12 +217,26 @@ class ConstrainedRows:
         width = len(self.columns)
         return np.broadcast_to(rng.random((count, 1 if same else width)), (count, width))
 
-    def _at_atoms(self, points: Array, rows: Codes) -> Array:
-        """Write numbers that are at the atoms of their positions to points, and return these."""
+    def _valued(self, points: Array, rows: Codes) -> Array:
+        """Write numbers that are at the atoms of their positions to points; return these, rounded in their positions.
+        """
         for column, places, codes in zip(self.columns, self._atoms, rows.T, strict=True):
             place = np.concatenate([np.full(len(column.partition.indicators), np.nan), places])[codes]
             held = np.flatnonzero(~np.isnan(place))
             points[held, column.partition.value or 0] = place[held]
+        return self._rounded(points, rows)
+
+    def _rounded(self, points: Array, rows: Codes) -> Array:
+        """Move numbers that are decoded to ones of other positions to the nearest that are not; return the points."""
+        columns = () if self.schema is None else self.schema.columns
+        for column, released, codes in zip(columns, self.columns, rows.T, strict=False):
+            partition = released.partition
+            if partition.value is None or partition.levels is not None:
+                continue
+            free = np.flatnonzero(codes >= len(partition.indicators))
+            inside = codes[free] - len(partition.indicators)
+            points[free, partition.value] = rounded_within(column, points[free, partition.value],
+                                                           partition.edges[inside], partition.edges[inside + 1])
         return points
 
 

@@ -10,13 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trigmech.distribution import Distribution
-from trigmech.functions.partition import all_codes
 from trigmech.measurement.released import Release
 from trigmech.measurement.table_release import TableRelease
 from trigmech.reconstruction.constrained import ConstrainedRows
 from trigmech.schema.schema import Schema
+from trigmech.tables.different import copies, numbered
 
 Array = NDArray[np.float64]
+
+# Draws of numbers for copies that are still equal to another row.
+DRAWS = 8
 
 
 def sampled(schema: Schema, release: Release | TableRelease, fitted: Distribution, size: int,
@@ -36,9 +39,12 @@ def sampled(schema: Schema, release: Release | TableRelease, fitted: Distributio
 
     Notes
     -----
-    Privacy: post-processing. The first copy of each point is the point itself. Of the others categories, special and
-    missing values stay; a number is drawn anew in its released interval, or among its levels there, but where it is the
-    one value that the interval's rows share. A copy that keeps the constraints in no draw is a repetition.
+    Privacy: post-processing. The first copy of each point is the point itself. The other copies keep its categories,
+    special and missing values; a number is drawn again in its released interval, or among its levels there, except
+    where it is the one value that the interval's rows share. A copy repeats a row if no draw keeps the constraints, or
+    if the rounded numbers of its intervals are too few for all copies.
+
+    Cost: up to eight draws of numbers, and a sort of the sample after each.
     """
     chosen = fitted.drawn(size, rng)
     points = fitted.points[chosen]
@@ -47,13 +53,15 @@ def sampled(schema: Schema, release: Release | TableRelease, fitted: Distributio
     again = copies(chosen)
     if len(again):
         constrained = ConstrainedRows(schema, release.columns, release.closer)
-        rows = all_codes([column.partition for column in constrained.columns], fitted.points)
-        points[again] = constrained.redrawn(points[again], rows[chosen[again]], rng)
+        rows = constrained.positions(fitted.points)[chosen]
+        for _ in range(DRAWS):
+            points[again] = constrained.redrawn(points[again], rows[again], rng)
+            # Numbers are rounded, so that copies can still be equal to others.
+            order = np.concatenate([np.setdiff1d(np.arange(size), again), again])
+            equal = order[copies(numbered(schema.decode(points).values())[order])]
+            left = np.intersect1d(again, equal)
+            # Where most are equal again there are too few numbers for them.
+            if len(left) == 0 or len(left) > 10 + 0.5 * len(again):
+                break
+            again = left
     return points
-
-
-def copies(chosen: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return where numbers stand of which an equal one stands before, ascending."""
-    first = np.zeros(len(chosen), dtype=np.bool_)
-    first[np.unique(chosen, return_index=True)[1]] = True
-    return np.flatnonzero(~first)

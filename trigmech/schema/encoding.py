@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from trigmech.errors import InputError
 from trigmech.schema.column import Category, Column, plain_category, text_of
-from trigmech.schema.rounding import beside_special, rounded
+from trigmech.schema.rounding import beside_special, candidates, rounded
 from trigmech.schema.times import times_of
 from trigmech.tables.frames import Columns, Matrix
 
@@ -154,15 +154,11 @@ def decode(column: Column, points: Matrix) -> Values:
         # A missing value holds some category under its mask.
         values = categories_of(column)[np.where(index < size, index, 0)]
         return np.ma.MaskedArray(values, index == size) if column.missing == "keep" else values
-    number = points[:, 0]
-    plain = number_at(column, number)
-    exact, plain = plain, rounded(column, number, plain)
+    plain = decoded_number(column, points[:, 0])
     indicators = points[:, 1:]
     chosen = np.full(len(points), -1)
     if indicators.shape[1]:
         chosen = np.where(indicators.max(axis=1) > 0.5, indicators.argmax(axis=1), -1)
-    if column.special:
-        plain = beside_special(column, exact, plain)
     for k, special in enumerate(column.special):
         plain[chosen == k] = column.number(special)
     if column.resolution:
@@ -172,6 +168,44 @@ def decode(column: Column, points: Matrix) -> Values:
     else:
         values = plain.astype(np.int64) if column.kind != "continuous" and column.fits_int64 else plain
     return np.ma.MaskedArray(values, chosen == len(column.special)) if column.missing == "keep" else values
+
+
+def decoded_number(column: Column, places: Matrix) -> Matrix:
+    """Return the numbers (m,) in a column's units, rounded, that places in [-1, 1] are decoded to."""
+    exact = number_at(column, places)
+    plain = rounded(column, places, exact)
+    return beside_special(column, exact, plain) if column.special else plain
+
+
+def rounded_within(column: Column, places: Matrix, low: Matrix, high: Matrix) -> Matrix:
+    """Return places (m,) of intervals [low, high) that are decoded to numbers of their intervals.
+
+    Rounding can take a number out of its interval. Such a place is replaced by that of the nearest number in the
+    interval of as few digits as lead to one. It stays as it is where no number of the column lies in the interval.
+
+    Parameters
+    ----------
+    column : Column
+    places, low, high : ndarray (m,)
+        In [-1, 1]; an interval that ends at 1 holds its end.
+
+    Returns
+    -------
+    ndarray (m,)
+    """
+    def outside(held: Matrix, of: Any) -> NDArray[np.bool_]:
+        place = place_of(column, decoded_number(column, held))
+        return (place < low[of]) | ((place >= high[of]) & (high[of] < 1.0))
+
+    left = np.flatnonzero(outside(places, slice(None)))
+    if not len(left):
+        return places
+    start, places = places, places.copy()
+    for number in candidates(column, *(number_at(column, each[left]) for each in (places, low, high))):
+        place = place_of(column, np.where(np.isfinite(number), number, column.bounds[0]))
+        good = np.isfinite(number) & (places[left] == start[left]) & ~outside(place, left)
+        places[left[good]] = place[good]
+    return places
 
 
 def transformed(column: Column, values: Matrix) -> Matrix:

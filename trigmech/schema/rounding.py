@@ -8,6 +8,7 @@ value that many rows share, was there before and stays as it is. Columns from -1
 """
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,6 +60,23 @@ def default_digits(column: Column) -> tuple[int, int] | None:
         return None
     digits = digits_at(column, np.array(column.bounds))
     return None if digits is None else (int(digits[1]), int(digits[0]))
+
+
+def candidates(column: Column, values: Array, low: Array, high: Array) -> Iterator[Array]:
+    """Yield numbers (m,) between others, near to given values and of few digits; NaN where there is none.
+
+    First with the digits that the column asks for; if these are the default ones, then with up to three more, which
+    :func:`rounded` leaves as they are. With so many digits first with the ends, then without them: an end can belong to
+    the interval beside, or be a special value.
+    """
+    digits = None if has_steps(column) else digits_at(column, values)
+    for more in range(1 if digits is None else MORE + 1):
+        steps = np.full(len(values), float(column.steps)) if digits is None else POWERS[
+            np.minimum(digits + more, len(POWERS) - 1)]
+        for inset in range(3):
+            first, last = np.ceil(low * steps) + inset, np.floor(high * steps) - inset
+            near = np.clip(np.rint(values * steps), first, np.maximum(first, last)) / steps
+            yield np.where(first <= last, near, np.nan)
 
 
 def beside_special(column: Column, exact: Array, numbers: Array) -> Array:

@@ -1,4 +1,4 @@
-"""How many rows of a table differ from each other."""
+"""Which rows of a table are equal, and how many differ from each other."""
 
 from collections.abc import Iterable
 
@@ -9,7 +9,12 @@ from trigmech.tables.scalars import distinct_objects
 
 
 def different_rows(columns: Iterable[NDArray]) -> int:
-    """Return how many different rows a table has.
+    """Return how many different rows a table has, of columns as for :func:`numbered`."""
+    return int(numbered(columns).max(initial=-1)) + 1
+
+
+def numbered(columns: Iterable[NDArray]) -> NDArray[np.int64]:
+    """Return a number for each row of a table (n,): equal rows have the same, and numbers count from 0 on.
 
     Parameters
     ----------
@@ -30,4 +35,11 @@ def different_rows(columns: Iterable[NDArray]) -> int:
         codes = np.where(np.ma.getmaskarray(values), len(different), codes)
         found, groups = np.unique(groups * (len(different) + 1) + codes, return_inverse=True)
         count = len(found)
-    return count
+    return groups
+
+
+def copies(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return where numbers stand that have stood before, ascending."""
+    first = np.zeros(len(numbers), dtype=np.bool_)
+    first[np.unique(numbers, return_index=True)[1]] = True
+    return np.flatnonzero(~first)
