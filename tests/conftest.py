@@ -13,7 +13,12 @@ import faulthandler
 import os
 
 import pytest
+from hypothesis import HealthCheck, settings
 
+# How fast examples are drawn depends on what else the machine does, so it is not a reason to fail.
+settings.register_profile("unhurried", deadline=None, database=None,
+                          suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
+settings.load_profile("unhurried")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 STANDARD_ERROR = pytest.StashKey[int]()
 # Seconds that a test of every night may take.

@@ -10,7 +10,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_schema import filled_tables, mixed
 
@@ -19,8 +19,7 @@ from trigmech.schema import toml as schema_file
 from trigmech.schema.schema import Schema
 from trigmech.tables.reader import TableFile
 
-laws = settings(max_examples=20, derandomize=True, deadline=None, database=None,
-                suppress_health_check=[HealthCheck.function_scoped_fixture])
+laws = settings(max_examples=20, derandomize=True, deadline=None, database=None)
 NAMES = st.text(st.characters(codec="utf-8"), min_size=1, max_size=6)
 FILES = st.fixed_dictionaries({}, optional={
     "delimiter": st.sampled_from([";", "\t", "|"]), "header": st.booleans(), "decimal": st.sampled_from([".", ","]),

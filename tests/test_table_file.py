@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_schema import filled_tables
 
@@ -84,8 +84,7 @@ def test_pieces_are_written_below_each_other(tmp_path, suffix):
     np.testing.assert_array_equal(whole, pieces)
 
 
-@settings(max_examples=15, derandomize=True, deadline=None, database=None,
-          suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, derandomize=True, deadline=None, database=None)
 @given(filled_tables(), st.sampled_from(["csv", "parquet"]))
 def test_any_decoded_table_is_read_as_it_was_written(tmp_path, table, suffix):
     schema, cells = table
@@ -190,8 +189,7 @@ def as_csv(writer, columns, path):
 
 
 @pytest.mark.parametrize("writer", ["pandas", "polars", "pyarrow", "trigmech", "\n", "\r\n", "\r"])
-@settings(max_examples=10, derandomize=True, deadline=None, database=None,
-          suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=10, derandomize=True, deadline=None, database=None)
 @given(st.data())
 def test_as_many_rows_as_any_library_wrote_come_back_in_their_order(tmp_path, monkeypatch, writer, data):
     # Some blocks end between rows, some within.
@@ -255,8 +253,7 @@ def counted(path, rows, header, quoted, ends):
         return None
 
 
-@settings(max_examples=120, derandomize=True, deadline=None, database=None,
-          suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=120, derandomize=True, deadline=None, database=None)
 @given(st.data())
 def test_no_cell_decides_how_many_rows_there_are(tmp_path, data):
     width = data.draw(st.sampled_from([1, 1, 2]))
@@ -334,8 +331,7 @@ def test_a_table_is_written_to_standard_output(capfdbinary):
 
 # Other shapes of CSV
 
-@settings(max_examples=20, derandomize=True, deadline=None, database=None,
-          suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, derandomize=True, deadline=None, database=None)
 @given(st.data())
 def test_what_is_written_in_any_shape_is_read_by_its_options(tmp_path, data):
     delimiter, decimal = data.draw(st.sampled_from([(",", "."), (";", ","), ("\t", ","), ("\t", "."), ("|", ".")]))
