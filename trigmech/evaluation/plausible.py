@@ -18,11 +18,13 @@ from scipy.special import ndtri
 from trigmech.functions.partition import all_codes
 from trigmech.functions.ranks import ranks
 from trigmech.functions.released_column import ReleasedColumn
-from trigmech.measurement.table_release import CloserLook, NoisyHistogram, TableRelease
+from trigmech.measurement.table_release import TableRelease
+from trigmech.queries.base import Measurement
+from trigmech.queries.one_way import Ranges
 from trigmech.reconstruction.columns import nearest_probabilities
 from trigmech.reconstruction.constrained import kept
 from trigmech.reconstruction.dependence import centred, shrunk_products, shrunk_table
-from trigmech.reconstruction.tables import Targets, independent, reconstruct_table
+from trigmech.reconstruction.tables import Targets, cells_of_columns, independent, reconstruct_table
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.int32]
@@ -53,23 +55,23 @@ class PlausibleTables:
     """
 
     def __init__(self, release: TableRelease, rng: np.random.Generator) -> None:
-        self._release, chosen = release, release.dependence
+        self._release = release
         targets, (tables, products) = Targets(release), independent(release)
         # Tables that contrasts tell are not measured.
-        self._kept = [target - own for target, own in zip(targets.tables, tables, strict=False)]
+        self._kept = [pair.table - own for pair, own in zip(targets.pairs, tables, strict=False)]
         self._deviations = [
-            _left_open(partial(shrunk_table, noise=noise), table - own, noise, centred, rng)
-            for table, own, noise in zip(release.tables, tables, release.table_deviations.tolist(), strict=True)]
+            _left_open(partial(shrunk_table, noise=table.deviation), table.means - own, table.deviation, centred, rng)
+            for table, own in zip(release.tables, tables, strict=True)]
         self._kept_products, self._product_deviation = targets.products - products, 0.0
-        if chosen is not None and len(chosen.pairs):
-            noise = release.product_deviation
-            shrink = partial(shrunk_products, noise=noise, places=chosen.places)
-            self._product_deviation = _left_open(shrink, release.products - products, noise, np.asarray, rng)
+        if release.products is not None:
+            noise = release.products.deviation
+            shrink = partial(shrunk_products, noise=noise, places=release.products.query.places)
+            self._product_deviation = _left_open(shrink, release.products.means - products, noise, np.asarray, rng)
 
     def draw(self, count: int, rng: np.random.Generator) -> Array:
         """Return the points (count, D) of one plausible table."""
         release = self._release
-        columns = tuple(_plausible(column, look, [each for each in release.closer if each.column == j], rng)
+        columns = tuple(_plausible(column, look, [each for each in release.closer if each.query.columns == (j,)], rng)
                         for j, (column, look) in enumerate(zip(release.columns, release.looks, strict=True)))
         release = replace(release, columns=columns)
         tables, products = independent(release)
@@ -78,9 +80,13 @@ class PlausibleTables:
         products = np.clip(products + self._kept_products + rng.normal(0.0, self._product_deviation, products.shape),
                            -1.0, 1.0)
         # Of three columns: noise once more, before shrinkage.
-        triples = tuple(table + rng.normal(0.0, noise, table.shape)
-                        for table, noise in zip(release.triples, release.triple_deviations.tolist(), strict=True))
-        release = replace(release, tables=tuple(drawn), products=products, triples=triples)
+        made = [*(replace(each, weight=1.0, noise=each.deviation, values=table.ravel())
+                  for each, table in zip(release.tables, drawn, strict=True)),
+                *([] if release.products is None else [replace(release.products, values=products)]),
+                *(replace(each, weight=1.0, noise=each.deviation,
+                          values=(each.means + rng.normal(0.0, each.deviation, each.means.shape)).ravel())
+                  for each in release.triples)]
+        release = replace(release, measurements=(*release.looks, *release.closer, *made))
         points = reconstruct_table(release, count, rng, shrunk=False).points
         codes = all_codes([column.partition for column in columns], points)
         for column, own in zip(columns, codes.T, strict=True):
@@ -103,31 +109,32 @@ def _left_open(shrink: Callable[[Array], Array], deviation: Array, noise: float,
     return min(noise, LARGEST) * float(np.sqrt(np.clip(slope + hidden, 0.0, 1.0)))
 
 
-def _plausible(column: ReleasedColumn, look: NoisyHistogram, closer: list[CloserLook],
+def _plausible(column: ReleasedColumn, look: Measurement, closer: list[Measurement],
                rng: np.random.Generator) -> ReleasedColumn:
     """Return a column whose distribution is the released one without bias, with as much noise once more."""
-    partition, k = look.partition, len(look.partition.indicators)
-    again = replace(look, values=np.clip(look.values, -LARGEST, LARGEST)
-                    + rng.normal(0.0, min(look.deviation, LARGEST), len(look.values)))
-    mass = nearest_probabilities(again.frequencies)
+    partition, k = look.query.partition, len(look.query.partition.indicators)
+    again = replace(look, values=np.clip(look.known, -LARGEST, LARGEST)
+                    + rng.normal(0.0, min(look.deviation, LARGEST), len(look.known)))
+    mass = nearest_probabilities(again.means)
     if partition.value is None:
         return replace(column, mass=mass)
     held, rest = mass[:k], float(mass[k:].sum())
     below = np.cumsum(mass[k:])
-    if look.cumulative:
+    if isinstance(look.query, Ranges):
         # Each prefix sum is known as well as the noise allows, the single frequencies are not.
-        held = np.clip(again.frequencies[:k], 0.0, 1.0)
+        held = np.clip(again.means[:k], 0.0, 1.0)
         held /= max(1.0, float(held.sum()))
         rest = 1.0 - float(held.sum())
-        below = np.clip(isotonic_regression(np.cumsum(again.frequencies[k:])).x, 0.0, rest)
+        below = np.clip(isotonic_regression(np.cumsum(again.means[k:])).x, 0.0, rest)
     edges, under = partition.edges, np.concatenate([[0.0], below[:-1], [rest]])
     for each in closer:
-        low, high = np.interp(each.edges[[0, -1]], edges, under)
-        noisy = (np.clip(each.frequencies, -LARGEST, LARGEST)
-                 + rng.normal(0.0, min(each.deviation, LARGEST), len(each.frequencies)))
+        own = each.query.edges
+        low, high = np.interp(own[[0, -1]], edges, under)
+        noisy = (np.clip(each.known, -LARGEST, LARGEST)
+                 + rng.normal(0.0, min(each.deviation, LARGEST), len(each.known)))
         inside = np.minimum(low + np.cumsum(nearest_probabilities(noisy, high - low))[:-1], high)
-        before, after = edges <= each.edges[0], edges >= each.edges[-1]
-        edges = np.concatenate([edges[before], each.edges[1:-1], edges[after]])
+        before, after = edges <= own[0], edges >= own[-1]
+        edges = np.concatenate([edges[before], own[1:-1], edges[after]])
         under = np.concatenate([under[before], inside, under[after]])
     made = np.maximum(np.diff(np.interp(column.partition.edges, edges, under)), 0.0)
     return replace(column, mass=np.concatenate([held, made]))
@@ -139,9 +146,10 @@ def _go_on_within_cells(points: Array, codes: Codes, release: TableRelease, rng:
     Column by column each row has a key, its regression on the normal scores of the other columns and a normal residual,
     and a cell's numbers are put in the order of the keys: columns and tables stay as they are.
     """
-    chosen, partitions = release.dependence, [column.partition for column in release.columns]
+    partitions, cells = [column.partition for column in release.columns], cells_of_columns(release)
     numbers = [j for j, partition in enumerate(partitions) if partition.value is not None and partition.intervals > 1]
-    if chosen is None or len(numbers) < 2:
+    numbers = [j for j in numbers if j in cells]
+    if len(numbers) < 2:
         return
     free = [np.flatnonzero(codes[:, j] >= len(partitions[j].indicators)) for j in numbers]
     values = [points[held, partitions[j].value] for j, held in zip(numbers, free, strict=True)]
@@ -152,7 +160,7 @@ def _go_on_within_cells(points: Array, codes: Codes, release: TableRelease, rng:
         held, own = free[i], values[i]
         if len(held) < 2:
             continue
-        others, cell = np.delete(scores[held], i, axis=1), chosen.maps[numbers[i]][codes[held, numbers[i]]]
+        others, cell = np.delete(scores[held], i, axis=1), cells[numbers[i]][codes[held, numbers[i]]]
         gram = others.T @ others + RIDGE * len(held) * np.eye(len(numbers) - 1)
         predicted = others @ np.linalg.solve(gram, others.T @ scores[held, i])
         keys = predicted + rng.normal(0.0, np.std(scores[held, i] - predicted), len(held))

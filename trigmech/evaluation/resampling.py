@@ -105,7 +105,8 @@ class Resamples:
 
     @property
     def _rows(self) -> int:
-        noise = self._release.table_deviations.min(initial=self._release.product_deviation or np.inf)
+        joint = [*self._release.tables, *([] if self._release.products is None else [self._release.products])]
+        noise = min((each.deviation for each in joint), default=np.inf)
         wanted = max(FEWEST_ROWS, int(min(2.0 / noise, MOST_NUMBERS)))
         return min(wanted, len(self._points), max(MOST_NUMBERS // self._release.domain.d, 1_000))
 

@@ -14,6 +14,7 @@ from trigmech.errors import BudgetError, InputError, TrigmechError, UncertainCha
 from trigmech.functions.chebyshev import ChebyshevBasis
 from trigmech.functions.features import Features, FunctionSet
 from trigmech.functions.index import FunctionIndex
+from trigmech.measurement.exact import exact_sums
 from trigmech.measurement.moments import PrivateMoments, measure
 from trigmech.measurement.released import Release
 from trigmech.measurement.rows import PrivateRows
@@ -21,6 +22,7 @@ from trigmech.planning.design import Block, MomentDesign
 from trigmech.privacy.budget import Charge
 from trigmech.privacy.ledger import Ledger
 from trigmech.privacy.noise import Noise, SimulatedNoise, uniform
+from trigmech.queries.base import Measurement, parted, sensitivity_of
 
 Array = NDArray[np.float64]
 
@@ -210,6 +212,43 @@ class Session:
         """
         released = self._released(values, charge, lambda noisy: noisy, np.shape(values))
         return np.asarray(released)
+
+    def measured(self, rows: PrivateRows, asked: Sequence[Measurement], charge: Charge) -> tuple[Measurement, ...]:
+        """Return measurements with values: the queries' means over the rows, with the noise of a charge; one draw.
+
+        Parameters
+        ----------
+        rows : PrivateRows, private
+        asked : sequence of Measurement
+            Without values. What they are may depend on what was released before.
+        charge : Charge
+            Recorded before.
+
+        Raises
+        ------
+        BudgetError
+            As :meth:`drawn`.
+        """
+        return self.drawn(asked, exact_sums(rows, [each.query for each in asked]), charge, rows.n)
+
+    def drawn(self, asked: Sequence[Measurement], sums: Sequence[Array], charge: Charge,
+              n: int) -> tuple[Measurement, ...]:
+        """Return measurements with values, of exact sums over n persons, which are private; see :meth:`measured`.
+
+        Raises
+        ------
+        BudgetError
+            If the weighted vectors can move further than the charge's sensitivity; or as :meth:`draw`.
+        """
+        self._check_moves(asked, charge, n)
+        noisy = self.draw(np.concatenate([each.vector(own, n) for each, own in zip(asked, sums, strict=True)]), charge)
+        noise = charge.deviation(len(noisy))
+        return tuple(each.drawn(own, noise) for each, own in zip(asked, parted(noisy, asked), strict=True))
+
+    def _check_moves(self, asked: Sequence[Measurement], charge: Charge, n: int) -> None:
+        """Raise a BudgetError unless a charge pays for measurements of n persons: by their proofs it always does."""
+        if not sensitivity_of(asked, charge.norm, n, 1.0) <= charge.sensitivity:
+            raise BudgetError(f"{charge.purpose}: what was planned would move further than was charged for")
 
     def select(self, values: Array, charge: Charge, chosen: Callable[[Array], Selected]) -> Selected:
         """Return what is chosen by values with the noise of a charge, each draw once; the noisy values stay private.

@@ -1,95 +1,25 @@
-"""What comes out of a release of columns and tables: noisy frequencies and means, public."""
+"""What comes out of a release of queries about columns and their positions: measurements with values, public."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trigmech.domain import Domain
-from trigmech.functions import contrasts, prefix_sums
 from trigmech.functions.partition import Partition
 from trigmech.functions.released_column import ReleasedColumn
-from trigmech.planning.dependence import DependenceDesign
-from trigmech.planning.selection import SelectedTables
+from trigmech.queries.base import Measurement, Query
+from trigmech.queries.joint import Marginal, Products
+from trigmech.queries.one_way import Detail, Histogram
 from trigmech.schema.schema import Schema
 
 Array = NDArray[np.float64]
+Integers = NDArray[np.int64]
 
-
-@dataclass(frozen=True, eq=False)
-class NoisyHistogram:
-    """What the look released of one column.
-
-    Parameters
-    ----------
-    partition : Partition
-    values : ndarray (size,) or (size - 1,)
-        As they were measured; see :mod:`trigmech.functions.prefix_sums` and :mod:`trigmech.functions.contrasts`.
-    deviation : float
-        Of the noise in each.
-    cumulative : bool
-        Whether intervals were measured by the factor of prefix sums, or by their frequencies.
-    contrasted : bool
-        Whether contrasts of the positions were measured, one less than there are positions.
-    """
-
-    partition: Partition
-    values: Array
-    deviation: float
-    cumulative: bool
-    contrasted: bool = False
-
-    @property
-    def frequencies(self) -> Array:
-        """The frequencies (size,), without bias."""
-        if self.contrasted:
-            return contrasts.decoded(self.values)
-        return prefix_sums.decoded(self.partition, self.values) if self.cumulative else self.values
-
-    @property
-    def deviations(self) -> Array:
-        """Of the noise in each of them; it is correlated where they are decoded, see NoisyMoments.deviations."""
-        k, c = len(self.partition.indicators), self.partition.intervals
-        if self.contrasted:
-            return self.deviation * np.linalg.norm(contrasts.decoding(k + c), axis=1)
-        if not (self.cumulative and c):
-            return np.full(k + c, self.deviation)
-        rows = np.sqrt(np.cumsum(prefix_sums.inverse(c)[:, 0] ** 2))
-        return self.deviation * np.concatenate([np.ones(k), rows])
-
-    def deviations_of(self, values: Array) -> Array:
-        """Return the standard deviation of the noise in the means (...) of functions (..., size) of the positions."""
-        k, c = len(self.partition.indicators), self.partition.intervals
-        if self.contrasted:
-            values = values @ contrasts.decoding(k + c)
-        elif self.cumulative and c:
-            values = np.concatenate([values[..., :k], values[..., k:] @ prefix_sums.inverse(c)], axis=-1)
-        return np.asarray(self.deviation * np.linalg.norm(values, axis=-1))
-
-    @property
-    def greatest_deviation(self) -> float:
-        """Of the noise in the share of the rows below a value of a number, wherever that lies, or in a category's."""
-        k, c = len(self.partition.indicators), self.partition.intervals
-        if not c:
-            return float(self.deviations.max())
-        if self.contrasted:
-            below = np.cumsum(contrasts.decoding(k + c)[k:], axis=0)
-            return self.deviation * float(np.linalg.norm(below, axis=1).max())
-        return self.deviation * (float(np.linalg.norm(prefix_sums.factor(c)[-1])) if self.cumulative else c**0.5)
-
-
-@dataclass(frozen=True, eq=False)
-class CloserLook:
-    """What the closer look released of one interval of one column: frequencies (f,) between the edges (f + 1,)."""
-
-    column: int
-    interval: int
-    edges: Array
-    frequencies: Array
-    deviation: float
+# In which order numbers are shown.
+ORDER = (Histogram, Detail, Marginal, Products)
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,165 +31,116 @@ class TableRelease:
     n : int
         Rows of the table.
     domain : Domain
-    looks : tuple of NoisyHistogram
-        Of each column.
-    closer : tuple of CloserLook
+    measurements : tuple of Measurement
+        With values, in the order in which they were drawn. A query can be measured more than once.
     columns : tuple of ReleasedColumn
-        What the columns' distributions were taken to be when the second round was designed.
-    dependence : DependenceDesign or None
-        What the second round measured.
-    tables : tuple of ndarray (a, b)
-        Noisy frequencies: of a table that was measured in both rounds, their mean by the precisions.
-    products : ndarray (K,)
-        Noisy means.
-    deviation : float
-        Of the noise in an entry of weight 1 of the second round.
-    selected : SelectedTables or None
-        What the last round measured.
-    triples : tuple of ndarray (a, b, c)
-        Noisy frequencies of its tables of three columns.
-    selected_deviation : float
-        Of the noise in an entry of weight 1 of the last round.
+        Of each column its positions, and what its distribution is taken to be without regard to other columns.
     schema : Schema, optional
         Whose constraints rows keep.
+    importance : float
+        Of all tables of three columns together beside all of two, when they were selected.
     """
 
     n: int
     domain: Domain
-    looks: tuple[NoisyHistogram, ...]
-    closer: tuple[CloserLook, ...]
+    measurements: tuple[Measurement, ...]
     columns: tuple[ReleasedColumn, ...]
-    dependence: DependenceDesign | None = None
-    tables: tuple[Array, ...] = ()
-    products: Array = field(default_factory=lambda: np.zeros(0))
-    deviation: float = 0.0
     schema: Schema | None = None
-    selected: SelectedTables | None = None
-    triples: tuple[Array, ...] = ()
-    selected_deviation: float = 0.0
+    importance: float = 0.0
 
     def described(self, schema: Schema) -> "TableRelease":
         """Return the release with the schema, whose constraints rows are to keep."""
         return replace(self, schema=schema)
 
-    @property
-    def table_deviations(self) -> Array:
-        """Of the noise in an entry of each table (t,)."""
-        if self.dependence is None:
-            return np.zeros(0)
-        if self.selected is None:
-            return self.deviation / self.dependence.weights
-        return 1.0 / np.hypot(self.dependence.weights / self.deviation,
-                              self.selected.weights / self.selected_deviation)
+    @cached_property
+    def known(self) -> tuple[Measurement, ...]:
+        """What is known of each query: of one that was measured several times the mean by the precisions.
 
-    @property
-    def triple_deviations(self) -> Array:
-        """Of the noise in an entry of each table of three columns (r,)."""
-        return np.zeros(0) if self.selected is None else self.selected_deviation / self.selected.triple_weights
+        Columns come first, then closer looks, tables of two columns, products, and tables of more columns.
+        """
+        repeated: dict[int, list[Measurement]] = {}
+        for each in self.measurements:
+            repeated.setdefault(id(each.query), []).append(each)
+        several = any(len(held) > 1 or len(held[0].query.columns) > 2 for held in repeated.values()
+                      if isinstance(held[0].query, Marginal))
+        found = []
+        for held in repeated.values():
+            first, *others = held
+            if several and isinstance(first.query, Marginal) and len(first.query.columns) == 2:
+                first = first.combined(others[0] if others else None)
+                others = others[1:]
+            for other in others:
+                first = first.combined(other)
+            found.append(first)
+        return tuple(sorted(found, key=lambda each: _place(each.query)))
 
-    @property
-    def product_deviation(self) -> float:
-        """Of the noise in each product."""
-        return 0.0 if not len(self.products) or self.dependence is None else (
-            self.deviation / self.dependence.product_weight)
+    def of(self, *kinds: type[Query]) -> tuple[Measurement, ...]:
+        """Return what is known of the queries of some classes."""
+        return tuple(each for each in self.known if isinstance(each.query, kinds))
+
+    @cached_property
+    def looks(self) -> tuple[Measurement, ...]:
+        """What is known of each column by itself."""
+        return self.of(Histogram)
+
+    @cached_property
+    def closer(self) -> tuple[Measurement, ...]:
+        """What is known of the insides of intervals."""
+        return self.of(Detail)
+
+    @cached_property
+    def tables(self) -> tuple[Measurement, ...]:
+        """What is known of tables of two columns."""
+        return tuple(each for each in self.of(Marginal) if len(each.query.columns) == 2)
+
+    @cached_property
+    def triples(self) -> tuple[Measurement, ...]:
+        """What is known of tables of more columns."""
+        return tuple(each for each in self.of(Marginal) if len(each.query.columns) > 2)
+
+    @cached_property
+    def products(self) -> Measurement | None:
+        """What is known of products of scores, if any were measured."""
+        held = self.of(Products)
+        return held[0] if held else None
+
+    def on(self, columns: Sequence[ReleasedColumn], parents: Sequence[Integers]) -> "TableRelease":
+        """Return the release for columns whose positions are cut; ``parents``: of which position each is a part."""
+        partitions: list[Partition] = [column.partition for column in columns]
+        made: dict[int, Query] = {}
+        for each in self.measurements:
+            if id(each.query) not in made:
+                made[id(each.query)] = each.query.on(partitions, parents)
+        return replace(self, columns=tuple(columns), measurements=tuple(
+            replace(each, query=made[id(each.query)]) for each in self.measurements))
 
     @property
     def K(self) -> int:  # noqa: N802 - the thesis's letter
-        """How many numbers were released."""
+        """How many numbers are known."""
         return len(self.means)
 
     @cached_property
     def means(self) -> Array:
-        """All released frequencies and means (K,), without bias."""
-        return np.concatenate([*(look.frequencies for look in self.looks), *(look.frequencies for look in self.closer),
-                               *(table.ravel() for table in self.tables), self.products,
-                               *(table.ravel() for table in self.triples)])
+        """All noisy frequencies and means (K,), without bias, in the order of `known`."""
+        return np.concatenate([np.zeros(0), *(each.means.ravel() for each in self.known)])
 
     @cached_property
     def deviations(self) -> Array:
         """The standard deviations (K,) of their noise, each by itself; see :attr:`trigmech.NoisyMoments.deviations`."""
-        return np.concatenate([
-            *(look.deviations for look in self.looks),
-            *(np.full(len(look.frequencies), look.deviation) for look in self.closer),
-            *(np.full(table.size, deviation) for table, deviation in zip(self.tables, self.table_deviations,
-                                                                        strict=True)),
-            np.full(self.products.size, self.product_deviation),
-            *(np.full(table.size, deviation) for table, deviation in zip(self.triples, self.triple_deviations,
-                                                                        strict=True))])
+        return np.concatenate([np.zeros(0), *(each.deviations for each in self.known)])
 
     @cached_property
     def kinds(self) -> NDArray[np.str_]:
         """The kind of each (K,)."""
-        counts = {"column": sum(look.partition.size for look in self.looks),
-                  "column, closer": sum(len(look.frequencies) for look in self.closer),
-                  "two-way table": sum(table.size for table in self.tables),
-                  f"product of {'contrasts' if self._contrasted else 'ranks'}": self.products.size,
-                  "three-way table": sum(table.size for table in self.triples)}
-        return np.repeat(list(counts), list(counts.values()))
+        return np.repeat([each.query.kind for each in self.known], [each.means.size for each in self.known])
 
     def names(self, coordinates: Sequence[str]) -> list[str]:
-        """Return what each is (K,), in words; intervals are of the coordinates in [-1, 1].
-
-        Parameters
-        ----------
-        coordinates : sequence of str
-            Names of the D coordinates.
-        """
-        names = [name for look in self.looks for name in position_names(look.partition, coordinates)]
-        for look in self.closer:
-            value = self.looks[look.column].partition.value or 0
-            names += _intervals(coordinates[value], look.edges)
-        if self.dependence is not None:
-            own = self._cells_named(self.dependence.maps, coordinates)
-            names += [f"{a} * {b}" for j, h in self.dependence.tables.tolist() for a in own[j] for b in own[h]]
-            names += self._product_names(self.dependence, coordinates)
-        if self.selected is not None:
-            own = self._cells_named(self.selected.maps, coordinates)
-            names += [f"{a} * {b} * {c}" for j, h, k in self.selected.triples.tolist()
-                      for a in own[j] for b in own[h] for c in own[k]]
-        return names
-
-    def _cells_named(self, maps: Sequence[NDArray[np.int64]], coordinates: Sequence[str]) -> list[list[str]]:
-        return [cell_names(column, cells, coordinates) for column, cells in zip(self.columns, maps, strict=True)]
-
-    @property
-    def _contrasted(self) -> bool:
-        return self.dependence is not None and self.dependence.contrasted
-
-    def _product_names(self, dependence: DependenceDesign, coordinates: Sequence[str]) -> list[str]:
-        """Return the names of products: signs of cosines of the cells' places, or cosines of ranks over degrees."""
-        of = [_column_name(column, coordinates) for column in self.columns]
-        terms = (dependence.factors + np.array([0, 0, 1, 1])).tolist()
-        return [f"sign cos({a} pi cell of {of[j]}) * sign cos({b} pi cell of {of[h]})" if self._contrasted else
-                f"cos({a} pi rank of {of[j]}) * cos({b} pi rank of {of[h]}) / {a * b}" for j, h, a, b in terms]
+        """Return what each is (K,), in words, by the names of the D coordinates; intervals are those of [-1, 1]."""
+        return [name for each in self.known for name in each.query.names(coordinates)]
 
 
-def _column_name(column: ReleasedColumn, coordinates: Sequence[str]) -> str:
-    value = column.partition.value
-    return coordinates[column.partition.indicators[0]].split("=")[0] if value is None else coordinates[value]
-
-
-def position_names(partition: Partition, coordinates: Sequence[str]) -> list[str]:
-    """Return a name for each position of a column."""
-    names = [coordinates[c] for c in partition.indicators]
-    return names if partition.value is None else names + _intervals(coordinates[partition.value], partition.edges)
-
-
-def cell_names(column: ReleasedColumn, cells: NDArray[np.int64], coordinates: Sequence[str]) -> list[str]:
-    """Return a name for each cell of a column: its only position's, or that of an interval, or "others"."""
-    names, k = position_names(column.partition, coordinates), len(column.partition.indicators)
-    found = []
-    for cell in range(int(cells.max()) + 1):
-        held = np.flatnonzero(cells == cell)
-        if len(held) == 1:
-            found.append(names[held[0]])
-        elif held[0] >= k:
-            edges = column.partition.edges[[held[0] - k, held[-1] - k + 1]]
-            found += _intervals(coordinates[column.partition.value or 0], edges)
-        else:
-            found.append(f"others of {names[held[0]].split('=')[0]}")
-    return found
-
-
-def _intervals(name: str, edges: Array) -> list[str]:
-    return [f"{name} in [{low:.6g}, {high:.6g})" for low, high in pairwise(edges.tolist())]
+def _place(query: Query) -> tuple[int, int]:
+    kind = next((i for i, kind in enumerate(ORDER) if isinstance(query, kind)), len(ORDER))
+    # Tables of more than two columns come last.
+    more = isinstance(query, Marginal) and len(query.columns) > 2
+    return len(ORDER) if more else kind, query.columns[0] if isinstance(query, Histogram) else 0

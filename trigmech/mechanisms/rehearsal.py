@@ -6,16 +6,16 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from trigmech.functions.released_column import ReleasedColumn
 from trigmech.measurement.release import Session
 from trigmech.measurement.rows import PrivateRows
 from trigmech.measurement.table_release import TableRelease
 from trigmech.mechanisms.table import released
-from trigmech.planning.contrasted import deviation_of
-from trigmech.planning.dependence import DependenceDesign
 from trigmech.planning.tables import PROOF, TableDesign
-from trigmech.privacy.budget import NORMS, Charge, Law
+from trigmech.privacy.budget import NORMS, Charge, Law, deviation_of
 from trigmech.privacy.noise import SimulatedNoise
+from trigmech.queries.base import Measurement
+from trigmech.queries.joint import Marginal, Products
+from trigmech.queries.one_way import Contrasts, Ranges
 from trigmech.reconstruction.tables import reconstruct_table
 
 Array = NDArray[np.float64]
@@ -34,6 +34,9 @@ class _Rehearsal(Session):
         """Return the values with simulated noise of the charge's distribution and scale."""
         draws = {"laplace": self._noise.laplace, "gaussian": self._noise.gaussian, "linf": self._noise.linf}
         return draws[charge.law](values, charge.scale)
+
+    def _check_moves(self, asked: Sequence[Measurement], charge: Charge, n: int) -> None:
+        """Allow all: how far public rows move the numbers does not matter."""
 
 
 def rehearsed(release: TableRelease, points: Array, rng: np.random.Generator) -> Array:
@@ -64,39 +67,43 @@ def rehearsed(release: TableRelease, points: Array, rng: np.random.Generator) ->
 
 def _design_of(release: TableRelease, rows: int) -> TableDesign:
     """Return the design of a release for another number of rows, as far as it can be read off what was released."""
-    looks, chosen = release.looks, release.dependence
-    gaussian = looks[0].cumulative
-
+    looks, joint = release.looks, [each for each in release.measurements if isinstance(each.query, Marginal | Products)]
+    gaussian = isinstance(looks[0].query, Ranges)
     law: Law = "gaussian" if gaussian else "laplace"
 
     def charge(deviation: float, law: Law = law, entries: int = 1) -> Charge:
         return Charge("rehearsal", law, deviation / deviation_of(law, entries), 1.0 / rows, NORMS[law][0], 1, PROOF)
 
     # Looks of deviation 1 have the released deviations by their weights.
-    contrasted = np.array([look.contrasted for look in looks])
-    entries = sum(len(look.values) for look in looks if look.contrasted)
-    design = TableDesign(rows, release.domain, gaussian, tuple(look.partition for look in looks), contrasted,
+    contrasted = np.array([isinstance(look.query, Contrasts) for look in looks])
+    entries = sum(look.query.size for look in looks if isinstance(look.query, Contrasts))
+    design = TableDesign(rows, release.domain, gaussian, tuple(look.query.partition for look in looks), contrasted,
                          np.array([1.0 / look.deviation for look in looks]), None if contrasted.all() else charge(1.0),
                          charge(1.0, "linf", entries) if entries else None, None, None, 0.0, 1)
     if release.closer:
         design = replace(design, closer=charge(release.closer[0].deviation * design.closer_weight))
-    if chosen is None:
+    if not joint:
         return design
-    if chosen.contrasted:
-        return replace(design, dependence=charge(release.deviation, "linf", chosen.size))
-    of_tables = 2.0 * float((chosen.weights**2 if gaussian else chosen.weights).sum())
-    return replace(design, dependence=charge(release.deviation), scores=chosen.scores[0].shape[1],
-                   crossed=_crossed(release.columns, chosen),
-                   products=max(0.0, 1.0 - of_tables) if len(chosen.pairs) else 0.0,
-                   selected=None if release.selected is None else charge(release.selected_deviation),
-                   triples=0.0 if release.selected is None else release.selected.importance)
+    products, noise = release.products, joint[0].noise
+    if products is not None and products.query.contrasted:
+        return replace(design, dependence=charge(noise, "linf", products.query.size))
+    # The last round has noise of its own.
+    last = [each for each in joint if each.noise != noise]
+    first = [each for each in joint if each.noise == noise and isinstance(each.query, Marginal)]
+    weights = np.array([each.weight for each in first])
+    of_tables = 2.0 * float((weights**2 if gaussian else weights).sum())
+    return replace(design, dependence=charge(noise), crossed=_crossed(len(looks), first),
+                   scores=1 if products is None else products.query.scores[0].shape[1],
+                   products=0.0 if products is None else max(0.0, 1.0 - of_tables),
+                   selected=charge(last[0].noise) if last else None,
+                   triples=release.importance)
 
 
-def _crossed(columns: Sequence[ReleasedColumn], chosen: DependenceDesign) -> tuple[int, ...]:
+def _crossed(d: int, tables: Sequence[Measurement]) -> tuple[int, ...]:
     """Return the columns whose tables with all others have more weight than their shapes alone explain."""
-    a, b = np.array(chosen.shapes, dtype=np.float64).reshape(-1, 2).T
-    importance = chosen.weights**3 / np.sqrt(a * b * (a + b))
-    more = importance > 1.5 * importance.min()
+    a, b = np.array([each.query.shape for each in tables], dtype=np.float64).reshape(-1, 2).T
+    importance = np.array([each.weight for each in tables]) ** 3 / np.sqrt(a * b * (a + b))
+    more, pairs = importance > 1.5 * importance.min(), np.array([each.query.columns for each in tables])
     if more.all() or not more.any():
         return ()
-    return tuple(j for j in range(len(columns)) if more[(chosen.tables == j).any(axis=1)].all())
+    return tuple(j for j in range(d) if more[(pairs == j).any(axis=1)].all())

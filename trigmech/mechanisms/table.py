@@ -7,21 +7,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trigmech._validate import check_counts
-from trigmech.errors import BudgetError, InputError, shown
-from trigmech.functions import prefix_sums
-from trigmech.functions.contrasts import contrasts
-from trigmech.functions.prefix_sums import ROUNDED_UP
-from trigmech.functions.released_column import ReleasedColumn
-from trigmech.measurement.counts import histograms, joint_counts
+from trigmech.errors import InputError, shown
+from trigmech.measurement.exact import exact_sums
 from trigmech.measurement.release import Session
 from trigmech.measurement.rows import PrivateRows
-from trigmech.measurement.table_release import CloserLook, NoisyHistogram, TableRelease
+from trigmech.measurement.table_release import TableRelease
 from trigmech.mechanisms.base import Design, Mechanism, PublicFacts, check_points, points_of
 from trigmech.planning.dependence import design_dependence
-from trigmech.planning.selection import SelectedTables, select_tables
-from trigmech.planning.tables import Shares, TableDesign, heavy_intervals, plan_tables
-from trigmech.privacy.budget import Charge
-from trigmech.reconstruction.columns import distribution_of, looked_closer, nearest_probabilities
+from trigmech.planning.selection import select_tables
+from trigmech.planning.tables import Shares, TableDesign, closer_looks, plan_tables
+from trigmech.queries.base import Measurement
+from trigmech.reconstruction.columns import looked_closer, released_column
 from trigmech.reconstruction.result import Reconstruction
 from trigmech.reconstruction.tables import reconstruct_table, strengths_of
 from trigmech.workload.tables import Marginals, Ranges
@@ -106,11 +102,8 @@ class TableMechanism(Mechanism):
         """Release the columns, then tables and products by their released distributions."""
         release = released(rows, design.measured, session)
         logger.info("released %d columns, %d intervals closer", len(release.columns), len(release.closer))
-        if release.dependence is not None:
-            logger.info("drawn: %d tables, %d products", len(release.tables), release.products.size)
-        if release.selected is not None:
-            logger.info("drawn: %d of the tables again, %d of three columns",
-                        np.count_nonzero(release.selected.weights), len(release.triples))
+        logger.info("drawn: %d tables of two columns, %d of three, %d products", len(release.tables),
+                    len(release.triples), 0 if release.products is None else release.products.query.size)
         return release
 
     def reconstruct(self, release: TableRelease, design: Design | None,  # type: ignore[override]
@@ -121,105 +114,33 @@ class TableMechanism(Mechanism):
 
 def released(rows: PrivateRows, design: TableDesign, session: Session) -> TableRelease:
     """Charge and release what a design measures of the rows, round by round."""
-    counts = histograms(rows, design.partitions)
+    counts = exact_sums(rows, [look.query for look in design.looks])
     session.charge(*design.charges)
     looks = _looked(counts, design, session)
-    columns = [ReleasedColumn(look.partition, nearest_probabilities(look.frequencies), look.deviation)
-               if look.contrasted else
-               distribution_of(look.partition, look.values, look.deviation, look.cumulative) for look in looks]
-    closer = _looked_closer(rows, design, columns, session)
-    for look in closer:
-        columns[look.column] = looked_closer(columns[look.column], look.interval, look.edges, look.frequencies,
-                                             look.deviation)
-    release = TableRelease(rows.n, design.domain, looks, closer, tuple(columns))
+    columns = [released_column(look) for look in looks]
+    closer: tuple[Measurement, ...] = ()
+    if design.closer is not None and (asked := closer_looks(design, columns)):
+        closer = session.measured(rows, asked, design.closer)
+        for look in closer:
+            columns[look.query.columns[0]] = looked_closer(columns[look.query.columns[0]], look)
+    release = TableRelease(rows.n, design.domain, looks + closer, tuple(columns))
     if design.dependence is None:
         return release
-    return _with_dependence(release, rows, design, design.dependence, session)
-
-
-def _looked(counts: list[Array], design: TableDesign, session: Session) -> tuple[NoisyHistogram, ...]:
-    """Return the noisy histograms of all columns, drawn at once, or at twice if some are measured by contrasts."""
-    looks: dict[int, NoisyHistogram] = {}
-    for charge, contrasted in ((design.look, False), (design.contrasts, True)):
-        if charge is None:
-            continue
-        held, parts = np.flatnonzero(design.contrasted == contrasted).tolist(), []
-        for j in held:
-            partition, count = design.partitions[j], counts[j]
-            parts.append(design.weights[j] * (
-                count @ contrasts(partition.size) / design.n if contrasted else
-                prefix_sums.encoded(partition, count / design.n) if design.gaussian else count / design.n))
-        noisy = session.draw(np.concatenate(parts), charge)
-        for j, own in zip(held, np.split(noisy, np.cumsum([len(part) for part in parts])[:-1]), strict=True):
-            looks[j] = NoisyHistogram(design.partitions[j], own / design.weights[j], float(design.look_deviations[j]),
-                                      design.gaussian, contrasted)
-    return tuple(looks[j] for j in range(len(counts)))
-
-
-def _looked_closer(rows: PrivateRows, design: TableDesign, columns: list[ReleasedColumn],
-                   session: Session) -> tuple[CloserLook, ...]:
-    """Return noisy frequencies within the intervals that were found heavy, drawn at once."""
-    if design.closer is None:
-        return ()
-    heavy = heavy_intervals(design, columns)
-    if not heavy:
-        return ()
-    # Each with what lies below and above it, so that rows have one position each.
-    around = [np.concatenate([[-1.0] * bool(edges[0] > -1.0), edges, [1.0] * bool(edges[-1] < 1.0)])
-              for _, _, edges in heavy]
-    counts = histograms(rows, [columns[j].partition.cut(edges) for (j, _, _), edges in zip(heavy, around, strict=True)])
-    inside = []
-    for (j, _, edges), count in zip(heavy, counts, strict=True):
-        first = len(columns[j].partition.indicators) + bool(edges[0] > -1.0)
-        inside.append(count[first : first + len(edges) - 1] / design.n * design.closer_weight)
-    noisy = session.draw(np.concatenate(inside), design.closer) / design.closer_weight
-    values = np.split(noisy, np.cumsum([len(part) for part in inside])[:-1])
-    return tuple(CloserLook(j, i, edges, own, design.closer_deviation)
-                 for (j, i, edges), own in zip(heavy, values, strict=True))
-
-
-def _with_dependence(release: TableRelease, rows: PrivateRows, design: TableDesign, charge: Charge,
-                     session: Session) -> TableRelease:
-    """Return the release with the second round's tables and products."""
-    chosen = design_dependence(design, release.columns)
-    # What the weights promise, whatever the look released; by the proof it is never missed.
-    if not chosen.sensitivity(charge.law) <= ROUNDED_UP:
-        raise BudgetError(f"{charge.purpose}: what was planned would move further than was charged for")
-    asked = [((j, h), (chosen.maps[j], chosen.maps[h])) for j, h in chosen.tables.tolist()]
-    counts, sums = joint_counts(rows, [column.partition for column in release.columns], asked, chosen.scores,
-                                chosen.places)
-    vector = chosen.weighted([count / rows.n for count in counts], sums / rows.n)
-    tables, products = chosen.parted(session.draw(vector, charge))
-    release = replace(release, dependence=chosen, tables=tables, products=products,
-                      deviation=design.deviation(charge, chosen.size))
+    more = session.measured(rows, design_dependence(design, columns), design.dependence)
+    release = replace(release, measurements=release.measurements + more)
     if design.selected is None:
         return release
-    again = select_tables(design, release.columns, chosen, release.table_deviations, strengths_of(release))
-    return _with_selected(release, again, rows, design.selected, design.deviation(design.selected), session)
+    again = select_tables(design, columns, release.tables, strengths_of(release))
+    return replace(release, measurements=release.measurements + session.measured(rows, again, design.selected),
+                   importance=design.triples)
 
 
-def _with_selected(release: TableRelease, chosen: SelectedTables, rows: PrivateRows, charge: Charge, deviation: float,
-                   session: Session) -> TableRelease:
-    """Return the release with what the last round measures: some of the tables again, and of three columns."""
-    before = release.table_deviations
-    if not chosen.sensitivity <= ROUNDED_UP:
-        raise BudgetError(f"{charge.purpose}: what was planned would move further than was charged for")
-    again, dependence = np.flatnonzero(chosen.weights).tolist(), release.dependence
-    asked = [] if dependence is None else [(pair, [dependence.maps[j] for j in pair])
-                                           for pair in dependence.tables[again].tolist()]
-    asked += [(columns, [chosen.maps[j] for j in columns]) for columns in chosen.triples.tolist()]
-    # What was counted for the round before is not kept, so that this one may be counted elsewhere, or another day.
-    measured, _ = joint_counts(rows, [column.partition for column in release.columns], asked)
-    weights = [*chosen.weights[again], *chosen.triple_weights]
-    noisy = session.draw(np.concatenate([weight * (count.ravel() / rows.n) for weight, count in zip(
-        weights, measured, strict=True)]), charge)
-    parts = [part.reshape(count.shape) / weight for part, count, weight in zip(
-        np.split(noisy, np.cumsum([count.size for count in measured])[:-1]), measured, weights, strict=True)]
-    release = replace(release, selected=chosen, triples=tuple(parts[len(again) :]),
-                      selected_deviation=deviation)
-    tables = list(release.tables)
-    for t, part in zip(again, parts, strict=False):
-        # Of normal noise the mean by the precisions is all that both measurements tell.
-        first = (release.table_deviations[t] / before[t]) ** 2
-        tables[t] = first * tables[t] + (1.0 - first) * part
-    return replace(release, tables=tuple(tables))
+def _looked(counts: list[Array], design: TableDesign, session: Session) -> tuple[Measurement, ...]:
+    """Return the noisy histograms of all columns, drawn at once, or at twice if some are measured by contrasts."""
+    looks: dict[int, Measurement] = {}
+    for charge, contrasted in ((design.look, False), (design.contrasts, True)):
+        if charge is not None:
+            held = np.flatnonzero(design.contrasted == contrasted).tolist()
+            made = session.drawn([design.looks[j] for j in held], [counts[j] for j in held], charge, design.n)
+            looks |= dict(zip(held, made, strict=True))
+    return tuple(looks[j] for j in range(len(counts)))

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trigmech.functions.partition import Partition, even_edges
-from trigmech.privacy.budget import Law
+from trigmech.privacy.budget import deviation_of
 
 Integers = NDArray[np.int64]
 
@@ -20,12 +20,6 @@ FEWEST_CONTRASTED, MOST_CONTRASTED, NOISE_OF_PRODUCTS, MOST_PRODUCTS = 4, 16, 0.
 MOST_IN_LOOK = 256
 # Contrasts are of fewer cells than tables, so they must leave less noise than this part of theirs.
 CLEARLY = 0.7
-
-
-def deviation_of(law: Law, entries: int = 1) -> float:
-    """Return the standard deviation, in scales, of noise in each of so many entries."""
-    # l-infinity noise is r U with r ~ Gamma(entries + 1) and U uniform on [-1, 1]: for one entry Laplace noise.
-    return math.sqrt({"gaussian": 1.0, "laplace": 2.0, "linf": (entries + 1.0) * (entries + 2.0) / 3.0}[law])
 
 
 def columns_by_contrasts(columns: Sequence[Partition]) -> tuple[NDArray[np.bool_], float]:

@@ -2,8 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from itertools import combinations
 
 import numpy as np
@@ -12,7 +10,9 @@ from numpy.typing import NDArray
 from trigmech.functions.contrasts import contrasts
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.planning.contrasted import most_cells
-from trigmech.planning.tables import SCORE_BITS, TableDesign
+from trigmech.planning.tables import TableDesign
+from trigmech.queries.base import Measurement
+from trigmech.queries.joint import SCORE_BITS, Marginal, Products, largest_square
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -24,97 +24,8 @@ FINENESS, MOST_CELLS = 1.5, 48
 MOST_ENTRIES = 2**18
 
 
-@dataclass(frozen=True, eq=False)
-class DependenceDesign:
-    """Tables and products of the second round. Public; made from public numbers and released ones.
-
-    Parameters
-    ----------
-    maps : tuple of ndarray (size,) of int
-        For each column, the cell of each of its positions.
-    tables : ndarray (t, 2) of int
-        Columns.
-    weights : ndarray (t,)
-        Of the tables' frequencies.
-    scores : tuple of ndarray (size, q_j) of int
-        s_a 2^15 of each column at its positions, or its contrasts; see :mod:`trigmech.planning.tables`.
-    pairs : ndarray (p, 2) of int
-        Columns; of each pair the means of all products of a score of each are measured.
-    product_weight : float
-        Of each of these means.
-    """
-
-    maps: tuple[Integers, ...]
-    tables: Integers
-    weights: Array
-    scores: tuple[Integers, ...]
-    pairs: Integers
-    product_weight: float
-
-    @cached_property
-    def shapes(self) -> list[tuple[int, int]]:
-        """The shape of each table."""
-        cells = [int(each.max()) + 1 for each in self.maps]
-        return [(cells[j], cells[h]) for j, h in self.tables.tolist()]
-
-    @cached_property
-    def features(self) -> list[Array]:
-        """The scores (size, q) of each column as numbers."""
-        return [score / 2.0**SCORE_BITS for score in self.scores]
-
-    @cached_property
-    def factors(self) -> Integers:
-        """Of each product (K, 4): the two columns, and which score of each."""
-        counts = [score.shape[1] for score in self.scores]
-        found = [(j, h, a, b) for j, h in self.pairs.tolist() for a in range(counts[j]) for b in range(counts[h])]
-        return np.array(found, dtype=np.int64).reshape(-1, 4)
-
-    @property
-    def places(self) -> Integers:
-        """Where both factors of each product (K, 2) are among the scores of all columns."""
-        starts = np.cumsum([0, *(score.shape[1] for score in self.scores)])
-        return starts[self.factors[:, :2]] + self.factors[:, 2:]
-
-    @property
-    def contrasted(self) -> bool:
-        """Whether the scores are contrasts of the cells, and their products all that is measured."""
-        return len(self.tables) == 0
-
-    @property
-    def size(self) -> int:
-        """How many numbers are measured."""
-        return sum(a * b for a, b in self.shapes) + len(self.factors)
-
-    def weighted(self, tables: Sequence[Array], products: Array) -> Array:
-        """Return frequencies and means as the vector that is released."""
-        parts = [weight * table.ravel() for weight, table in zip(self.weights, tables, strict=True)]
-        return np.concatenate([*parts, self.product_weight * products])
-
-    def parted(self, vector: Array) -> tuple[tuple[Array, ...], Array]:
-        """Return tables and products (K,) from such a vector."""
-        stops = np.cumsum([a * b for a, b in self.shapes], dtype=np.int64)
-        parts = np.split(vector, stops)
-        tables = tuple(part.reshape(shape) / weight for part, shape, weight in zip(parts, self.shapes, self.weights,
-                                                                                  strict=False))
-        # Without pairs there is nothing to divide, nor a weight.
-        return tables, parts[-1] / (self.product_weight or 1.0)
-
-    def sensitivity(self, law: str) -> float:
-        """Return n times how far the released vector moves at most; see :mod:`trigmech.planning.tables`.
-
-        In L2 for Gaussian noise, in L1 for Laplace noise, in max norm for that of law "linf".
-        """
-        length = self.product_weight * _largest(self.scores) * len(np.unique(self.pairs))
-        if law == "gaussian":
-            return math.sqrt(2.0 * float(self.weights @ self.weights) + length**2)
-        if law == "linf":
-            most = max(int(np.abs(each).max(initial=0)) for each in self.scores)
-            return max(float(self.weights.max(initial=0.0)), 2.0 * self.product_weight * most**2 / 4.0**SCORE_BITS)
-        return 2.0 * float(self.weights.sum()) + length * math.sqrt(len(self.factors))
-
-
-def design_dependence(design: TableDesign, columns: Sequence[ReleasedColumn]) -> DependenceDesign:
-    """Return what the second round measures.
+def design_dependence(design: TableDesign, columns: Sequence[ReleasedColumn]) -> tuple[Measurement, ...]:
+    """Return what the second round measures: tables of all pairs, and products of ranks of numbers, or of contrasts.
 
     Parameters
     ----------
@@ -150,18 +61,19 @@ def design_dependence(design: TableDesign, columns: Sequence[ReleasedColumn]) ->
     a, b = cells[tables[:, 0]], cells[tables[:, 1]]
     weights = (design.importance(tables) * np.sqrt(a * b * (a + b))) ** (1.0 / 3.0)
     weights *= budget / np.linalg.norm(weights, power)
+    partitions = tuple(column.partition for column in columns)
+    asked = [Measurement(Marginal((j, h), (partitions[j], partitions[h]), (maps[j], maps[h])), weight)
+             for (j, h), weight in zip(tables.tolist(), weights.tolist(), strict=True)]
     scores = tuple(_scores(column, design.scores if len(pairs) else 0) for column in columns)
-    if not _largest(scores):
-        # Of numbers with one position each all ranks are the middle one: there is nothing to measure.
-        pairs, scores = pairs[:0], tuple(score[:, :0] for score in scores)
-    product_weight = 0.0
-    if len(pairs):
-        length = _largest(scores) * len(numbers) * (1.0 if design.gaussian else math.sqrt(len(pairs)) * design.scores)
-        product_weight = of_products ** (1.0 / power) / length
-    return DependenceDesign(maps, tables, weights, scores, pairs, product_weight)
+    # If all numbers have one position each, all ranks are the middle one: there is nothing to measure.
+    if len(pairs) and largest_square(scores):
+        length = largest_square(scores) * len(numbers) * (1.0 if design.gaussian else
+                                                          math.sqrt(len(pairs)) * design.scores)
+        asked.append(Measurement(Products(partitions, scores, pairs), of_products ** (1.0 / power) / length))
+    return tuple(asked)
 
 
-def _by_contrasts(columns: Sequence[ReleasedColumn], scale: float) -> DependenceDesign:
+def _by_contrasts(columns: Sequence[ReleasedColumn], scale: float) -> tuple[Measurement, ...]:
     """Return products of contrasts of all pairs, of as many cells as noise of this scale leaves to see."""
 
     def maps(count: int) -> tuple[Integers, ...]:
@@ -173,7 +85,8 @@ def _by_contrasts(columns: Sequence[ReleasedColumn], scale: float) -> Dependence
     chosen = maps(most_cells(sizes, 2.0 * scale))
     scores = tuple(contrasts(int(cells.max()) + 1)[cells] << SCORE_BITS for cells in chosen)
     pairs = np.array(list(combinations(range(len(columns)), 2)), dtype=np.int64).reshape(-1, 2)
-    return DependenceDesign(chosen, pairs[:0], np.zeros(0), scores, pairs, 0.5)
+    partitions = tuple(column.partition for column in columns)
+    return (Measurement(Products(partitions, scores, pairs, True, chosen), 0.5),)
 
 
 def _maps(columns: Sequence[ReleasedColumn], wanted: float, noise: float) -> tuple[Integers, ...]:
@@ -185,12 +98,6 @@ def _maps(columns: Sequence[ReleasedColumn], wanted: float, noise: float) -> tup
         if ((cells.sum() ** 2 - (cells**2).sum()) / 2.0 <= MOST_ENTRIES) or cells.max() <= 2:
             return maps
         wanted, noise = min(wanted, float(MOST_CELLS)) * 0.8, max(noise, 1e-6) * 1.5
-
-
-def _largest(scores: Sequence[Integers]) -> float:
-    """Return the largest sum of squares of a position's scores."""
-    squares = max((int((score**2).sum(axis=1).max(initial=0)) for score in scores), default=0)
-    return squares / 4.0**SCORE_BITS
 
 
 def cells_of(column: ReleasedColumn, wanted: int, noise: float, most: int | None = None) -> Integers:

@@ -62,13 +62,7 @@ class Block:
     @property
     def deviation(self) -> float:
         """The standard deviation of the noise of an entry of weight 1."""
-        if self.charge.law == "gaussian":
-            return self.charge.scale
-        if self.charge.law == "laplace":
-            return math.sqrt(2.0) * self.charge.scale
-        K = len(self.weights)
-        # r U with r ~ Gamma(K + 1) and U uniform on [-1, 1].
-        return math.sqrt((K + 1.0) * (K + 2.0) / 3.0) * self.charge.scale
+        return self.charge.deviation(len(self.weights))
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,15 +10,17 @@ pairs: S is taken to be a part of the geometric mean of the two weaker ones.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trigmech.functions.released_column import ReleasedColumn
-from trigmech.planning.dependence import MOST_ENTRIES, DependenceDesign, cells_of
+from trigmech.planning.dependence import MOST_ENTRIES, cells_of
 from trigmech.planning.tables import TableDesign
+from trigmech.queries.base import Measurement
+from trigmech.queries.joint import Marginal
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -33,55 +35,19 @@ TRIPLES_A_COLUMN, COARSENESS, MOST_CELLS = 4, 0.6, 12
 MOST_TRIPLES, MOST_COLUMNS = 1_024, 100
 
 
-@dataclass(frozen=True, eq=False)
-class SelectedTables:
-    """Tables of the last round. Public; made from public numbers and released ones.
-
-    Parameters
-    ----------
-    weights : ndarray (t,)
-        Of the frequencies of each table of two columns that was measured before; 0 for those that are not again.
-    maps : tuple of ndarray (size,) of int
-        For each column, the cell of each of its positions in tables of three columns.
-    triples : ndarray (r, 3) of int
-        Columns.
-    triple_weights : ndarray (r,)
-        Of these tables' frequencies, above 0.
-    importance : float
-        Of all tables of three columns together beside all of two; see :class:`TableDesign`.
-    """
-
-    weights: Array
-    maps: tuple[Integers, ...]
-    triples: Integers
-    triple_weights: Array
-    importance: float
-
-    @property
-    def shapes(self) -> list[tuple[int, int, int]]:
-        """The shape of each table of three columns."""
-        cells = [int(each.max()) + 1 for each in self.maps]
-        return [(cells[j], cells[h], cells[k]) for j, h, k in self.triples.tolist()]
-
-    @property
-    def sensitivity(self) -> float:
-        """n times how far, in L2, the released vector moves at most: two entries of each table by their weight."""
-        return float(np.sqrt(2.0 * (self.weights @ self.weights + self.triple_weights @ self.triple_weights)))
-
-
-def select_tables(design: TableDesign, columns: Sequence[ReleasedColumn], chosen: DependenceDesign, deviations: Array,
-                  strengths: Array) -> SelectedTables:
-    """Return what the last round measures.
+def select_tables(design: TableDesign, columns: Sequence[ReleasedColumn], tables: Sequence[Measurement],
+                  strengths: Array) -> tuple[Measurement, ...]:
+    """Return what the last round measures: some of the tables of two columns again, and tables of three.
 
     Parameters
     ----------
     design : TableDesign
         With a charge for selected tables.
     columns : sequence of ReleasedColumn
-    chosen : DependenceDesign
-        What was measured before.
-    deviations, strengths : ndarray (t,)
-        Of its tables: of the noise in an entry, and the total variation from independence, without what is noise.
+    tables : sequence of Measurement
+        Of two columns, as measured before.
+    strengths : ndarray (t,)
+        Of these tables: the total variation from independence, without what is noise.
 
     Notes
     -----
@@ -90,10 +56,11 @@ def select_tables(design: TableDesign, columns: Sequence[ReleasedColumn], chosen
     noise = design.deviation(design.selected)
     # In all, of weight 1 / sqrt(2).
     budget = 0.5 / noise**2
-    a, b = np.array(chosen.shapes, dtype=np.float64).reshape(-1, 2).T
-    costs, importance = VARIATION * np.sqrt(a * b * (a + b)), design.importance(chosen.tables)
-    held, wanted = 1.0 / deviations**2, MOST_CELLS
-    triples, expected = _candidates(design, len(columns), chosen.tables, strengths)
+    a, b = np.array([each.query.shape for each in tables], dtype=np.float64).reshape(-1, 2).T
+    pairs = np.array([each.query.columns for each in tables], dtype=np.int64).reshape(-1, 2)
+    costs, importance = VARIATION * np.sqrt(a * b * (a + b)), design.importance(pairs)
+    held, wanted = 1.0 / np.array([each.deviation for each in tables]) ** 2, MOST_CELLS
+    triples, expected = _candidates(design, len(columns), pairs, strengths)
     while True:
         wanted = min(wanted, _cells_wanted(noise, len(triples), len(columns)))
         maps = tuple(cells_of(column, wanted, 0.5 / wanted, wanted) for column in columns)
@@ -110,9 +77,15 @@ def select_tables(design: TableDesign, columns: Sequence[ReleasedColumn], chosen
     weights = np.sqrt(np.maximum(precisions[: len(held)] - held, 0.0))
     if not (weights.any() or own.any()):
         # Nothing was seen: all as before.
-        weights = chosen.weights
+        weights = np.array([each.weight for each in tables])
     total = np.sqrt(2.0 * float(weights @ weights + own.sum()))
-    return SelectedTables(weights / total, maps, triples[own > 0.0], np.sqrt(own[own > 0.0]) / total, design.triples)
+    again = [replace(each, weight=weight, values=None, noise=np.inf)
+             for each, weight in zip(tables, (weights / total).tolist(), strict=True) if weight > 0.0]
+    partitions = [column.partition for column in columns]
+    return *again, *(Measurement(Marginal(tuple(held), tuple(partitions[j] for j in held),
+                                          tuple(maps[j] for j in held)), weight)
+                     for held, weight in zip(triples[own > 0.0].tolist(), (np.sqrt(own[own > 0.0]) / total).tolist(),
+                                             strict=True))
 
 
 def _candidates(design: TableDesign, d: int, tables: Integers, strengths: Array) -> tuple[Integers, Array]:

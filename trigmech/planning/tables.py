@@ -54,6 +54,7 @@ of contrasts. A product with the factor R, or with contrasts, sums c products of
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,12 +71,13 @@ from trigmech.planning.contrasted import (
     by_levels,
     columns_by_contrasts,
     contrasts_are_sharper,
-    deviation_of,
     has_few,
 )
 from trigmech.planning.design import UPWARD, strength_of
 from trigmech.privacy.budget import Budget, Charge, Law
 from trigmech.privacy.noise import lattice_step
+from trigmech.queries.base import Measurement
+from trigmech.queries.one_way import Contrasts, Detail, Histogram, Ranges
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -94,7 +96,6 @@ OF_A_NUMBER = 8
 FINER, HEAVY, HEAVY_BY_NOISE = 1_024, 1.0 / 64.0, 8.0
 # All of these together, of all columns: more would not fit into a file.
 MOST_FINER = 2**22
-SCORE_BITS = 15
 ENOUGH_FOR_PRODUCTS = 0.006
 # Of the budget: less would buy noise beyond what floating point holds.
 LEAST_SHARE = 1e-6
@@ -188,6 +189,15 @@ class TableDesign:
     selected: Charge | None = None
     triples: float = 0.0
 
+    @cached_property
+    def looks(self) -> tuple[Measurement, ...]:
+        """What the look measures of each column, with the noise that it will have."""
+        kind = Ranges if self.gaussian else Histogram
+        noise = self.look_noise
+        return tuple(Measurement((Contrasts if own else kind)(j, partition), weight, None, noise[own])
+                     for j, (partition, own, weight) in enumerate(zip(
+                         self.partitions, self.contrasted.tolist(), self.weights.tolist(), strict=True)))
+
     @property
     def closer_weight(self) -> float:
         """Of each frequency of the closer look."""
@@ -200,15 +210,20 @@ class TableDesign:
         return math.inf if self.closer is None else self.deviation(self.closer) / self.closer_weight
 
     @property
+    def look_noise(self) -> tuple[float, float]:
+        """Of the noise in an entry of weight 1 of the look: of columns that are not measured by contrasts, and of others.
+        """
+        entries = sum(self.partitions[j].size - 1 for j in np.flatnonzero(self.contrasted))
+        return self.deviation(self.look), self.deviation(self.contrasts, entries)
+
+    @property
     def look_deviations(self) -> Array:
         """Of the noise in what is measured of each column (d,)."""
-        entries = sum(self.partitions[j].size - 1 for j in np.flatnonzero(self.contrasted))
-        noise = self.deviation(self.look), self.deviation(self.contrasts, entries)
-        return np.where(self.contrasted, noise[1], noise[0]) / self.weights
+        return np.array([look.deviation for look in self.looks])
 
     def deviation(self, charge: Charge | None, entries: int = 1) -> float:
         """Return the standard deviation of a charge's noise in each of so many entries; infinite without a charge."""
-        return math.inf if charge is None else charge.scale * deviation_of(charge.law, entries)
+        return math.inf if charge is None else charge.deviation(entries)
 
     @property
     def charges(self) -> tuple[Charge, ...]:
@@ -325,22 +340,22 @@ def _charge(purpose: str, strength: float, law: Law, sensitivity: float) -> Char
     return Charge(purpose, law, scale, sensitivity + lattice_step(scale), "Linf", 1, PROOF)
 
 
-def heavy_intervals(design: TableDesign, columns: Sequence[ReleasedColumn]) -> list[tuple[int, int, Array]]:
-    """Return which intervals of which columns are to be looked at closer, and the edges of the finer ones.
+def closer_looks(design: TableDesign, columns: Sequence[ReleasedColumn]) -> tuple[Measurement, ...]:
+    """Return the closer looks at intervals that were found heavy.
 
     Those that hold so many rows by the look that the closer look's noise leaves something to see; of a column the last
     comes first, so that dividing one does not move the others. Beyond `MOST_FINER` finer intervals none is looked at.
     """
     room, least = MOST_FINER, max(HEAVY, HEAVY_BY_NOISE * design.closer_deviation)
-    found: list[tuple[int, int, Array]] = []
+    found = list[Measurement]()
     for j, column in enumerate(columns):
         partition, k = column.partition, len(column.partition.indicators)
         for i in np.flatnonzero(column.mass[k:] >= least)[::-1].tolist():
             finer = partition.finer(i, FINER)
             if 2 < len(finer) <= room + 1:
-                found.append((j, i, finer))
+                found.append(Measurement(Detail(j, partition, i, finer), design.closer_weight))
                 room -= len(finer) - 1
-    return found
+    return tuple(found)
 
 
 def _shares(n: int, columns: Sequence[Partition], strength: float, gaussian: bool) -> Shares:

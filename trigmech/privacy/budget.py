@@ -96,6 +96,12 @@ class Budget:
             raise InputError(f"{where}: {error}") from None
 
 
+def deviation_of(law: Law, entries: int = 1) -> float:
+    """Return the standard deviation, in scales, of noise in each of so many entries that are drawn together."""
+    # l-infinity noise is r U with r ~ Gamma(entries + 1) and U uniform on [-1, 1]: for one entry Laplace noise.
+    return math.sqrt({"gaussian": 1.0, "laplace": 2.0, "linf": (entries + 1.0) * (entries + 2.0) / 3.0}[law])
+
+
 @dataclass(frozen=True)
 class Charge:
     """One noisy release, or a run of equal ones, each of which may depend on those before.
@@ -221,6 +227,10 @@ class Charge:
     def mu(self) -> float:
         """The parameter of Gaussian differential privacy of all releases together; infinite for other noise."""
         return math.sqrt(self.count) * self.sensitivity / self.least_scale if self.law == "gaussian" else math.inf
+
+    def deviation(self, entries: int = 1) -> float:
+        """Return the standard deviation of the noise in each of so many entries that are drawn together."""
+        return self.scale * deviation_of(self.law, entries)
 
     def scale_paid_by(self, declared: "Charge") -> float | None:
         """Return a scale at which this charge's noise costs no more than a declared charge does; None if it costs more.

@@ -12,6 +12,8 @@ from scipy.optimize import isotonic_regression
 from trigmech.functions import prefix_sums
 from trigmech.functions.partition import Partition
 from trigmech.functions.released_column import ReleasedColumn
+from trigmech.queries.base import Measurement
+from trigmech.queries.one_way import Contrasts, Detail, Histogram, Ranges
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -37,6 +39,16 @@ def nearest_probabilities(values: Array, total: float = 1.0) -> Array:
     made = np.maximum(values - excess[above[-1] if len(above) else -1], 0.0)
     found = made.sum()
     return made * (total / found) if found > 0 else np.full(len(values), total / len(values))
+
+
+def released_column(look: Measurement) -> ReleasedColumn:
+    """Return the distribution of a column of which a histogram was measured."""
+    query = look.query
+    if not isinstance(query, Histogram):
+        raise TypeError(f"the query must be a histogram, not {query.name}")
+    if isinstance(query, Contrasts):
+        return ReleasedColumn(query.partition, nearest_probabilities(look.means), look.deviation)
+    return distribution_of(query.partition, look.known, look.deviation, isinstance(query, Ranges))
 
 
 def distribution_of(partition: Partition, values: Array, deviation: float, cumulative: bool) -> ReleasedColumn:
@@ -141,22 +153,12 @@ def _places(measured: Array, ends: Integers, each: Array) -> tuple[Array, Array]
     return np.concatenate(edges), np.concatenate(made)
 
 
-def looked_closer(column: ReleasedColumn, interval: int, finer: Array, values: Array,
-                  deviation: float) -> ReleasedColumn:
-    """Return a column's distribution with one position divided.
-
-    Parameters
-    ----------
-    column : ReleasedColumn
-    interval : int
-        Which of its intervals.
-    finer : ndarray (f + 1,)
-        Edges within it, its own included.
-    values : ndarray (f,)
-        The noisy part of all rows in each.
-    deviation : float
-        Of that noise.
-    """
+def looked_closer(column: ReleasedColumn, look: Measurement) -> ReleasedColumn:
+    """Return a column's distribution with the position divided that a closer look is about."""
+    query = look.query
+    if not isinstance(query, Detail):
+        raise TypeError(f"the query must be a closer look, not {query.name}")
+    interval, finer, values, deviation = query.interval, query.edges, look.known, look.deviation
     partition, k = column.partition, len(column.partition.indicators)
     mass = float(column.mass[k + interval])
     values, deviation = np.clip(values, -1e100, 1e100), min(deviation, 1e100)

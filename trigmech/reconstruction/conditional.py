@@ -141,26 +141,30 @@ def _rows_given(schema: Schema, release: TableRelease, count: int, rng: np.rando
 
 def _targets_given(targets: Targets, constrained: ConstrainedRows, given: list[int]) -> Targets | None:
     """Return the targets for rows in which columns have only positions that are allowed, or None if there are none."""
-    columns, chosen = targets.release.columns, targets.release.dependence
+    columns = targets.release.columns
     masses = [column.mass * constrained.allowed(j) for j, column in enumerate(columns)]
     part = math.prod(float(masses[j].sum()) for j in given)
-    pairs = list(zip(targets.pairs.tolist(), targets.tables, strict=True))
-    cells = [] if chosen is None else list(chosen.maps)
-    own = [np.bincount(held, weights=mass) for held, mass in zip(cells, masses, strict=bool(cells))]
-    for (j, h), table in pairs:
-        for one, other, joint in ((j, h, table), (h, j, table.T)):
-            if one in given:
+    for pair in targets.pairs:
+        own = [np.bincount(cells, weights=columns[j].mass * constrained.allowed(j))
+               for j, cells in zip(pair.columns, pair.maps, strict=True)]
+        for one, table in ((0, pair.table), (1, pair.table.T)):
+            other = 1 - one
+            if pair.columns[one] in given:
                 # How much more frequent a cell of the other column is beside what is given.
-                whole, all_others = (np.bincount(cells[k], weights=columns[k].mass) for k in (one, other))
-                beside = nearest_probabilities((own[one] / np.maximum(whole, TINY)) @ joint, float(own[one].sum()))
-                masses[other] = masses[other] * (beside / np.maximum(all_others, TINY))[cells[other]]
+                whole, all_others = (np.bincount(pair.maps[k], weights=columns[pair.columns[k]].mass)
+                                     for k in (one, other))
+                beside = nearest_probabilities((own[one] / np.maximum(whole, TINY)) @ table, float(own[one].sum()))
+                masses[pair.columns[other]] = masses[pair.columns[other]] * (
+                    beside / np.maximum(all_others, TINY))[pair.maps[other]]
     totals = [float(mass.sum()) for mass in masses]
     if not (part > 0.0 and min(totals) > 0.0):
         return None
     masses = [mass / total for mass, total in zip(masses, totals, strict=True)]
-    sums = [np.bincount(held, weights=mass).astype(np.float64) for held, mass in zip(cells, masses, strict=bool(cells))]
-    return targets.of([replace(column, mass=mass) for column, mass in zip(columns, masses, strict=True)],
-                      [_raked(table, sums[j], sums[h]) for (j, h), table in pairs], part)
+    tables = [_raked(pair.table, *(np.bincount(cells, weights=masses[j]).astype(np.float64)
+                                   for j, cells in zip(pair.columns, pair.maps, strict=True)))
+              for pair in targets.pairs]
+    return targets.beside([replace(column, mass=mass) for column, mass in zip(columns, masses, strict=True)], tables,
+                          part)
 
 
 def _raked(table: Array, down: Array, across: Array) -> Array:

@@ -16,7 +16,8 @@ from trigmech.distribution import Distribution
 from trigmech.errors import InputError
 from trigmech.functions.partition import Partition, all_codes, columns_of
 from trigmech.functions.released_column import ReleasedColumn
-from trigmech.measurement.table_release import CloserLook, TableRelease
+from trigmech.measurement.table_release import TableRelease
+from trigmech.queries.base import Measurement
 from trigmech.reconstruction.atoms import atoms
 from trigmech.reconstruction.result import Reconstruction
 from trigmech.reconstruction.rows import RowObjective
@@ -51,7 +52,7 @@ class ConstrainedRows:
         With complete bounds and categories.
     columns : sequence of ReleasedColumn
         Of each column of the schema.
-    looks : sequence of CloserLook, optional
+    looks : sequence of Measurement, optional
         By which values are found that many rows share.
 
     Attributes
@@ -63,13 +64,14 @@ class ConstrainedRows:
     """
 
     def __init__(self, schema: Schema | None, columns: Sequence[ReleasedColumn],
-                 looks: Sequence[CloserLook] = ()) -> None:
+                 looks: Sequence[Measurement] = ()) -> None:
         self.schema, self.columns = schema, list(columns)
         # The places of each column's atoms, of its intervals.
         self._atoms = [np.full(column.partition.intervals, np.nan) for column in columns]
         if schema is not None:
-            for j in {look.column for look in looks}:
-                self._atoms[j] = atoms(schema.columns[j], columns[j], [look for look in looks if look.column == j])
+            for j in {look.query.columns[0] for look in looks}:
+                self._atoms[j] = atoms(schema.columns[j], columns[j],
+                                       [look.query for look in looks if look.query.columns == (j,)])
         self.parents: list[Integers] = [np.arange(len(column.mass)) for column in columns]
         self._codes: dict[int, Integers] = {}
         self._rules: list[tuple[tuple[int, ...], NDArray[np.bool_]]] = []
@@ -92,16 +94,7 @@ class ConstrainedRows:
 
     def of(self, release: TableRelease) -> TableRelease:
         """Return the release of the columns with these positions in their place."""
-        chosen = release.dependence
-        if chosen is not None:
-            maps, scores = (tuple(values[parent] for values, parent in zip(held, self.parents, strict=True))
-                            for held in (chosen.maps, chosen.scores))
-            chosen = replace(chosen, maps=maps, scores=scores)
-        selected = release.selected
-        if selected is not None:
-            selected = replace(selected, maps=tuple(cells[parent] for cells, parent in zip(
-                selected.maps, self.parents, strict=True)))
-        return replace(release, columns=tuple(self.columns), dependence=chosen, selected=selected)
+        return release.on(self.columns, self.parents)
 
     def ask(self, objective: RowObjective) -> None:
         """Forbid moves to what a constraint forbids, and let columns that it ties together move together."""

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,8 @@ from trigmech.distribution import Distribution
 from trigmech.functions.contrasts import decoding
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.measurement.table_release import TableRelease
-from trigmech.planning.dependence import DependenceDesign
+from trigmech.queries.base import Measurement
+from trigmech.queries.joint import Marginal, Products
 from trigmech.reconstruction.constrained import ConstrainedRows
 from trigmech.reconstruction.dependence import shrunk_beside, shrunk_products, shrunk_table
 from trigmech.reconstruction.result import Reconstruction
@@ -75,19 +76,21 @@ def descended(targets: "Targets", constrained: ConstrainedRows, count: int, rng:
 def _with_triples(fitted: FittedRows, targets: "Targets", constrained: ConstrainedRows,
                   rng: np.random.Generator) -> FittedRows:
     """Return rows that also have what tables of three columns show beyond what tables of two let them have."""
-    release, chosen, rows = targets.release, targets.release.selected, fitted.rows
-    if chosen is None or not release.triples:
+    release, rows = targets.release, fitted.rows
+    if not release.triples:
         return fitted
-    objective, asked = targets.objective(len(rows)), False
-    maps = [objective.map(j, cells) for j, cells in enumerate(chosen.maps)]
-    for (j, h, k), table, noise in zip(chosen.triples.tolist(), release.triples, release.triple_deviations.tolist(),
-                                       strict=True):
-        place = np.ravel_multi_index(tuple(chosen.maps[c][rows[:, c]] for c in (j, h, k)), table.shape)
-        held = np.bincount(place, minlength=table.size).reshape(table.shape) / len(rows)
+    objective, asked, maps = targets.objective(len(rows)), False, dict[tuple[int, int], int]()
+    for measured in release.triples:
+        query, noise = measured.query, measured.deviation
+        held = query.counted(rows[:, list(query.columns)], np.full(len(rows), 1.0)) / len(rows)
         # Beyond 1 all is noise, of which squares could overflow.
-        kept = shrunk_beside(np.clip(table, -1.0, 2.0) - held, noise)
+        kept = shrunk_beside(np.clip(measured.means, -1.0, 2.0) - held, noise)
         if kept.any():
-            objective.table((maps[j], maps[h], maps[k]), held + kept, 1.0 / max(noise, LEAST / len(rows)) ** 2)
+            for j, cells in zip(query.columns, query.maps, strict=True):
+                if (j, id(cells)) not in maps:
+                    maps[j, id(cells)] = objective.map(j, cells)
+            objective.table([maps[j, id(cells)] for j, cells in zip(query.columns, query.maps, strict=True)],
+                            held + kept, 1.0 / max(noise, LEAST / len(rows)) ** 2)
             asked = True
     if not asked:
         return fitted
@@ -98,26 +101,75 @@ def _with_triples(fitted: FittedRows, targets: "Targets", constrained: Constrain
 
 def strengths_of(release: TableRelease) -> Array:
     """Return the total variation of each released table (t,) from independence, without what is noise."""
-    return np.array([0.5 * np.abs(shrunk_table(table - expected, noise)).sum() for table, expected, noise in zip(
-        release.tables, independent(release)[0], release.table_deviations.tolist(), strict=True)])
+    return np.array([0.5 * np.abs(shrunk_table(table.means - expected, table.deviation)).sum()
+                     for table, expected in zip(release.tables, independent(release)[0], strict=True)])
 
 
 def independent(release: TableRelease) -> tuple[list[Array], Array]:
     """Return what tables and products (K,) would be if the columns were independent."""
-    chosen = release.dependence
-    if chosen is None:
-        return [], release.products
-    cells = _cells(release, chosen)
-    tables = [np.outer(cells[j], cells[h]) for j, h in chosen.tables.tolist()]
+    cells = Cells(release)
+    tables = [np.outer(*cells.of(table)) for table in release.tables]
+    if release.products is None:
+        return tables, np.zeros(0)
+    query = release.products.query
     means = np.concatenate([feature.T @ column.mass
-                            for feature, column in zip(chosen.features, release.columns, strict=True)])
-    return tables, means[chosen.places].prod(axis=1)
+                            for feature, column in zip(query.features, release.columns, strict=True)])
+    return tables, means[query.places].prod(axis=1)
 
 
-def _cells(release: TableRelease, chosen: DependenceDesign) -> list[Array]:
-    """Return the released frequencies of each column's cells."""
-    return [np.bincount(cells, weights=column.mass).astype(np.float64)
-            for cells, column in zip(chosen.maps, release.columns, strict=True)]
+def cells_of_columns(release: TableRelease) -> dict[int, NDArray[np.int64]]:
+    """Return the cell of each position of each column that is in a table of two columns, or in products of contrasts.
+
+    If its tables have different cells, those of the table that has the most.
+    """
+    found: dict[int, NDArray[np.int64]] = {}
+    for measured in release.tables:
+        for j, cells in zip(measured.query.columns, measured.query.maps, strict=True):
+            if j not in found or cells.max() > found[j].max():
+                found[j] = cells
+    if release.products is not None:
+        found |= {j: cells for j, cells in enumerate(release.products.query.maps) if j not in found}
+    return found
+
+
+class Cells:
+    """The released frequencies of the cells of columns, each found once."""
+
+    def __init__(self, release: TableRelease) -> None:
+        self._columns = release.columns
+        self._known: dict[tuple[int, int], Array] = {}
+
+    def of(self, table: Measurement) -> list[Array]:
+        """Return those of each column of a table."""
+        query = table.query
+        return [self.sums(j, cells) for j, cells in zip(query.columns, query.maps, strict=True)]
+
+    def sums(self, column: int, cells: NDArray[np.int64]) -> Array:
+        """Return those of a column's cells."""
+        key = column, id(cells)
+        if key not in self._known:
+            self._known[key] = np.bincount(cells, weights=self._columns[column].mass).astype(np.float64)
+        return self._known[key]
+
+
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """A table of two columns that rows should have.
+
+    Parameters
+    ----------
+    columns : tuple of int
+    maps : tuple of ndarray (size,) of int
+        The cell of each position of both.
+    table : ndarray (a, b)
+    deviation : float
+        Of what may be wrong with each entry.
+    """
+
+    columns: tuple[int, int]
+    maps: tuple[NDArray[np.int64], NDArray[np.int64]]
+    table: Array
+    deviation: float
 
 
 class Targets:
@@ -132,89 +184,96 @@ class Targets:
     Attributes
     ----------
     release : TableRelease
-    tables : list of ndarray (a, b)
-        Of pairs of columns, as measured or as products of contrasts tell.
-    pairs : ndarray (t, 2) of int
-        The columns of each.
-    deviations : ndarray (t,)
-        Of the noise in an entry of each.
+    pairs : list of Pair
+        Tables, as measured or as products of contrasts tell.
     products : ndarray (K,)
     dependent : bool
         Whether any table or product is above the noise.
     """
 
     def __init__(self, release: TableRelease, shrunk: bool = True) -> None:
-        self.release, self.dependent, chosen = release, False, release.dependence
-        self.tables, self.products, self.deviations = list(release.tables), release.products, release.table_deviations
-        if chosen is None:
-            self.pairs = np.empty((0, 2), dtype=np.int64)
+        self.release, self.dependent = release, False
+        tables, products = independent(release)
+        self.products = np.zeros(0) if release.products is None else release.products.means
+        self.pairs = []
+        for measured, expected in zip(release.tables, tables, strict=True):
+            table = measured.means
+            if shrunk:
+                kept = shrunk_table(table - expected, measured.deviation)
+                self.dependent |= bool(kept.any())
+                table = expected + kept
+            self.pairs.append(Pair(measured.query.columns, measured.query.maps, table, measured.deviation))
+        if release.products is None:
             return
-        self.pairs, (tables, products) = chosen.tables, independent(release)
-        if shrunk:
-            for t, (expected, noise) in enumerate(zip(tables, release.table_deviations.tolist(), strict=True)):
-                kept = shrunk_table(self.tables[t] - expected, noise)
-                self.dependent |= bool(kept.any())
-                self.tables[t] = expected + kept
-            if len(products):
-                kept = shrunk_products(self.products - products, release.product_deviation, chosen.places)
-                self.dependent |= bool(kept.any())
-                self.products = products + kept
-        if chosen.contrasted:
-            self._decode(chosen, self.products - products)
+        if shrunk and len(products):
+            kept = shrunk_products(self.products - products, release.products.deviation, release.products.query.places)
+            self.dependent |= bool(kept.any())
+            self.products = products + kept
+        if release.products.query.contrasted:
+            self._decode(release.products, self.products - products)
 
-    def _decode(self, chosen: DependenceDesign, deviation: Array) -> None:
-        """Set the tables that products of contrasts are, and the deviations of the noise in their entries."""
-        self.pairs, deviations, start = chosen.pairs, [], 0
-        cells = _cells(self.release, chosen)
-        for j, h in self.pairs.tolist():
-            left, right = decoding(len(cells[j])), decoding(len(cells[h]))
+    def _decode(self, measured: Measurement, deviation: Array) -> None:
+        """Add the tables that products of contrasts are, and the deviations of the noise in their entries."""
+        query, cells, start = measured.query, Cells(self.release), 0
+        for j, h in query.pairs.tolist():
+            own = [cells.sums(c, query.maps[c]) for c in (j, h)]
+            left, right = (decoding(len(each)) for each in own)
             shape = left.shape[1], right.shape[1]
             found = left @ deviation[start : start + shape[0] * shape[1]].reshape(shape) @ right.T
-            self.tables.append(np.outer(cells[j], cells[h]) + found)
-            deviations.append(np.sqrt((left**2).sum() * (right**2).sum() / found.size))
+            noise = float(np.sqrt((left**2).sum() * (right**2).sum() / found.size))
+            self.pairs.append(Pair((j, h), (query.maps[j], query.maps[h]), np.outer(*own) + found,
+                                   measured.deviation * noise))
             start += shape[0] * shape[1]
-        self.deviations = self.release.product_deviation * np.array(deviations)
 
-    def of(self, columns: Sequence[ReleasedColumn], tables: list[Array], part: float) -> "Targets":
+    def beside(self, columns: Sequence[ReleasedColumn], tables: Sequence[Array], part: float) -> "Targets":
         """Return targets for a part of the rows: of the same positions, no products, and with so much more noise."""
-        chosen = self.release.dependence
         made = copy(self)
-        made.tables, made.products, made.deviations = tables, np.zeros(0), self.deviations / part
-        made.release = replace(self.release, columns=tuple(columns),
-                               dependence=None if chosen is None else replace(chosen, pairs=chosen.pairs[:0]))
+        made.pairs = [replace(pair, table=table, deviation=pair.deviation / part)
+                      for pair, table in zip(self.pairs, tables, strict=True)]
+        made.products = np.zeros(0)
+        made.release = replace(self.release, columns=tuple(columns), measurements=tuple(
+            each for each in self.release.measurements if not isinstance(each.query, Products)))
         return made
 
     @property
     def flat(self) -> Array:
         """In the order of the release's means, of which the columns' own and those of three columns are as released."""
-        release = self.release
-        triples = [table.ravel() for table in release.triples]
-        own = release.K - sum(table.size for table in (*release.tables, *triples)) - release.products.size
-        tables = self.tables[: len(release.tables)]
-        return np.concatenate([release.means[:own], *(table.ravel() for table in tables), self.products, *triples])
+        tables, found = iter(self.pairs), []
+        for each in self.release.known:
+            if isinstance(each.query, Products):
+                found.append(self.products)
+            elif isinstance(each.query, Marginal) and len(each.query.columns) == 2:
+                found.append(next(tables).table.ravel())
+            else:
+                found.append(each.means.ravel())
+        return np.concatenate([np.zeros(0), *found])
 
     def objective(self, count: int) -> RowObjective:
         """Return what ``count`` rows should have; no deviation is taken to be finer than half a row."""
-        release, chosen = self.release, self.release.dependence
-        least = LEAST / count
-        by_products = chosen is not None and len(chosen.pairs) > 0 and not chosen.contrasted
-        asked = RowObjective([len(column.mass) for column in release.columns],
-                             chosen.features if chosen is not None and by_products else None)
-        if chosen is None:
-            return asked
-        maps = [asked.map(j, cells) for j, cells in enumerate(chosen.maps)]
-        noise = np.maximum(self.deviations, least)
-        for (j, h), table, deviation in zip(self.pairs.tolist(), self.tables, noise, strict=True):
-            asked.table((maps[j], maps[h]), table, 1.0 / float(deviation) ** 2)
+        columns, measured = self.release.columns, self.release.products
+        least, products = LEAST / count, len(self.products) > 0
+        by_products = measured is not None and products and not measured.query.contrasted
+        asked = RowObjective([len(column.mass) for column in columns],
+                             measured.query.features if measured is not None and by_products else None)
+        maps: dict[tuple[int, int], int] = {}
+        for pair in self.pairs:
+            for j, cells in zip(pair.columns, pair.maps, strict=True):
+                if (j, id(cells)) not in maps:
+                    maps[j, id(cells)] = asked.map(j, cells)
+        noise = np.maximum([pair.deviation for pair in self.pairs], least)
+        for pair, deviation in zip(self.pairs, noise.tolist(), strict=True):
+            asked.table([maps[j, id(cells)] for j, cells in zip(pair.columns, pair.maps, strict=True)], pair.table,
+                        1.0 / deviation**2)
         # As much as all of a column's tables together: what these gain must not cost the column itself.
-        for j, column in enumerate(release.columns):
-            own = noise[(self.pairs == j).any(axis=1)]
-            firmness = np.minimum(FIRMNESS, FIRMNESS_BY_ROWS * count * own)
-            own = np.minimum(own, max(column.deviation, least))
-            asked.frequencies(j, column.mass, float((firmness / own**2).sum()))
-        if by_products:
-            weight = 1.0 / max(release.product_deviation, least) ** 2
-            asked.products(chosen.factors[:, :2], chosen.factors[:, 2:], self.products,
-                           np.full(len(self.products), weight))
+        if self.pairs:
+            held = np.array([pair.columns for pair in self.pairs])
+            for j, column in enumerate(columns):
+                own = noise[(held == j).any(axis=1)]
+                firmness = np.minimum(FIRMNESS, FIRMNESS_BY_ROWS * count * own)
+                own = np.minimum(own, max(column.deviation, least))
+                asked.frequencies(j, column.mass, float((firmness / own**2).sum()))
+        if measured is not None and by_products:
+            weight = 1.0 / max(measured.deviation, least) ** 2
+            factors = measured.query.factors
+            asked.products(factors[:, :2], factors[:, 2:], self.products, np.full(len(self.products), weight))
         return asked
-

@@ -11,7 +11,7 @@ from trigmech.planning.tables import TableDesign
 from trigmech.privacy.accounting import gaussian_mu
 from trigmech.privacy.budget import Budget, shown_up
 from trigmech.report.account import account_of
-from trigmech.report.expected import evenly, looked
+from trigmech.report.expected import evenly
 from trigmech.results import Synthesis
 from trigmech.schema.column import Column, text_of
 from trigmech.schema.schema import Schema
@@ -94,12 +94,12 @@ def coarseness_of(design: MomentDesign | TableDesign, schema: Schema) -> list[st
         return []
     found, rough = [], []
     for j, column in enumerate(schema.columns):
-        look = looked(design, j)
-        k, noise = len(look.partition.indicators), float(look.deviations.max())
+        look, partition = design.looks[j], design.partitions[j]
+        k, noise = len(partition.indicators), float(look.deviations.max())
         if column.complete and noise > 1.0 / k:
             found.append(f"column {column.name!r} has {k} categories: on average one holds {100.0 / k:.2g} % of the "
                          f"rows, and the noise in it is {100.0 * noise:.2g} percentage points; put rare ones together")
-        if look.partition.intervals and look.greatest_deviation > ROUGH:
+        if partition.intervals and look.deviation * look.query.greatest_noise > ROUGH:
             rough.append(column.name)
     if rough:
         more = f" and {len(rough) - 3} more" if len(rough) > 3 else ""
@@ -107,8 +107,9 @@ def coarseness_of(design: MomentDesign | TableDesign, schema: Schema) -> list[st
                      f"{', '.join(map(repr, rough[:3]))}{more} will be off by more than {100.0 * ROUGH:.0f} percentage "
                      "points in places")
     chosen = evenly(design)
-    noise = 0.0 if chosen is None else design.deviation(design.dependence, chosen.size) / (
-        chosen.product_weight if chosen.contrasted else float(chosen.weights.max()))
+    # The least noise of any table, or of the products of contrasts that tell them.
+    heaviest = max((each.weight for each in chosen if each.query.kind == chosen[0].query.kind), default=math.inf)
+    noise = design.deviation(design.dependence, sum(each.query.size for each in chosen)) / heaviest if chosen else 0.0
     if noise > FAINT:
         found.append(f"the noise in all tables of two columns is above {100.0 * FAINT:.0f} percentage points a cell: "
                      "only strong dependences will be found, and more of them with fewer columns or a larger budget")

@@ -60,25 +60,27 @@ def dependences_of(release: TableRelease, fit: Reconstruction) -> list[Dependenc
     the ranks shows in the same cells: of few rows the table is mostly noise, and that product less so. Those of higher
     degrees are noisier, by both degrees.
     """
-    chosen = release.dependence
-    if chosen is None:
-        return []
     targets = Targets(release)
-    apart = targets.products - independent(release)[1]
-    ordered = {} if chosen.contrasted else {
-        (j, h): product for (j, h, a, b), product in zip(chosen.factors.tolist(), apart, strict=True) if a == b == 0}
+    ranks = None if release.products is None or release.products.query.contrasted else release.products.query
+    ordered: dict[tuple[int, int], float] = {}
+    if ranks is not None:
+        apart = targets.products - independent(release)[1]
+        ordered = {(j, h): product for (j, h, a, b), product in zip(ranks.factors.tolist(), apart, strict=True)
+                   if a == b == 0}
     codes = all_codes([column.partition for column in release.columns], fit.points)
-    cells = [own[codes[:, j]] for j, own in enumerate(chosen.maps)]
     found = []
-    for (j, h), table, noise in zip(targets.pairs.tolist(), targets.tables, targets.deviations.tolist(), strict=True):
+    for pair in targets.pairs:
+        (j, h), table = pair.columns, pair.table
         strength = _variation(table - np.outer(table.sum(axis=1), table.sum(axis=0)))
-        if (j, h) in ordered:
-            within = [_within(release.columns[c], chosen.maps[c], chosen.features[c]) for c in (j, h)]
+        if ranks is not None and (j, h) in ordered:
+            within = [_within(release.columns[c], cells, ranks.features[c])
+                      for c, cells in zip(pair.columns, pair.maps, strict=True)]
             strength = max(strength, _variation(4.0 * ordered[j, h] * np.outer(*within)))
         made: Array = np.zeros(table.shape)
-        np.add.at(made, (cells[j], cells[h]), fit.weights)
+        np.add.at(made, tuple(cells[codes[:, c]] for c, cells in zip(pair.columns, pair.maps, strict=True)),
+                  fit.weights)
         found.append(Dependence(j, h, strength, _variation(made - np.outer(made.sum(axis=1), made.sum(axis=0))),
-                                (table.shape[0], table.shape[1]), noise))
+                                (table.shape[0], table.shape[1]), pair.deviation))
     return sorted(found, key=lambda pair: -pair.strength)
 
 

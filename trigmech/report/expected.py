@@ -1,18 +1,21 @@
 """The noise in single statistics of a release, in the columns' own units, from its design alone."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trigmech.functions.index import FunctionIndex
 from trigmech.functions.released_column import ReleasedColumn
-from trigmech.measurement.table_release import NoisyHistogram
-from trigmech.planning.dependence import DependenceDesign, design_dependence
+from trigmech.planning.dependence import design_dependence
 from trigmech.planning.design import MomentDesign
 from trigmech.planning.tables import TableDesign
+from trigmech.queries.base import Measurement
+from trigmech.queries.joint import Marginal
+from trigmech.queries.one_way import Histogram
 from trigmech.report.figures import number
 from trigmech.report.moments import noise_alone
 from trigmech.schema.column import Column, text_of
@@ -106,51 +109,46 @@ def _of_moments(design: MomentDesign, schema: Schema) -> Outlook:
 def _of_tables(design: TableDesign, schema: Schema) -> Outlook:
     columns = tuple(each for j, column in enumerate(schema.columns) for each in _of_histogram(design, j, column))
     chosen = evenly(design)
-    size = sum(partition.size for partition in design.partitions) + (0 if chosen is None else chosen.size)
-    return Outlook(columns, () if chosen is None else tuple(_of_pairs(design, chosen)), size, str(design), {})
+    size = sum(partition.size for partition in design.partitions) + sum(each.query.size for each in chosen)
+    return Outlook(columns, tuple(_of_pairs(design, chosen)) if chosen else (), size, str(design), {})
 
 
-def evenly(design: TableDesign) -> DependenceDesign | None:
-    """Return what the last round would measure, if there is one, if all columns spread evenly over their values."""
-    return None if design.dependence is None else design_dependence(design, [
+def evenly(design: TableDesign) -> tuple[Measurement, ...]:
+    """Return what the second round would measure, if there is one, if all columns spread evenly over their values."""
+    return () if design.dependence is None else design_dependence(design, [
         ReleasedColumn(partition, np.full(partition.size, 1.0 / partition.size), float(noise))
         for partition, noise in zip(design.partitions, design.look_deviations, strict=True)])
 
 
-def looked(design: TableDesign, j: int) -> NoisyHistogram:
-    """Return the look at a column, before there is any, for its noise."""
-    return NoisyHistogram(design.partitions[j], np.zeros(0), float(design.look_deviations[j]), design.gaussian,
-                          bool(design.contrasted[j]))
-
-
 def _of_histogram(design: TableDesign, j: int, column: Column) -> Iterable[Expected]:
     """Return the noise in a column's mean, in the share of its rows below a value, and in that of a category."""
-    look = looked(design, j)
-    partition, points = look.partition, "percentage points"
+    look, points = design.looks[j], "percentage points"
+    partition, query = design.partitions[j], cast(Histogram, look.query)
     if partition.intervals:
-        spread = look.deviations_of(np.pad(partition.centres, (len(partition.indicators), 0)))
+        spread = look.deviation * query.noise_of(np.pad(partition.centres, (len(partition.indicators), 0)))
         yield _of_number(column, float(spread))
         if column.kind != "binary":
-            yield Expected(column.name, "share of the rows below any value", 100.0 * look.greatest_deviation, points)
+            yield Expected(column.name, "share of the rows below any value", 100.0 * look.deviation * query.greatest_noise, points)
     if partition.indicators:
         what = "frequency of a category" if column.complete else "share of a special or missing value"
         yield Expected(column.name, what, 100.0 * float(look.deviations[: len(partition.indicators)].max()), points)
 
 
-def _of_pairs(design: TableDesign, chosen: DependenceDesign) -> Iterable[Expected]:
-    noise = design.deviation(design.dependence, chosen.size)
-    if chosen.contrasted:
+def _of_pairs(design: TableDesign, chosen: Sequence[Measurement]) -> Iterable[Expected]:
+    noise = design.deviation(design.dependence, sum(each.query.size for each in chosen))
+    tables = [each for each in chosen if isinstance(each.query, Marginal)]
+    if not tables:
         yield Expected("", "product of contrasts of the cells of two columns, which together tell their table",
-                       100.0 * noise / chosen.product_weight, "percentage points",
-                       f"{len(chosen.factors)} of them if columns spread evenly")
+                       100.0 * noise / chosen[0].weight, "percentage points",
+                       f"{chosen[0].query.size} of them if columns spread evenly")
         return
-    most = max(chosen.shapes, key=lambda shape: shape[0] * shape[1])
-    yield Expected("", "cell of a table of two columns, at worst", 100.0 * noise / float(chosen.weights.min()),
-                   "percentage points", f"{len(chosen.tables)} tables of up to {most[0]} by {most[1]} cells if columns "
+    most = max((each.query.shape for each in tables), key=lambda shape: shape[0] * shape[1])
+    yield Expected("", "cell of a table of two columns, at worst", 100.0 * noise / min(each.weight for each in tables),
+                   "percentage points", f"{len(tables)} tables of up to {most[0]} by {most[1]} cells if columns "
                    "spread evenly" + "; less where columns depend on each other" * (design.selected is not None))
-    if len(chosen.pairs):
+    for products in chosen[len(tables) :]:
         # A product of first scores has the mean 1/2 where two columns have the same ranks.
-        yield Expected("", "correlation of the ranks of two columns of numbers", 2.0 * noise / chosen.product_weight)
+        yield Expected("", "correlation of the ranks of two columns of numbers", 2.0 * noise / products.weight)
 
 
 def _of_column_moments(column: Column, noise: Array) -> list[Expected]:

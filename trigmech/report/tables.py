@@ -1,5 +1,6 @@
 """What a report says of a release of columns and tables: what each round measured and chose, and with what noise."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -8,7 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trigmech.functions.partition import Partition
-from trigmech.measurement.table_release import NoisyHistogram, TableRelease
+from trigmech.measurement.table_release import TableRelease
+from trigmech.queries.base import Measurement
+from trigmech.reconstruction.tables import cells_of_columns
 from trigmech.report.columns import Marginal, Noisy, is_numeric
 from trigmech.report.dependences import Dependence, dependences_of
 from trigmech.report.figures import number, percent
@@ -45,7 +48,7 @@ class TableAccount:
 
     def noise(self) -> list[float]:
         """Return, for each column, the noise in the share of rows below a threshold, or in that of a category."""
-        return [look.greatest_deviation for look in self.release.looks]
+        return [look.deviation * look.query.greatest_noise for look in self.release.looks]
 
     def columns(self, marginals: Sequence[Marginal]) -> list[Noisy | None]:
         """Return the released frequencies of each column, in the cells of a marginal."""
@@ -60,13 +63,12 @@ class TableAccount:
         points, weights = self.synthesis.distribution.points, self.synthesis.distribution.weights
         rows = []
         for column, look in zip(self.synthesis.schema.columns, self.release.looks, strict=True):
-            partition = look.partition
+            partition, frequencies = look.query.partition, look.means
             made = np.bincount(partition.codes(points), weights, partition.size)
             k = len(partition.indicators)
-            apart = np.abs(np.concatenate([made[:k] - look.frequencies[:k],
-                                           np.cumsum(made[k:] - look.frequencies[k:])]))
+            apart = np.abs(np.concatenate([made[:k] - frequencies[:k], np.cumsum(made[k:] - frequencies[k:])]))
             what = "shares below a value" if partition.intervals else "shares of categories"
-            noise = look.greatest_deviation
+            noise = look.deviation * look.query.greatest_noise
             rows.append((column.name, what, percent(noise), percent(float(apart.max())),
                          number(float(apart.max()) / noise, 2)))
         return Table("Noise in the columns, and how far the synthetic ones are from what was released",
@@ -75,45 +77,47 @@ class TableAccount:
 
     def _rounds(self) -> list[tuple[str, Array]]:
         release = self.release
-        named = [look.deviations[: len(look.partition.indicators)] for look in release.looks]
-        below = [look.deviations[len(look.partition.indicators) :] for look in release.looks]
-        closer = [np.full(len(look.frequencies), look.deviation) for look in release.closer]
-        tables = [np.full(table.size, noise)
-                  for table, noise in zip(release.tables, release.table_deviations, strict=True)]
-        triples = [np.full(table.size, noise)
-                   for table, noise in zip(release.triples, release.triple_deviations, strict=True)]
-        again = 0 if release.selected is None else int(np.count_nonzero(release.selected.weights))
-        seen = len({look.column for look in release.closer})
+        named = [look.deviations[: len(look.query.partition.indicators)] for look in release.looks]
+        below = [look.deviations[len(look.query.partition.indicators) :] for look in release.looks]
+        seen = len({look.query.columns for look in release.closer})
+        again = len(release.measurements) - len(release.known)
 
         def of(parts: list[Array]) -> Array:
             return np.concatenate([np.empty(0), *parts])
 
+        def noise(measured: Sequence[Measurement]) -> Array:
+            return of([each.deviations for each in measured])
+
+        products = () if release.products is None else (release.products,)
         return [("first: frequencies of categories, special and missing values", of(named)),
                 (f"first: intervals of {sum(len(own) > 0 for own in below)} columns with an order", of(below)),
-                (f"second: within {len(closer)} intervals of {seen} columns that were found heavy", of(closer)),
-                (f"third: cells of tables of {len(tables)} pairs of columns" + f", {again} of them twice" * (again > 0),
-                 of(tables)),
-                (self._products_named, np.full(release.products.size, release.product_deviation)),
-                (f"last: cells of tables of {len(triples)} sets of three columns", of(triples))]
+                (f"second: within {len(release.closer)} intervals of {seen} columns that were found heavy",
+                 noise(release.closer)),
+                (f"third: cells of tables of {len(release.tables)} pairs of columns"
+                 + f", {again} of them twice" * (again > 0), noise(release.tables)),
+                (self._products_named, noise(products)),
+                (f"last: cells of tables of {len(release.triples)} sets of three columns", noise(release.triples))]
 
     @property
     def _products_named(self) -> str:
-        chosen = self.release.dependence
-        if chosen is None or chosen.contrasted:
-            return f"third: products of contrasts of the cells of {0 if chosen is None else len(chosen.pairs)} pairs"
-        return f"third: products of ranks of {len(chosen.pairs)} pairs of them"
+        products = self.release.products
+        if products is None:
+            return "third: products of ranks of 0 pairs of them"
+        pairs = len(products.query.pairs)
+        return (f"third: products of contrasts of the cells of {pairs} pairs" if products.query.contrasted else
+                f"third: products of ranks of {pairs} pairs of them")
 
     def _chosen(self) -> Table:
         """Return how finely each column was measured; what came after its first look was chosen by that look."""
-        release, chosen = self.release, self.release.dependence
-        closer = [sum(look.column == j for look in release.closer) for j in range(len(release.looks))]
-        cells = ["—"] * len(closer) if chosen is None else [int(own.max()) + 1 for own in chosen.maps]
-        again, three = ([0] * len(closer) for _ in range(2))
-        if chosen is not None and release.selected is not None:
-            twice = chosen.tables[release.selected.weights > 0.0]
-            again, three = (np.bincount(held.ravel(), minlength=len(closer)).tolist()
-                            for held in (twice, release.selected.triples))
-        rows = zip(self.synthesis.schema.names, (look.partition.size for look in release.looks), closer,
+        release = self.release
+        d = len(release.looks)
+        closer = [sum(look.query.columns == (j,) for look in release.closer) for j in range(d)]
+        held = cells_of_columns(release)
+        cells = [int(held[j].max()) + 1 if j in held else "—" for j in range(d)]
+        times = Counter(id(each.query) for each in release.measurements)
+        again, three = ([sum(j in each.query.columns for each in chosen) for j in range(d)] for chosen in (
+            [each for each in release.tables if times[id(each.query)] > 1], release.triples))
+        rows = zip(self.synthesis.schema.names, (look.query.partition.size for look in release.looks), closer,
                    (len(column.mass) for column in release.columns), cells, again, three, strict=True)
         return Table("What was chosen for each column",
                      ("Column", "Values and intervals at first", "Looked at closer", "Taken for its distribution",
@@ -130,13 +134,14 @@ class TableAccount:
                 ("Status", f"{fit.status} after {fit.iterations:,} sweeps"), ("Seconds", fit.seconds)]
 
 
-def _noisy(look: NoisyHistogram, own: Marginal) -> Noisy:
+def _noisy(look: Measurement, own: Marginal) -> Noisy:
     """Return what a look released, in the cells of a marginal."""
-    partition, k = look.partition, len(look.partition.indicators)
-    frequencies = look.frequencies
+    partition, frequencies = look.query.partition, look.means
+    k = len(partition.indicators)
     within = _within(partition, _thresholds(own, partition)) if partition.intervals else np.zeros((0, 0))
     shares = within @ frequencies[k:]
-    noise, of_named = look.deviations_of(np.pad(within, ((0, 0), (k, 0)))), look.deviations[:k]
+    noise = look.deviation * look.query.noise_of(np.pad(within, ((0, 0), (k, 0))))
+    of_named = look.deviations[:k]
     if is_numeric(own.column):
         return Noisy(frequencies[:k], of_named, shares, noise)
     # Of binary and ordinal columns each value is a level, and missing values come last.

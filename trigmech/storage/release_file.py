@@ -25,7 +25,7 @@ from trigmech.measurement.table_release import TableRelease
 from trigmech.privacy.ledger import Ledger
 from trigmech.reconstruction.result import NOT_SOLVED, Reconstruction
 from trigmech.schema.schema import Schema
-from trigmech.storage import archive, table_release_file
+from trigmech.storage import archive, measurements_file, older_tables
 from trigmech.storage.archive import take
 
 Array = NDArray[np.float64]
@@ -62,7 +62,7 @@ def write(path: str | os.PathLike[str], *, release: Release | TableRelease, ledg
     Privacy: public parts alone, as their classes say. A simulated release says in the manifest that it is not private.
     """
     if isinstance(release, TableRelease):
-        released, arrays = table_release_file.parts_of(release, schema.domain)
+        released, arrays = measurements_file.parts_of(release, schema.domain)
     else:
         released, arrays = _release_out(release)
     content: dict[str, Any] = {"privacy": PRIVACY[ledger.simulated], "versions": dict(versions),
@@ -132,9 +132,10 @@ def _together(content: dict[str, Any], arrays: dict[str, NDArray]) -> dict[str, 
     if schema.private_bounds or schema.private_categories:
         raise InputError("the schema's bounds must be complete, and its categories, as they are when a release is made")
     released = values["release"]
-    release = (table_release_file.release_of(released, arrays, schema.domain)
-               if isinstance(released, dict) and released.get("kind") == table_release_file.KIND
-               else _release_in(released, arrays, schema, ledger))
+    kind = released.get("kind") if isinstance(released, dict) else None
+    readers = {measurements_file.KIND: measurements_file, older_tables.KIND: older_tables}
+    release = (readers[kind].release_of(released, arrays, schema.domain) if kind in readers else
+               _release_in(released, arrays, schema, ledger))
     parts: dict[str, Any] = {"release": release, "ledger": ledger, "schema": schema, "library": values["library"],
                              "categorical": tuple(categorical), "versions": versions}
     if values["fit"] is not None:
@@ -181,7 +182,7 @@ def _release_in(value: Any, arrays: dict[str, NDArray], schema: Schema, ledger: 
         raise InputError(f"the degrees of all columns must be at most {MAX_DEGREES} together")
     basis = ChebyshevBasis(index)
     if kind not in ("moments", "thesis"):
-        raise InputError('the kind of a release must be "moments", "tables" or "thesis"')
+        raise InputError('the kind of a release must be "measurements", "moments", "tables" or "thesis"')
     moving = index.any(axis=1)
     if older:
         if not values["scale"] > 0.0:

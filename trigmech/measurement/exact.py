@@ -1,0 +1,180 @@
+"""PRIVATE. The exact sums of queries over the persons of a table, in one pass over its rows."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trigmech.functions.partition import Partition
+from trigmech.measurement.counts import Histograms, JointCounts
+from trigmech.measurement.moments import FunctionSums
+from trigmech.measurement.rows import PrivateRows
+from trigmech.measurement.sums import Chunk, Statistic, Total
+from trigmech.queries.base import Query
+from trigmech.queries.joint import Marginal, Products
+from trigmech.queries.one_way import Detail, Histogram
+
+Array = NDArray[np.float64]
+
+
+def exact_sums(rows: PrivateRows, queries: Sequence[Query]) -> list[Array]:
+    """Return the exact sums of each query over the persons, in its shape; private.
+
+    Parameters
+    ----------
+    rows : PrivateRows, private
+    queries : sequence of Query
+        Frequencies of columns and cells are counted; products of scores are summed as whole numbers; all other queries
+        are evaluated, and their values rounded to the lattice of functions.
+
+    Raises
+    ------
+    InputError
+        If the rows do not keep to their domain, or are not as many as was said.
+    """
+    asked = Asked(tuple(queries))
+    return asked.parted(rows.sums(asked.statistic))
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """The statistic that has the sums of some queries: the sums of all queries of a kind are made together."""
+
+    queries: tuple[Query, ...]
+
+    @cached_property
+    def _kinds(self) -> list[list[int]]:
+        kinds: list[list[int]] = [[], [], []]
+        for i, query in enumerate(self.queries):
+            kinds[0 if isinstance(query, Histogram | Detail) else 1 if isinstance(query, Marginal | Products) else 2
+                  ].append(i)
+        return kinds
+
+    @cached_property
+    def _parts(self) -> list[tuple[list[int], Statistic]]:
+        alone, joint, others = self._kinds
+        found: list[tuple[list[int], Statistic]] = []
+        if alone:
+            found.append((alone, Histograms(tuple(_looked_at(self.queries[i]) for i in alone))))
+        if joint:
+            found.append((joint, _joint([self.queries[i] for i in joint])))
+        return found + [([i], FunctionSums(_Evaluated(self.queries[i]))) for i in others]
+
+    @cached_property
+    def statistic(self) -> Statistic:
+        """What is summed over persons."""
+        parts = [statistic for _, statistic in self._parts]
+        return parts[0] if len(parts) == 1 else Several(tuple(parts))
+
+    def parted(self, total: Total) -> list[Array]:
+        """Return the sums of each query."""
+        found: dict[int, Array] = {}
+        first = 0
+        for members, statistic in self._parts:
+            own = total.part(slice(first, first + statistic.size))
+            own.n, first = total.n, first + statistic.size
+            if isinstance(statistic, Histograms):
+                for i, counts in zip(members, statistic.parted(own), strict=True):
+                    query = self.queries[i]
+                    found[i] = counts[query.inside] if isinstance(query, Detail) else counts
+            elif isinstance(statistic, JointCounts):
+                tables, sums = statistic.parted(own)
+                # Tables come first, then all products.
+                sizes = [self.queries[i].size for i in members if isinstance(self.queries[i], Products)]
+                parts = iter(np.split(sums, np.cumsum(sizes)[:-1]) if sizes else ())
+                counted = iter(tables)
+                for i in members:
+                    found[i] = next(parts if isinstance(self.queries[i], Products) else counted)
+            elif isinstance(statistic, FunctionSums):
+                query = self.queries[members[0]]
+                found[members[0]] = statistic.parted(own).basis_sum.reshape(query.shape)
+        return [found[i] for i in range(len(self.queries))]
+
+
+@dataclass(frozen=True, eq=False)
+class Several:
+    """Several statistics, one after the other."""
+
+    statistics: tuple[Statistic, ...]
+
+    @property
+    def size(self) -> int:
+        """How many numbers."""
+        return sum(each.size for each in self.statistics)
+
+    def add(self, chunk: Chunk, total: Total) -> None:
+        """Add what the persons of a chunk add to each."""
+        persons = 0
+        for each, part in self._parts(total):
+            each.add(chunk, part)
+            persons = part.n
+        total.n += persons
+
+    def check(self, total: Total) -> None:
+        """Raise an InputError if the sums cannot be of so many persons."""
+        for each, part in self._parts(total):
+            part.n = total.n
+            each.check(part)
+
+    def _parts(self, total: Total) -> list[tuple[Statistic, Total]]:
+        ends = np.cumsum([each.size for each in self.statistics]).tolist()
+        return [(each, total.part(slice(end - each.size, end)))
+                for each, end in zip(self.statistics, ends, strict=True)]
+
+
+@dataclass(frozen=True, eq=False)
+class _Evaluated:
+    """A query as functions with values in [-1, 1]."""
+
+    query: Query
+
+    @property
+    def d(self) -> int:
+        """Of all coordinates."""
+        return 0
+
+    @property
+    def K(self) -> int:  # noqa: N802 - the thesis's letter
+        """How many functions."""
+        return int(np.prod(self.query.shape))
+
+    def evaluate(self, X: Array) -> Array:  # noqa: N803
+        """Return the values."""
+        return self.query.evaluate(X)
+
+
+def _looked_at(query: Query) -> Partition:
+    return query.around if isinstance(query, Detail) else query.partition  # type: ignore[attr-defined]
+
+
+def _joint(queries: Sequence[Query]) -> JointCounts:
+    """Return the tables and products together: of each partition of a column positions are found once."""
+    partitions: dict[int, Partition] = {}
+
+    def place(partition: Partition) -> int:
+        partitions[id(partition)] = partition
+        return list(partitions).index(id(partition))
+
+    tables = tuple((tuple(place(partition) for partition in query.partitions), query.maps)
+                   for query in queries if isinstance(query, Marginal))
+    products = [query for query in queries if isinstance(query, Products)]
+    held = [[place(partition) for partition in query.partitions] for query in products]
+    none = np.zeros((0, 0), dtype=np.int64)
+    scores: list[list[NDArray[np.int64]]] = [[] for _ in partitions]
+    starts: list[list[int]] = []
+    # The scores of a partition stand side by side, those of the first products first.
+    for query, own in zip(products, held, strict=True):
+        starts.append([sum(part.shape[1] for part in scores[p]) for p in own])
+        for p, score in zip(own, query.scores, strict=True):
+            scores[p].append(score)
+    joined = [np.concatenate(parts, axis=1) if parts else none.reshape(0, 0) for parts in scores]
+    joined = [score if score.shape[0] else np.zeros((partition.size, 0), dtype=np.int64)
+              for score, partition in zip(joined, partitions.values(), strict=True)]
+    before = np.cumsum([0, *(score.shape[1] for score in joined)])
+    places = [np.column_stack([before[np.array(own)[factors[:, c]]] + np.array(start)[factors[:, c]] + factors[:, 2 + c]
+                               for c in (0, 1)])
+              for query, own, start in zip(products, held, starts, strict=True) for factors in [query.factors]]
+    return JointCounts(tuple(partitions.values()), tables, tuple(joined),
+                       np.concatenate([np.zeros((0, 2), dtype=np.int64), *places]))

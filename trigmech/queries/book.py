@@ -1,0 +1,97 @@
+"""The partitions and cells that queries share, numbered, so that a file holds each once; and the kinds of queries."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from numpy.typing import NDArray
+
+from trigmech.errors import InputError
+from trigmech.functions.partition import Partition
+from trigmech.queries.base import Integers, Query
+
+# By name, as files have it. A query of one's own is added by `register`.
+KINDS: dict[str, type[Query]] = {}
+
+
+def register(kind: type[Query]) -> type[Query]:
+    """Let files hold a kind of query, which must have `written` and `read`; usable as a decorator."""
+    if KINDS.get(kind.name, kind).__qualname__ != kind.__qualname__:
+        raise InputError(f"there is a query of the name {kind.name!r} already")
+    KINDS[kind.name] = kind
+    return kind
+
+
+class Book:
+    """Partitions of columns, and maps from their positions to cells, each with a number.
+
+    Parameters
+    ----------
+    partitions : sequence of (int, Partition)
+        The column of each, and the partition.
+    maps : sequence of (int, ndarray (size,) of int)
+        The number of each map's partition, and the cells.
+    """
+
+    def __init__(self, partitions: Sequence[tuple[int, Partition]] = (),
+                 maps: Sequence[tuple[int, Integers]] = ()) -> None:
+        self.partitions, self.maps = list(partitions), list(maps)
+        self._partitions = {(j, id(partition)): i for i, (j, partition) in enumerate(self.partitions)}
+        self._maps = {(p, id(cells)): i for i, (p, cells) in enumerate(self.maps)}
+
+    def partition(self, column: int, partition: Partition) -> int:
+        """Return the number of a partition of a column."""
+        key = column, id(partition)
+        if key not in self._partitions:
+            self._partitions[key] = len(self.partitions)
+            self.partitions.append((column, partition))
+        return self._partitions[key]
+
+    def map(self, column: int, partition: Partition, cells: Integers) -> int:
+        """Return the number of a map of the positions of a column's partition."""
+        key = self.partition(column, partition), id(cells)
+        if key not in self._maps:
+            self._maps[key] = len(self.maps)
+            self.maps.append((key[0], cells))
+        return self._maps[key]
+
+    def partition_at(self, number: int) -> tuple[int, Partition]:
+        """Return the column and the partition of a number."""
+        return self.partitions[_within(number, len(self.partitions), "partition")]
+
+    def map_at(self, number: int) -> tuple[int, Partition, Integers]:
+        """Return the column, the partition and the cells of a map's number."""
+        place, cells = self.maps[_within(number, len(self.maps), "map")]
+        return *self.partition_at(place), cells
+
+
+class Numbers:
+    """Takes one number after the other from an array that a file holds."""
+
+    def __init__(self, values: NDArray[Any]) -> None:
+        self._values, self._next = values, 0
+
+    def one(self) -> int:
+        """Return the next number."""
+        return int(self.some(1)[0])
+
+    def some(self, count: int) -> NDArray[Any]:
+        """Return the next numbers (count,)."""
+        first, self._next = self._next, self._next + count
+        if not 0 <= first <= self._next <= len(self._values):
+            raise InputError("a query in the file has too few numbers")
+        return self._values[first : self._next]
+
+    def rest(self) -> NDArray[Any]:
+        """Return all numbers that are left."""
+        return self.some(len(self._values) - self._next)
+
+    def end(self) -> None:
+        """Raise an InputError if there are more."""
+        if self._next != len(self._values):
+            raise InputError("a query in the file has too many numbers")
+
+
+def _within(number: int, count: int, what: str) -> int:
+    if not 0 <= number < count:
+        raise InputError(f"a query in the file names the {what} {number}; there are {count}")
+    return number

@@ -1,0 +1,240 @@
+"""Queries about several columns: contingency tables by cells of their positions, and products of their scores.
+
+A contingency table moves by 1/n in two entries when a row is replaced. For products of scores see
+:mod:`trigmech.planning.tables`, whose proof asks no more of scores than that they are the same for both tables.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise, product
+from typing import ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trigmech.errors import InputError
+from trigmech.functions.naming import cell_names, column_name
+from trigmech.functions.partition import Partition, all_codes
+from trigmech.queries.base import UNIT, Array, Integers, Query
+from trigmech.queries.book import Book, Numbers, register
+from trigmech.queries.one_way import TWO_ENTRIES
+
+# Scores are whole numbers over 2^15, so that sums of their products over rows are exact.
+SCORE_BITS = 15
+# Of one column, in a file.
+MOST_SCORES = 256
+WORDS = {1: "one", 2: "two", 3: "three", 4: "four"}
+
+
+@register
+@dataclass(frozen=True, eq=False)
+class Marginal(Query):
+    """The contingency table of some columns, by cells of their positions.
+
+    Parameters
+    ----------
+    columns : tuple of int
+        By position in the schema, ascending.
+    partitions : tuple of Partition
+        Of each of these columns.
+    maps : tuple of ndarray (size,) of int
+        The cell of each position, numbered from 0 without gaps.
+    """
+
+    name: ClassVar[str] = "marginal"
+    columns: tuple[int, ...]
+    partitions: tuple[Partition, ...]
+    maps: tuple[Integers, ...]
+
+    @cached_property
+    def shape(self) -> tuple[int, ...]:  # type: ignore[override]
+        """The number of cells of each column."""
+        return tuple(int(cells.max()) + 1 for cells in self.maps)
+
+    @property
+    def size(self) -> int:
+        """All cells."""
+        return math.prod(self.shape)
+
+    @property
+    def kind(self) -> str:
+        """What it is."""
+        count = len(self.columns)
+        return f"{WORDS.get(count, str(count))}-way table"
+
+    def evaluate(self, points: Array) -> Array:
+        """Return indicators of the cells."""
+        codes = all_codes(self.partitions, points)
+        place = np.ravel_multi_index(tuple(cells[own] for cells, own in zip(self.maps, codes.T, strict=True)),
+                                     self.shape)
+        return np.eye(self.size)[place]
+
+    def means(self, points: Array, weights: Array | None = None) -> Array:
+        """Return the frequencies of the cells."""
+        return self.counted(all_codes(self.partitions, points), np.full(len(points), 1.0 / len(points))
+                            if weights is None else weights)
+
+    def counted(self, codes: NDArray[np.int32], weights: Array) -> Array:
+        """Return the sums of weights (m,) in each cell, of positions (m, columns) of the query's columns."""
+        place = np.ravel_multi_index(tuple(cells[own] for cells, own in zip(self.maps, codes.T, strict=True)),
+                                     self.shape)
+        return np.bincount(place, weights, self.size).reshape(self.shape)
+
+    def diameter(self, norm: str) -> float:
+        """Two frequencies move."""
+        return TWO_ENTRIES[norm]
+
+    def names(self, coordinates: Sequence[str]) -> list[str]:
+        """Return the names of the cells."""
+        own = [cell_names(partition, cells, coordinates)
+               for partition, cells in zip(self.partitions, self.maps, strict=True)]
+        return [" * ".join(names) for names in product(*own)]
+
+    def written(self, book: Book) -> tuple[list[int], Array]:
+        """Return the numbers of the maps."""
+        return [book.map(*each) for each in zip(self.columns, self.partitions, self.maps, strict=True)], np.empty(0)
+
+    @classmethod
+    def read(cls, integers: Numbers, floats: Numbers, book: Book) -> Self:
+        """Return the table of some maps, of columns in ascending order."""
+        held = [book.map_at(int(number)) for number in integers.rest()]
+        columns = tuple(column for column, *_ in held)
+        if not columns or any(a >= b for a, b in pairwise(columns)):
+            raise InputError("the columns of a table must be different, in ascending order")
+        return cls(columns, tuple(partition for _, partition, _ in held), tuple(cells for *_, cells in held))
+
+    def on(self, finer: Sequence[Partition], parents: Sequence[Integers]) -> Self:
+        """Return the table of the same cells, as sets of finer positions."""
+        return replace(self, partitions=tuple(finer[j] for j in self.columns),
+                       maps=tuple(cells[parents[j]] for j, cells in zip(self.columns, self.maps, strict=True)))
+
+
+@register
+@dataclass(frozen=True, eq=False)
+class Products(Query):
+    """Means of products of a score of one column and a score of another, for some pairs of columns.
+
+    Parameters
+    ----------
+    partitions : tuple of Partition
+        Of all columns of the schema.
+    scores : tuple of ndarray (size, q_j) of int
+        Of each column at its positions, in units of 2^-15: at most 2^15 in size.
+    pairs : ndarray (p, 2) of int
+        Columns. All products of a score of each are measured.
+    contrasted : bool
+        Whether the scores are contrasts of cells; else cosines of ranks.
+    maps : tuple of ndarray (size,) of int
+        Of contrasts: the cell of each position of each column. Empty otherwise.
+    """
+
+    name: ClassVar[str] = "products"
+    partitions: tuple[Partition, ...]
+    scores: tuple[Integers, ...]
+    pairs: Integers
+    contrasted: bool = False
+    maps: tuple[Integers, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """All products."""
+        return len(self.factors)
+
+    @property
+    def kind(self) -> str:
+        """What it is."""
+        return f"product of {'contrasts' if self.contrasted else 'ranks'}"
+
+    @property
+    def columns(self) -> tuple[int, ...]:  # type: ignore[override]
+        """The columns of any pair."""
+        return tuple(np.unique(self.pairs).tolist())
+
+    @cached_property
+    def features(self) -> list[Array]:
+        """The scores (size, q_j) of each column as numbers."""
+        return [score / 2.0**SCORE_BITS for score in self.scores]
+
+    @cached_property
+    def factors(self) -> Integers:
+        """For each product (K, 4): the two columns, and which score of each."""
+        counts = [score.shape[1] for score in self.scores]
+        found = [(j, h, a, b) for j, h in self.pairs.tolist() for a in range(counts[j]) for b in range(counts[h])]
+        return np.array(found, dtype=np.int64).reshape(-1, 4)
+
+    @property
+    def places(self) -> Integers:
+        """Where both factors of each product (K, 2) are among the scores of all columns."""
+        starts = np.cumsum([0, *(score.shape[1] for score in self.scores)])
+        return np.asarray(starts[self.factors[:, :2]] + self.factors[:, 2:])
+
+    def evaluate(self, points: Array) -> Array:
+        """Return the products."""
+        codes = all_codes(self.partitions, points)
+        values = np.concatenate([feature[own] for feature, own in zip(self.features, codes.T, strict=True)], axis=1)
+        first, second = self.places.T
+        return values[:, first] * values[:, second]
+
+    def diameter(self, norm: str) -> float:
+        """With m columns and S the largest sum of squares of a position's scores: S m in L2."""
+        length = largest_square(self.scores) * len(np.unique(self.pairs))
+        if norm == "L2":
+            return length
+        if norm == "L1":
+            return length * math.sqrt(self.size)
+        most = max((int(np.abs(each).max(initial=0)) for each in self.scores), default=0)
+        return 2.0 * most**2 / 4.0**SCORE_BITS
+
+    def rounding(self, norm: str) -> float:
+        """Return the error of a vector that is no longer than the diameter."""
+        return 4.0 * UNIT * self.diameter(norm)
+
+    def names(self, coordinates: Sequence[str]) -> list[str]:
+        """Return names of the products: signs of cosines of the cells' places, or cosines of ranks over degrees."""
+        of = [column_name(partition, coordinates) for partition in self.partitions]
+        terms = (self.factors + np.array([0, 0, 1, 1])).tolist()
+        return [f"sign cos({a} pi cell of {of[j]}) * sign cos({b} pi cell of {of[h]})" if self.contrasted else
+                f"cos({a} pi rank of {of[j]}) * cos({b} pi rank of {of[h]}) / {a * b}" for j, h, a, b in terms]
+
+    def written(self, book: Book) -> tuple[list[int], Array]:
+        """Return the pairs, and of each column its partition, its scores, and the map of its cells if it has one."""
+        numbers = [int(self.contrasted), len(self.pairs), len(self.partitions), *self.pairs.ravel().tolist()]
+        for j, (partition, score) in enumerate(zip(self.partitions, self.scores, strict=True)):
+            numbers += [book.map(j, partition, self.maps[j]) if self.maps else book.partition(j, partition),
+                        score.shape[1], *score.ravel().tolist()]
+        return numbers, np.empty(0)
+
+    @classmethod
+    def read(cls, integers: Numbers, floats: Numbers, book: Book) -> Self:
+        """Return the products."""
+        contrasted, count, d = (integers.one() for _ in range(3))
+        pairs = integers.some(2 * count).reshape(-1, 2)
+        partitions, scores, maps = [], [], []
+        for j in range(d):
+            column, partition, *cells = (book.map_at if contrasted else book.partition_at)(integers.one())
+            q = integers.one()
+            if column != j or not 0 <= q <= MOST_SCORES:
+                raise InputError(f"products must have 0 to {MOST_SCORES} scores of each column, in order")
+            partitions.append(partition)
+            scores.append(integers.some(partition.size * q).reshape(partition.size, q))
+            maps += cells
+        if not (contrasted in (0, 1) and (pairs[:, 0] < pairs[:, 1]).all() and ((pairs >= 0) & (pairs < d)).all()
+                and len(np.unique(pairs, axis=0)) == len(pairs)):
+            raise InputError("the pairs of products must be different pairs of columns that there are")
+        if any((np.abs(score) > 2**SCORE_BITS).any() for score in scores):
+            raise InputError(f"scores must lie between -2^{SCORE_BITS} and 2^{SCORE_BITS}")
+        return cls(tuple(partitions), tuple(scores), pairs, bool(contrasted), tuple(maps))
+
+    def on(self, finer: Sequence[Partition], parents: Sequence[Integers]) -> Self:
+        """Return the products of the same scores, at finer positions."""
+        return replace(self, partitions=tuple(finer),
+                       scores=tuple(score[parent] for score, parent in zip(self.scores, parents, strict=True)),
+                       maps=tuple(cells[parent] for cells, parent in zip(self.maps, parents, strict=False)))
+
+
+def largest_square(scores: Sequence[Integers]) -> float:
+    """Return the largest sum of squares of a position's scores."""
+    squares = max((int((score**2).sum(axis=1).max(initial=0)) for score in scores), default=0)
+    return squares / 4.0**SCORE_BITS

@@ -1,0 +1,211 @@
+"""What a release of measurements is as a file: its queries as numbers, and what is checked when they come back.
+
+Indicators and levels of the columns are the schema's domain's, and not repeated. Partitions and maps that several
+queries share are written once. Each query is a row of whole numbers and a row of floats, whose meaning its kind knows
+(:meth:`trigmech.queries.base.Query.written`).
+"""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trigmech._validate import Kind, fields
+from trigmech.domain import Domain
+from trigmech.errors import InputError
+from trigmech.functions.partition import Partition, columns_of
+from trigmech.functions.released_column import ReleasedColumn
+from trigmech.measurement.table_release import TableRelease
+from trigmech.queries.base import Measurement, Query
+from trigmech.queries.book import KINDS, Book, Numbers
+from trigmech.storage.archive import take
+
+Array = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Arrays = dict[str, NDArray]
+
+KIND = "measurements"
+# Positions of a column, beyond what any mechanism makes.
+MOST_POSITIONS = 2**17
+# Squares of released numbers and of what noise they have must not overflow.
+LARGEST = 1e100
+# Of one query, as many as an archive could hold.
+MOST_SIZE = 2**27
+
+
+def parts_of(release: TableRelease, domain: Domain) -> tuple[dict[str, Any], Arrays]:
+    """Return what the manifest holds of a release, and its arrays by name; all public.
+
+    The domain is the schema's. That of the release is the same, but for integers whose bounds were found for it: their
+    values were not known when it was designed, and their intervals may hold any number of them.
+
+    Raises
+    ------
+    InputError
+        If a query has no form in a file.
+    """
+    unknown = [coordinate for coordinate, _ in domain.levels if release.domain.levels_of(coordinate) is None]
+    if without_levels(domain, unknown) != release.domain:
+        raise InputError("the release is of another domain than the schema's")
+    book = Book([(j, column.partition) for j, column in enumerate(release.columns)])
+    queries: dict[int, Query] = {id(each.query): each.query for each in release.measurements}
+    for query in queries.values():
+        if KINDS.get(query.name) is not type(query):
+            raise InputError(f"queries of the kind {query.name!r} are not registered, so a file cannot hold them; see "
+                             "trigmech.queries.book.register")
+    written = [query.written(book) for query in queries.values()]
+    names = sorted({query.name for query in queries.values()})
+    places = {key: i for i, key in enumerate(queries)}
+    manifest = {"kind": KIND, "n": int(release.n), "queries": names, "importance": float(release.importance)}
+    if unknown:
+        manifest["continuous"] = unknown
+    return manifest, {
+        "release.columns.mass": _joined([column.mass for column in release.columns]),
+        "release.columns.deviations": np.array([column.deviation for column in release.columns]),
+        "release.partitions.columns": _whole([j for j, _ in book.partitions]),
+        "release.partitions.intervals": _whole([partition.intervals for _, partition in book.partitions]),
+        "release.partitions.edges": _joined([partition.edges for _, partition in book.partitions]),
+        "release.maps.partitions": _whole([place for place, _ in book.maps]),
+        "release.maps.cells": np.concatenate([_whole([]), *(cells for _, cells in book.maps)]),
+        "release.queries.kinds": _whole([names.index(query.name) for query in queries.values()]),
+        "release.queries.lengths": _whole([[len(numbers), len(floats)] for numbers, floats in written]).reshape(-1, 2),
+        "release.queries.integers": _whole([number for numbers, _ in written for number in numbers]),
+        "release.queries.floats": _joined([floats for _, floats in written]),
+        "release.measurements.queries": _whole([places[id(each.query)] for each in release.measurements]),
+        "release.measurements.weights": np.array([each.weight for each in release.measurements], dtype=np.float64),
+        "release.measurements.noise": np.array([each.noise for each in release.measurements], dtype=np.float64),
+        "release.measurements.values": _joined([each.known for each in release.measurements])}
+
+
+def release_of(value: Any, arrays: Arrays, domain: Domain) -> TableRelease:
+    """Return the release of :func:`parts_of`, or raise an InputError; its arrays are taken from the dictionary.
+
+    Parameters
+    ----------
+    value : object
+        What the manifest holds of it.
+    arrays : dict of str to ndarray
+    domain : Domain
+        Of the schema.
+
+    Notes
+    -----
+    Cost: linear in the size of the arrays, whatever they hold.
+    """
+    optional: dict[str, Kind] = {"continuous": list} if isinstance(value, dict) and "continuous" in value else {}
+    values = {"continuous": []} | fields(value, "release", {
+        "kind": object, "n": (int, 2), "queries": list, "importance": float, **optional})
+    unknown, known = values["continuous"], [coordinate for coordinate, _ in domain.levels]
+    if unknown != [coordinate for coordinate in known if coordinate in unknown]:
+        raise InputError("release: continuous must be coordinates of numbers that have few values, in ascending order")
+    if not 0.0 <= values["importance"] <= LARGEST:
+        raise InputError("release: importance must be at least 0")
+    domain = without_levels(domain, unknown)
+    whole = columns_of(domain)
+    book = _book_in(arrays, whole)
+    queries = _queries_in(arrays, values["queries"], book)
+    places = take(arrays, "release.measurements.queries", "m", kind="int64")
+    weights, noise = (_positive(arrays, f"release.measurements.{name}", len(places)) for name in ("weights", "noise"))
+    if not ((places >= 0) & (places < len(queries))).all():
+        raise InputError("release.measurements.queries must be numbers of queries")
+    held = [queries[place] for place in places.tolist()]
+    drawn = parts_in(arrays, "release.measurements.values", [query.size for query in held])
+    # What is computed of both must not overflow either.
+    checked_deviations("release.measurements", noise / weights)
+    made = tuple(Measurement(*each) for each in zip(held, weights.tolist(), drawn, noise.tolist(), strict=True))
+    return TableRelease(values["n"], domain, made, _columns_in(arrays, book, len(whole)),
+                        importance=values["importance"])
+
+
+def _book_in(arrays: Arrays, whole: Sequence[Partition]) -> Book:
+    columns = take(arrays, "release.partitions.columns", "p", kind="int64")
+    counts = take(arrays, "release.partitions.intervals", len(columns), kind="int64").tolist()
+    if not (((columns >= 0) & (columns < len(whole))).all()
+            and np.array_equal(columns[: len(whole)], np.arange(len(whole)))):
+        raise InputError("release.partitions.columns must be numbers of columns, first of each column one")
+    held = [whole[j] for j in columns.tolist()]
+    if not all(count == 0 if column.value is None else 1 <= count <= MOST_POSITIONS
+               for column, count in zip(held, counts, strict=True)):
+        raise InputError(f"release.partitions.intervals must be 1 to {MOST_POSITIONS} for numbers, and 0 for categories")
+    edges = parts_in(arrays, "release.partitions.edges", [count + (count > 0) for count in counts])
+    partitions = [column.cut(own) for column, own in zip(held, edges, strict=True)]
+    for partition in partitions:
+        levels = partition.levels
+        if levels is not None and not (np.diff(np.append(np.searchsorted(levels, partition.edges[:-1]), len(levels)))
+                                       > 0).all():
+            raise InputError("release.partitions.edges must leave a value of the schema's in each interval")
+    places = take(arrays, "release.maps.partitions", "q", kind="int64")
+    if not ((places >= 0) & (places < len(partitions))).all():
+        raise InputError("release.maps.partitions must be numbers of partitions")
+    maps = parts_in(arrays, "release.maps.cells", [partitions[place].size for place in places.tolist()], "int64")
+    if not all(np.array_equal(found := np.unique(cells), np.arange(len(found))) for cells in maps):
+        raise InputError("the cells of each column must be numbered from 0, without gaps")
+    return Book(list(zip(columns.tolist(), partitions, strict=True)), list(zip(places.tolist(), maps, strict=True)))
+
+
+def _queries_in(arrays: Arrays, names: list[Any], book: Book) -> list[Query]:
+    strange = [name for name in names if not isinstance(name, str) or name not in KINDS]
+    if strange:
+        raise InputError(f"the file has queries of the kind {str(strange[0])[:40]!r}, which nobody registered; import "
+                         "the module that defines it before loading")
+    kinds = take(arrays, "release.queries.kinds", "q", kind="int64")
+    lengths = take(arrays, "release.queries.lengths", len(kinds), 2, kind="int64")
+    if not ((kinds >= 0) & (kinds < len(names))).all() or (lengths < 0).any():
+        raise InputError("release.queries.kinds must be numbers of kinds, and lengths at least 0")
+    integers = parts_in(arrays, "release.queries.integers", lengths[:, 0].tolist(), "int64")
+    floats = parts_in(arrays, "release.queries.floats", lengths[:, 1].tolist())
+    found = []
+    for kind, numbers, more in zip(kinds.tolist(), map(Numbers, integers), map(Numbers, floats), strict=True):
+        query = KINDS[names[kind]].read(numbers, more, book)
+        numbers.end()
+        more.end()
+        # Before anything of this size is made.
+        if not 0 <= query.size <= MOST_SIZE:
+            raise InputError(f"a query in the file has {query.size} numbers")
+        found.append(query)
+    return found
+
+
+def _columns_in(arrays: Arrays, book: Book, d: int) -> tuple[ReleasedColumn, ...]:
+    partitions = [partition for _, partition in book.partitions[:d]]
+    masses = parts_in(arrays, "release.columns.mass", [partition.size for partition in partitions])
+    if not all((mass >= 0.0).all() and abs(mass.sum() - 1.0) < 1e-6 for mass in masses):
+        raise InputError("the released distribution of each column must be probabilities, which sum to 1")
+    deviations = _positive(arrays, "release.columns.deviations", d).tolist()
+    return tuple(map(ReleasedColumn, partitions, masses, deviations))
+
+
+def without_levels(domain: Domain, coordinates: Sequence[int]) -> Domain:
+    """Return the domain in which these numbers may have any value."""
+    return Domain(domain.d, domain.groups, [(coordinate, values) for coordinate, values in domain.levels
+                                            if coordinate not in coordinates])
+
+
+def parts_in(arrays: Arrays, name: str, lengths: Sequence[int], kind: str = "float64") -> list[NDArray]:
+    """Take an array and return its parts, each in memory of its own, as they were before they were joined."""
+    whole = take(arrays, name, sum(lengths), kind=kind)
+    if (whole > LARGEST).any() or (whole < -LARGEST).any():
+        raise InputError(f"{name} must hold numbers up to {LARGEST:g}")
+    return [whole[start:stop].copy() for start, stop in pairwise(np.cumsum([0, *lengths]).tolist())]
+
+
+def checked_deviations(name: str, found: Array) -> None:
+    """Raise an InputError unless all are positive, and neither so large nor so small that squares overflow."""
+    if not ((found >= 1.0 / LARGEST) & (found <= LARGEST)).all():
+        raise InputError(f"{name} must have deviations and weights from {1.0 / LARGEST:g} to {LARGEST:g}")
+
+
+def _positive(arrays: Arrays, name: str, count: int) -> Array:
+    found = take(arrays, name, count)
+    checked_deviations(name, found)
+    return found
+
+
+def _joined(parts: Sequence[NDArray]) -> Array:
+    return np.concatenate([np.empty(0), *parts])
+
+
+def _whole(values: Sequence[Any]) -> Integers:
+    return np.array(values, dtype=np.int64)

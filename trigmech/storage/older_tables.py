@@ -1,0 +1,202 @@
+"""Releases of columns and tables by version 0.1: read, and never written.
+
+The arrays of the columns stand one after the other, in the domain's order, and so do those of the closer looks and of
+the tables. Of a table that was measured twice the file has the mean by the precisions alone.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trigmech._validate import Kind, fields
+from trigmech.domain import Domain
+from trigmech.errors import InputError
+from trigmech.functions.partition import Partition, columns_of
+from trigmech.functions.released_column import ReleasedColumn
+from trigmech.measurement.table_release import TableRelease
+from trigmech.planning.contrasted import MOST_IN_LOOK
+from trigmech.planning.tables import MOST_INTERVALS
+from trigmech.queries.base import Measurement
+from trigmech.queries.joint import SCORE_BITS, Marginal, Products
+from trigmech.queries.one_way import Contrasts, Detail, Histogram, Ranges
+from trigmech.storage.archive import take
+from trigmech.storage.measurements_file import LARGEST, MOST_POSITIONS, checked_deviations, parts_in, without_levels
+
+Array = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Arrays = dict[str, NDArray]
+
+KIND = "tables"
+
+
+def release_of(value: Any, arrays: Arrays, domain: Domain) -> TableRelease:
+    """Return the release of a file, or raise an InputError; its arrays are taken from the dictionary.
+
+    Parameters
+    ----------
+    value : object
+        What the manifest holds of it.
+    arrays : dict of str to ndarray
+    domain : Domain
+        Of the schema.
+
+    Notes
+    -----
+    Cost: linear in the size of the arrays, whatever they hold.
+    """
+    optional: dict[str, Kind] = {"continuous": list} if isinstance(value, dict) and "continuous" in value else {}
+    values = {"continuous": []} | fields(value, "release", {
+        "kind": object, "n": (int, 2), "cumulative": bool, "dependence": object, "selected": object, **optional})
+    unknown, known = values["continuous"], [coordinate for coordinate, _ in domain.levels]
+    if unknown != [coordinate for coordinate in known if coordinate in unknown]:
+        raise InputError("release: continuous must be coordinates of numbers that have few values, in ascending order")
+    domain = without_levels(domain, unknown)
+    whole = columns_of(domain)
+    looked = _partitions_in("release.looks", arrays, whole, MOST_INTERVALS)
+    contrasted = take(arrays, "release.looks.contrasted", len(looked), kind="int64")
+    if not np.isin(contrasted, (0, 1)).all() or (contrasted.any() and values["cumulative"]):
+        raise InputError("release.looks.contrasted must be 0 or 1, and 0 where intervals are cumulative")
+    # A column of one position has no contrasts, and nothing of it is drawn.
+    if any(own and partition.size > MOST_IN_LOOK for own, partition in zip(contrasted, looked, strict=True)):
+        raise InputError(f"columns that are looked at by contrasts must have at most {MOST_IN_LOOK} positions")
+    noisy = parts_in(arrays, "release.looks.values", [partition.size - int(own) for partition, own
+                                                    in zip(looked, contrasted, strict=True)])
+    deviations = _deviations(arrays, "release.looks.deviations", len(looked)).tolist()
+    kind = Ranges if values["cumulative"] else Histogram
+    looks = tuple(Measurement((Contrasts if each else kind)(j, partition), 1.0, own, deviation)
+                  for j, (partition, own, deviation, each) in enumerate(zip(
+                      looked, noisy, deviations, contrasted.tolist(), strict=True)))
+    columns = _columns_in(arrays, whole)
+    release = TableRelease(values["n"], domain, looks + _closer_in(arrays, looked), columns)
+    if values["dependence"] is not None:
+        release = _with_dependence(release, values["dependence"], arrays)
+    return release if values["selected"] is None else _with_selected(release, values["selected"], arrays)
+
+
+def _columns_in(arrays: Arrays, whole: Sequence[Partition]) -> tuple[ReleasedColumn, ...]:
+    partitions = _partitions_in("release.columns", arrays, whole, MOST_POSITIONS)
+    masses = parts_in(arrays, "release.columns.mass", [partition.size for partition in partitions])
+    if not all((mass >= 0.0).all() and abs(mass.sum() - 1.0) < 1e-6 for mass in masses):
+        raise InputError("the released distribution of each column must be probabilities, which sum to 1")
+    deviations = _deviations(arrays, "release.columns.deviations", len(partitions)).tolist()
+    return tuple(map(ReleasedColumn, partitions, masses, deviations))
+
+
+def _closer_in(arrays: Arrays, looked: Sequence[Partition]) -> tuple[Measurement, ...]:
+    index = take(arrays, "release.closer.index", "k", 3, kind="int64").tolist()
+    if not (all(0 <= j < len(looked) and 0 <= i < looked[j].intervals and 1 <= count <= MOST_POSITIONS
+                for j, i, count in index) and len({(j, i) for j, i, _ in index}) == len(index)):
+        raise InputError("the closer looks must be of intervals of the columns, each once")
+    edges = parts_in(arrays, "release.closer.edges", [count + 1 for _, _, count in index])
+    frequencies = parts_in(arrays, "release.closer.frequencies", [count for _, _, count in index])
+    deviations = _deviations(arrays, "release.closer.deviations", len(index)).tolist()
+    if not all((np.diff(own) > 0).all() and np.isin(own[[0, -1]], looked[j].edges).all()
+               for (j, _, _), own in zip(index, edges, strict=True)):
+        raise InputError("the edges of a closer look must ascend, from one of the first look's to another")
+    found = []
+    for (j, _, _), own, noisy, deviation in zip(index, edges, frequencies, deviations, strict=True):
+        # The partition that it was of is not in the file: of this one it is an interval too.
+        around = looked[j].cut(np.unique([-1.0, own[0], own[-1], 1.0]))
+        interval = int(np.searchsorted(around.edges, own[0]))
+        found.append(Measurement(Detail(j, around, interval, own), 1.0, noisy, deviation))
+    return tuple(found)
+
+
+def _with_dependence(release: TableRelease, value: Any, arrays: Arrays) -> TableRelease:
+    """Return the release with its second round."""
+    single = fields(value, "release: dependence", {"deviation": float, "product_weight": float})
+    checked_deviations("the second round", np.array([single["deviation"]]))
+    columns = [column.partition for column in release.columns]
+    sizes = [partition.size for partition in columns]
+    maps = _maps(arrays, "release.dependence.maps", sizes)
+    tables = _sets(arrays, "release.dependence.tables", range(len(columns)))
+    weights = _deviations(arrays, "release.dependence.weights", len(tables))
+    degrees = take(arrays, "release.dependence.degrees", len(columns), kind="int64")
+    if ((degrees < 0) | (degrees > MOST_IN_LOOK)).any():
+        raise InputError(f"columns must have 0 to {MOST_IN_LOOK} scores")
+    scores = parts_in(arrays, "release.dependence.scores",
+                    [size * own for size, own in zip(sizes, degrees.tolist(), strict=True)], kind="int64")
+    if any((each > 2**SCORE_BITS).any() or (each < -(2**SCORE_BITS)).any() for each in scores):
+        raise InputError(f"scores must lie between -2^{SCORE_BITS} and 2^{SCORE_BITS}")
+    pairs = _sets(arrays, "release.dependence.pairs",
+                   [j for j, partition in enumerate(columns) if partition.value is not None or not len(tables)])
+    weight = single["product_weight"]
+    if not (1.0 / LARGEST <= weight <= LARGEST if len(pairs) else weight == 0.0):
+        raise InputError("the weight of products must be positive, and 0 if there are none")
+    own = [Marginal((j, h), (columns[j], columns[h]), (maps[j], maps[h])) for j, h in tables.tolist()]
+    noisy = parts_in(arrays, "release.tables", [query.size for query in own])
+    made = [Measurement(query, weight, values, single["deviation"])
+            for query, weight, values in zip(own, weights.tolist(), noisy, strict=True)]
+    products = Products(tuple(columns), tuple(
+        each.reshape(size, -1) if q else each.reshape(size, 0)
+        for each, size, q in zip(scores, sizes, degrees.tolist(), strict=True)), pairs, not len(tables),
+        () if len(tables) else maps)
+    (values,) = parts_in(arrays, "release.products", [products.size])
+    if len(pairs):
+        made.append(Measurement(products, weight, values, single["deviation"]))
+    checked_deviations("the second round", np.array([each.deviation for each in made if each.query.size]))
+    return replace(release, measurements=release.measurements + tuple(made))
+
+
+def _with_selected(release: TableRelease, value: Any, arrays: Arrays) -> TableRelease:
+    """Return the release with its last round."""
+    single = fields(value, "release: selected", {"deviation": float, "importance": float})
+    if len(release.measurements) == len(release.looks) + len(release.closer) or not (
+            0.0 <= single["importance"] <= LARGEST):
+        raise InputError("the last round must follow the second, and its importance must be at least 0")
+    checked_deviations("the last round", np.array([single["deviation"]]))
+    partitions, pairs = [column.partition for column in release.columns], release.tables
+    weights = take(arrays, "release.selected.weights", len(pairs))
+    checked_deviations("release.selected.weights", weights[weights != 0.0])
+    maps = _maps(arrays, "release.selected.maps", [partition.size for partition in partitions])
+    triples = _sets(arrays, "release.selected.triples", range(len(partitions)), 3)
+    own = [Marginal(tuple(held), tuple(partitions[j] for j in held), tuple(maps[j] for j in held))
+           for held in triples.tolist()]
+    noisy = parts_in(arrays, "release.triples", [query.size for query in own])
+    # The file has the mean of both measurements, which each of them then stands for.
+    again = [replace(each, weight=weight, noise=single["deviation"])
+             for each, weight in zip(pairs, weights.tolist(), strict=True) if weight]
+    more = [Measurement(query, weight, values, single["deviation"]) for query, weight, values in zip(
+        own, _deviations(arrays, "release.selected.triple_weights", len(triples)).tolist(), noisy, strict=True)]
+    made = replace(release, measurements=(*release.measurements, *again, *more), importance=single["importance"])
+    checked_deviations("the last round", np.array([each.deviation for each in (*made.tables, *made.triples)]))
+    return made
+
+
+def _partitions_in(name: str, arrays: Arrays, whole: Sequence[Partition], most: int) -> list[Partition]:
+    counts = take(arrays, f"{name}.intervals", len(whole), kind="int64").tolist()
+    if not all(count == 0 if column.value is None else 1 <= count <= most
+               for column, count in zip(whole, counts, strict=True)):
+        raise InputError(f"{name}.intervals must be 1 to {most} for numbers, and 0 for categories")
+    edges = parts_in(arrays, f"{name}.edges", [count + (count > 0) for count in counts])
+    found = [column.cut(own) for column, own in zip(whole, edges, strict=True)]
+    for partition in found:
+        levels = partition.levels
+        if levels is not None and not (np.diff(np.append(np.searchsorted(levels, partition.edges[:-1]), len(levels)))
+                                       > 0).all():
+            raise InputError(f"{name}.edges must leave a value of the schema's in each interval")
+    return found
+
+
+def _maps(arrays: Arrays, name: str, sizes: Sequence[int]) -> tuple[Integers, ...]:
+    maps = parts_in(arrays, name, sizes, kind="int64")
+    if not all(np.array_equal(found := np.unique(cells), np.arange(len(found))) for cells in maps):
+        raise InputError("the cells of each column must be numbered from 0, without gaps")
+    return tuple(maps)
+
+
+def _sets(arrays: Arrays, name: str, allowed: Sequence[int], width: int = 2) -> Integers:
+    found = take(arrays, name, "t", width, kind="int64")
+    if not ((found[:, :-1] < found[:, 1:]).all() and np.isin(found, np.array(allowed, dtype=np.int64)).all()
+            and len(np.unique(found, axis=0)) == len(found)):
+        raise InputError(f"{name} must be different sets of {width} columns that there are")
+    return found
+
+
+def _deviations(arrays: Arrays, name: str, count: int) -> Array:
+    found = take(arrays, name, count)
+    checked_deviations(name, found)
+    return found
