@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from trigmech.functions.chebyshev import ChebyshevBasis
     from trigmech.functions.features import Features
     from trigmech.functions.grid import Grid
+    from trigmech.mechanisms.adaptive import AdaptiveMechanism, Measure, Select
     from trigmech.mechanisms.base import Design, Mechanism
     from trigmech.mechanisms.moment import MomentMechanism, minimax
     from trigmech.mechanisms.table import TableMechanism
@@ -44,6 +45,7 @@ __version__ = "0.1.0"
 logging.getLogger(__name__).addHandler(logging.NullHandler())
 
 __all__ = [
+    "AdaptiveMechanism",
     "Budget",
     "BudgetError",
     "Charge",
@@ -60,11 +62,13 @@ __all__ = [
     "InputError",
     "Ledger",
     "LedgerFile",
+    "Measure",
     "Mechanism",
     "MomentMechanism",
     "NoisyMoments",
     "Part",
     "Schema",
+    "Select",
     "Share",
     "SolverError",
     "Synthesis",
@@ -98,6 +102,7 @@ _HOMES = {
     "functions.chebyshev": "ChebyshevBasis",
     "functions.features": "Features",
     "functions.grid": "Grid",
+    "mechanisms.adaptive": "AdaptiveMechanism Measure Select",
     "mechanisms.base": "Design Mechanism",
     "mechanisms.moment": "MomentMechanism minimax",
     "mechanisms.table": "TableMechanism",

@@ -18,7 +18,7 @@ from trigmech.evaluation.resampling import Progress, Resamples
 from trigmech.functions.features import Features
 from trigmech.measurement.released import Release
 from trigmech.measurement.table_release import TableRelease
-from trigmech.mechanisms.base import Design
+from trigmech.mechanisms.base import Design, Mechanism
 from trigmech.privacy.ledger import Ledger
 from trigmech.reconstruction.conditional import conditional_points
 from trigmech.reconstruction.repeats import sampled
@@ -73,8 +73,10 @@ class NoisyMoments:
     versions : dict of str to str
         Of trigmech, numpy, opendp and python when the release was made.
     design : Design, optional
-        What was planned. Files do not hold it, nor the options of the mechanism: of moments that were loaded
-        :func:`trigmech.generate` makes points with the mechanism's default options, unless it is given a mechanism.
+        What was planned. Files do not hold it.
+    mechanism : Mechanism, optional
+        With its options; by default that of the design. Files hold the package's own mechanisms, not those of
+        somebody's own.
 
     See also :attr:`deviations`, whose noise is correlated in releases by :class:`trigmech.TableMechanism`.
     """
@@ -86,6 +88,11 @@ class NoisyMoments:
     categorical: tuple[str, ...] = ()
     versions: dict[str, str] = field(default_factory=release_file.versions_now)
     design: Design | None = field(default=None, kw_only=True, repr=False)
+    mechanism: Mechanism | None = field(default=None, kw_only=True, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.mechanism is None and self.design is not None:
+            object.__setattr__(self, "mechanism", self.design.mechanism)
 
     @property
     def n(self) -> int:
@@ -151,9 +158,8 @@ class NoisyMoments:
     def load(cls, path: str | Path) -> "NoisyMoments":
         """Return the moments of a file by :meth:`save`, or by that of a :class:`Synthesis`.
 
-        Files do not hold the options of the mechanism. Give it to :func:`trigmech.generate` or
-        :func:`trigmech.reconstruct`, such as ``mechanism=tm.TableMechanism(points=500)``, for points that are made as
-        they would have been before the moments were saved.
+        A mechanism of your own is not in the file; give it to :func:`trigmech.generate` or
+        :func:`trigmech.reconstruct`.
 
         Raises
         ------
@@ -165,7 +171,7 @@ class NoisyMoments:
 
     def _parts(self) -> dict[str, Any]:
         return {"release": self.release, "ledger": self.ledger, "schema": self.schema, "library": self.library,
-                "categorical": self.categorical, "versions": self.versions}
+                "categorical": self.categorical, "versions": self.versions, "mechanism": self.mechanism}
 
     @property
     def _guarantee(self) -> str:

@@ -152,9 +152,9 @@ def generate(moments: NoisyMoments, rows: int | None = None, rng: np.random.Gene
     rng : numpy.random.Generator, optional
         By default one seeded by the operating system.
     mechanism : Mechanism, optional
-        Whose reconstruction is used. Default: the design's. Moments that were loaded have no design, because files do
-        not hold the mechanism's options; without this argument the mechanism's default options are used then, whatever
-        the table was measured with, such as another number of points, and a warning says so.
+        Whose reconstruction is used. Default: that which measured the table. Files by version 0.1 do not hold it, nor
+        do files hold one of your own; without this argument the default options of a mechanism for such a release are
+        used then, and a warning says so.
 
     Returns
     -------
@@ -164,7 +164,7 @@ def generate(moments: NoisyMoments, rows: int | None = None, rng: np.random.Gene
     Warns
     -----
     UserWarning
-        If the moments were loaded and no mechanism is given.
+        If the file did not hold the mechanism, and none is given.
     """
     if rows is not None:
         check_integers(0, rows=rows)
@@ -185,7 +185,7 @@ def reconstruct(moments: NoisyMoments, rng: np.random.Generator | None = None, *
     FitWarning
         If the points miss what was released, see :attr:`Synthesis.warnings`.
     UserWarning
-        If the moments were loaded and no mechanism is given; see :func:`generate`.
+        If the file did not hold the mechanism, and none is given; see :func:`generate`.
     """
     chosen = _reconstructing(moments, mechanism)
     rng = rng or np.random.default_rng()
@@ -195,7 +195,8 @@ def reconstruct(moments: NoisyMoments, rng: np.random.Generator | None = None, *
     logger.info("fitted %d points: %s after %d iterations, %s", len(fit.points), fit.status, fit.iterations,
                 fit.quality)
     made = Synthesis(moments.release, moments.ledger, moments.schema, moments.library, moments.categorical,
-                     moments.versions, design=moments.design, fit=replace(fit, rows=fit.rows or moments.n))
+                     moments.versions, design=moments.design, mechanism=moments.mechanism,
+                     fit=replace(fit, rows=fit.rows or moments.n))
     _warn(made.warnings)
     return made
 
@@ -297,12 +298,12 @@ def _reconstructing(moments: Any, mechanism: Mechanism | None) -> Mechanism:
         raise InputError(f"moments must be NoisyMoments by trigmech.measure, not {shown(moments)}")
     if mechanism is not None:
         return check_mechanism(mechanism)
-    if moments.design is not None:
-        return moments.design.mechanism
+    if moments.mechanism is not None:
+        return moments.mechanism
     chosen = mechanism_of(moments.release)
     # To whoever called generate or reconstruct.
-    warnings.warn(f"a saved release does not hold the options of its mechanism, so the default options of "
-                  f"{type(chosen).__name__} make these points; give mechanism=... to choose others", stacklevel=3)
+    warnings.warn(f"the file does not hold the mechanism that measured these numbers, so the default options of "
+                  f"{type(chosen).__name__} make the points; give mechanism=... to choose others", stacklevel=3)
     return chosen
 
 

@@ -20,7 +20,7 @@ from trigmech.functions.ranks import ranks
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.measurement.table_release import TableRelease
 from trigmech.queries.base import Measurement
-from trigmech.queries.one_way import Ranges
+from trigmech.queries.one_way import Detail, Histogram, Ranges
 from trigmech.reconstruction.columns import nearest_probabilities
 from trigmech.reconstruction.constrained import kept
 from trigmech.reconstruction.dependence import centred, shrunk_products, shrunk_table
@@ -109,7 +109,7 @@ def _left_open(shrink: Callable[[Array], Array], deviation: Array, noise: float,
     return min(noise, LARGEST) * float(np.sqrt(np.clip(slope + hidden, 0.0, 1.0)))
 
 
-def _plausible(column: ReleasedColumn, look: Measurement, closer: list[Measurement],
+def _plausible(column: ReleasedColumn, look: Measurement[Histogram], closer: list[Measurement[Detail]],
                rng: np.random.Generator) -> ReleasedColumn:
     """Return a column whose distribution is the released one without bias, with as much noise once more."""
     partition, k = look.query.partition, len(look.query.partition.indicators)

@@ -3,10 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from trigmech.functions.features import FunctionSet
 from trigmech.functions.partition import Partition
 from trigmech.measurement.counts import Histograms, JointCounts
 from trigmech.measurement.moments import FunctionSums
@@ -60,7 +62,7 @@ class Asked:
             found.append((alone, Histograms(tuple(_looked_at(self.queries[i]) for i in alone))))
         if joint:
             found.append((joint, _joint([self.queries[i] for i in joint])))
-        return found + [([i], FunctionSums(_Evaluated(self.queries[i]))) for i in others]
+        return found + [([i], FunctionSums(cast(FunctionSet, _Evaluated(self.queries[i])))) for i in others]
 
     @cached_property
     def statistic(self) -> Statistic:
@@ -140,7 +142,7 @@ class _Evaluated:
         """How many functions."""
         return int(np.prod(self.query.shape))
 
-    def evaluate(self, X: Array) -> Array:  # noqa: N803
+    def evaluate(self, X: Array) -> Array:
         """Return the values."""
         return self.query.evaluate(X)
 

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,10 +21,11 @@ from trigmech.measurement.rows import PrivateRows
 from trigmech.planning.design import Block, MomentDesign
 from trigmech.privacy.budget import Charge
 from trigmech.privacy.ledger import Ledger
-from trigmech.privacy.noise import Noise, SimulatedNoise, uniform
-from trigmech.queries.base import Measurement, parted, sensitivity_of
+from trigmech.privacy.noise import Noise, SimulatedNoise, drawn, uniform
+from trigmech.queries.base import Measurement, Query, parted, sensitivity_of
 
 Array = NDArray[np.float64]
+Q = TypeVar("Q", bound=Query)
 
 logger = logging.getLogger(__name__)
 
@@ -213,7 +214,8 @@ class Session:
         released = self._released(values, charge, lambda noisy: noisy, np.shape(values))
         return np.asarray(released)
 
-    def measured(self, rows: PrivateRows, asked: Sequence[Measurement], charge: Charge) -> tuple[Measurement, ...]:
+    def measured(self, rows: PrivateRows, asked: Sequence[Measurement[Q]],
+                 charge: Charge) -> tuple[Measurement[Q], ...]:
         """Return measurements with values: the queries' means over the rows, with the noise of a charge; one draw.
 
         Parameters
@@ -231,8 +233,8 @@ class Session:
         """
         return self.drawn(asked, exact_sums(rows, [each.query for each in asked]), charge, rows.n)
 
-    def drawn(self, asked: Sequence[Measurement], sums: Sequence[Array], charge: Charge,
-              n: int) -> tuple[Measurement, ...]:
+    def drawn(self, asked: Sequence[Measurement[Q]], sums: Sequence[Array], charge: Charge,
+              n: int) -> tuple[Measurement[Q], ...]:
         """Return measurements with values, of exact sums over n persons, which are private; see :meth:`measured`.
 
         Raises
@@ -245,7 +247,23 @@ class Session:
         noise = charge.deviation(len(noisy))
         return tuple(each.drawn(own, noise) for each, own in zip(asked, parted(noisy, asked), strict=True))
 
-    def _check_moves(self, asked: Sequence[Measurement], charge: Charge, n: int) -> None:
+    def choose(self, scores: Array, charge: Charge) -> tuple[int, ...]:
+        """Return which of some scores are chosen, as often as the charge counts, each at most once.
+
+        Parameters
+        ----------
+        scores : ndarray (K,), private
+            Each moves by at most half the charge's sensitivity when a row is replaced.
+        charge : Charge
+            Recorded before; of law "exponential".
+        """
+        left, found = scores.astype(np.float64), list[int]()
+        for _ in range(min(charge.count, len(scores))):
+            found.append(int(self.draw(left, charge).argmax()))
+            left[found[-1]] = -np.inf
+        return tuple(found)
+
+    def _check_moves(self, asked: Sequence[Measurement[Any]], charge: Charge, n: int) -> None:
         """Raise a BudgetError unless a charge pays for measurements of n persons: by their proofs it always does."""
         if not sensitivity_of(asked, charge.norm, n, 1.0) <= charge.sensitivity:
             raise BudgetError(f"{charge.purpose}: what was planned would move further than was charged for")
@@ -273,8 +291,7 @@ class Session:
         known = None if self._rounds is None else self._rounds.known(charge, shape)
         if known is not None:
             return known
-        draws = {"laplace": self._noise.laplace, "gaussian": self._noise.gaussian, "linf": self._noise.linf}
-        released = public(draws[charge.law](values, paid[2]))
+        released = public(drawn(self._noise, charge.law, values, paid[2]))
         if self._rounds is not None:
             self._rounds.keep(charge, released)
         return released

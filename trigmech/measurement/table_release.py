@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,7 @@ from trigmech.schema.schema import Schema
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
+Q = TypeVar("Q", bound=Query)
 # In which order numbers are shown.
 ORDER = (Histogram, Detail, Marginal, Products)
 
@@ -43,7 +45,7 @@ class TableRelease:
 
     n: int
     domain: Domain
-    measurements: tuple[Measurement, ...]
+    measurements: tuple[Measurement[Query], ...]
     columns: tuple[ReleasedColumn, ...]
     schema: Schema | None = None
     importance: float = 0.0
@@ -53,12 +55,12 @@ class TableRelease:
         return replace(self, schema=schema)
 
     @cached_property
-    def known(self) -> tuple[Measurement, ...]:
+    def known(self) -> tuple[Measurement[Query], ...]:
         """What is known of each query: of one that was measured several times the mean by the precisions.
 
         Columns come first, then closer looks, tables of two columns, products, and tables of more columns.
         """
-        repeated: dict[int, list[Measurement]] = {}
+        repeated: dict[int, list[Measurement[Query]]] = {}
         for each in self.measurements:
             repeated.setdefault(id(each.query), []).append(each)
         several = any(len(held) > 1 or len(held[0].query.columns) > 2 for held in repeated.values()
@@ -74,43 +76,52 @@ class TableRelease:
             found.append(first)
         return tuple(sorted(found, key=lambda each: _place(each.query)))
 
-    def of(self, *kinds: type[Query]) -> tuple[Measurement, ...]:
-        """Return what is known of the queries of some classes."""
-        return tuple(each for each in self.known if isinstance(each.query, kinds))
+    def of(self, kind: type[Q]) -> tuple[Measurement[Q], ...]:
+        """Return what is known of the queries of a class."""
+        return tuple(cast(Measurement[Q], each) for each in self.known if isinstance(each.query, kind))
 
     @cached_property
-    def looks(self) -> tuple[Measurement, ...]:
+    def looks(self) -> tuple[Measurement[Histogram], ...]:
         """What is known of each column by itself."""
         return self.of(Histogram)
 
     @cached_property
-    def closer(self) -> tuple[Measurement, ...]:
+    def closer(self) -> tuple[Measurement[Detail], ...]:
         """What is known of the insides of intervals."""
         return self.of(Detail)
 
     @cached_property
-    def tables(self) -> tuple[Measurement, ...]:
+    def tables(self) -> tuple[Measurement[Marginal], ...]:
         """What is known of tables of two columns."""
         return tuple(each for each in self.of(Marginal) if len(each.query.columns) == 2)
 
     @cached_property
-    def triples(self) -> tuple[Measurement, ...]:
+    def triples(self) -> tuple[Measurement[Marginal], ...]:
         """What is known of tables of more columns."""
         return tuple(each for each in self.of(Marginal) if len(each.query.columns) > 2)
 
     @cached_property
-    def products(self) -> Measurement | None:
+    def products(self) -> Measurement[Products] | None:
         """What is known of products of scores, if any were measured."""
         held = self.of(Products)
         return held[0] if held else None
 
-    def on(self, columns: Sequence[ReleasedColumn], parents: Sequence[Integers]) -> "TableRelease":
-        """Return the release for columns whose positions are cut; ``parents``: of which position each is a part."""
+    def on(self, columns: Sequence[ReleasedColumn]) -> "TableRelease":
+        """Return the release for columns whose positions are cut further."""
         partitions: list[Partition] = [column.partition for column in columns]
         made: dict[int, Query] = {}
+        # Maps that several queries share are shared afterwards, so that a fit has each once.
+        maps: dict[tuple[int, int], Integers] = {}
         for each in self.measurements:
-            if id(each.query) not in made:
-                made[id(each.query)] = each.query.on(partitions, parents)
+            query = each.query
+            if id(query) in made:
+                continue
+            again = query.on(partitions)
+            if isinstance(query, Marginal) and isinstance(again, Marginal):
+                again = replace(again, maps=tuple(
+                    maps.setdefault((j, id(before)), after)
+                    for j, before, after in zip(query.columns, query.maps, again.maps, strict=True)))
+            made[id(query)] = again
         return replace(self, columns=tuple(columns), measurements=tuple(
             replace(each, query=made[id(each.query)]) for each in self.measurements))
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +13,7 @@ from trigmech.measurement.table_release import TableRelease
 from trigmech.mechanisms.table import released
 from trigmech.planning.tables import PROOF, TableDesign
 from trigmech.privacy.budget import NORMS, Charge, Law, deviation_of
-from trigmech.privacy.noise import SimulatedNoise
+from trigmech.privacy.noise import SimulatedNoise, drawn
 from trigmech.queries.base import Measurement
 from trigmech.queries.joint import Marginal, Products
 from trigmech.queries.one_way import Contrasts, Ranges
@@ -32,10 +33,9 @@ class _Rehearsal(Session):
 
     def draw(self, values: Array, charge: Charge) -> Array:
         """Return the values with simulated noise of the charge's distribution and scale."""
-        draws = {"laplace": self._noise.laplace, "gaussian": self._noise.gaussian, "linf": self._noise.linf}
-        return draws[charge.law](values, charge.scale)
+        return drawn(self._noise, charge.law, values, charge.scale)
 
-    def _check_moves(self, asked: Sequence[Measurement], charge: Charge, n: int) -> None:
+    def _check_moves(self, asked: Sequence[Measurement[Any]], charge: Charge, n: int) -> None:
         """Allow all: how far public rows move the numbers does not matter."""
 
 
@@ -99,7 +99,7 @@ def _design_of(release: TableRelease, rows: int) -> TableDesign:
                    triples=release.importance)
 
 
-def _crossed(d: int, tables: Sequence[Measurement]) -> tuple[int, ...]:
+def _crossed(d: int, tables: Sequence[Measurement[Any]]) -> tuple[int, ...]:
     """Return the columns whose tables with all others have more weight than their shapes alone explain."""
     a, b = np.array([each.query.shape for each in tables], dtype=np.float64).reshape(-1, 2).T
     importance = np.array([each.weight for each in tables]) ** 3 / np.sqrt(a * b * (a + b))

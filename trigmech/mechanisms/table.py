@@ -17,6 +17,7 @@ from trigmech.planning.dependence import design_dependence
 from trigmech.planning.selection import select_tables
 from trigmech.planning.tables import Shares, TableDesign, closer_looks, plan_tables
 from trigmech.queries.base import Measurement
+from trigmech.queries.one_way import Detail, Histogram
 from trigmech.reconstruction.columns import looked_closer, released_column
 from trigmech.reconstruction.result import Reconstruction
 from trigmech.reconstruction.tables import reconstruct_table, strengths_of
@@ -118,26 +119,26 @@ def released(rows: PrivateRows, design: TableDesign, session: Session) -> TableR
     session.charge(*design.charges)
     looks = _looked(counts, design, session)
     columns = [released_column(look) for look in looks]
-    closer: tuple[Measurement, ...] = ()
+    closer: tuple[Measurement[Detail], ...] = ()
     if design.closer is not None and (asked := closer_looks(design, columns)):
         closer = session.measured(rows, asked, design.closer)
         for look in closer:
             columns[look.query.columns[0]] = looked_closer(columns[look.query.columns[0]], look)
-    release = TableRelease(rows.n, design.domain, looks + closer, tuple(columns))
+    release = TableRelease(rows.n, design.domain, (*looks, *closer), tuple(columns))
     if design.dependence is None:
         return release
     more = session.measured(rows, design_dependence(design, columns), design.dependence)
-    release = replace(release, measurements=release.measurements + more)
+    release = replace(release, measurements=(*release.measurements, *more))
     if design.selected is None:
         return release
     again = select_tables(design, columns, release.tables, strengths_of(release))
-    return replace(release, measurements=release.measurements + session.measured(rows, again, design.selected),
-                   importance=design.triples)
+    more = session.measured(rows, again, design.selected)
+    return replace(release, measurements=(*release.measurements, *more), importance=design.triples)
 
 
-def _looked(counts: list[Array], design: TableDesign, session: Session) -> tuple[Measurement, ...]:
+def _looked(counts: list[Array], design: TableDesign, session: Session) -> tuple[Measurement[Histogram], ...]:
     """Return the noisy histograms of all columns, drawn at once, or at twice if some are measured by contrasts."""
-    looks: dict[int, Measurement] = {}
+    looks: dict[int, Measurement[Histogram]] = {}
     for charge, contrasted in ((design.look, False), (design.contrasts, True)):
         if charge is not None:
             held = np.flatnonzero(design.contrasted == contrasted).tolist()

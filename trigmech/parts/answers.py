@@ -21,6 +21,7 @@ from trigmech.mechanisms.base import Design, History
 from trigmech.privacy.budget import Charge
 from trigmech.privacy.ledger_lock import version
 from trigmech.privacy.noise import Noise
+from trigmech.privacy.noise import drawn as simulated
 from trigmech.schema.schema import Schema
 from trigmech.storage.rounds_file import fingerprint
 
@@ -134,8 +135,7 @@ class Recorder:
             if drawn != charge or found.shape != shape:
                 raise InputError("what the design was released before does not fit it")
             if self._noise is not None:
-                {"laplace": self._noise.laplace, "gaussian": self._noise.gaussian,
-                 "linf": self._noise.linf}[charge.law](np.zeros(shape), charge.scale)
+                simulated(self._noise, charge.law, np.zeros(shape), charge.scale)
         if isinstance(found, np.ndarray):
             self.draws.append((charge, found))
         return found

@@ -13,24 +13,16 @@ import numpy as np
 from trigmech._files import write_whole
 from trigmech._validate import fields, finite, of_kind
 from trigmech.errors import InputError
-from trigmech.mechanisms.base import Design, History, Mechanism
-from trigmech.mechanisms.moment import MomentMechanism
-from trigmech.mechanisms.table import TableMechanism
-from trigmech.planning.tables import Shares
+from trigmech.mechanisms.base import Design, History
 from trigmech.privacy.budget import Budget, Charge
 from trigmech.privacy.ledger_lock import version
 from trigmech.schema.schema import Schema
+from trigmech.storage import mechanism_file
 from trigmech.storage.rounds_file import fingerprint
 from trigmech.synthesis import design as design_of
-from trigmech.thesis.mechanisms import ImprovedTrigI, ImprovedTrigII, TrigI, TrigII
-from trigmech.workload import GaussianKernels, Mixture, PairKernels, Polynomials, SecondMoments, Smooth
-from trigmech.workload.tables import Marginals, Ranges
 
 FORMAT = "trigmech design 1"
 LARGEST_FILE = 2**28
-KNOWN: dict[str, Any] = {each.__name__: each for each in (
-    MomentMechanism, TableMechanism, TrigI, TrigII, ImprovedTrigI, ImprovedTrigII, Shares, GaussianKernels, PairKernels,
-    SecondMoments, Polynomials, Smooth, Mixture, Marginals, Ranges)}
 MOST_DIMENSIONS = 4
 
 
@@ -45,7 +37,7 @@ def save(path: str | Path, design: Design) -> None:
     history = design.history
     content = {"format": FORMAT, "version": version(), "n": design.n, "schema": design.schema_given.to_dict(),
                "budget": design.budget.to_dict(), "bounds_share": design.bounds_share,
-               "mechanism": _plain(design.mechanism), "design": _fingerprint(design), "history": None}
+               "mechanism": mechanism_file.plain(design.mechanism), "design": _fingerprint(design), "history": None}
     if history is not None:
         content["history"] = {"run": history.run, "seed": f"{history.seed:032x}", "round": history.round, "draws": [
             {"charge": charge.to_dict(), "shape": list(released.shape), "released": released.ravel().tolist()}
@@ -82,9 +74,7 @@ def _design(content: Any) -> Design:
     values = fields(content, "the design", {
         "format": str, "version": str, "n": (int, 2), "schema": object, "budget": object, "bounds_share": float,
         "mechanism": object, "design": str, "history": object})
-    mechanism = _made(values["mechanism"], "the mechanism")
-    if not isinstance(mechanism, Mechanism):
-        raise InputError("the mechanism is none")
+    mechanism = mechanism_file.made(values["mechanism"], "the mechanism")
     made = design_of(values["n"], Schema.from_dict(values["schema"]), Budget.from_dict(values["budget"], "the budget"),
                      mechanism, bounds_share=values["bounds_share"])
     if _fingerprint(made) != values["design"]:
@@ -109,31 +99,3 @@ def _history(plain: Any) -> History:
 
 def _fingerprint(design: Design) -> str:
     return fingerprint(design.measured, design.all_charges)
-
-
-def _plain(value: Any) -> Any:
-    """Return a mechanism or a workload of the package as JSON has it: its class's name and its options."""
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    if isinstance(value, tuple | list):
-        return [_plain(part) for part in value]
-    if KNOWN.get(type(value).__name__) is not type(value):
-        raise InputError(f"a design with {type(value).__name__} cannot be written to a file: files have the package's "
-                         "own mechanisms and workloads alone")
-    options = {name: _plain(getattr(value, name)) for name, field in type(value).__dataclass_fields__.items()
-               if field.init}
-    return {"is": type(value).__name__, **options}
-
-
-def _made(plain: Any, where: str) -> Any:
-    if isinstance(plain, list):
-        return tuple(_made(part, where) for part in plain)
-    if not isinstance(plain, dict):
-        return plain
-    known = KNOWN.get(str(plain.get("is")))
-    if known is None:
-        raise InputError(f"{where}: there is no {plain.get('is')!r}")
-    try:
-        return known(**{name: _made(part, where) for name, part in plain.items() if name != "is"})
-    except TypeError:
-        raise InputError(f"{where}: {known.__name__} has other options") from None

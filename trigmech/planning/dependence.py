@@ -16,6 +16,7 @@ from trigmech.queries.joint import SCORE_BITS, Marginal, Products, largest_squar
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
+Joint = Measurement[Marginal] | Measurement[Products]
 
 # Cells of equal mass are so many that the noise in one is about this part of 1 / cells^2, squared; a column of at most
 # so many levels keeps those above the noise.
@@ -24,7 +25,7 @@ FINENESS, MOST_CELLS = 1.5, 48
 MOST_ENTRIES = 2**18
 
 
-def design_dependence(design: TableDesign, columns: Sequence[ReleasedColumn]) -> tuple[Measurement, ...]:
+def design_dependence(design: TableDesign, columns: Sequence[ReleasedColumn]) -> tuple[Joint, ...]:
     """Return what the second round measures: tables of all pairs, and products of ranks of numbers, or of contrasts.
 
     Parameters
@@ -62,8 +63,9 @@ def design_dependence(design: TableDesign, columns: Sequence[ReleasedColumn]) ->
     weights = (design.importance(tables) * np.sqrt(a * b * (a + b))) ** (1.0 / 3.0)
     weights *= budget / np.linalg.norm(weights, power)
     partitions = tuple(column.partition for column in columns)
-    asked = [Measurement(Marginal((j, h), (partitions[j], partitions[h]), (maps[j], maps[h])), weight)
-             for (j, h), weight in zip(tables.tolist(), weights.tolist(), strict=True)]
+    asked: list[Joint] = [
+        Measurement(Marginal((j, h), (partitions[j], partitions[h]), (maps[j], maps[h])), weight)
+        for (j, h), weight in zip(tables.tolist(), weights.tolist(), strict=True)]
     scores = tuple(_scores(column, design.scores if len(pairs) else 0) for column in columns)
     # If all numbers have one position each, all ranks are the middle one: there is nothing to measure.
     if len(pairs) and largest_square(scores):
@@ -73,7 +75,7 @@ def design_dependence(design: TableDesign, columns: Sequence[ReleasedColumn]) ->
     return tuple(asked)
 
 
-def _by_contrasts(columns: Sequence[ReleasedColumn], scale: float) -> tuple[Measurement, ...]:
+def _by_contrasts(columns: Sequence[ReleasedColumn], scale: float) -> tuple[Joint, ...]:
     """Return products of contrasts of all pairs, of as many cells as noise of this scale leaves to see."""
 
     def maps(count: int) -> tuple[Integers, ...]:

@@ -35,8 +35,8 @@ TRIPLES_A_COLUMN, COARSENESS, MOST_CELLS = 4, 0.6, 12
 MOST_TRIPLES, MOST_COLUMNS = 1_024, 100
 
 
-def select_tables(design: TableDesign, columns: Sequence[ReleasedColumn], tables: Sequence[Measurement],
-                  strengths: Array) -> tuple[Measurement, ...]:
+def select_tables(design: TableDesign, columns: Sequence[ReleasedColumn], tables: Sequence[Measurement[Marginal]],
+                  strengths: Array) -> tuple[Measurement[Marginal], ...]:
     """Return what the last round measures: some of the tables of two columns again, and tables of three.
 
     Parameters

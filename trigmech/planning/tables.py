@@ -190,7 +190,7 @@ class TableDesign:
     triples: float = 0.0
 
     @cached_property
-    def looks(self) -> tuple[Measurement, ...]:
+    def looks(self) -> tuple[Measurement[Histogram], ...]:
         """What the look measures of each column, with the noise that it will have."""
         kind = Ranges if self.gaussian else Histogram
         noise = self.look_noise
@@ -211,8 +211,7 @@ class TableDesign:
 
     @property
     def look_noise(self) -> tuple[float, float]:
-        """Of the noise in an entry of weight 1 of the look: of columns that are not measured by contrasts, and of others.
-        """
+        """Of the noise in an entry of weight 1 of the look: of columns without contrasts, and of those with them."""
         entries = sum(self.partitions[j].size - 1 for j in np.flatnonzero(self.contrasted))
         return self.deviation(self.look), self.deviation(self.contrasts, entries)
 
@@ -340,14 +339,14 @@ def _charge(purpose: str, strength: float, law: Law, sensitivity: float) -> Char
     return Charge(purpose, law, scale, sensitivity + lattice_step(scale), "Linf", 1, PROOF)
 
 
-def closer_looks(design: TableDesign, columns: Sequence[ReleasedColumn]) -> tuple[Measurement, ...]:
+def closer_looks(design: TableDesign, columns: Sequence[ReleasedColumn]) -> tuple[Measurement[Detail], ...]:
     """Return the closer looks at intervals that were found heavy.
 
     Those that hold so many rows by the look that the closer look's noise leaves something to see; of a column the last
     comes first, so that dividing one does not move the others. Beyond `MOST_FINER` finer intervals none is looked at.
     """
     room, least = MOST_FINER, max(HEAVY, HEAVY_BY_NOISE * design.closer_deviation)
-    found = list[Measurement]()
+    found = list[Measurement[Detail]]()
     for j, column in enumerate(columns):
         partition, k = column.partition, len(column.partition.indicators)
         for i in np.flatnonzero(column.mass[k:] >= least)[::-1].tolist():

@@ -12,12 +12,12 @@ from typing import Any, Literal, Self
 from trigmech._validate import LONGEST_TEXT, fields, of_kind
 from trigmech.errors import BudgetError, InputError, shown
 
-Law = Literal["laplace", "gaussian", "linf", "threshold", "other"]
+Law = Literal["laplace", "gaussian", "linf", "exponential", "threshold", "other"]
 Norm = Literal["L1", "L2", "Linf", "each", "none"]
 
 # The norms in which a sensitivity proves something of noise of a distribution.
 NORMS: dict[Law, tuple[Norm, ...]] = {"laplace": ("L1", "each"), "gaussian": ("L2",), "linf": ("Linf",),
-                                      "threshold": ("none",), "other": ("none",)}
+                                      "exponential": ("Linf",), "threshold": ("none",), "other": ("none",)}
 
 # More releases than this in one charge are a mistake, and their number would leave floating point behind.
 LARGEST_COUNT = 10**12
@@ -86,6 +86,31 @@ class Budget:
                               "(1 + e^epsilon) is not below 1")
         return type(self)(float_above(2 * as_decimal(self.epsilon)), delta)
 
+    def split(self, *shares: float) -> "tuple[Budget, ...]":
+        """Return budgets whose mechanisms, one for each share, satisfy this one together.
+
+        Parameters
+        ----------
+        *shares : float
+            Above 0, of sum 1 at most. Where delta is 0 each is a part of epsilon. Else each is a part of mu^2, of
+            Gaussian noise: all mechanisms must then add Gaussian noise, calibrated to their part.
+
+        Raises
+        ------
+        BudgetError
+            If a share breaks a rule, or is too small for Gaussian noise.
+        """
+        from trigmech.privacy.accounting import gaussian_epsilon, gaussian_mu
+
+        if not shares or not all(isinstance(share, Real) and share > 0 for share in shares) or (
+                sum(map(Fraction, shares)) > 1 + Fraction(1, 10**12)):
+            raise BudgetError(f"shares of a budget must be above 0 and sum to at most 1, not {shown(shares)}")
+        if not self.delta > 0:
+            # Products are rounded, so that the parts could sum to more than the whole.
+            return tuple(Budget(self.epsilon * share * (1.0 - 1e-12)) for share in shares)
+        mu = gaussian_mu(self)
+        return tuple(Budget(gaussian_epsilon(mu * math.sqrt(share), self.delta), self.delta) for share in shares)
+
     @classmethod
     def from_dict(cls, data: object, where: str = "the budget") -> Self:
         """Return the budget of :meth:`to_dict`; an InputError, beginning with ``where``, names a wrong field."""
@@ -99,7 +124,8 @@ class Budget:
 def deviation_of(law: Law, entries: int = 1) -> float:
     """Return the standard deviation, in scales, of noise in each of so many entries that are drawn together."""
     # l-infinity noise is r U with r ~ Gamma(entries + 1) and U uniform on [-1, 1]: for one entry Laplace noise.
-    return math.sqrt({"gaussian": 1.0, "laplace": 2.0, "linf": (entries + 1.0) * (entries + 2.0) / 3.0}[law])
+    return math.sqrt({"gaussian": 1.0, "exponential": 1.0, "laplace": 2.0,
+                      "linf": (entries + 1.0) * (entries + 2.0) / 3.0}[law])
 
 
 @dataclass(frozen=True)
@@ -110,19 +136,21 @@ class Charge:
     ----------
     purpose : str
         What was released.
-    law : {"laplace", "gaussian", "linf", "threshold", "other"}
+    law : {"laplace", "gaussian", "linf", "exponential", "threshold", "other"}
         Of the noise: independent in each coordinate, or, for "linf", of a joint density proportional to
-        exp(-max |z_i| / scale). "threshold" is no noise but a proved (0, delta)-privacy: what one row alone makes known
-        passes a threshold with a probability of at most delta. "other" is any mechanism of which only an (epsilon,
-        delta) is known, which somebody else claims; see :meth:`claimed`.
+        exp(-max |z_i| / scale). "exponential" is the choice of one of several scores, each of which moves by at most
+        half the sensitivity: see :meth:`trigmech.privacy.noise.SystemNoise.exponential`. "threshold" is no noise but a
+        proved (0, delta)-privacy: what one row alone makes known passes a threshold with a probability of at most
+        delta. "other" is any mechanism of which only an (epsilon, delta) is known, which somebody else claims; see
+        :meth:`claimed`.
     scale : float
         The Laplace scale, the Gaussian standard deviation, or the scale in that density; of a threshold its delta.
     sensitivity : float
         How far one of the releases changes at most when a row is replaced, in the stated norm.
     norm : {"L1", "L2", "Linf", "each", "none"}
         "L1", "L2" and "Linf": of a whole released vector. "each": of a single coordinate, each coordinate being
-        counted as a release of its own. Gaussian noise goes with "L2", linf noise with "Linf", Laplace noise with
-        "L1" or "each". "none" goes with "threshold", whose sensitivity is 0, and with "other", whose scale is 1 and
+        counted as a release of its own. Gaussian noise goes with "L2", linf noise and choices with "Linf", Laplace
+        noise with "L1" or "each". "none" goes with "threshold", whose sensitivity is 0, and with "other", whose scale is 1 and
         whose sensitivity is the claimed epsilon.
     count : int
         The number of releases, at least 1 and at most 10^12.

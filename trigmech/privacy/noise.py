@@ -40,16 +40,20 @@ class Noise(Protocol):
         """Return values + noise of the joint density, over all entries, proportional to exp(-max |z_i| / scale)."""
         ...
 
+    def exponential(self, values: Values, scale: float) -> Values:
+        """Return 1 for the largest of scores with noise of density exp(-z / scale) / scale, and 0 for the others."""
+        ...
+
     def loss(self, law: str, scale: float, sensitivity: float) -> float:
         """Return what is proved of noise of this distribution and scale on values of this sensitivity.
 
         Parameters
         ----------
-        law : {"laplace", "gaussian", "linf"}
+        law : {"laplace", "gaussian", "linf", "exponential"}
             Of noise by the method of that name.
         scale : float
         sensitivity : float
-            In L1, L2 or max norm, in this order.
+            In L1, L2 or max norm, in this order; of scores twice what one moves.
 
         Returns
         -------
@@ -129,6 +133,35 @@ class SystemNoise:
         noisy = [float((value + z) * exact) for value, z in zip(lattice, noise, strict=True)]
         return np.array(noisy, dtype=np.float64).reshape(np.shape(values))
 
+    def exponential(self, values: Values, scale: float) -> Values:
+        """Return 1 for one of some scores (K,), and 0 for the others: by permute-and-flip, exactly.
+
+        Parameters
+        ----------
+        values : ndarray (K,)
+            Numbers, or -inf for what is not to be chosen; at least one number.
+        scale : float
+            Above 0.
+
+        Notes
+        -----
+        Privacy: 2 D / scale, if each score moves by at most D (theorem 1 of the paper). The scores, in random order,
+        are accepted with the probability exp((score - best) / scale), until one is. Scores and scale are taken as the
+        rational numbers that they are, and the coins are exact (:func:`falls`), so no rounding adds anything. The
+        outcome has the distribution of the largest of scores with noise of an exponential distribution.
+
+        References
+        ----------
+        McKenna and Sheldon 2020, Permute-and-flip; Ding, Kifer, Sayed, Steinke, Wang, Xiao and Zhang 2021.
+        """
+        exact = [None if value == -math.inf else Fraction(value) for value in np.ravel(values).tolist()]
+        left = [i for i, value in enumerate(exact) if value is not None]
+        best = max(value for value in exact if value is not None)
+        while True:
+            i = left.pop(secrets.randbelow(len(left)))
+            if falls((best - (exact[i] or Fraction(0))) / Fraction(scale)):
+                return one_of(i, np.shape(values))
+
     def loss(self, law: str, scale: float, sensitivity: float) -> float:
         """Return what OpenDP's own privacy map proves of the very measurement that would draw.
 
@@ -155,6 +188,9 @@ class SystemNoise:
         Privacy: of public numbers alone. For "linf" the map is that of the discrete Laplace numbers for a sensitivity
         of 1: with the a that it proves and a sensitivity of D + g, :meth:`linf` costs a (D / g + 1), as proved there.
         """
+        if law == "exponential":
+            # Proved at the method, of exact arithmetic.
+            return math.nextafter(sensitivity / scale, math.inf)
         if law != "linf":
             return float(_measurement(law, scale).map(sensitivity))
         step = lattice_step(scale)
@@ -193,9 +229,46 @@ class SimulatedNoise:
         radius = self.rng.gamma(np.size(values) + 1.0, scale)
         return values + radius * self.rng.uniform(-1.0, 1.0, np.shape(values))
 
+    def exponential(self, values: Values, scale: float) -> Values:
+        """Return 1 for the largest of scores with noise of an exponential distribution, and 0 for the others."""
+        return one_of(int(np.argmax(values + self.rng.exponential(scale, np.shape(values)))), np.shape(values))
+
     def loss(self, law: str, scale: float, sensitivity: float) -> float:
         """Return infinity: the seed determines the noise, so nothing is proved of it."""
         return math.inf
+
+
+def falls(rate: Fraction) -> bool:
+    """Return True with the probability exp(-rate) for a rational number of at least 0, exactly.
+
+    Of independent coins with the probabilities rate / 1, rate / 2, ... the number of the first that fails is odd with
+    the probability exp(-rate), for rates of at most 1; others are a sum of such.
+
+    References
+    ----------
+    Canonne, Kamath and Steinke 2020, algorithm 1.
+    """
+    while rate > 1:
+        if not falls(Fraction(1)):
+            return False
+        rate -= 1
+    count = 1
+    while secrets.randbelow(rate.denominator * count) < rate.numerator:
+        count += 1
+    return count % 2 == 1
+
+
+def one_of(place: int, shape: tuple[int, ...]) -> Values:
+    """Return 1 at one place, and 0 elsewhere."""
+    chosen = np.zeros(shape)
+    chosen.flat[place] = 1.0
+    return chosen
+
+
+def drawn(noise: Noise, law: str, values: Values, scale: float) -> Values:
+    """Return values with noise of a distribution, or what is chosen by it."""
+    return {"laplace": noise.laplace, "gaussian": noise.gaussian, "linf": noise.linf,
+            "exponential": noise.exponential}[law](values, scale)
 
 
 def uniform(size: int) -> Values:

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -142,13 +142,24 @@ class Query(ABC):
         """
         raise InputError(f"queries of the kind {cls.name!r} cannot be read")
 
-    def on(self, finer: Sequence[Partition], parents: Sequence[Integers]) -> Self:
-        """Return the query for columns whose positions are cut: ``parents`` says of which position each is a part."""
+    def on(self, finer: Sequence[Partition]) -> Self:
+        """Return the same query for columns whose positions are cut further: ``finer`` has all columns' partitions."""
         return self
 
 
+def parents(finer: Partition, coarse: Partition) -> Integers:
+    """Return of which position of a partition each position (size,) of a finer one is a part."""
+    k = len(coarse.indicators)
+    if coarse.value is None:
+        return np.arange(k)
+    return np.concatenate([np.arange(k), k + np.searchsorted(coarse.edges[1:-1], finer.centres, side="right")])
+
+
+Q = TypeVar("Q", bound=Query, covariant=True)
+
+
 @dataclass(frozen=True, eq=False)
-class Measurement:
+class Measurement(Generic[Q]):
     """A query, with how exactly it is measured and what came of it.
 
     Parameters
@@ -162,7 +173,7 @@ class Measurement:
         Standard deviation of the noise in each entry of the weighted vector; it is uncorrelated.
     """
 
-    query: Query
+    query: Q
     weight: float = 1.0
     values: Array | None = None
     noise: float = np.inf
@@ -171,7 +182,7 @@ class Measurement:
         """Return the part of the vector that gets the noise, of exact sums over n persons: private, if these are."""
         return self.weight * self.query.encoded(sums, n)
 
-    def drawn(self, noisy: Array, noise: float) -> "Measurement":
+    def drawn(self, noisy: Array, noise: float) -> "Measurement[Q]":
         """Return the measurement with a noisy weighted vector (size,), whose entries have noise of this deviation."""
         return replace(self, values=noisy / self.weight, noise=noise)
 
@@ -203,7 +214,7 @@ class Measurement:
         matrix = self.query.decoding
         return self.deviation**2 * (np.eye(self.query.size) if matrix is None else matrix @ matrix.T)
 
-    def combined(self, again: "Measurement | None") -> "Measurement":
+    def combined(self, again: "Measurement[Any] | None") -> "Measurement[Q]":
         """Return the mean by the precisions of this and another measurement of the same query, or of this one alone."""
         if again is None and self.weight == 1.0:
             return self
@@ -216,7 +227,7 @@ class Measurement:
         return Measurement(self.query, 1.0, values, deviation)
 
 
-def moved(measurements: Sequence[Measurement], norm: str) -> float:
+def moved(measurements: Sequence[Measurement[Any]], norm: str) -> float:
     """Return how far n times the weighted vectors of measurements, one after the other, move at most together.
 
     Replacing a row moves each vector by at most its weight times its query's diameter: in L1 these add up, in L2 their
@@ -232,7 +243,7 @@ def moved(measurements: Sequence[Measurement], norm: str) -> float:
     return _joined([*parts, *together.values()], norm)
 
 
-def sensitivity_of(measurements: Sequence[Measurement], norm: str, n: int, slack: float = ROUNDED_UP) -> float:
+def sensitivity_of(measurements: Sequence[Measurement[Any]], norm: str, n: int, slack: float = ROUNDED_UP) -> float:
     """Return how far the weighted vectors of measurements move at most when one of n rows is replaced, as computed.
 
     With the errors of both tables' vectors, and with a relative slack for the rounding of this very number.
@@ -241,9 +252,9 @@ def sensitivity_of(measurements: Sequence[Measurement], norm: str, n: int, slack
     return slack * moved(measurements, norm) / n + 2.0 * rounding
 
 
-def scaled(measurements: Sequence[Measurement], norm: str) -> tuple[Measurement, ...]:
-    """Return measurements with weights in the same proportion, whose vectors move by 1/n at most."""
-    whole = moved(measurements, norm)
+def scaled(measurements: Sequence[Measurement[Any]], norm: str, n: int) -> tuple[Measurement[Any], ...]:
+    """Return measurements with weights in the same proportion, whose vectors move by 1/n at most, rounding included."""
+    whole = n * sensitivity_of(measurements, norm, n, 1.0)
     return tuple(replace(each, weight=each.weight / whole) for each in measurements)
 
 
@@ -253,6 +264,6 @@ def _joined(parts: Sequence[float], norm: str) -> float:
     return float(np.linalg.norm(parts, 1 if norm == "L1" else 2)) if parts else 0.0
 
 
-def parted(vector: Array, measurements: Sequence[Measurement]) -> list[Array]:
+def parted(vector: Array, measurements: Sequence[Measurement[Any]]) -> list[Array]:
     """Return the part of a vector that belongs to each of some measurements."""
     return np.split(vector, np.cumsum([each.query.size for each in measurements], dtype=np.int64)[:-1])

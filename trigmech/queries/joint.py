@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from trigmech.errors import InputError
 from trigmech.functions.naming import cell_names, column_name
 from trigmech.functions.partition import Partition, all_codes
-from trigmech.queries.base import UNIT, Array, Integers, Query
+from trigmech.queries.base import UNIT, Array, Integers, Query, parents
 from trigmech.queries.book import Book, Numbers, register
 from trigmech.queries.one_way import TWO_ENTRIES
 
@@ -49,7 +49,7 @@ class Marginal(Query):
     maps: tuple[Integers, ...]
 
     @cached_property
-    def shape(self) -> tuple[int, ...]:  # type: ignore[override]
+    def shape(self) -> tuple[int, ...]:
         """The number of cells of each column."""
         return tuple(int(cells.max()) + 1 for cells in self.maps)
 
@@ -80,7 +80,7 @@ class Marginal(Query):
         """Return the sums of weights (m,) in each cell, of positions (m, columns) of the query's columns."""
         place = np.ravel_multi_index(tuple(cells[own] for cells, own in zip(self.maps, codes.T, strict=True)),
                                      self.shape)
-        return np.bincount(place, weights, self.size).reshape(self.shape)
+        return np.asarray(np.bincount(place, weights, self.size).reshape(self.shape), dtype=np.float64)
 
     def diameter(self, norm: str) -> float:
         """Two frequencies move."""
@@ -105,10 +105,11 @@ class Marginal(Query):
             raise InputError("the columns of a table must be different, in ascending order")
         return cls(columns, tuple(partition for _, partition, _ in held), tuple(cells for *_, cells in held))
 
-    def on(self, finer: Sequence[Partition], parents: Sequence[Integers]) -> Self:
+    def on(self, finer: Sequence[Partition]) -> Self:
         """Return the table of the same cells, as sets of finer positions."""
-        return replace(self, partitions=tuple(finer[j] for j in self.columns),
-                       maps=tuple(cells[parents[j]] for j, cells in zip(self.columns, self.maps, strict=True)))
+        own = tuple(finer[j] for j in self.columns)
+        return replace(self, partitions=own, maps=tuple(cells[parents(*each)] for *each, cells in zip(
+            own, self.partitions, self.maps, strict=True)))
 
 
 @register
@@ -227,11 +228,12 @@ class Products(Query):
             raise InputError(f"scores must lie between -2^{SCORE_BITS} and 2^{SCORE_BITS}")
         return cls(tuple(partitions), tuple(scores), pairs, bool(contrasted), tuple(maps))
 
-    def on(self, finer: Sequence[Partition], parents: Sequence[Integers]) -> Self:
+    def on(self, finer: Sequence[Partition]) -> Self:
         """Return the products of the same scores, at finer positions."""
+        own = [parents(cut, partition) for cut, partition in zip(finer, self.partitions, strict=True)]
         return replace(self, partitions=tuple(finer),
-                       scores=tuple(score[parent] for score, parent in zip(self.scores, parents, strict=True)),
-                       maps=tuple(cells[parent] for cells, parent in zip(self.maps, parents, strict=False)))
+                       scores=tuple(score[parent] for score, parent in zip(self.scores, own, strict=True)),
+                       maps=tuple(cells[parent] for cells, parent in zip(self.maps, own, strict=False)))
 
 
 def largest_square(scores: Sequence[Integers]) -> float:

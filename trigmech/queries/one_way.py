@@ -13,7 +13,6 @@ from functools import cached_property
 from typing import ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from trigmech.errors import InputError
 from trigmech.functions import contrasts, prefix_sums
@@ -99,7 +98,8 @@ class Histogram(Query):
     def greatest_noise(self) -> float:
         """For noise of deviation 1: in the share of rows below a value of a number, wherever it is, or in a category's.
         """
-        return float(self.deviations(1.0).max() if not self.partition.intervals else math.sqrt(self.partition.intervals))
+        count = self.partition.intervals
+        return math.sqrt(count) if count else float(self.deviations(1.0).max())
 
 
 @register

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trigmech.functions.released_column import ReleasedColumn
-from trigmech.queries.base import Query
 from trigmech.queries.one_way import Detail
 from trigmech.schema.column import Column
 from trigmech.schema.encoding import number_at, place_of
@@ -25,7 +24,7 @@ ATOM = 4.0
 ROUND_TIMES = (86_400, 3_600, 60, 1)
 
 
-def atoms(column: Column, released: ReleasedColumn, looks: Iterable[Query]) -> Array:
+def atoms(column: Column, released: ReleasedColumn, looks: Iterable[Detail]) -> Array:
     """Return where in [-1, 1] the rows of each interval (c,) are that is an atom; NaN for all others.
 
     Parameters
@@ -33,7 +32,7 @@ def atoms(column: Column, released: ReleasedColumn, looks: Iterable[Query]) -> A
     column : Column
         With bounds.
     released : ReleasedColumn
-    looks : iterable of Query
+    looks : iterable of Detail
         The closer looks at this column.
 
     Notes
@@ -49,8 +48,6 @@ def atoms(column: Column, released: ReleasedColumn, looks: Iterable[Query]) -> A
     density = np.pad(released.mass[len(partition.indicators) :] / np.diff(edges), 1)
     high = density[1:-1] > ATOM * np.maximum(density[:-2], density[2:])
     for look in looks:
-        if not isinstance(look, Detail):
-            continue
         place = np.minimum(np.searchsorted(look.edges, edges[:-1]), len(look.edges) - 2)
         narrow = (look.edges[place] == edges[:-1]) & (look.edges[place + 1] == edges[1:])
         for i in np.flatnonzero(high & narrow).tolist():

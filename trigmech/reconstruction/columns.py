@@ -41,11 +41,9 @@ def nearest_probabilities(values: Array, total: float = 1.0) -> Array:
     return made * (total / found) if found > 0 else np.full(len(values), total / len(values))
 
 
-def released_column(look: Measurement) -> ReleasedColumn:
+def released_column(look: Measurement[Histogram]) -> ReleasedColumn:
     """Return the distribution of a column of which a histogram was measured."""
     query = look.query
-    if not isinstance(query, Histogram):
-        raise TypeError(f"the query must be a histogram, not {query.name}")
     if isinstance(query, Contrasts):
         return ReleasedColumn(query.partition, nearest_probabilities(look.means), look.deviation)
     return distribution_of(query.partition, look.known, look.deviation, isinstance(query, Ranges))
@@ -153,11 +151,9 @@ def _places(measured: Array, ends: Integers, each: Array) -> tuple[Array, Array]
     return np.concatenate(edges), np.concatenate(made)
 
 
-def looked_closer(column: ReleasedColumn, look: Measurement) -> ReleasedColumn:
+def looked_closer(column: ReleasedColumn, look: Measurement[Detail]) -> ReleasedColumn:
     """Return a column's distribution with the position divided that a closer look is about."""
     query = look.query
-    if not isinstance(query, Detail):
-        raise TypeError(f"the query must be a closer look, not {query.name}")
     interval, finer, values, deviation = query.interval, query.edges, look.known, look.deviation
     partition, k = column.partition, len(column.partition.indicators)
     mass = float(column.mass[k + interval])

@@ -18,6 +18,7 @@ from trigmech.functions.partition import Partition, all_codes, columns_of
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.measurement.table_release import TableRelease
 from trigmech.queries.base import Measurement
+from trigmech.queries.one_way import Detail
 from trigmech.reconstruction.atoms import atoms
 from trigmech.reconstruction.result import Reconstruction
 from trigmech.reconstruction.rows import RowObjective
@@ -59,12 +60,10 @@ class ConstrainedRows:
     ----------
     columns : list of ReleasedColumn
         The same, those of numbers cut further where their constraints compare them.
-    parents : list of ndarray (size,) of int
-        Of which of the given positions each is a part.
     """
 
     def __init__(self, schema: Schema | None, columns: Sequence[ReleasedColumn],
-                 looks: Sequence[Measurement] = ()) -> None:
+                 looks: Sequence[Measurement[Detail]] = ()) -> None:
         self.schema, self.columns = schema, list(columns)
         # The places of each column's atoms, of its intervals.
         self._atoms = [np.full(column.partition.intervals, np.nan) for column in columns]
@@ -72,7 +71,6 @@ class ConstrainedRows:
             for j in {look.query.columns[0] for look in looks}:
                 self._atoms[j] = atoms(schema.columns[j], columns[j],
                                        [look.query for look in looks if look.query.columns == (j,)])
-        self.parents: list[Integers] = [np.arange(len(column.mass)) for column in columns]
         self._codes: dict[int, Integers] = {}
         self._rules: list[tuple[tuple[int, ...], NDArray[np.bool_]]] = []
         # Columns that are connected by constraints, and which of these.
@@ -84,7 +82,7 @@ class ConstrainedRows:
         cells = ConstraintCells(schema.constraints, named, _grid(schema, self.columns))
         for name in {name: None for each in schema.constraints for name in each.columns}:
             j = place[name]
-            self.columns[j], self.parents[j], self._atoms[j] = _cut(self.columns[j], cells.cuts(name), self._atoms[j])
+            self.columns[j], self._atoms[j] = _cut(self.columns[j], cells.cuts(name), self._atoms[j])
             self._codes[j] = cells.codes(name, decode(named[name], _examples(self.columns[j].partition)))
         self._rules = [(tuple(place[name] for name in each.columns), table)
                        for each, table in zip(schema.constraints, cells.tables, strict=True)]
@@ -94,7 +92,7 @@ class ConstrainedRows:
 
     def of(self, release: TableRelease) -> TableRelease:
         """Return the release of the columns with these positions in their place."""
-        return release.on(self.columns, self.parents)
+        return release.on(self.columns)
 
     def ask(self, objective: RowObjective) -> None:
         """Forbid moves to what a constraint forbids, and let columns that it ties together move together."""
@@ -349,14 +347,14 @@ def _examples(partition: Partition) -> Array:
     return points[:, min(held) :]
 
 
-def _cut(column: ReleasedColumn, cuts: Array, places: Array) -> tuple[ReleasedColumn, Integers, Array]:
-    """Return a column whose intervals end at some places too, of which position each of its own is a part, and atoms.
+def _cut(column: ReleasedColumn, cuts: Array, places: Array) -> tuple[ReleasedColumn, Array]:
+    """Return a column whose intervals end at some places too, and its atoms.
 
     All of an atom's mass stays where the atom is; of other intervals each part has as much as it is long.
     """
     partition, k = column.partition, len(column.partition.indicators)
     if partition.value is None or not len(cuts):
-        return column, np.arange(len(column.mass)), places
+        return column, places
     inner = np.concatenate([partition.edges[1:-1], cuts])
     if partition.levels is None:
         inner = np.unique(inner[(inner > -1.0) & (inner < 1.0)])
@@ -372,5 +370,4 @@ def _cut(column: ReleasedColumn, cuts: Array, places: Array) -> tuple[ReleasedCo
     elsewhere = ~np.isnan(places) & (np.searchsorted(inner, places, side="right") != np.arange(len(parent)))
     length[elsewhere], places[elsewhere] = 0.0, np.nan
     mass = column.mass[k:][parent] * length / np.bincount(parent, weights=length)[parent]
-    return (replace(column, partition=finer, mass=np.concatenate([column.mass[:k], mass])),
-            np.concatenate([np.arange(k), k + parent]), places)
+    return replace(column, partition=finer, mass=np.concatenate([column.mass[:k], mass])), places

@@ -139,7 +139,7 @@ class Cells:
         self._columns = release.columns
         self._known: dict[tuple[int, int], Array] = {}
 
-    def of(self, table: Measurement) -> list[Array]:
+    def of(self, table: Measurement[Marginal]) -> list[Array]:
         """Return those of each column of a table."""
         query = table.query
         return [self.sums(j, cells) for j, cells in zip(query.columns, query.maps, strict=True)]
@@ -170,6 +170,12 @@ class Pair:
     maps: tuple[NDArray[np.int64], NDArray[np.int64]]
     table: Array
     deviation: float
+
+    @classmethod
+    def of(cls, measured: Measurement[Marginal], table: Array) -> "Pair":
+        """Return what a measured table of two columns is taken to be."""
+        (j, h), (down, across) = measured.query.columns, measured.query.maps
+        return cls((j, h), (down, across), table, measured.deviation)
 
 
 class Targets:
@@ -202,7 +208,7 @@ class Targets:
                 kept = shrunk_table(table - expected, measured.deviation)
                 self.dependent |= bool(kept.any())
                 table = expected + kept
-            self.pairs.append(Pair(measured.query.columns, measured.query.maps, table, measured.deviation))
+            self.pairs.append(Pair.of(measured, table))
         if release.products is None:
             return
         if shrunk and len(products):
@@ -212,7 +218,7 @@ class Targets:
         if release.products.query.contrasted:
             self._decode(release.products, self.products - products)
 
-    def _decode(self, measured: Measurement, deviation: Array) -> None:
+    def _decode(self, measured: Measurement[Products], deviation: Array) -> None:
         """Add the tables that products of contrasts are, and the deviations of the noise in their entries."""
         query, cells, start = measured.query, Cells(self.release), 0
         for j, h in query.pairs.tolist():

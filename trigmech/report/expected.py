@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,6 @@ from trigmech.planning.design import MomentDesign
 from trigmech.planning.tables import TableDesign
 from trigmech.queries.base import Measurement
 from trigmech.queries.joint import Marginal
-from trigmech.queries.one_way import Histogram
 from trigmech.report.figures import number
 from trigmech.report.moments import noise_alone
 from trigmech.schema.column import Column, text_of
@@ -113,7 +112,7 @@ def _of_tables(design: TableDesign, schema: Schema) -> Outlook:
     return Outlook(columns, tuple(_of_pairs(design, chosen)) if chosen else (), size, str(design), {})
 
 
-def evenly(design: TableDesign) -> tuple[Measurement, ...]:
+def evenly(design: TableDesign) -> tuple[Measurement[Any], ...]:
     """Return what the second round would measure, if there is one, if all columns spread evenly over their values."""
     return () if design.dependence is None else design_dependence(design, [
         ReleasedColumn(partition, np.full(partition.size, 1.0 / partition.size), float(noise))
@@ -123,18 +122,19 @@ def evenly(design: TableDesign) -> tuple[Measurement, ...]:
 def _of_histogram(design: TableDesign, j: int, column: Column) -> Iterable[Expected]:
     """Return the noise in a column's mean, in the share of its rows below a value, and in that of a category."""
     look, points = design.looks[j], "percentage points"
-    partition, query = design.partitions[j], cast(Histogram, look.query)
+    partition, query = design.partitions[j], look.query
     if partition.intervals:
         spread = look.deviation * query.noise_of(np.pad(partition.centres, (len(partition.indicators), 0)))
         yield _of_number(column, float(spread))
         if column.kind != "binary":
-            yield Expected(column.name, "share of the rows below any value", 100.0 * look.deviation * query.greatest_noise, points)
+            greatest = 100.0 * look.deviation * query.greatest_noise
+            yield Expected(column.name, "share of the rows below any value", greatest, points)
     if partition.indicators:
         what = "frequency of a category" if column.complete else "share of a special or missing value"
         yield Expected(column.name, what, 100.0 * float(look.deviations[: len(partition.indicators)].max()), points)
 
 
-def _of_pairs(design: TableDesign, chosen: Sequence[Measurement]) -> Iterable[Expected]:
+def _of_pairs(design: TableDesign, chosen: Sequence[Measurement[Any]]) -> Iterable[Expected]:
     noise = design.deviation(design.dependence, sum(each.query.size for each in chosen))
     tables = [each for each in chosen if isinstance(each.query, Marginal)]
     if not tables:

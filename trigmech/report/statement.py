@@ -16,7 +16,8 @@ Row = tuple[Any, ...]
 
 FALSE_ALARMS = 0.05
 LIBRARIES = ("trigmech", "numpy", "scipy", "opendp", "dp-accounting", "matplotlib")
-LAWS = {"laplace": "Laplace", "gaussian": "Gaussian", "linf": "l∞ (linf)"}
+LAWS = {"laplace": "Laplace", "gaussian": "Gaussian", "linf": "l∞ (linf)",
+        "exponential": "a choice by exponential noise"}
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from trigmech.functions.partition import Partition
 from trigmech.measurement.table_release import TableRelease
 from trigmech.queries.base import Measurement
+from trigmech.queries.one_way import Histogram
 from trigmech.reconstruction.tables import cells_of_columns
 from trigmech.report.columns import Marginal, Noisy, is_numeric
 from trigmech.report.dependences import Dependence, dependences_of
@@ -85,7 +86,7 @@ class TableAccount:
         def of(parts: list[Array]) -> Array:
             return np.concatenate([np.empty(0), *parts])
 
-        def noise(measured: Sequence[Measurement]) -> Array:
+        def noise(measured: Sequence[Measurement[Any]]) -> Array:
             return of([each.deviations for each in measured])
 
         products = () if release.products is None else (release.products,)
@@ -134,7 +135,7 @@ class TableAccount:
                 ("Status", f"{fit.status} after {fit.iterations:,} sweeps"), ("Seconds", fit.seconds)]
 
 
-def _noisy(look: Measurement, own: Marginal) -> Noisy:
+def _noisy(look: Measurement[Histogram], own: Marginal) -> Noisy:
     """Return what a look released, in the cells of a marginal."""
     partition, frequencies = look.query.partition, look.means
     k = len(partition.indicators)

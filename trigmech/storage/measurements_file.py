@@ -128,7 +128,7 @@ def _book_in(arrays: Arrays, whole: Sequence[Partition]) -> Book:
     held = [whole[j] for j in columns.tolist()]
     if not all(count == 0 if column.value is None else 1 <= count <= MOST_POSITIONS
                for column, count in zip(held, counts, strict=True)):
-        raise InputError(f"release.partitions.intervals must be 1 to {MOST_POSITIONS} for numbers, and 0 for categories")
+        raise InputError(f"release.partitions.intervals must be 1 to {MOST_POSITIONS} for numbers, 0 for categories")
     edges = parts_in(arrays, "release.partitions.edges", [count + (count > 0) for count in counts])
     partitions = [column.cut(own) for column, own in zip(held, edges, strict=True)]
     for partition in partitions:

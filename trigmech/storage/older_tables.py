@@ -70,7 +70,7 @@ def release_of(value: Any, arrays: Arrays, domain: Domain) -> TableRelease:
                   for j, (partition, own, deviation, each) in enumerate(zip(
                       looked, noisy, deviations, contrasted.tolist(), strict=True)))
     columns = _columns_in(arrays, whole)
-    release = TableRelease(values["n"], domain, looks + _closer_in(arrays, looked), columns)
+    release = TableRelease(values["n"], domain, (*looks, *_closer_in(arrays, looked)), columns)
     if values["dependence"] is not None:
         release = _with_dependence(release, values["dependence"], arrays)
     return release if values["selected"] is None else _with_selected(release, values["selected"], arrays)
@@ -85,7 +85,7 @@ def _columns_in(arrays: Arrays, whole: Sequence[Partition]) -> tuple[ReleasedCol
     return tuple(map(ReleasedColumn, partitions, masses, deviations))
 
 
-def _closer_in(arrays: Arrays, looked: Sequence[Partition]) -> tuple[Measurement, ...]:
+def _closer_in(arrays: Arrays, looked: Sequence[Partition]) -> tuple[Measurement[Detail], ...]:
     index = take(arrays, "release.closer.index", "k", 3, kind="int64").tolist()
     if not (all(0 <= j < len(looked) and 0 <= i < looked[j].intervals and 1 <= count <= MOST_POSITIONS
                 for j, i, count in index) and len({(j, i) for j, i, _ in index}) == len(index)):
@@ -128,7 +128,7 @@ def _with_dependence(release: TableRelease, value: Any, arrays: Arrays) -> Table
         raise InputError("the weight of products must be positive, and 0 if there are none")
     own = [Marginal((j, h), (columns[j], columns[h]), (maps[j], maps[h])) for j, h in tables.tolist()]
     noisy = parts_in(arrays, "release.tables", [query.size for query in own])
-    made = [Measurement(query, weight, values, single["deviation"])
+    made: list[Measurement[Any]] = [Measurement(query, weight, values, single["deviation"])
             for query, weight, values in zip(own, weights.tolist(), noisy, strict=True)]
     products = Products(tuple(columns), tuple(
         each.reshape(size, -1) if q else each.reshape(size, 0)
@@ -138,7 +138,7 @@ def _with_dependence(release: TableRelease, value: Any, arrays: Arrays) -> Table
     if len(pairs):
         made.append(Measurement(products, weight, values, single["deviation"]))
     checked_deviations("the second round", np.array([each.deviation for each in made if each.query.size]))
-    return replace(release, measurements=release.measurements + tuple(made))
+    return replace(release, measurements=(*release.measurements, *made))
 
 
 def _with_selected(release: TableRelease, value: Any, arrays: Arrays) -> TableRelease:

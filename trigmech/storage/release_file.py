@@ -22,10 +22,11 @@ from trigmech.functions.features import Features
 from trigmech.functions.index import FunctionIndex
 from trigmech.measurement.released import Axes, Release
 from trigmech.measurement.table_release import TableRelease
+from trigmech.mechanisms.base import Mechanism
 from trigmech.privacy.ledger import Ledger
 from trigmech.reconstruction.result import NOT_SOLVED, Reconstruction
 from trigmech.schema.schema import Schema
-from trigmech.storage import archive, measurements_file, older_tables
+from trigmech.storage import archive, measurements_file, mechanism_file, older_tables
 from trigmech.storage.archive import take
 
 Array = NDArray[np.float64]
@@ -41,14 +42,14 @@ MAX_PROFILE, MAX_COEFFICIENTS = 2**10, 2**17
 
 def write(path: str | os.PathLike[str], *, release: Release | TableRelease, ledger: Ledger, schema: Schema,
           library: str | None, versions: dict[str, str], categorical: tuple[str, ...] = (),
-          fit: Reconstruction | None = None) -> None:
+          fit: Reconstruction | None = None, mechanism: Mechanism | None = None) -> None:
     """Save the parts of a release in the format of :mod:`trigmech.storage.archive`, whole or not at all.
 
     Parameters
     ----------
     path : path, public
         An older file of this name is replaced.
-    release, ledger, schema, library, versions, categorical, fit
+    release, ledger, schema, library, versions, categorical, fit, mechanism
         As :class:`trigmech.Synthesis` has them; all public. Without a fit the file holds noisy moments alone.
 
     Raises
@@ -74,6 +75,9 @@ def write(path: str | os.PathLike[str], *, release: Release | TableRelease, ledg
     if categorical:
         # Only then: a version that does not know of them reads all other files.
         content["categorical"] = list(categorical)
+    if mechanism is not None and mechanism_file.is_known(mechanism):
+        # Of the package's own. A mechanism of somebody's own is given again when the release is loaded.
+        content["mechanism"] = mechanism_file.plain(mechanism)
     # Whether a file can be read must be known before the only other copy of its parts is gone.
     _together(content, dict(arrays))
     archive.write(path, content, arrays)
@@ -114,10 +118,11 @@ def _together(content: dict[str, Any], arrays: dict[str, NDArray]) -> dict[str, 
     """Make the parts of what a file holds; ``arrays`` is emptied."""
     kinds: dict[str, Kind] = dict.fromkeys(("privacy", "versions", "schema", "ledger", "release", "fit", "library"),
                                            object)
-    optional: dict[str, Kind] = {"categorical": object} if "categorical" in content else {}
+    optional: dict[str, Kind] = {key: object for key in ("categorical", "mechanism") if key in content}
     # Noisy moments alone have no default size of a sample.
     rows: Kind = object if content.get("fit") is None else (int, 1)
-    values = {"categorical": []} | fields(content, "the manifest", {**kinds, "rows": rows, **optional})
+    values = {"categorical": [], "mechanism": None} | fields(content, "the manifest",
+                                                             {**kinds, "rows": rows, **optional})
     versions = fields(values["versions"], "versions", dict.fromkeys(("trigmech", "numpy", "opendp", "python"), TEXT))
     schema = Schema.from_dict(values["schema"])
     ledger = Ledger.from_dict(values["ledger"])
@@ -137,7 +142,9 @@ def _together(content: dict[str, Any], arrays: dict[str, NDArray]) -> dict[str, 
     release = (readers[kind].release_of(released, arrays, schema.domain) if kind in readers else
                _release_in(released, arrays, schema, ledger))
     parts: dict[str, Any] = {"release": release, "ledger": ledger, "schema": schema, "library": values["library"],
-                             "categorical": tuple(categorical), "versions": versions}
+                             "categorical": tuple(categorical), "versions": versions,
+                             "mechanism": None if values["mechanism"] is None else mechanism_file.made(
+                                 values["mechanism"], "the mechanism")}
     if values["fit"] is not None:
         parts["fit"] = replace(_fit_in(values["fit"], arrays, release, schema.domain.d),
                                rows=values["rows"])

@@ -1,0 +1,284 @@
+"""Mechanisms of one's own that measure queries round by round: what a round asks may depend on what was released."""
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trigmech.domain import Domain
+from trigmech.errors import InputError, shown
+from trigmech.functions.partition import columns_of, even_edges
+from trigmech.functions.released_column import ReleasedColumn
+from trigmech.measurement.exact import exact_sums
+from trigmech.measurement.release import Session
+from trigmech.measurement.rows import PrivateRows
+from trigmech.measurement.table_release import TableRelease
+from trigmech.mechanisms.base import Design, Mechanism, PublicFacts, check_points, points_of
+from trigmech.planning.dependence import MOST_ENTRIES, cells_of
+from trigmech.planning.design import UPWARD, strength_of, vector_charge
+from trigmech.privacy.budget import Budget, Charge
+from trigmech.queries.base import ROUNDED_UP, UNIT, Measurement, Query, scaled
+from trigmech.queries.joint import Marginal
+from trigmech.queries.one_way import Histogram, Ranges
+from trigmech.reconstruction.common import common_positions
+from trigmech.reconstruction.result import Reconstruction
+from trigmech.reconstruction.tables import reconstruct_table
+
+Array = NDArray[np.float64]
+
+PROOF = "rounds-of-queries"
+# Intervals of a number, and cells of a column in a table, by default.
+INTERVALS, CELLS = 64, 16
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A round that measures queries.
+
+    Parameters
+    ----------
+    share : float
+        Of the budget, above 0.
+    """
+
+    share: float
+
+
+@dataclass(frozen=True)
+class Select:
+    """A round that chooses some of many tables, privately: those that are furthest from what is predicted of them.
+
+    Parameters
+    ----------
+    share : float
+        Of the budget, above 0.
+    count : int
+        How many are chosen, at most.
+    """
+
+    share: float
+    count: int = 1
+
+
+@dataclass(frozen=True, eq=False)
+class AdaptiveDesign:
+    """The charges of all rounds. Public.
+
+    Parameters
+    ----------
+    n : int
+    domain : Domain
+    gaussian : bool
+        Whether measured queries get Gaussian noise; else Laplace noise.
+    rounds : tuple of Measure or Select
+    charges : tuple of Charge
+        Of each round.
+    """
+
+    n: int
+    domain: Domain
+    gaussian: bool
+    rounds: tuple[Measure | Select, ...]
+    charges: tuple[Charge, ...]
+
+    def __str__(self) -> str:
+        return "\n".join(f"round {k + 1}: {charge.purpose}" for k, charge in enumerate(self.charges))
+
+
+@dataclass(frozen=True, eq=False)
+class SoFar:
+    """What a round may know: public facts, and all that the rounds before released.
+
+    Parameters
+    ----------
+    facts : PublicFacts
+    round : int
+        Which round is asked, from 0 on.
+    measurements : tuple of Measurement
+        With values.
+    selected : tuple of Query
+        What rounds of :class:`Select` chose, in order.
+    columns : tuple of ReleasedColumn
+        What is known of each column: its positions and their probabilities; even where nothing is known.
+    """
+
+    facts: PublicFacts
+    round: int
+    measurements: tuple[Measurement[Query], ...]
+    selected: tuple[Query, ...]
+    columns: tuple[ReleasedColumn, ...]
+
+    def histogram(self, column: str | int, intervals: int = INTERVALS) -> Histogram:
+        """Return the query of a column's frequencies: of a number in so many intervals of equal length, or of levels.
+
+        By prefix sums where delta > 0, so that ranges are known well.
+        """
+        j = self._place(column)
+        whole = columns_of(self.facts.domain)[j]
+        partition = whole if whole.value is None else whole.cut(even_edges(whole.levels, intervals))
+        return (Ranges if self.facts.budget.delta > 0 else Histogram)(j, partition)
+
+    def marginal(self, *columns: str | int, cells: int = CELLS) -> Marginal:
+        """Return the query of the table of some columns, of at most so many cells of each.
+
+        Cells of numbers hold about equally many rows by what was released; rare categories are taken together.
+        """
+        held = sorted({self._place(column) for column in columns})
+        if len(held) != len(columns) or not held:
+            raise InputError(f"a table must be of different columns, at least one, not {shown(columns)}")
+        return Marginal(tuple(held), tuple(self.columns[j].partition for j in held),
+                        tuple(cells_of(self.columns[j], cells, 0.5 / cells, cells) for j in held))
+
+    def predicted(self, query: Query) -> Array:
+        """Return what the means of a table are if its columns, as they were released, are independent."""
+        if not isinstance(query, Marginal):
+            raise InputError(f"rounds select tables of columns (marginal), not {query.kind}")
+        own = [np.bincount(cells, weights=self.columns[j].mass)
+               for j, cells in zip(query.columns, query.maps, strict=True)]
+        found = np.ones(())
+        for each in own:
+            found = np.multiply.outer(found, each)
+        return found
+
+    def _place(self, column: str | int) -> int:
+        names = self.facts.names
+        if isinstance(column, str) and column in names:
+            return names.index(column)
+        if isinstance(column, int | np.integer) and 0 <= column < len(self.columns):
+            return int(column)
+        raise InputError(f"there is no column {shown(column)}; the columns are {', '.join(map(repr, names))}")
+
+
+class AdaptiveMechanism(Mechanism):
+    """A mechanism of one's own: subclass it with the rounds and with what each asks.
+
+    Attributes
+    ----------
+    rounds : tuple of Measure or Select
+        With shares of the budget, of sum 1 at most.
+    points : int, optional
+        Rows that are fitted. Default: as many as the table has, but at least 1,024 and at most 50,000.
+
+    Notes
+    -----
+    Privacy: each round's vector is scaled so that replacing a row moves it by 1/n at most, whatever is asked; so its
+    noise and its charge are fixed beforehand, and all charges are recorded before the first draw. What a query's vector
+    moves is proved at the query's `diameter`. A score is half the L1 distance of a table from a prediction: replacing a
+    row moves two of the frequencies by 1/n, so the score by 1/n at most. See docs/proofs.md. What is released is saved,
+    loaded, reported, has error bars, and can be measured over parts and by engines, as that of the package's own
+    mechanisms.
+
+    Examples
+    --------
+    >>> from itertools import combinations
+    >>> import numpy as np, trigmech as tm
+    >>> class Strongest(tm.AdaptiveMechanism):
+    ...     rounds = (tm.Measure(0.4), tm.Select(0.1, count=2), tm.Measure(0.5))
+    ...     def ask(self, so_far):
+    ...         names = so_far.facts.names
+    ...         if so_far.round == 0:
+    ...             return [so_far.histogram(name) for name in names]
+    ...         if so_far.round == 1:
+    ...             return [so_far.marginal(*pair) for pair in combinations(names, 2)]
+    ...         return so_far.selected
+    >>> schema = tm.Schema([tm.Column(name, 0, 1) for name in "abc"])
+    >>> table = np.random.default_rng(0).random((500, 1)) * [1, 1, 0] + [0, 0, 0.5]
+    >>> made = tm.synthesize(table, schema, tm.Budget(4.0, 1e-6), Strongest(), np.random.default_rng(0))
+    >>> len(made.release.tables)
+    2
+    """
+
+    rounds: ClassVar[tuple[Measure | Select, ...]] = ()
+    points: int | None = None
+
+    @abstractmethod
+    def ask(self, so_far: SoFar) -> Sequence[Query | Measurement[Query]]:
+        """Return the queries of a round: to be measured, with weights if these are measurements, or to choose from."""
+
+    def plan(self, facts: PublicFacts) -> Design:
+        """Return the charges of all rounds; raise an InputError if the first round cannot be asked."""
+        check_points(self.most_points(facts.n, facts.domain.d), facts.domain.d)
+        rounds, budget = tuple(self.rounds), facts.budget
+        shares = [each.share for each in rounds]
+        choosing = [each for each in rounds if isinstance(each, Select)]
+        if not rounds or not all(isinstance(each, Measure | Select) for each in rounds) or (
+                len(choosing) == len(rounds) or sum(shares) > 1.0 + 1e-12 or min(shares) <= 0.0):
+            raise InputError("a mechanism's rounds must be Measure and Select, one Measure at least, with shares above "
+                             f"0 that sum to at most 1, not {shown(rounds)}")
+        if any(isinstance(each.count, bool) or not (isinstance(each.count, int) and each.count >= 1)
+               for each in choosing):
+            raise InputError(f"Select must choose a whole number of tables, at least 1, not {shown(choosing)}")
+        # Choices are pure: their epsilon is added to that of all noise.
+        pure = sum(each.share for each in choosing)
+        rest = Budget(budget.epsilon * (1.0 - pure), budget.delta) if pure else budget
+        gaussian, left = budget.delta > 0, max(1.0 - pure, sum(shares) - pure)
+        sensitivity = ROUNDED_UP / facts.n
+        charges = []
+        for k, each in enumerate(rounds):
+            if isinstance(each, Select):
+                moved = 2.0 * (ROUNDED_UP / facts.n + 2.0 * (MOST_ENTRIES + 8.0) * UNIT)
+                charges.append(Charge(f"round {k + 1}, a choice", "exponential",
+                                      moved * each.count / (budget.epsilon * each.share) * UPWARD, moved, "Linf",
+                                      each.count, PROOF))
+            else:
+                charges.append(vector_charge(f"round {k + 1}", gaussian, sensitivity,
+                                             strength_of(rest, each.share / left), PROOF))
+        design = Design(self, facts, AdaptiveDesign(facts.n, facts.domain, gaussian, rounds, tuple(charges)),
+                        tuple(charges))
+        self._asked(SoFar(facts, 0, (), (), common_positions(facts.domain, ())), rounds[0])
+        return design
+
+    def passes(self, design: Design) -> int:
+        """Return how many rounds there are."""
+        return len(design.charges)
+
+    def most_points(self, n: int, d: int) -> int:
+        """Return how many rows are fitted."""
+        return self.points or points_of(n, d)
+
+    def run(self, rows: PrivateRows, design: Design, session: Session, rng: np.random.Generator) -> TableRelease:  # type: ignore[override]
+        """Release the rounds."""
+        facts = replace(design.facts, n=rows.n)
+        made, selected, charged = list[Measurement[Query]](), list[Query](), False
+        columns = common_positions(facts.domain, ())
+        for k, (each, charge) in enumerate(zip(design.measured.rounds, design.charges, strict=True)):
+            so_far = SoFar(facts, k, tuple(made), tuple(selected), columns)
+            asked = self._asked(so_far, each)
+            if not asked:
+                continue
+            sums = exact_sums(rows, [one.query for one in asked])
+            if not charged:
+                # What can be refused of the rows is refused before.
+                session.charge(*design.charges)
+                charged = True
+            if isinstance(each, Select):
+                scores = np.array([0.5 * np.abs(own / rows.n - so_far.predicted(one.query)).sum()
+                                   for own, one in zip(sums, asked, strict=True)])
+                selected += [asked[i].query for i in session.choose(scores, charge)]
+            else:
+                made += session.drawn(asked, sums, charge, rows.n)
+                columns = common_positions(facts.domain, made)
+        return TableRelease(rows.n, facts.domain, tuple(made), columns).on(columns)
+
+    def reconstruct(self, release: TableRelease, design: Design | None,  # type: ignore[override]
+                    rng: np.random.Generator) -> Reconstruction:
+        """Return rows that have what was released."""
+        return reconstruct_table(release, self.most_points(release.n, release.domain.d), rng)
+
+    def _asked(self, so_far: SoFar, kind: Measure | Select) -> tuple[Measurement[Query], ...]:
+        """Return what a round asks, with weights by which its vector moves by 1/n at most."""
+        asked = [each if isinstance(each, Measurement) else Measurement(each) for each in self.ask(so_far)]
+        for each in asked:
+            if not isinstance(each.query, Query):
+                raise InputError(f"a round must ask queries, such as so_far.histogram(...), not {shown(each.query)}")
+            if isinstance(kind, Select):
+                so_far.predicted(each.query)
+        if isinstance(kind, Select) or not asked:
+            return tuple(asked)
+        norm = "L2" if so_far.facts.budget.delta > 0 else "L1"
+        even = [replace(each, weight=each.weight / max(each.query.diameter(norm), 1e-300)) for each in asked]
+        return scaled(even, norm, so_far.facts.n)
+

@@ -1,0 +1,92 @@
+"""Positions that all queries of a release have in common, and what is known of each column by itself."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trigmech.domain import Domain
+from trigmech.functions.partition import Partition, columns_of
+from trigmech.functions.released_column import ReleasedColumn
+from trigmech.queries.base import Measurement, Query, parents
+from trigmech.queries.joint import Marginal, Products
+from trigmech.queries.one_way import Detail, Histogram
+from trigmech.reconstruction.columns import looked_closer, nearest_probabilities, released_column
+
+Array = NDArray[np.float64]
+
+
+def common_positions(domain: Domain, measurements: Sequence[Measurement[Query]]) -> tuple[ReleasedColumn, ...]:
+    """Return each column's positions, of which all queries' positions consist, and their probabilities.
+
+    Parameters
+    ----------
+    domain : Domain
+    measurements : sequence of Measurement
+        With values.
+
+    Notes
+    -----
+    Privacy: post-processing. The probabilities are those of the most exact histogram of the column, with its closer
+    looks; else those of the most exact table that the column is in; else even.
+    """
+    return tuple(_common(j, whole, measurements) for j, whole in enumerate(columns_of(domain)))
+
+
+def _common(j: int, whole: Partition, measurements: Sequence[Measurement[Query]]) -> ReleasedColumn:
+    own = [each for each in measurements if j in each.query.columns]
+    column = ReleasedColumn(whole, np.full(whole.size, 1.0 / whole.size), 1.0)
+    looks = [each for each in own if isinstance(each.query, Histogram)]
+    tables = [each for each in own if isinstance(each.query, Marginal)]
+    if looks:
+        column = released_column(min(looks, key=lambda each: each.deviation))  # type: ignore[arg-type]
+    elif tables:
+        column = _margin(j, min(tables, key=lambda each: each.deviation))  # type: ignore[arg-type]
+    edges = [column.partition.edges, *(partition.edges for each in own for partition in _partitions(each.query, j))]
+    column = _cut(column, np.unique(np.concatenate(edges)))
+    for each in own:
+        query = each.query
+        if isinstance(query, Detail) and query.edges[0] in column.partition.edges:
+            first = int(np.searchsorted(column.partition.edges, query.edges[0]))
+            # Where no other query has cut the interval.
+            if column.partition.edges[first + 1] == query.edges[-1]:
+                column = looked_closer(column, replace(each, query=replace(query, interval=first)))  # type: ignore[arg-type]
+    return column
+
+
+def _partitions(query: Query, j: int) -> list[Partition]:
+    if isinstance(query, Marginal):
+        return [query.partitions[query.columns.index(j)]]
+    if isinstance(query, Products):
+        return [query.partitions[j]]
+    return []
+
+
+def _margin(j: int, table: Measurement[Marginal]) -> ReleasedColumn:
+    """Return what a table tells of one of its columns; within a cell rows lie evenly."""
+    query, axis = table.query, table.query.columns.index(j)
+    others = tuple(c for c in range(len(query.columns)) if c != axis)
+    cells, partition = query.maps[axis], query.partitions[axis]
+    sums = nearest_probabilities(table.means.sum(axis=others))
+    mass = (sums / np.bincount(cells))[cells]
+    return ReleasedColumn(partition, mass, table.deviation * float(np.sqrt(query.size / len(sums))))
+
+
+def _cut(column: ReleasedColumn, edges: Array) -> ReleasedColumn:
+    """Return a column whose intervals end at some places too; each part has as much as it is long, or has levels."""
+    partition, k = column.partition, len(column.partition.indicators)
+    if partition.value is None or len(edges) == len(partition.edges):
+        return column
+    if partition.levels is None:
+        finer = partition.cut(edges)
+        length = np.diff(edges)
+    else:
+        # Only where a level lies between this end and the next one.
+        starts, kept = np.unique(np.searchsorted(partition.levels, edges[:-1]), return_index=True)
+        finer = partition.cut(np.append(edges[kept[starts < len(partition.levels)]], edges[-1]))
+        first = np.searchsorted(partition.levels, finer.edges[:-1])
+        length = np.diff(np.append(first, len(partition.levels))).astype(np.float64)
+    parent = parents(finer, partition)[k:] - k
+    mass = column.mass[k:][parent] * length / np.bincount(parent, weights=length)[parent]
+    return replace(column, partition=finer, mass=np.concatenate([column.mass[:k], mass]))

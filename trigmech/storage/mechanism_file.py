@@ -1,0 +1,61 @@
+"""The package's own mechanisms, with their options, as plain values of a file; nothing of a file is executed."""
+
+from typing import Any
+
+from trigmech.errors import InputError
+from trigmech.mechanisms.base import Mechanism
+from trigmech.mechanisms.moment import MomentMechanism
+from trigmech.mechanisms.table import TableMechanism
+from trigmech.planning.tables import Shares
+from trigmech.thesis.mechanisms import ImprovedTrigI, ImprovedTrigII, TrigI, TrigII
+from trigmech.workload import GaussianKernels, Mixture, PairKernels, Polynomials, SecondMoments, Smooth
+from trigmech.workload.tables import Marginals, Ranges
+
+KNOWN: dict[str, Any] = {each.__name__: each for each in (
+    MomentMechanism, TableMechanism, TrigI, TrigII, ImprovedTrigI, ImprovedTrigII, Shares, GaussianKernels, PairKernels,
+    SecondMoments, Polynomials, Smooth, Mixture, Marginals, Ranges)}
+
+
+def is_known(mechanism: Any) -> bool:
+    """Return whether a mechanism and all of its options can be written to a file."""
+    try:
+        plain(mechanism)
+    except InputError:
+        return False
+    return isinstance(mechanism, Mechanism)
+
+
+def made(value: Any, where: str) -> Mechanism:
+    """Return the mechanism of :func:`plain`; an InputError, which begins with ``where``, says what is wrong."""
+    found = _value(value, where)
+    if not isinstance(found, Mechanism):
+        raise InputError(f"{where} must be one of the package's mechanisms with its options")
+    return found
+
+
+def plain(value: Any) -> Any:
+    """Return a mechanism or a workload of the package as JSON has it: its class's name and its options."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, tuple | list):
+        return [plain(part) for part in value]
+    if KNOWN.get(type(value).__name__) is not type(value):
+        raise InputError(f"{type(value).__name__} cannot be written to a file: files have the package's "
+                         "own mechanisms and workloads alone")
+    options = {name: plain(getattr(value, name)) for name, field in type(value).__dataclass_fields__.items()
+               if field.init}
+    return {"is": type(value).__name__, **options}
+
+
+def _value(plain: Any, where: str) -> Any:
+    if isinstance(plain, list):
+        return tuple(_value(part, where) for part in plain)
+    if not isinstance(plain, dict):
+        return plain
+    known = KNOWN.get(str(plain.get("is")))
+    if known is None:
+        raise InputError(f"{where}: there is no {plain.get('is')!r}")
+    try:
+        return known(**{name: _value(part, where) for name, part in plain.items() if name != "is"})
+    except TypeError:
+        raise InputError(f"{where}: {known.__name__} has other options") from None
