@@ -78,6 +78,9 @@ class _Calls(ABC):
     def linf(self, values: Array, scale: float) -> Array:
         return self.call("linf", values, scale)
 
+    def exponential(self, values: Array, scale: float) -> Array:
+        return self.call("exponential", values, scale)
+
     def loss(self, law: str, scale: float, sensitivity: float) -> float:
         return math.inf
 

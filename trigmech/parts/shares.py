@@ -299,7 +299,7 @@ class _Captured:
         self.values.append(np.array(values, dtype=np.float64))
         return np.zeros(np.shape(values))
 
-    laplace = linf = gaussian
+    laplace = linf = exponential = gaussian
 
     def loss(self, law: str, scale: float, sensitivity: float) -> float:
         """Return infinity."""
@@ -326,7 +326,7 @@ class _SharedNoise:
         """Refuse: shares have Gaussian noise."""
         raise BudgetError("shares have Gaussian noise alone")
 
-    linf = laplace
+    linf = exponential = laplace
 
     def loss(self, law: str, scale: float, sensitivity: float) -> float:
         """Return what is proved of the noise in the shares."""

@@ -100,7 +100,8 @@ class Budget:
         BudgetError
             If a share breaks a rule, or is too small for Gaussian noise.
         """
-        from trigmech.privacy.accounting import gaussian_epsilon, gaussian_mu
+        from trigmech.privacy.accounting import gaussian_mu
+        from trigmech.privacy.privacy_loss import gaussian_epsilon
 
         if not shares or not all(isinstance(share, Real) and share > 0 for share in shares) or (
                 sum(map(Fraction, shares)) > 1 + Fraction(1, 10**12)):
@@ -150,8 +151,8 @@ class Charge:
     norm : {"L1", "L2", "Linf", "each", "none"}
         "L1", "L2" and "Linf": of a whole released vector. "each": of a single coordinate, each coordinate being
         counted as a release of its own. Gaussian noise goes with "L2", linf noise and choices with "Linf", Laplace
-        noise with "L1" or "each". "none" goes with "threshold", whose sensitivity is 0, and with "other", whose scale is 1 and
-        whose sensitivity is the claimed epsilon.
+        noise with "L1" or "each". "none" goes with "threshold", whose sensitivity is 0, and with "other", whose scale
+        is 1 and whose sensitivity is the claimed epsilon.
     count : int
         The number of releases, at least 1 and at most 10^12.
     proof : str

@@ -267,8 +267,9 @@ def one_of(place: int, shape: tuple[int, ...]) -> Values:
 
 def drawn(noise: Noise, law: str, values: Values, scale: float) -> Values:
     """Return values with noise of a distribution, or what is chosen by it."""
-    return {"laplace": noise.laplace, "gaussian": noise.gaussian, "linf": noise.linf,
-            "exponential": noise.exponential}[law](values, scale)
+    if law not in ("laplace", "gaussian", "linf", "exponential"):
+        raise InputError(f"no noise is drawn of law {law!r}")
+    return np.asarray(getattr(noise, law)(values, scale))
 
 
 def uniform(size: int) -> Values:

@@ -1,5 +1,6 @@
 """The package's own mechanisms, with their options, as plain values of a file; nothing of a file is executed."""
 
+from dataclasses import fields
 from typing import Any
 
 from trigmech.errors import InputError
@@ -42,8 +43,7 @@ def plain(value: Any) -> Any:
     if KNOWN.get(type(value).__name__) is not type(value):
         raise InputError(f"{type(value).__name__} cannot be written to a file: files have the package's "
                          "own mechanisms and workloads alone")
-    options = {name: plain(getattr(value, name)) for name, field in type(value).__dataclass_fields__.items()
-               if field.init}
+    options = {option.name: plain(getattr(value, option.name)) for option in fields(value) if option.init}
     return {"is": type(value).__name__, **options}
 
 
