@@ -18,7 +18,7 @@ from trigmech.evaluation.resampling import Progress, Resamples
 from trigmech.functions.features import Features
 from trigmech.measurement.released import Release
 from trigmech.measurement.table_release import TableRelease
-from trigmech.mechanisms.base import Design, Mechanism
+from trigmech.mechanisms.base import Design, Mechanism, PublicFacts
 from trigmech.privacy.ledger import Ledger
 from trigmech.reconstruction.conditional import conditional_points
 from trigmech.reconstruction.repeats import sampled
@@ -77,6 +77,8 @@ class NoisyMoments:
     mechanism : Mechanism, optional
         With its options; by default that of the design. Files hold the package's own mechanisms, not those of
         somebody's own.
+    made_by : str, optional
+        The name of a mechanism that a file could not hold.
 
     See also :attr:`deviations`, whose noise is correlated in releases by :class:`trigmech.TableMechanism`.
     """
@@ -89,6 +91,7 @@ class NoisyMoments:
     versions: dict[str, str] = field(default_factory=release_file.versions_now)
     design: Design | None = field(default=None, kw_only=True, repr=False)
     mechanism: Mechanism | None = field(default=None, kw_only=True, repr=False)
+    made_by: str | None = field(default=None, kw_only=True, repr=False)
 
     def __post_init__(self) -> None:
         if self.mechanism is None and self.design is not None:
@@ -171,7 +174,8 @@ class NoisyMoments:
 
     def _parts(self) -> dict[str, Any]:
         return {"release": self.release, "ledger": self.ledger, "schema": self.schema, "library": self.library,
-                "categorical": self.categorical, "versions": self.versions, "mechanism": self.mechanism}
+                "categorical": self.categorical, "versions": self.versions, "mechanism": self.mechanism,
+                "made_by": self.made_by}
 
     @property
     def _guarantee(self) -> str:
@@ -254,8 +258,10 @@ class Synthesis(NoisyMoments):
     @property
     def has_error_bars(self) -> bool:
         """Whether :meth:`predicted_error` is there: not for linear programs, nor for functions of one's own."""
-        return self.fit.misfit is not None and (isinstance(self.release, TableRelease) or isinstance(
-            self.release.features, Features))
+        if isinstance(self.release, TableRelease):
+            # They repeat the release, for which its mechanism must be there.
+            return self.made_by is None or self.design is not None
+        return self.fit.misfit is not None and isinstance(self.release.features, Features)
 
     @cached_property
     def _resamples(self) -> Resamples:
@@ -265,7 +271,10 @@ class Synthesis(NoisyMoments):
                      "it has no error bars, because they are not known for functions of your own")
             raise InputError("error bars of any statistic are for releases of tables, which TableMechanism makes. This "
                              f"release is one of moments: {there}")
-        return Resamples(self.release.described(self.schema), self.distribution.points)
+        if not self.has_error_bars:
+            raise InputError(f"this release was made by {self.made_by}, which its file does not hold; give the "
+                             "mechanism to trigmech.load for error bars")
+        return Resamples(self.release.described(self.schema), self.distribution.points, self.design)
 
     def error_bars(self, statistic: Callable[[Any], Any], level: float = 0.95,
                    progress: Progress | None = None) -> Answers:
@@ -471,17 +480,29 @@ class Synthesis(NoisyMoments):
         return like(self.library, tuple(made), list(made.values()), categories)
 
 
-def load(path: str | Path) -> Synthesis:
+def load(path: str | Path, mechanism: Mechanism | None = None) -> Synthesis:
     """Return a release that was saved by :meth:`Synthesis.save`. Needs no data; executes nothing of the file.
+
+    Parameters
+    ----------
+    path : path
+    mechanism : Mechanism, optional
+        That made the release, if it is one of your own, for error bars and further tables. Default: what the file says.
 
     Raises
     ------
     InputError
         If the file cannot be read, is damaged, is of a format that this version does not know, or holds noisy moments
-        alone, which :meth:`NoisyMoments.load` reads.
+        alone, which :meth:`NoisyMoments.load` reads; or if the mechanism refuses what the release was made with.
     """
     parts = release_file.read(Path(path))
     if "fit" not in parts:
         raise InputError(f"{str(path)!r} holds noisy moments alone; NoisyMoments.load reads them, and generate or "
                          "reconstruct makes a table of them")
+    if mechanism is not None:
+        if not isinstance(mechanism, Mechanism):
+            raise InputError(f"mechanism must be a Mechanism such as TableMechanism(), not {shown(mechanism)}")
+        schema = parts["schema"]
+        facts = PublicFacts(parts["release"].n, schema.domain, parts["ledger"].budget, schema.names)
+        parts |= {"mechanism": mechanism, "made_by": None, "design": replace(mechanism.plan(facts), schema=schema)}
     return Synthesis(**parts)

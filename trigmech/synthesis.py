@@ -196,7 +196,7 @@ def reconstruct(moments: NoisyMoments, rng: np.random.Generator | None = None, *
                 fit.quality)
     made = Synthesis(moments.release, moments.ledger, moments.schema, moments.library, moments.categorical,
                      moments.versions, design=moments.design, mechanism=moments.mechanism,
-                     fit=replace(fit, rows=fit.rows or moments.n))
+                     made_by=moments.made_by, fit=replace(fit, rows=fit.rows or moments.n))
     _warn(made.warnings)
     return made
 
@@ -300,6 +300,9 @@ def _reconstructing(moments: Any, mechanism: Mechanism | None) -> Mechanism:
         return check_mechanism(mechanism)
     if moments.mechanism is not None:
         return moments.mechanism
+    if moments.made_by is not None:
+        raise InputError(f"these numbers were measured by {moments.made_by}, which the file does not hold; give "
+                         "mechanism=...")
     chosen = mechanism_of(moments.release)
     # To whoever called generate or reconstruct.
     warnings.warn(f"the file does not hold the mechanism that measured these numbers, so the default options of "

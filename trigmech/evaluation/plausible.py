@@ -71,8 +71,9 @@ class PlausibleTables:
     def draw(self, count: int, rng: np.random.Generator) -> Array:
         """Return the points (count, D) of one plausible table."""
         release = self._release
-        columns = tuple(_plausible(column, look, [each for each in release.closer if each.query.columns == (j,)], rng)
-                        for j, (column, look) in enumerate(zip(release.columns, release.looks, strict=True)))
+        columns = tuple(_plausible(column, release.look_at(j), [each for each in release.closer
+                                                                if each.query.columns == (j,)], rng)
+                        for j, column in enumerate(release.columns))
         release = replace(release, columns=columns)
         tables, products = independent(release)
         drawn = [np.clip(own + shift + centred(rng.normal(0.0, deviation, own.shape)), 0.0, 1.0)
@@ -109,9 +110,11 @@ def _left_open(shrink: Callable[[Array], Array], deviation: Array, noise: float,
     return min(noise, LARGEST) * float(np.sqrt(np.clip(slope + hidden, 0.0, 1.0)))
 
 
-def _plausible(column: ReleasedColumn, look: Measurement[Histogram], closer: list[Measurement[Detail]],
+def _plausible(column: ReleasedColumn, look: Measurement[Histogram] | None, closer: list[Measurement[Detail]],
                rng: np.random.Generator) -> ReleasedColumn:
     """Return a column whose distribution is the released one without bias, with as much noise once more."""
+    if look is None:
+        return column
     partition, k = look.query.partition, len(look.query.partition.indicators)
     again = replace(look, values=np.clip(look.known, -LARGEST, LARGEST)
                     + rng.normal(0.0, min(look.deviation, LARGEST), len(look.known)))

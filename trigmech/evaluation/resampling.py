@@ -18,6 +18,7 @@ from trigmech.errors import InputError, shown
 from trigmech.evaluation.error_bars import PredictedError
 from trigmech.evaluation.plausible import PlausibleTables
 from trigmech.measurement.table_release import TableRelease
+from trigmech.mechanisms.base import Design
 from trigmech.mechanisms.rehearsal import rehearsed
 
 Array = NDArray[np.float64]
@@ -43,14 +44,16 @@ class Resamples:
         With its schema.
     points : ndarray (m, D)
         The fit's.
+    design : Design, optional
+        By which the release was made; needed for mechanisms of somebody's own.
 
     Notes
     -----
     Privacy: post-processing of public numbers. Cost: 32 fits of some thousand rows, on all threads.
     """
 
-    def __init__(self, release: TableRelease, points: Array) -> None:
-        self._release, self._points = release, points
+    def __init__(self, release: TableRelease, points: Array, design: Design | None = None) -> None:
+        self._release, self._points, self._design = release, points, design
         self._made: list[tuple[Array, list[Array]]] = []
 
     def bars(self, answer: Callable[[Array], ArrayLike], level: float, parts: bool = False,
@@ -93,7 +96,7 @@ class Resamples:
 
             def one(start: int, stop: int) -> tuple[Array, list[Array]]:
                 table = plausible.draw(self._rows, rngs[start])
-                return table, [rehearsed(self._release, table, rngs[start]) for _ in range(RELEASES)]
+                return table, [rehearsed(self._release, table, rngs[start], self._design) for _ in range(RELEASES)]
 
             made = []
             for each in in_order(one, TABLES, 1):

@@ -85,6 +85,11 @@ class TableRelease:
         """What is known of each column by itself."""
         return self.of(Histogram)
 
+    def look_at(self, column: int) -> Measurement[Histogram] | None:
+        """Return the most exact histogram of a column, or None if there is none."""
+        own = [look for look in self.looks if look.query.column == column]
+        return min(own, key=lambda look: look.deviation) if own else None
+
     @cached_property
     def closer(self) -> tuple[Measurement[Detail], ...]:
         """What is known of the insides of intervals."""

@@ -1,5 +1,6 @@
 """Mechanisms of one's own that measure queries round by round: what a round asks may depend on what was released."""
 
+import warnings
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -21,8 +22,8 @@ from trigmech.planning.dependence import MOST_ENTRIES, cells_of
 from trigmech.planning.design import UPWARD, strength_of, vector_charge
 from trigmech.privacy.budget import Budget, Charge
 from trigmech.queries.base import ROUNDED_UP, UNIT, Measurement, Query, scaled
-from trigmech.queries.joint import Marginal
-from trigmech.queries.one_way import Histogram, Ranges
+from trigmech.queries.joint import Marginal, Products
+from trigmech.queries.one_way import Detail, Histogram, Ranges
 from trigmech.reconstruction.common import common_positions
 from trigmech.reconstruction.result import Reconstruction
 from trigmech.reconstruction.tables import reconstruct_table
@@ -76,6 +77,8 @@ class AdaptiveDesign:
     rounds : tuple of Measure or Select
     charges : tuple of Charge
         Of each round.
+    first : tuple of Measurement
+        What the first round asks, with the noise that it will have.
     """
 
     n: int
@@ -83,6 +86,7 @@ class AdaptiveDesign:
     gaussian: bool
     rounds: tuple[Measure | Select, ...]
     charges: tuple[Charge, ...]
+    first: tuple[Measurement[Query], ...]
 
     def __str__(self) -> str:
         return "\n".join(f"round {k + 1}: {charge.purpose}" for k, charge in enumerate(self.charges))
@@ -122,9 +126,10 @@ class SoFar:
         return (Ranges if self.facts.budget.delta > 0 else Histogram)(j, partition)
 
     def marginal(self, *columns: str | int, cells: int = CELLS) -> Marginal:
-        """Return the query of the table of some columns, of at most so many cells of each.
+        """Return the query of the table of some columns, of about so many cells of each.
 
-        Cells of numbers hold about equally many rows by what was released; rare categories are taken together.
+        Cells of numbers hold about equally many rows by what was released, and of few levels each has its own; rare
+        categories are taken together.
         """
         held = sorted({self._place(column) for column in columns})
         if len(held) != len(columns) or not held:
@@ -226,10 +231,11 @@ class AdaptiveMechanism(Mechanism):
             else:
                 charges.append(vector_charge(f"round {k + 1}", gaussian, sensitivity,
                                              strength_of(rest, each.share / left), PROOF))
-        design = Design(self, facts, AdaptiveDesign(facts.n, facts.domain, gaussian, rounds, tuple(charges)),
-                        tuple(charges))
-        self._asked(SoFar(facts, 0, (), (), common_positions(facts.domain, ())), rounds[0])
-        return design
+        asked = self._asked(SoFar(facts, 0, (), (), common_positions(facts.domain, ())), rounds[0])
+        noise = charges[0].deviation(sum(each.query.size for each in asked))
+        first = tuple(replace(each, noise=noise) for each in asked) if isinstance(rounds[0], Measure) else ()
+        return Design(self, facts, AdaptiveDesign(facts.n, facts.domain, gaussian, rounds, tuple(charges), first),
+                      tuple(charges))
 
     def passes(self, design: Design) -> int:
         """Return how many rounds there are."""
@@ -246,7 +252,15 @@ class AdaptiveMechanism(Mechanism):
         columns = common_positions(facts.domain, ())
         for k, (each, charge) in enumerate(zip(design.measured.rounds, design.charges, strict=True)):
             so_far = SoFar(facts, k, tuple(made), tuple(selected), columns)
-            asked = self._asked(so_far, each)
+            try:
+                asked = self._asked(so_far, each)
+            except Exception as problem:
+                if not charged:
+                    raise
+                # It is paid for: what was released before is worth having.
+                warnings.warn(f"{charge.purpose} was not asked, because {type(self).__name__}.ask raised "
+                              f"{type(problem).__name__}: {problem}; the release has the rounds before", stacklevel=2)
+                break
             if not asked:
                 continue
             sums = exact_sums(rows, [one.query for one in asked])
@@ -276,9 +290,37 @@ class AdaptiveMechanism(Mechanism):
                 raise InputError(f"a round must ask queries, such as so_far.histogram(...), not {shown(each.query)}")
             if isinstance(kind, Select):
                 so_far.predicted(each.query)
+            elif not isinstance(each.query, Histogram | Marginal | Products | Detail):
+                check_query_of_own(each.query, so_far.facts.domain)
         if isinstance(kind, Select) or not asked:
             return tuple(asked)
         norm = "L2" if so_far.facts.budget.delta > 0 else "L1"
         even = [replace(each, weight=each.weight / max(each.query.diameter(norm), 1e-300)) for each in asked]
         return scaled(even, norm, so_far.facts.n)
 
+
+def check_query_of_own(query: Query, domain: Domain) -> None:
+    """Raise an InputError if a query of somebody's own does not give, at two points, what a query must.
+
+    Its values at a point must be the same whatever points stand beside it: replacing one row would else move all.
+    """
+    points = np.zeros((2, domain.d))
+    points[1, list(domain.numbers)] = 0.5
+    for group in domain.groups:
+        if group.complete:
+            points[:, group.coordinates[0]] = 1.0
+    among = np.asarray(query.evaluate(points.copy()), dtype=np.float64)
+    alone = np.concatenate([np.asarray(query.evaluate(points[i : i + 1].copy()), dtype=np.float64) for i in range(2)])
+    count = int(np.prod(query.shape))
+    if among.shape != (2, count) or alone.shape != among.shape:
+        raise InputError(f"a query's evaluate must return {count} values for each point, not the shape {among.shape}")
+    if not (np.abs(among) <= 1.0).all():
+        raise InputError("a query's values must lie in [-1, 1]")
+    if not np.array_equal(among, alone):
+        raise InputError("a query's values at a point must not depend on the points beside it")
+    moves = [query.diameter(norm) for norm in ("L1", "L2", "Linf")]
+    if not all(np.isfinite(move) and move > 0.0 for move in moves):
+        raise InputError(f"a query's diameter must be above 0 in L1, L2 and Linf, not {moves}")
+    vector = query.encode(np.zeros(query.shape))
+    if vector.shape != (query.size,) or query.decode(vector).shape != query.shape:
+        raise InputError(f"a query's encode must return {query.size} numbers, and decode the shape {query.shape}")

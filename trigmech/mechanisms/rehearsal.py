@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from trigmech.measurement.release import Session
 from trigmech.measurement.rows import PrivateRows
 from trigmech.measurement.table_release import TableRelease
-from trigmech.mechanisms.table import released
+from trigmech.mechanisms.base import Design
+from trigmech.mechanisms.table import TableMechanism, released
 from trigmech.planning.tables import PROOF, TableDesign
 from trigmech.privacy.budget import NORMS, Charge, Law, deviation_of
 from trigmech.privacy.noise import SimulatedNoise, drawn
@@ -39,7 +40,7 @@ class _Rehearsal(Session):
         """Allow all: how far public rows move the numbers does not matter."""
 
 
-def rehearsed(release: TableRelease, points: Array, rng: np.random.Generator) -> Array:
+def rehearsed(release: TableRelease, points: Array, rng: np.random.Generator, design: Design | None = None) -> Array:
     """Return the points that would have been made if the table had been another, public one.
 
     Parameters
@@ -50,6 +51,8 @@ def rehearsed(release: TableRelease, points: Array, rng: np.random.Generator) ->
         Of the release's domain.
     rng : numpy.random.Generator
         Of the noise, which has the scales of the release's, whatever m is, and of the fit.
+    design : Design, optional
+        By which the release was made, for mechanisms other than :class:`trigmech.TableMechanism`.
 
     Returns
     -------
@@ -60,6 +63,12 @@ def rehearsed(release: TableRelease, points: Array, rng: np.random.Generator) ->
     Privacy: post-processing; nothing private is touched, so nothing is charged. Cost: that of a release of m rows.
     """
     session = _Rehearsal(rng)
+    if design is not None and not isinstance(design.mechanism, TableMechanism):
+        facts = replace(design.facts, n=len(points), domain=release.domain)
+        made: Any = design.mechanism.run(PrivateRows.of(points, release.domain), replace(design, facts=facts), session,
+                                         rng)
+        whole = made if release.schema is None else made.described(release.schema)
+        return design.mechanism.reconstruct(whole, design, rng).distribution.sample(len(points), rng)
     again = released(PrivateRows.of(points, release.domain), _design_of(release, len(points)), session)
     schema = release.schema
     return reconstruct_table(again if schema is None else again.described(schema), len(points), rng).points

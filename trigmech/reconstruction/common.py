@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trigmech.domain import Domain
-from trigmech.functions.partition import Partition, columns_of
+from trigmech.functions.partition import Partition, columns_of, even_edges
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.queries.base import Measurement, Query, parents
 from trigmech.queries.joint import Marginal, Products
@@ -15,6 +15,9 @@ from trigmech.queries.one_way import Detail, Histogram
 from trigmech.reconstruction.columns import looked_closer, nearest_probabilities, released_column
 
 Array = NDArray[np.float64]
+
+# Intervals of a number of which nothing is known.
+EVEN = 64
 
 
 def common_positions(domain: Domain, measurements: Sequence[Measurement[Query]]) -> tuple[ReleasedColumn, ...]:
@@ -36,6 +39,8 @@ def common_positions(domain: Domain, measurements: Sequence[Measurement[Query]])
 
 def _common(j: int, whole: Partition, measurements: Sequence[Measurement[Query]]) -> ReleasedColumn:
     own = [each for each in measurements if j in each.query.columns]
+    if whole.value is not None:
+        whole = whole.cut(even_edges(whole.levels, EVEN))
     column = ReleasedColumn(whole, np.full(whole.size, 1.0 / whole.size), 1.0)
     looks = [each for each in own if isinstance(each.query, Histogram)]
     tables = [each for each in own if isinstance(each.query, Marginal)]

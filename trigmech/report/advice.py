@@ -2,11 +2,11 @@
 
 import math
 import re
+from typing import Any
 
 import numpy as np
 
 from trigmech.errors import BudgetError
-from trigmech.planning.design import MomentDesign
 from trigmech.planning.tables import TableDesign
 from trigmech.privacy.accounting import gaussian_mu
 from trigmech.privacy.budget import Budget, shown_up
@@ -75,13 +75,13 @@ def warnings_of(n: int, schema: Schema, budget: Budget, delta_chosen: bool = Fal
     return found
 
 
-def coarseness_of(design: MomentDesign | TableDesign, schema: Schema) -> list[str]:
+def coarseness_of(design: Any, schema: Schema) -> list[str]:
     """Return where the noise of a design leaves little to see: one sentence each, from public facts alone.
 
     Parameters
     ----------
-    design : MomentDesign or TableDesign
-        Of moments nothing is returned, whose noise a design weighs against what they should be.
+    design : MomentDesign, TableDesign or another
+        Only of tables something is returned.
     schema : Schema
 
     Returns

@@ -3,18 +3,20 @@
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trigmech.functions.index import FunctionIndex
 from trigmech.functions.released_column import ReleasedColumn
+from trigmech.mechanisms.adaptive import AdaptiveDesign
 from trigmech.planning.dependence import design_dependence
 from trigmech.planning.design import MomentDesign
 from trigmech.planning.tables import TableDesign
 from trigmech.queries.base import Measurement
 from trigmech.queries.joint import Marginal
+from trigmech.queries.one_way import Histogram
 from trigmech.report.figures import number
 from trigmech.report.moments import noise_alone
 from trigmech.schema.column import Column, text_of
@@ -92,8 +94,10 @@ class Outlook:
     predicted: dict[str, float]
 
 
-def outlook_of(design: MomentDesign | TableDesign, schema: Schema) -> Outlook:
+def outlook_of(design: MomentDesign | TableDesign | AdaptiveDesign, schema: Schema) -> Outlook:
     """Return what a design would measure."""
+    if isinstance(design, AdaptiveDesign):
+        return _of_rounds(design, schema)
     return _of_tables(design, schema) if isinstance(design, TableDesign) else _of_moments(design, schema)
 
 
@@ -106,10 +110,21 @@ def _of_moments(design: MomentDesign, schema: Schema) -> Outlook:
 
 
 def _of_tables(design: TableDesign, schema: Schema) -> Outlook:
-    columns = tuple(each for j, column in enumerate(schema.columns) for each in _of_histogram(design, j, column))
+    columns = tuple(each for look, column in zip(design.looks, schema.columns, strict=True)
+                    for each in _of_histogram(look, column))
     chosen = evenly(design)
     size = sum(partition.size for partition in design.partitions) + sum(each.query.size for each in chosen)
     return Outlook(columns, tuple(_of_pairs(design, chosen)) if chosen else (), size, str(design), {})
+
+
+def _of_rounds(design: AdaptiveDesign, schema: Schema) -> Outlook:
+    """Return the noise in what the first round measures; what later rounds ask is not known before."""
+    columns = [each for look in design.first if isinstance(look.query, Histogram)
+               for each in _of_histogram(cast("Measurement[Histogram]", look), schema.columns[look.query.column])]
+    tables = [each for each in design.first if isinstance(each.query, Marginal)]
+    together = [Expected("", "cell of a table, at worst", 100.0 * max(each.deviation for each in tables),
+                         "percentage points", f"{len(tables)} tables in the first round")] if tables else []
+    return Outlook(tuple(columns), tuple(together), sum(each.query.size for each in design.first), str(design), {})
 
 
 def evenly(design: TableDesign) -> tuple[Measurement[Any], ...]:
@@ -119,10 +134,9 @@ def evenly(design: TableDesign) -> tuple[Measurement[Any], ...]:
         for partition, noise in zip(design.partitions, design.look_deviations, strict=True)])
 
 
-def _of_histogram(design: TableDesign, j: int, column: Column) -> Iterable[Expected]:
+def _of_histogram(look: Measurement[Histogram], column: Column) -> Iterable[Expected]:
     """Return the noise in a column's mean, in the share of its rows below a value, and in that of a category."""
-    look, points = design.looks[j], "percentage points"
-    partition, query = design.partitions[j], look.query
+    query, partition, points = look.query, look.query.partition, "percentage points"
     if partition.intervals:
         spread = look.deviation * query.noise_of(np.pad(partition.centres, (len(partition.indicators), 0)))
         yield _of_number(column, float(spread))

@@ -9,6 +9,7 @@ import numpy as np
 
 from trigmech._html import html_table
 from trigmech.errors import BudgetError, InputError, TrigmechError, shown
+from trigmech.mechanisms.adaptive import AdaptiveDesign
 from trigmech.mechanisms.base import Mechanism
 from trigmech.planning.design import MomentDesign
 from trigmech.planning.tables import TableDesign
@@ -34,7 +35,7 @@ class Preview:
     budget : Budget
     outlook : Outlook
         What would be measured, with its noise.
-    design : MomentDesign or TableDesign
+    design : MomentDesign, TableDesign or AdaptiveDesign
         The plan.
     charges : tuple of Charge
         What would be charged.
@@ -51,7 +52,7 @@ class Preview:
     n: int
     budget: Budget
     outlook: Outlook
-    design: MomentDesign | TableDesign
+    design: MomentDesign | TableDesign | AdaptiveDesign
     charges: tuple[Charge, ...]
     proved_epsilon: float
     warnings: tuple[str, ...]
@@ -69,7 +70,7 @@ class Preview:
         return self.outlook.together
 
     def __str__(self) -> str:
-        width = max(len(each.column) for each in self.columns)
+        width = max((len(each.column) for each in self.columns), default=0)
         looked = "no cell was looked at" + " but whose each row is" * (self.whose == "persons")
         lines = [f"{self.n:,} {self.whose}, budget {self.budget}: nothing is charged, and {looked}",
                  "how far noise would move what the release says (standard deviation; twice as far in 1 case of 20):",
@@ -155,8 +156,9 @@ def preview(n: int, schema: Schema, budget: Budget, *, mechanism: Mechanism | No
         raise BudgetError(f"budget must be a Budget, not {type(budget).__name__}")
     planned = design(int(n), schema, budget, mechanism, bounds_share=bounds_share)
     measured, charges = planned.measured, [*planned.all_charges]
-    if not isinstance(measured, MomentDesign | TableDesign):
-        raise InputError(f"a preview is for MomentMechanism or TableMechanism, not {type(planned.mechanism).__name__}")
+    if not isinstance(measured, MomentDesign | TableDesign | AdaptiveDesign):
+        raise InputError("a preview is for MomentMechanism, TableMechanism and AdaptiveMechanism, not "
+                         f"{type(planned.mechanism).__name__}")
     account = Ledger(budget)
     account.charge(*charges)
     said = (*warnings_of(int(n), schema, budget, delta_chosen), *coarseness_of(measured, schema))

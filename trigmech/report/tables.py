@@ -49,11 +49,16 @@ class TableAccount:
 
     def noise(self) -> list[float]:
         """Return, for each column, the noise in the share of rows below a threshold, or in that of a category."""
-        return [look.deviation * look.query.greatest_noise for look in self.release.looks]
+        looks = (self.release.look_at(j) for j in range(len(self.release.columns)))
+        # What tables tell of a column that has no histogram of its own: that of all its cells together.
+        return [column.deviation * float(np.sqrt(len(column.mass))) if look is None else
+                look.deviation * look.query.greatest_noise
+                for look, column in zip(looks, self.release.columns, strict=True)]
 
     def columns(self, marginals: Sequence[Marginal]) -> list[Noisy | None]:
         """Return the released frequencies of each column, in the cells of a marginal."""
-        return [_noisy(look, own) for look, own in zip(self.release.looks, marginals, strict=True)]
+        looks = (self.release.look_at(j) for j in range(len(self.release.columns)))
+        return [None if look is None else _noisy(look, own) for look, own in zip(looks, marginals, strict=True)]
 
     def dependences(self) -> list[Dependence]:
         """Return the released dependences of pairs, the strongest first."""
@@ -63,7 +68,10 @@ class TableAccount:
         """Return the noise in the frequencies of each column, and how far the synthetic ones are from the released."""
         points, weights = self.synthesis.distribution.points, self.synthesis.distribution.weights
         rows = []
-        for column, look in zip(self.synthesis.schema.columns, self.release.looks, strict=True):
+        for j, column in enumerate(self.synthesis.schema.columns):
+            look = self.release.look_at(j)
+            if look is None:
+                continue
             partition, frequencies = look.query.partition, look.means
             made = np.bincount(partition.codes(points), weights, partition.size)
             k = len(partition.indicators)
@@ -111,14 +119,15 @@ class TableAccount:
     def _chosen(self) -> Table:
         """Return how finely each column was measured; what came after its first look was chosen by that look."""
         release = self.release
-        d = len(release.looks)
+        d = len(release.columns)
+        sizes = [look.query.partition.size if (look := release.look_at(j)) else "—" for j in range(d)]
         closer = [sum(look.query.columns == (j,) for look in release.closer) for j in range(d)]
         held = cells_of_columns(release)
         cells = [int(held[j].max()) + 1 if j in held else "—" for j in range(d)]
         times = Counter(id(each.query) for each in release.measurements)
         again, three = ([sum(j in each.query.columns for each in chosen) for j in range(d)] for chosen in (
             [each for each in release.tables if times[id(each.query)] > 1], release.triples))
-        rows = zip(self.synthesis.schema.names, (look.query.partition.size for look in release.looks), closer,
+        rows = zip(self.synthesis.schema.names, sizes, closer,
                    (len(column.mass) for column in release.columns), cells, again, three, strict=True)
         return Table("What was chosen for each column",
                      ("Column", "Values and intervals at first", "Looked at closer", "Taken for its distribution",

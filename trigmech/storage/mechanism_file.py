@@ -26,6 +26,13 @@ def is_known(mechanism: Any) -> bool:
     return isinstance(mechanism, Mechanism)
 
 
+def name_of(mechanism: Mechanism) -> str:
+    """Return the name of a mechanism's class, at most 200 printable letters."""
+    kind = type(mechanism)
+    name = f"{kind.__module__}.{kind.__qualname__}"
+    return "".join(letter if letter.isprintable() else "?" for letter in name)[-200:]
+
+
 def made(value: Any, where: str) -> Mechanism:
     """Return the mechanism of :func:`plain`; an InputError, which begins with ``where``, says what is wrong."""
     found = _value(value, where)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trigmech._validate import Kind, fields
+from trigmech._validate import Kind, fields, of_kind
 from trigmech.distribution import Distribution
 from trigmech.errors import InputError, TrigmechError
 from trigmech.functions.chebyshev import ChebyshevBasis
@@ -42,14 +42,15 @@ MAX_PROFILE, MAX_COEFFICIENTS = 2**10, 2**17
 
 def write(path: str | os.PathLike[str], *, release: Release | TableRelease, ledger: Ledger, schema: Schema,
           library: str | None, versions: dict[str, str], categorical: tuple[str, ...] = (),
-          fit: Reconstruction | None = None, mechanism: Mechanism | None = None) -> None:
+          fit: Reconstruction | None = None, mechanism: Mechanism | None = None,
+          made_by: str | None = None) -> None:
     """Save the parts of a release in the format of :mod:`trigmech.storage.archive`, whole or not at all.
 
     Parameters
     ----------
     path : path, public
         An older file of this name is replaced.
-    release, ledger, schema, library, versions, categorical, fit, mechanism
+    release, ledger, schema, library, versions, categorical, fit, mechanism, made_by
         As :class:`trigmech.Synthesis` has them; all public. Without a fit the file holds noisy moments alone.
 
     Raises
@@ -75,9 +76,12 @@ def write(path: str | os.PathLike[str], *, release: Release | TableRelease, ledg
     if categorical:
         # Only then: a version that does not know of them reads all other files.
         content["categorical"] = list(categorical)
-    if mechanism is not None and mechanism_file.is_known(mechanism):
-        # Of the package's own. A mechanism of somebody's own is given again when the release is loaded.
-        content["mechanism"] = mechanism_file.plain(mechanism)
+    if mechanism is not None:
+        # One of somebody's own by its name alone: it is given again when the release is loaded.
+        content["mechanism"] = (mechanism_file.plain(mechanism) if mechanism_file.is_known(mechanism) else
+                                mechanism_file.name_of(mechanism))
+    elif made_by is not None:
+        content["mechanism"] = made_by
     # Whether a file can be read must be known before the only other copy of its parts is gone.
     _together(content, dict(arrays))
     archive.write(path, content, arrays)
@@ -143,8 +147,11 @@ def _together(content: dict[str, Any], arrays: dict[str, NDArray]) -> dict[str, 
                _release_in(released, arrays, schema, ledger))
     parts: dict[str, Any] = {"release": release, "ledger": ledger, "schema": schema, "library": values["library"],
                              "categorical": tuple(categorical), "versions": versions,
-                             "mechanism": None if values["mechanism"] is None else mechanism_file.made(
-                                 values["mechanism"], "the mechanism")}
+                             "mechanism": None, "made_by": None}
+    if isinstance(values["mechanism"], str):
+        parts["made_by"] = of_kind("the mechanism", values["mechanism"], TEXT)
+    elif values["mechanism"] is not None:
+        parts["mechanism"] = mechanism_file.made(values["mechanism"], "the mechanism")
     if values["fit"] is not None:
         parts["fit"] = replace(_fit_in(values["fit"], arrays, release, schema.domain.d),
                                rows=values["rows"])
