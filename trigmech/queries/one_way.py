@@ -25,6 +25,7 @@ from trigmech.queries.book import Book, Numbers, register
 MOST_ENCODED = 2**13
 # How far two entries that move by 1 in opposite directions do so together.
 TWO_ENTRIES = {"L1": 2.0, "L2": math.sqrt(2.0), "Linf": 1.0}
+ORDERS = {"L1": 1, "L2": 2, "Linf": np.inf}
 
 
 @register
@@ -198,8 +199,9 @@ class Contrasts(Histogram):
         return contrasts.decoding(self.partition.size)
 
     def diameter(self, norm: str) -> float:
-        """A sign moves by 2 at most."""
-        return {"L1": 2.0 * self.size, "L2": 2.0 * math.sqrt(self.size), "Linf": 2.0}[norm]
+        """Return the largest distance between the signs of two positions: whole numbers, without rounding."""
+        signs = contrasts.contrasts(self.partition.size).astype(np.float64)
+        return max(float(np.linalg.norm(signs - own, ORDERS[norm], axis=1).max()) for own in signs) if self.size else 0.0
 
     def rounding(self, norm: str) -> float:
         """Return the error of sums of up to all positions' products, whose factors are 1 together, in each entry."""

@@ -1,0 +1,261 @@
+"""Laws that hold of every kind of query: encoding and its noise, diameters, exact sums, names, files, finer positions."""
+
+import math
+from functools import cache
+
+import numpy as np
+import pytest
+
+import trigmech as tm
+from trigmech.functions.contrasts import contrasts
+from trigmech.functions.partition import all_codes, columns_of, even_edges
+from trigmech.functions.released_column import ReleasedColumn
+from trigmech.measurement.exact import Asked, exact_sums
+from trigmech.measurement.rows import PrivateRows
+from trigmech.measurement.sums import Chunk
+from trigmech.measurement.table_release import TableRelease
+from trigmech.planning.dependence import _scores
+from trigmech.queries.base import Measurement, Query, moved, scaled, sensitivity_of
+from trigmech.queries.book import KINDS
+from trigmech.queries.joint import SCORE_BITS, Marginal, Products
+from trigmech.queries.one_way import Contrasts, Detail, Histogram, Ranges
+from trigmech.storage import measurements_file
+
+SCHEMA = tm.Schema([
+    tm.Column("number", -2, 2), tm.Column("count", 0, 9, "integer"), tm.Column("gain", 0, 100, special=(0,)),
+    tm.Column("region", kind="categorical", categories=("north", "south", "west")),
+    tm.Column("pay", 0, 50, missing="keep"), tm.Column("grade", kind="ordinal", categories=("low", "middle", "high"))])
+NORMS = ("L1", "L2", "Linf")
+
+
+def table(n, seed):
+    rng = np.random.default_rng(seed)
+    return {"number": rng.uniform(-2, 2, n), "count": rng.integers(0, 10, n),
+            "gain": np.where(rng.random(n) < 0.3, 0.0, rng.uniform(0, 100, n)),
+            "region": rng.choice(["north", "south", "west"], n),
+            "pay": np.where(rng.random(n) < 0.2, np.nan, rng.uniform(0, 50, n)),
+            "grade": rng.choice(["low", "middle", "high"], n)}
+
+
+def points(n=400, seed=0):
+    import pandas as pd
+
+    return SCHEMA.to_cube(pd.DataFrame(table(n, seed)))
+
+
+@cache
+def partitions():
+    return tuple(whole if whole.value is None else whole.cut(even_edges(whole.levels, 7))
+                 for whole in columns_of(SCHEMA.domain))
+
+
+@cache
+def queries():
+    """One of each kind at least, by what is said of it."""
+    parts, rng = partitions(), np.random.default_rng(3)
+    columns = [ReleasedColumn(part, np.full(part.size, 1.0 / part.size), 0.01) for part in parts]
+    maps = [np.unique(rng.integers(0, 3, part.size), return_inverse=True)[1].astype(np.int64) for part in parts]
+    numbers = [j for j, part in enumerate(parts) if part.value is not None]
+    pairs = np.array([(a, b) for a in numbers for b in numbers if a < b], dtype=np.int64)
+    scores = tuple(_scores(column, 2) for column in columns)
+    signs = tuple(contrasts(int(cells.max()) + 1)[cells] << SCORE_BITS for cells in maps)
+    every = np.array([(a, b) for a in range(6) for b in range(a + 1, 6)], dtype=np.int64)
+    fine = np.linspace(*parts[2].edges[2:4], 6)
+    found = {
+        "histogram of a number": Histogram(0, parts[0]), "histogram of categories": Histogram(3, parts[3]),
+        "histogram with special values": Histogram(2, parts[2]),
+        "ranges of a number": Ranges(0, parts[0]), "ranges with missing values": Ranges(4, parts[4]),
+        "ranges of categories": Ranges(3, parts[3]), "ranges of levels": Ranges(1, parts[1]),
+        "contrasts": Contrasts(5, parts[5]), "contrasts with special values": Contrasts(2, parts[2]),
+        "detail": Detail(2, parts[2], 2, fine),
+        "table of one column": Marginal((0,), (parts[0],), (maps[0],)),
+        "table of two": Marginal((2, 3), (parts[2], parts[3]), (maps[2], maps[3])),
+        "table of three": Marginal((0, 1, 4), (parts[0], parts[1], parts[4]), (maps[0], maps[1], maps[4])),
+        "products of ranks": Products(parts, scores, pairs),
+        "products of contrasts": Products(parts, signs, every, True, tuple(maps))}
+    assert {type(query) for query in found.values()} == set(KINDS.values())
+    return found
+
+
+def kinds(test):
+    return pytest.mark.parametrize("query", queries().values(), ids=queries().keys())(test)
+
+
+@kinds
+def test_exact_sums_are_those_of_a_plain_loop(query):
+    held = points()
+    (sums,) = exact_sums(PrivateRows.of(held, SCHEMA.domain), [query])
+    plain = sum(query.evaluate(row[None])[0] for row in held).reshape(query.shape)
+    np.testing.assert_allclose(sums, plain, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(query.means(held), plain / len(held), rtol=0, atol=1e-12)
+
+
+def test_exact_sums_of_all_kinds_in_one_pass_are_those_of_each_alone():
+    rows, held = PrivateRows.of(points(), SCHEMA.domain), [*queries().values(), *list(queries().values())[::-1]]
+    for query, sums in zip(held, exact_sums(rows, held), strict=True):
+        np.testing.assert_array_equal(sums, exact_sums(rows, [query])[0])
+
+
+def test_sums_over_parts_and_persons_are_those_of_the_whole():
+    held, asked = points(), Asked(tuple(queries().values()))
+    from trigmech.measurement.sums import Total
+
+    whole, parts = Total(asked.statistic.size), Total(asked.statistic.size)
+    asked.statistic.add(Chunk(held, SCHEMA.domain), whole)
+    for part in np.array_split(held, 7):
+        asked.statistic.add(Chunk(part, SCHEMA.domain), parts)
+    np.testing.assert_array_equal(whole.limbs, parts.limbs)
+    assert whole.n == parts.n == len(held)
+    asked.statistic.check(whole)
+    # A person with equal rows counts as one row.
+    persons = Total(asked.statistic.size)
+    asked.statistic.add(Chunk(np.repeat(held, 3, axis=0), SCHEMA.domain, starts=np.arange(0, 1200, 3)), persons)
+    assert persons.n == len(held)
+    for one, other in zip(asked.parted(persons), asked.parted(whole), strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-9)
+
+
+@kinds
+def test_decoding_inverts_encoding_of_frequencies_and_means(query):
+    means = query.means(points())
+    vector = query.encode(means)
+    assert vector.shape == (query.size,)
+    np.testing.assert_allclose(query.decode(vector), means, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(query.encoded(means * 400, 400), vector, rtol=0, atol=1e-12)
+
+
+@kinds
+def test_the_noise_of_what_is_decoded_is_what_is_said(query):
+    """The covariance by the very map, entry by entry: it is linear, so unit vectors tell it."""
+    zero = query.decode(np.zeros(query.size))
+    matrix = np.column_stack([(query.decode(unit) - zero).ravel() for unit in np.eye(query.size)])
+    measured = Measurement(query, 2.0, np.zeros(query.size), 0.6)
+    assert measured.deviation == 0.3
+    np.testing.assert_allclose(measured.covariance, 0.09 * matrix @ matrix.T, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(measured.deviations, 0.3 * np.linalg.norm(matrix, axis=1), rtol=1e-9)
+    if isinstance(query, Histogram):
+        functions = np.random.default_rng(0).normal(size=(5, query.partition.size))
+        np.testing.assert_allclose(query.noise_of(functions), np.linalg.norm(functions @ matrix, axis=1), rtol=1e-9)
+        k = len(query.partition.indicators)
+        below = np.cumsum(matrix[k:], axis=0)
+        wanted = np.linalg.norm(below if len(below) else matrix, axis=1).max()
+        np.testing.assert_allclose(query.greatest_noise, wanted, rtol=1e-9)
+
+
+@kinds
+@pytest.mark.parametrize("norm", NORMS)
+def test_no_replaced_row_moves_a_vector_further_than_its_diameter(query, norm):
+    """All pairs of some rows, of which each position of the query's columns has one at least."""
+    held = points(300, seed=5)
+    vectors = np.unique(np.array([query.encode(row.reshape(query.shape)) for row in query.evaluate(held)]), axis=0)
+    apart = np.abs(vectors[:, None] - vectors[None])
+    largest = {"L1": apart.sum(axis=2), "Linf": apart.max(axis=2),
+               "L2": np.sqrt((apart**2).sum(axis=2))}[norm].max()
+    assert largest <= query.diameter(norm) * (1.0 + 1e-12)
+    # And not by far less, or all noise is larger than it must be: the bound for products is one for any scores.
+    assert largest >= query.diameter(norm) * (0.2 if isinstance(query, Products) else 1.0 - 1e-6)
+
+
+def test_moves_add_up_as_norms_do_and_disjoint_looks_count_once():
+    held = list(queries().values())
+    measured = [Measurement(query, 0.5 + i) for i, query in enumerate(held)]
+    for norm, order in (("L1", 1), ("L2", 2), ("Linf", np.inf)):
+        parts = [(0.5 + i) * query.diameter(norm) for i, query in enumerate(held)]
+        np.testing.assert_allclose(moved(measured, norm), np.linalg.norm(parts, order), rtol=1e-12)
+        even = scaled(measured, norm, 1_000)
+        np.testing.assert_allclose(sensitivity_of(even, norm, 1_000, 1.0), 1e-3, rtol=1e-12)
+        ratio = [one.weight / other.weight for one, other in zip(even, measured, strict=True)]
+        np.testing.assert_allclose(ratio, ratio[0], rtol=1e-12)
+    part = partitions()[0]
+    looks = [Measurement(Detail(0, part, i, np.linspace(*part.edges[i : i + 2], 9)), 0.7) for i in range(part.intervals)]
+    assert math.isclose(moved(looks, "L2"), 0.7 * math.sqrt(2.0))
+    # Attacked: rows anywhere.
+    held = points(300, seed=8)
+    vectors = np.array([np.concatenate([0.7 * look.query.evaluate(row[None])[0] for look in looks]) for row in held])
+    assert np.sqrt(((vectors[:, None] - vectors[None]) ** 2).sum(axis=2)).max() <= moved(looks, "L2") * (1 + 1e-12)
+
+
+@kinds
+def test_each_mean_has_a_name_and_the_kind_is_one(query):
+    names = query.names(SCHEMA.coordinates)
+    assert len(names) == int(np.prod(query.shape))
+    assert len(set(names)) == len(names)
+    assert isinstance(query.kind, str)
+    assert set(query.columns) <= set(range(SCHEMA.d))
+
+
+def release_of(query, weight=0.25, noise=0.01):
+    values = np.random.default_rng(1).normal(size=query.size)
+    columns = tuple(ReleasedColumn(part, np.full(part.size, 1.0 / part.size), 0.02) for part in partitions())
+    return TableRelease(50, SCHEMA.domain, (Measurement(query, weight, values, noise),
+                                            Measurement(query, 3.0, values + 0.1, noise)), columns)
+
+
+@kinds
+def test_a_file_gives_back_the_same_query(query):
+    release = release_of(query)
+    again = measurements_file.release_of(*measurements_file.parts_of(release, SCHEMA.domain), SCHEMA.domain)
+    assert [type(each.query) for each in again.measurements] == [type(query)] * 2
+    # One query, measured twice.
+    assert again.measurements[0].query is again.measurements[1].query
+    np.testing.assert_array_equal(again.means, release.means)
+    np.testing.assert_array_equal(again.deviations, release.deviations)
+    assert again.names(SCHEMA.coordinates) == release.names(SCHEMA.coordinates)
+    held = points(60, seed=4)
+    np.testing.assert_array_equal(again.measurements[0].query.evaluate(held), query.evaluate(held))
+    for norm in NORMS:
+        assert again.measurements[0].query.diameter(norm) == query.diameter(norm)
+
+
+@kinds
+def test_a_query_is_the_same_at_finer_positions(query):
+    finer = [part if part.value is None else part.cut(np.unique(np.concatenate([
+        part.edges, 0.5 * (part.edges[1:] + part.edges[:-1])]) if part.levels is None else part.edges))
+        for part in partitions()]
+    again, held = query.on(finer), points()
+    np.testing.assert_array_equal(again.evaluate(held), query.evaluate(held))
+    assert (again.shape, again.size) == (query.shape, query.size)
+
+
+def test_what_was_measured_twice_is_known_as_both_together_tell():
+    query = queries()["table of two"]
+    known = release_of(query).known
+    assert len(known) == 1
+    first, second = release_of(query).measurements
+    precisions = np.array([first.deviation, second.deviation]) ** -2.0
+    np.testing.assert_allclose(known[0].means.ravel(), precisions @ [first.known, second.known] / precisions.sum())
+    np.testing.assert_allclose(known[0].deviation, precisions.sum() ** -0.5)
+
+
+def test_least_squares_with_the_covariance_is_unbiased_and_as_sharp_as_said():
+    """A user's fit of a line to the frequencies of prefix sums: by the covariance, and, wrongly, without it."""
+    query, rng = queries()["ranges of a number"], np.random.default_rng(0)
+    truth = 1.0 / 7.0 + np.linspace(-0.06, 0.06, 7)
+    design = np.column_stack([np.ones(7), np.linspace(-1, 1, 7)])
+    noise = 0.01
+    inverse = np.linalg.inv(Measurement(query, 1.0, np.zeros(7), noise).covariance)
+    said = np.linalg.inv(design.T @ inverse @ design)
+    fits = np.array([said @ design.T @ inverse @ query.decode(query.encode(truth) + rng.normal(0, noise, 7))
+                     for _ in range(4_000)])
+    apart = fits.mean(axis=0) - [1.0 / 7.0, 0.06]
+    assert (np.abs(apart) < 5.0 * np.sqrt(np.diag(said) / 4_000)).all()
+    np.testing.assert_allclose(np.cov(fits.T), said, rtol=0.12, atol=0.12 * said[1, 1] ** 0.5 * said[0, 0] ** 0.5)
+    # Independent noise of the same deviations would be said to leave another error.
+    wrong = np.linalg.inv(design.T @ np.diag(np.diag(np.linalg.inv(inverse)) ** -1.0) @ design)
+    assert not np.allclose(np.diag(wrong), np.diag(said), rtol=0.3)
+
+
+def test_a_query_that_nobody_registered_is_not_written():
+    class Strange(Histogram):
+        name = "strange"
+
+    with pytest.raises(tm.InputError, match="'strange' are not registered"):
+        measurements_file.parts_of(release_of(Strange(0, partitions()[0])), SCHEMA.domain)
+    assert issubclass(Strange, Query)
+
+
+def test_codes_of_a_table_are_counted_with_weights():
+    query, held = queries()["table of three"], points()
+    weights = np.random.default_rng(2).random(len(held))
+    found = query.counted(all_codes(query.partitions, held), weights)
+    np.testing.assert_allclose(found.ravel(), weights @ query.evaluate(held))
