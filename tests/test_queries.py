@@ -1,4 +1,4 @@
-"""Laws that hold of every kind of query: encoding and its noise, diameters, exact sums, names, files, finer positions."""
+"""Laws that hold of every kind of query: encoding, noise, diameters, exact sums, names, files, finer positions."""
 
 import math
 from functools import cache
@@ -73,7 +73,8 @@ def queries():
         "table of three": Marginal((0, 1, 4), (parts[0], parts[1], parts[4]), (maps[0], maps[1], maps[4])),
         "products of ranks": Products(parts, scores, pairs),
         "products of contrasts": Products(parts, signs, every, True, tuple(maps))}
-    assert {type(query) for query in found.values()} == set(KINDS.values())
+    assert {type(query) for query in found.values()} == {
+        kind for kind in KINDS.values() if kind.__module__.startswith("trigmech.")}
     return found
 
 
@@ -167,7 +168,8 @@ def test_moves_add_up_as_norms_do_and_disjoint_looks_count_once():
         ratio = [one.weight / other.weight for one, other in zip(even, measured, strict=True)]
         np.testing.assert_allclose(ratio, ratio[0], rtol=1e-12)
     part = partitions()[0]
-    looks = [Measurement(Detail(0, part, i, np.linspace(*part.edges[i : i + 2], 9)), 0.7) for i in range(part.intervals)]
+    looks = [Measurement(Detail(0, part, i, np.linspace(*part.edges[i : i + 2], 9)), 0.7)
+             for i in range(part.intervals)]
     assert math.isclose(moved(looks, "L2"), 0.7 * math.sqrt(2.0))
     # Attacked: rows anywhere.
     held = points(300, seed=8)

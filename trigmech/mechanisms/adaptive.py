@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from trigmech._validate import is_number
 from trigmech.domain import Domain
 from trigmech.errors import InputError, shown
 from trigmech.functions.partition import columns_of, even_edges
@@ -207,10 +208,10 @@ class AdaptiveMechanism(Mechanism):
         """Return the charges of all rounds; raise an InputError if the first round cannot be asked."""
         check_points(self.most_points(facts.n, facts.domain.d), facts.domain.d)
         rounds, budget = tuple(self.rounds), facts.budget
-        shares = [each.share for each in rounds]
+        shares = [each.share for each in rounds if isinstance(each, Measure | Select)]
         choosing = [each for each in rounds if isinstance(each, Select)]
-        if not rounds or not all(isinstance(each, Measure | Select) for each in rounds) or (
-                len(choosing) == len(rounds) or sum(shares) > 1.0 + 1e-12 or min(shares) <= 0.0):
+        if not rounds or len(shares) < len(rounds) or len(choosing) == len(rounds) or not all(
+                is_number(share) and share > 0.0 for share in shares) or sum(shares) > 1.0 + 1e-12:
             raise InputError("a mechanism's rounds must be Measure and Select, one Measure at least, with shares above "
                              f"0 that sum to at most 1, not {shown(rounds)}")
         if any(isinstance(each.count, bool) or not (isinstance(each.count, int) and each.count >= 1)

@@ -123,10 +123,13 @@ class Budget:
 
 
 def deviation_of(law: Law, entries: int = 1) -> float:
-    """Return the standard deviation, in scales, of noise in each of so many entries that are drawn together."""
+    """Return the standard deviation, in scales, of noise in each of so many entries that are drawn together.
+
+    Infinite for what is no noise, of which nothing can be drawn.
+    """
     # l-infinity noise is r U with r ~ Gamma(entries + 1) and U uniform on [-1, 1]: for one entry Laplace noise.
-    return math.sqrt({"gaussian": 1.0, "exponential": 1.0, "laplace": 2.0,
-                      "linf": (entries + 1.0) * (entries + 2.0) / 3.0}[law])
+    squares = {"gaussian": 1.0, "exponential": 1.0, "laplace": 2.0, "linf": (entries + 1.0) * (entries + 2.0) / 3.0}
+    return math.sqrt(squares.get(law, math.inf))
 
 
 @dataclass(frozen=True)

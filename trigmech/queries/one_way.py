@@ -201,7 +201,8 @@ class Contrasts(Histogram):
     def diameter(self, norm: str) -> float:
         """Return the largest distance between the signs of two positions: whole numbers, without rounding."""
         signs = contrasts.contrasts(self.partition.size).astype(np.float64)
-        return max(float(np.linalg.norm(signs - own, ORDERS[norm], axis=1).max()) for own in signs) if self.size else 0.0
+        apart = [float(np.linalg.norm(signs - own, ORDERS[norm], axis=1).max()) for own in signs]
+        return max(apart) if self.size else 0.0
 
     def rounding(self, norm: str) -> float:
         """Return the error of sums of up to all positions' products, whose factors are 1 together, in each entry."""

@@ -1,0 +1,311 @@
+"""Mechanisms of one's own by rounds of queries: charges, choices, and all that the package's own mechanisms have."""
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import combinations, permutations
+from typing import ClassVar
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+import trigmech as tm
+from trigmech.measurement.exact import exact_sums
+from trigmech.measurement.rows import PrivateRows
+from trigmech.privacy import noise as noises
+from trigmech.privacy.noise import SimulatedNoise, SystemNoise, falls
+from trigmech.queries.base import Query
+from trigmech.queries.book import register
+from trigmech.report import page
+
+SCHEMA = tm.Schema([
+    tm.Column("x", 0, 1), tm.Column("y", 0, 1), tm.Column("age", 0, 60, "integer"),
+    tm.Column("region", kind="categorical", categories=("north", "south", "west")),
+    tm.Column("pay", 0, 9, missing="keep")])
+
+
+def table(n=900, seed=0):
+    rng = np.random.default_rng(seed)
+    x, region = rng.random(n), rng.integers(0, 3, n)
+    return pd.DataFrame({"x": x, "y": (x + 0.1 * rng.random(n)) % 1.0, "age": rng.integers(0, 20, n) + 20 * region,
+                         "region": np.array(["north", "south", "west"])[region],
+                         "pay": np.where(rng.random(n) < 0.2, np.nan, 9 * rng.random(n))})
+
+
+class Strongest(tm.AdaptiveMechanism):
+    rounds = (tm.Measure(0.3), tm.Select(0.1, count=2), tm.Measure(0.6))
+    points = 300
+
+    def ask(self, so_far):
+        names = so_far.facts.names
+        if so_far.round == 0:
+            return [so_far.histogram(name) for name in names]
+        if so_far.round == 1:
+            return [so_far.marginal(*pair) for pair in combinations(names, 2)]
+        return so_far.selected
+
+
+@register
+@dataclass(frozen=True, eq=False)
+class Distance(Query):
+    """Half the mean distance of two numbers: a kind of query in one class and one registration."""
+
+    name: ClassVar[str] = "distance"
+    first: int
+    second: int
+    size = 1
+    kind = "mean distance"
+
+    @property
+    def columns(self):
+        return self.first, self.second
+
+    def evaluate(self, points):
+        return 0.5 * np.abs(points[:, [self.first]] - points[:, [self.second]])
+
+    def diameter(self, norm):
+        return 1.0
+
+    def names(self, coordinates):
+        return [f"|{coordinates[self.first]} - {coordinates[self.second]}| / 2"]
+
+    def written(self, book):
+        return [self.first, self.second], np.empty(0)
+
+    @classmethod
+    def read(cls, integers, floats, book):
+        return cls(integers.one(), integers.one())
+
+
+class OwnQuery(tm.AdaptiveMechanism):
+    rounds = (tm.Measure(0.5), tm.Measure(0.5))
+    points = 300
+
+    def ask(self, so_far):
+        if so_far.round == 0:
+            return [Distance(0, 1), so_far.histogram("region"), so_far.histogram("x", intervals=8)]
+        return [so_far.marginal("x", "y"), so_far.marginal("age", "pay", "region", cells=4), so_far.marginal("age")]
+
+
+BUDGETS = (tm.Budget(2.0, 1e-6), tm.Budget(2.0))
+
+
+@pytest.fixture(scope="module", params=[(Strongest, 0), (Strongest, 1), (OwnQuery, 0), (OwnQuery, 1)],
+                ids=["strongest", "strongest, pure", "own query", "own query, pure"])
+def made(request):
+    kind, budget = request.param
+    return tm.synthesize(table(), SCHEMA, BUDGETS[budget], kind(), np.random.default_rng(1))
+
+
+def test_what_is_charged_is_what_the_design_declares_and_within_the_budget(made):
+    planned = tm.design(900, SCHEMA, made.ledger.budget, made.mechanism)
+    assert list(planned.all_charges) == list(made.ledger.charges)
+    assert len(planned.charges) == planned.passes == len(made.mechanism.rounds)
+    account = tm.Ledger(made.ledger.budget)
+    account.charge(*planned.all_charges)
+    assert account.proved_epsilon <= made.ledger.budget.epsilon
+    # And not by far less.
+    assert account.proved_epsilon >= 0.85 * made.ledger.budget.epsilon
+
+
+def test_the_release_is_saved_and_loaded_with_all_that_it_gives(made, tmp_path):
+    made.save(tmp_path / "r.tm")
+    again = tm.load(tmp_path / "r.tm", mechanism=type(made.mechanism)())
+    np.testing.assert_array_equal(again.release.means, made.release.means)
+    assert again.names == made.names
+    pd.testing.assert_frame_equal(again.sample(500, np.random.default_rng(3)),
+                                  made.sample(500, np.random.default_rng(3)))
+    given = {"given": {"region": "south"}}
+    pd.testing.assert_frame_equal(again.sample(50, np.random.default_rng(3), **given),
+                                  made.sample(50, np.random.default_rng(3), **given))
+    bars = [each.error_bars(lambda rows: np.mean(rows["x"])).error.bound for each in (made, again)]
+    assert bars[0] == bars[1] > 0.0
+    assert abs(made.expect(lambda rows: rows["x"], units="table") - table()["x"].mean()) < 3 * bars[0]
+    alone = tm.load(tmp_path / "r.tm")
+    assert not alone.has_error_bars
+    with pytest.raises(tm.InputError, match=f"made by .*{type(made.mechanism).__name__}, which its file does not hold"):
+        alone.error_bars(lambda rows: np.mean(rows["x"]))
+    with pytest.raises(tm.InputError, match="give mechanism="):
+        tm.generate(tm.NoisyMoments.load(tmp_path / "r.tm"))
+    assert "region" in page.write(alone, tmp_path / "r.html").read_text()
+    assert len(tm.generate(again, 7, np.random.default_rng(0))) == 7
+
+
+def test_rows_have_the_tables_that_were_measured(made):
+    """Each measured table of two columns is nearer to the truth than independent columns are to it."""
+    points = SCHEMA.to_cube(table())
+    for each in made.release.tables:
+        truth, own = each.query.means(points), each.query.means(made.distribution.points)
+        independent = np.outer(truth.sum(axis=1), truth.sum(axis=0))
+        away = 0.5 * np.abs(truth - independent).sum()
+        assert 0.5 * np.abs(truth - own).sum() < max(0.8 * away, 0.12)
+
+
+def test_choices_find_the_tables_that_depend():
+    chosen = []
+    for seed in range(6):
+        release = tm.measure(table(), SCHEMA, tm.design(900, SCHEMA, BUDGETS[0], Strongest()),
+                             np.random.default_rng(seed)).release
+        chosen += [each.query.columns for each in release.tables]
+    assert chosen.count((0, 1)) == chosen.count((2, 3)) == 6
+
+
+@pytest.mark.parametrize("kind", [Strongest, OwnQuery])
+@pytest.mark.parametrize("budget", BUDGETS)
+def test_parts_give_the_same_release_as_the_whole(kind, budget, tmp_path):
+    rows = table(300)
+    design = tm.design(300, SCHEMA, budget, kind())
+    whole = tm.measure(rows, SCHEMA, design, np.random.default_rng(5)).release
+    step = design
+    while isinstance(step, tm.Design):
+        parts = [tm.measure_part(rows.iloc[k::3], step) for k in range(3)]
+        step = tm.release_parts(parts, step, np.random.default_rng(5))
+    np.testing.assert_array_equal(step.release.means, whole.means)
+
+
+def test_a_run_that_was_broken_off_goes_on_and_is_charged_once(tmp_path):
+    ledger = tm.LedgerFile.create(tmp_path / "ledger.json", tm.Budget(10.0, 1e-5), data_set="made")
+
+    class Broken(Strongest):
+        def ask(self, so_far):
+            if so_far.round == 2 and not (tmp_path / "mended").exists():
+                raise KeyboardInterrupt
+            return super().ask(so_far)
+
+    def run():
+        return tm.synthesize(table(), SCHEMA, BUDGETS[0], Broken(), ledger=ledger, rounds=tmp_path / "rounds")
+
+    with pytest.raises(KeyboardInterrupt):
+        run()
+    (tmp_path / "mended").touch()
+    first, second = run(), run()
+    assert len(tm.LedgerFile.open(tmp_path / "ledger.json").entries) == 3
+    np.testing.assert_array_equal(first.release.means, second.release.means)
+
+
+def test_a_preview_has_the_noise_of_the_first_round():
+    shown = tm.preview(900, SCHEMA, BUDGETS[0], mechanism=Strongest())
+    release = tm.measure(table(), SCHEMA, tm.design(900, SCHEMA, BUDGETS[0], Strongest()),
+                         np.random.default_rng(0)).release
+    below = {each.column: each.error for each in shown.columns if "below" in each.what}
+    look = release.look_at(0)
+    assert math.isclose(below["x"], 100.0 * look.deviation * look.query.greatest_noise)
+    assert "round 3" in str(shown)
+
+
+def test_whatever_ask_does_after_the_charge_nothing_is_lost():
+    class Fails(Strongest):
+        def ask(self, so_far):
+            if so_far.round == 2:
+                raise ZeroDivisionError("oh")
+            return super().ask(so_far)
+
+    with pytest.warns(UserWarning, match="round 3 was not asked, because Fails.ask raised ZeroDivisionError: oh"):
+        found = tm.synthesize(table(), SCHEMA, BUDGETS[0], Fails(), np.random.default_rng(0))
+    assert len(found.release.looks) == 5
+    assert not found.release.tables
+    assert len(found.sample()) == 900
+
+
+@pytest.mark.parametrize(("rounds", "words"), [
+    ((), "Measure and Select, one Measure at least"), ((tm.Select(0.5),), "one Measure at least"),
+    ((tm.Measure(0.7), tm.Measure(0.4)), "sum to at most 1"), ((tm.Measure(0.0),), "above 0"),
+    ((tm.Measure(0.5), tm.Select(0.5, count=0)), "a whole number of tables"), ((0.5,), "Measure and Select")])
+def test_rounds_that_cannot_be_are_refused_before_the_charge(rounds, words):
+    with pytest.raises(tm.InputError, match=words):
+        tm.design(900, SCHEMA, BUDGETS[0], type("Own", (Strongest,), {"rounds": rounds})())
+
+
+@pytest.mark.parametrize(("asked", "words"), [
+    (lambda so_far: [so_far.histogram("height")], "there is no column 'height'"),
+    (lambda so_far: [so_far.marginal("x", "x")], "different columns"), (lambda so_far: ["x"], "must ask queries"),
+    (lambda so_far: [type("Far", (Distance,), {"evaluate": lambda self, p: 2 * p[:, :1] + 2})(0, 1)],
+     r"lie in \[-1, 1\]"),
+    (lambda so_far: [type("All", (Distance,), {"evaluate": lambda self, p: p[:, :1] - p[:, :1].mean()})(0, 1)],
+     "must not depend on the points beside it"),
+    (lambda so_far: [type("Flat", (Distance,), {"evaluate": lambda self, p: p[:, 0]})(0, 1)], "values for each point"),
+    (lambda so_far: [type("Still", (Distance,), {"diameter": lambda self, norm: 0.0})(0, 1)],
+     "diameter must be above 0")])
+def test_what_cannot_be_asked_is_refused_before_the_charge(asked, words):
+    mechanism = type("Own", (Strongest,), {"ask": lambda self, so_far: asked(so_far)})()
+    with pytest.raises(tm.InputError, match=words):
+        tm.design(900, SCHEMA, BUDGETS[0], mechanism)
+
+
+def test_no_replaced_row_moves_a_score_by_more_than_1_over_n():
+    rng, n = np.random.default_rng(0), 40
+    rows, others = SCHEMA.to_cube(table(n)), SCHEMA.to_cube(table(200, seed=99))
+    design = tm.design(n, SCHEMA, BUDGETS[0], Strongest())
+    charge, largest = design.charges[1], 0.0
+    (query, *_) = (each.query for each in tm.measure(table(n), SCHEMA, design, np.random.default_rng(7)).release.tables)
+    predicted = np.full(query.shape, 1.0 / query.size)
+    for trial in range(200):
+        held = [rows, rows.copy()]
+        held[1][trial % n] = others[rng.integers(200)]
+        scores = [0.5 * np.abs(exact_sums(PrivateRows.of(each, SCHEMA.domain), [query])[0] / n - predicted).sum()
+                  for each in held]
+        largest = max(largest, abs(scores[0] - scores[1]))
+    assert 0.5 / n < largest <= charge.sensitivity / 2.0
+
+
+def chances(scores, scale):
+    """Of permute-and-flip, by all orders: the plain law."""
+    best, found = max(scores), np.zeros(len(scores))
+    for order in permutations(range(len(scores))):
+        left = 1.0
+        for i in order:
+            fall = math.exp((scores[i] - best) / scale)
+            found[i] += left * fall
+            left *= 1.0 - fall
+    return found / math.factorial(len(scores))
+
+
+@pytest.mark.parametrize("noise", [SystemNoise(), SimulatedNoise(np.random.default_rng(0))],
+                         ids=["system", "simulated"])
+def test_choices_have_their_law_and_a_wrong_scale_does_not(noise):
+    scores, scale, runs = np.array([0.0, 0.3, 0.35, -np.inf, -0.4]), 0.25, 6_000
+    counts = sum(noise.exponential(scores, scale) for _ in range(runs))
+    known = np.isfinite(scores)
+    assert counts[~known].sum() == 0.0
+    law = chances(scores[known].tolist(), scale)
+    assert stats.chisquare(counts[known], law * runs).pvalue > 1e-6
+    wrong = chances(scores[known].tolist(), 1.2 * scale)
+    assert stats.chisquare(counts[known], wrong / wrong.sum() * runs).pvalue < 1e-6
+    # By the law itself: neighbours' scores, each moved by D, change no probability by more than exp(2 D / scale).
+    rng = np.random.default_rng(4)
+    for _ in range(200):
+        moved = scores[known] + rng.choice([-0.1, 0.1], 4)
+        ratio = chances(moved.tolist(), scale) / law
+        assert max(ratio.max(), (1.0 / ratio).max()) <= math.exp(2 * 0.1 / scale) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("rate", [Fraction(0), Fraction(1, 3), Fraction(1), Fraction(5, 2)])
+def test_coins_fall_with_their_probability(rate):
+    runs = 8_000
+    count = sum(falls(rate) for _ in range(runs))
+    assert stats.binomtest(count, runs, math.exp(-rate)).pvalue > 1e-6
+    if rate:
+        assert stats.binomtest(count, runs, math.exp(-1.2 * float(rate))).pvalue < 1e-6
+
+
+def test_the_noise_of_a_choice_certifies_what_is_charged():
+    loss = SystemNoise().loss("exponential", 0.3, 0.6)
+    assert 2.0 <= loss <= 2.0 * (1 + 1e-12)
+    assert noises.SimulatedNoise(np.random.default_rng(0)).loss("exponential", 0.3, 0.6) == math.inf
+
+
+@pytest.mark.parametrize("budget", [tm.Budget(1.0, 1e-6), tm.Budget(7.0, 1e-3), tm.Budget(0.3), tm.Budget(1e-4, 1e-9)])
+@pytest.mark.parametrize("shares", [(1.0,), (0.5, 0.5), (0.2, 0.3, 0.1), (1 / 3, 1 / 3, 1 / 3)])
+def test_parts_of_a_budget_satisfy_it_together(budget, shares):
+    from trigmech.planning.design import strength_of, vector_charge
+
+    parts, account = budget.split(*shares), tm.Ledger(budget)
+    account.charge(*(vector_charge(f"part {k}", budget.delta > 0, 1.0, strength_of(part), "a test")
+                     for k, part in enumerate(parts)))
+    assert account.proved_epsilon <= budget.epsilon
+    assert account.proved_epsilon >= budget.epsilon * (0.999 if sum(shares) > 0.99 else 0.5)
+    for wrong in ((), (0.7, 0.4), (0.0,), (-0.1,), ("half",)):
+        with pytest.raises(tm.BudgetError, match="shares of a budget"):
+            budget.split(*wrong)
