@@ -374,7 +374,6 @@ CASES = {
     "tables, one column, pure": lambda: Case(numbers()[:, :1], narrowed(NUMBERS, ("age",)), PURE, tables()),
     "tables, one column of categories, pure": lambda: Case(mixed()[["sex"]], narrowed(MIXED, ("sex",)), PURE, tables()),
     # Tables: options
-    "tables, marginals of one": lambda: of_mixed(ONE, tables(workload=workload.Marginals(1))),
     "tables, marginals of two": lambda: of_mixed(HIGH, tables(workload=workload.Marginals(2))),
     "tables, marginals of three": lambda: Case(wide(), WIDE, HIGH, tables(workload=workload.Marginals(3))),
     "*tables, crossed": lambda: of_mixed(HIGH, tables(workload=workload.Marginals(2, crossed="sex"))),
