@@ -294,7 +294,8 @@ class QuotingNumber(float):
     __hash__ = float.__hash__
 
 
-@pytest.mark.parametrize("name", [Quoting(), QuotingNumber(1.0), np.complex128(0.5 + 1j), [WORD]], ids=lambda name: type(name).__name__)
+@pytest.mark.parametrize("name", [Quoting(), QuotingNumber(1.0), np.complex128(0.5 + 1j), [WORD]],
+                         ids=lambda name: type(name).__name__)
 def test_persons_of_strange_classes_are_refused_without_a_quote(name):
     table = frame(who=pd.Series([name, *range(39)], dtype=object))
     schema = tm.Schema(SCHEMA.columns, person="who")
