@@ -72,19 +72,27 @@ def beside_special(column: Column, exact: Array, numbers: Array) -> Array:
     lower, upper = map(column.in_steps, column.bounds)
     special = {column.in_steps(column.number(value)) for value in column.special}
     apart = np.rint(numbers * column.steps)
-    for value in special:
+    first, last = math.ceil(lower), math.floor(upper)
+    # No number is rounded to a special value beyond the bounds.
+    for value in (each for each in special if first <= each <= last):
         here = apart == value
         sides = []
         for step in (-1.0, 1.0):
-            other = value + step
-            while other in special:
-                other += step
-            if math.ceil(lower) <= other <= math.floor(upper):
+            other = _next_whole(value, step)
+            while other in special and first <= other <= last:
+                other = _next_whole(other, step)
+            if first <= other <= last:
                 sides.append(other)
         # Where there is no other number between the bounds the special value is all that is left.
         if sides:
             apart[here] = np.where(exact[here] * column.steps < value, sides[0], sides[-1])
     return apart / column.steps
+
+
+def _next_whole(value: float, step: float) -> float:
+    """Return the whole number of floats that is next to one, on the side of a step of -1 or 1."""
+    # From 2^53 on not every whole number is a float, and a step of 1 can lead nowhere.
+    return value + step if abs(value) < 2.0 * LARGEST_EXACT else math.nextafter(value, step * math.inf)
 
 
 def _zones(column: Column) -> tuple[int | None, Array]:
