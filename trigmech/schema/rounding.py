@@ -73,12 +73,12 @@ def beside_special(column: Column, exact: Array, numbers: Array) -> Array:
     special = {column.in_steps(column.number(value)) for value in column.special}
     apart = np.rint(numbers * column.steps)
     first, last = math.ceil(lower), math.floor(upper)
-    # No number is rounded to a special value beyond the bounds.
-    for value in (each for each in special if first <= each <= last):
+    for value in special:
         here = apart == value
         sides = []
         for step in (-1.0, 1.0):
             other = _next_whole(value, step)
+            # Beyond the bounds special values may be infinite in steps.
             while other in special and first <= other <= last:
                 other = _next_whole(other, step)
             if first <= other <= last:
