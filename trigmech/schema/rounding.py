@@ -103,7 +103,7 @@ def _zones(column: Column) -> tuple[int | None, Array]:
         starts = np.empty(0)
     else:
         # A part of the logarithm's range is this part of the number, which counts from 1 - lower on under log1p.
-        part = (math.log(upper / lower) if column.transform == "log" else math.log1p(upper - lower)) / PARTS
+        part = (_log_ratio(upper, lower) if column.transform == "log" else math.log1p(upper - lower)) / PARTS
         shift = 0.0 if column.transform == "log" else 1.0 - lower
         digits = _digits((lower + shift) * part)
         # Multiples of the coarser step, so that order is kept.
@@ -114,6 +114,12 @@ def _zones(column: Column) -> tuple[int | None, Array]:
     fewest = digits - np.count_nonzero(starts <= upper)
     exact = max(abs(lower) * POWERS[digits], abs(upper) * POWERS[fewest]) <= LARGEST_EXACT
     return (digits if exact else None), starts
+
+
+def _log_ratio(upper: float, lower: float) -> float:
+    # Of numbers that are near each other the difference of logarithms has few digits.
+    ratio = upper / lower
+    return math.log(ratio) if ratio < math.inf else math.log(upper) - math.log(lower)
 
 
 def _digits(part: float) -> int | None:
