@@ -244,6 +244,31 @@ def test_pure_claims_add_up_as_the_decimals_that_were_written():
     assert epsilon_of([claim(0.5, 1e-6)], 1e-6) == 0.5
 
 
+@pytest.mark.parametrize("hundredths", [1, 7])
+def test_thirty_equal_costs_add_up_to_thirty_times_one_whoever_made_them(hundredths):
+    noise = Charge("values", "laplace", 100.0, float(hundredths), "L1", 1, "given")
+    claimed = claim(hundredths / 100)
+    for k in range(31):
+        charges = [noise] * k + [claimed] * (30 - k)
+        assert filtered_epsilon(charges, 0.0) == epsilon_of(charges, 0.0) == 30 * hundredths / 100
+        assert claimed.sensitivity <= next_charge(charges[1:], Budget(30 * hundredths / 100)).pure
+
+
+def test_a_sum_of_pure_costs_is_the_float_next_to_the_exact_one():
+    rng = np.random.default_rng(3)
+    for _ in range(300):
+        charges = [Charge("values", "laplace", rng.choice([3.0, 7.0, 100.0, rng.uniform(1, 50)]),
+                          rng.choice([1.0, 0.3, 1e-12, rng.uniform(0, 1)]), "L1",
+                          int(rng.choice([1, 2, 3, 10**6], p=[0.5, 0.3, 0.19, 0.01])), "given")
+                   if rng.random() < 0.6 else claim(float(rng.integers(1, 1000)) / 100, count=int(rng.integers(1, 9)))
+                   for _ in range(int(rng.integers(1, 40)))]
+        exact = sum((one.count * (Fraction(repr(float(one.sensitivity))) if one.law == "other" else
+                                  Fraction(one.sensitivity) / Fraction(one.scale)) for one in charges), Fraction(0))
+        assert filtered_epsilon(charges, 0.0) == filtered_epsilon(rng.permutation(charges), 0.0) == float(exact)
+    assert filtered_epsilon([pure(1e300), pure(5e307), pure(1.5e308)], 0.0) == math.inf
+    assert filtered_epsilon([Charge("values", "laplace", 1e-200, 1e200, "L1", 1, "given"), claim(1.0)], 0.0) == math.inf
+
+
 @pytest.mark.parametrize("delta", [0.0, 1e-6, 0.1])
 def test_what_is_told_with_more_than_delta_proves_nothing(delta):
     for charges in ([claim(0.1, 0.2)], [claim(0.1, 0.15), gaussian(0.1)], [claim(1.0, 1e-3, 10**6)]):

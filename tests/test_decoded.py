@@ -129,6 +129,21 @@ def test_under_a_transform_steps_grow_with_the_numbers_and_keep_their_order(lowe
         assert value in (column.lower, column.upper) or 10.0 ** -written_digits(repr(value)) >= min(each, 1.0) / 1000.0
 
 
+@pytest.mark.parametrize(("lower", "upper", "transform"), [
+    (1e-300, 1e300, "log"), (5e-324, 1.7e308, "log"), (1e-320, 1.0, "log"), (1e-300, 1e300, "log1p"),
+    (-1e308, 0.0, "log1p"), (-1e300, -1e299, "log1p"), (1e300, 1.7e308, "log"), (1e299, 1.7e308, "log1p"),
+    (0.0, 1e-300, None), (-8e307, 8e307, None), (1e22, 1e22 + 2**30, None)])
+@pytest.mark.filterwarnings("error")
+def test_numbers_of_bounds_of_any_size_come_back_in_their_order_within_the_bounds(lower, upper, transform):
+    for special in ((), (3.5, upper)):
+        column = Column("x", lower, upper, transform=transform, special=special)
+        found = decoded(column, np.linspace(-1.0, 1.0, 101))
+        assert ((lower <= found) & (found <= upper)).all()
+        assert (np.diff(found) >= 0.0).all()
+        assert found[0] == lower
+        assert special or found[-1] == upper
+
+
 @laws
 @given(st.integers(0, 5), st.lists(st.integers(0, 30), min_size=1, max_size=4, unique=True),
        st.sampled_from([None, "log1p"]))

@@ -250,7 +250,7 @@ WRONG = {
     "a frame for Dask": (lambda pattern: (table(10), {"engine": "dask"}), f"{FOUND}, or a DataFrame of Dask, not a"),
     "workers for a frame": (lambda pattern: (table(10), {"workers": 2}), "this table is measured by this process"),
     "a pattern of nothing": (lambda pattern: (pattern.replace("*", "x*"), {}), "no file fits the pattern"),
-    "a file that is not there": (lambda pattern: ([Path(pattern).parent / "9.parquet"], {}), "there is no such file"),
+    "a file that is not there": (lambda pattern: ([Path(pattern).parent / "9.parquet"], {}), "no such file as number"),
     "a file twice": (lambda pattern: ([Path(pattern).parent / "1.parquet"] * 2, {}), "a file stands twice in the list"),
 }
 

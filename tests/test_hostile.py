@@ -18,6 +18,7 @@ import pytest
 import trigmech as tm
 from trigmech.cli.app import main
 from trigmech.errors import BudgetError, InputError, TrigmechError
+from trigmech.tables.reader import TableFile
 
 MARKER = 73194.25871
 WORD = "Quetzaltenango"
@@ -249,6 +250,20 @@ MISPLACED = {
 }
 
 
+# Doors for paths, options of files, and words; a table is never one of these.
+MISPLACED |= {
+    "rounds": lambda table: tm.synthesize(rows(), SCHEMA, BUDGET, rounds=table),
+    "ledger": lambda table: tm.LedgerFile.open(table),
+    "new ledger": lambda table: tm.LedgerFile.create(table, BUDGET),
+    "timeout": lambda table: tm.LedgerFile.create("no ledger.json", BUDGET, timeout=table),
+    "law": lambda table: tm.Charge("p", table, 1.0, 1.0, "L1", 1, "given"),
+    "norm": lambda table: tm.Charge("p", "laplace", 1.0, 1.0, table, 1, "given"),
+    "special": lambda table: tm.Column("a", 0, 1, special=[table]),
+    **{option: lambda table, option=option: TableFile("t.csv", **{option: table})
+       for option in ("delimiter", "decimal", "encoding", "date_format", "header")},
+}
+
+
 @pytest.mark.parametrize("door", list(MISPLACED))
 @pytest.mark.parametrize("table", [frame(), rows(), rows().tolist(), pa.table({"a": [MARKER] * 9})],
                          ids=lambda table: type(table).__name__)
@@ -256,3 +271,32 @@ def test_a_table_in_the_wrong_place_is_not_quoted(door, table):
     with pytest.raises((InputError, BudgetError), match=f"not .*{type(table).__name__}") as caught:
         MISPLACED[door](table)
     assert str(int(MARKER)) not in str(caught.value)
+
+
+@pytest.mark.parametrize("door", [lambda table: release(table), lambda table: tm.measure_part(table, tm.design(
+    3, SCHEMA, BUDGET))], ids=["release", "part"])
+@pytest.mark.parametrize("cell", [WORD, f"{WORD}\0", f"{WORD}\ud800"], ids=["word", "nul", "half a letter"])
+def test_a_column_of_texts_is_not_quoted_as_a_list_of_paths(door, cell):
+    assert "no such file as number 1 of the list of 3 files" in refused(lambda: door([cell, cell, "x"]))
+
+
+class Quoting:
+    """What no error of its own may leave by."""
+
+    def __hash__(self):
+        raise ValueError(WORD)
+
+
+class QuotingNumber(float):
+    def __float__(self):
+        raise ArithmeticError(WORD)
+
+    __hash__ = float.__hash__
+
+
+@pytest.mark.parametrize("name", [Quoting(), QuotingNumber(1.0), np.complex128(0.5 + 1j), [WORD]],
+                         ids=lambda name: type(name).__name__)
+def test_persons_of_strange_classes_are_refused_without_a_quote(name):
+    table = frame(who=pd.Series([name, *range(39)], dtype=object))
+    schema = tm.Schema(SCHEMA.columns, person="who")
+    assert "must hold texts or numbers" in refused(lambda: release(table, schema))

@@ -724,8 +724,8 @@ def test_processes_that_charge_at_once_keep_to_the_budget_and_lose_no_entry(tmp_
     done = subprocess.run([sys.executable, "-c", WRITERS, str(book.path)], capture_output=True, text=True, timeout=120,
                           check=False)
     assert (done.returncode, done.stderr) == (0, "")
-    # Each of 80 charges costs 0.01, and 30 of them fit.
+    # Each of 80 charges costs 0.01, and 30 of them fit: exactly, whichever are claims.
     assert sorted(done.stdout.splitlines()) == sorted(entry.charge.purpose for entry in book.entries)
     assert len(book.entries) == 30
-    assert book.total == pytest.approx(0.3)
+    assert book.total == 0.3
     assert book.verify() == []

@@ -91,6 +91,13 @@ def test_integers_of_private_bounds_are_saved(delta, tmp_path):
     assert [look.partition.levels for look in loaded.looks] == [look.partition.levels for look in made.release.looks]
 
 
+@pytest.mark.timeout(60)
+def test_special_values_where_floats_are_far_apart_are_sampled(tmp_path):
+    columns = [tm.Column("whole", 0, 2**53, "integer", special=(2**53,)),
+               tm.Column("far", 0, 1, decimals=3, special=(1.7e308,))]
+    driven({"whole": [2.0**53] * 5 + [0.0] * 5, "far": [1.7e308, 1.0] * 5}, columns, tm.Budget(1000.0), tmp_path)
+
+
 def test_numbers_of_one_position_each_have_no_products_of_scores():
     schema = tm.Schema([tm.Column(name, 0, 0.5, "integer") for name in "ab"])
     # Of one degree: the cosine of the middle rank is 0.

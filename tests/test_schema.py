@@ -650,6 +650,21 @@ def test_numbers_that_are_only_rounded_to_a_special_value_go_beside_it(lower, up
     assert set(schema.decode(points)["hours"]) == {special[0]}
 
 
+# Where whole numbers, or their steps, are no longer floats.
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(("column", "found"), [
+    (Column("a", 0, 2**53, "integer", special=(2**53,)), 2**53 - 1),
+    (Column("a", 0, 2**60, "integer", special=(2**60, 2**60 - 128)), 2**60 - 256),
+    (Column("a", 0, 1, decimals=3, special=(1.7e308,)), 1.0),
+    (Column("a", 0, 1, decimals=0, special=(1, 1e300, -1e300)), 0.0),
+    (Column("a", -8e307, 8e307, "integer", special=(8e307,)), math.nextafter(8e307, 0.0)),
+], ids=["ends of exact numbers", "numbers in steps", "beyond floats", "beyond both bounds", "the largest"])
+def test_beside_a_special_value_of_any_size_there_is_another_number_or_the_bound(column, found):
+    points = np.zeros((2, 1 + len(column.special)))
+    points[0, 0] = points[1, 1] = 1.0
+    assert Schema([column]).decode(points)["a"].tolist() == [found, column.special[0]]
+
+
 def test_a_schema_is_shown_as_it_is_written_and_on_a_screen():
     schema = mixed()
     names = {"Schema": Schema, "Column": Column, "datetime": datetime}

@@ -96,15 +96,17 @@ def _codes(table: Any, person: str) -> NDArray[np.int64]:
         raise InputError(f"the schema has the column {person!r} of persons, so the table must be a dataframe or a "
                          "file, whose columns have names")
     values, codes = Columns(table, (person,)).distinct(0)
-    absent = np.array([_is_nobody(value) for value in values] + [True])
-    if absent[codes].any():
-        raise InputError(f"column {person!r}, which says whose each row is, has missing values")
     # A value may stand twice among the different ones.
     place: dict[Any, int] = {}
     try:
-        return np.array([place.setdefault(identity(value), len(place)) for value in values], dtype=np.int64)[codes]
-    except TypeError:
+        absent = np.array([_is_nobody(value) for value in values] + [True])
+        numbers = np.array([-1 if nobody else place.setdefault(identity(value), len(place))
+                            for value, nobody in zip(values, absent[:-1], strict=True)], dtype=np.int64)
+    except Exception:  # Those of other classes than Python's own can raise any, which may quote the value.
         raise InputError(f"column {person!r}, which says whose each row is, must hold texts or numbers") from None
+    if absent[codes].any():
+        raise InputError(f"column {person!r}, which says whose each row is, has missing values")
+    return numbers[codes]
 
 
 def identity(value: Any) -> Any:

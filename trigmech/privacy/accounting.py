@@ -236,8 +236,8 @@ def next_charge(charges: Iterable[Charge], budget: Budget, reserve: float = 0.0)
     # The mu of all is rounded up twice here, so what fits here is admitted.
     def pure_fits(epsilon: float) -> bool:
         # Scales are raised by 1e-12, so that a round number is not refused for its last bit.
-        total = max(_sum([*noise, float(claims), epsilon / (1.0 + 5e-13)]),
-                    _sum([*noise, float(claims + as_decimal(epsilon))]))
+        total = max(_sum([*noise, *_in_two(claims), epsilon / (1.0 + 5e-13)]),
+                    _sum([*noise, *_in_two(claims + as_decimal(epsilon))]))
         return _spent(total, _UP * math.hypot(mu, mu_of_pure(epsilon)), rest) <= budget.epsilon
 
     def gaussian_fits(epsilon: float) -> bool:
@@ -280,12 +280,31 @@ def _spent(pure: float, mu: float, delta: float) -> float:
 
 
 def _pure_sum(charges: list[Charge]) -> float:
-    """Return the sum of pure epsilons: of claims, what is left of them if they do not reveal all."""
-    return _sum([*_pure_parts(charges), float(_claimed_epsilon(charges))])
+    """Return the sum of pure epsilons: of claims, what is left of them if they do not reveal all.
+
+    It is the float next to the exact sum, so that thirty times 0.01 is 0.3, whichever of them are claims.
+    """
+    return _sum([*_pure_parts(charges), *_in_two(_claimed_epsilon(charges))])
 
 
 def _pure_parts(charges: Iterable[Charge]) -> list[float]:
-    return [charge.pure_epsilon for charge in charges if charge.law != "other" and charge.sensitivity > 0]
+    """Return floats that add up to the pure epsilons of all but claims, to twice a float's digits."""
+    parts = []
+    for charge in charges:
+        if charge.law != "other" and charge.sensitivity > 0:
+            epsilon = charge.pure_epsilon
+            parts += [epsilon] if epsilon == math.inf else _in_two(
+                charge.count * Fraction(charge.sensitivity) / Fraction(charge.least_scale))
+    return parts
+
+
+def _in_two(number: Fraction) -> list[float]:
+    """Return the float next to a number, and what is left."""
+    try:
+        near = float(number)
+    except OverflowError:
+        return [math.inf]
+    return [near, float(number - Fraction(near))]
 
 
 def _claimed_epsilon(charges: Iterable[Charge]) -> Fraction:

@@ -198,6 +198,9 @@ class Charge:
             raise BudgetError(f"{self.purpose}: the noise scale must be positive and finite, not {self.scale}")
         if not (self.sensitivity >= 0 and math.isfinite(self.sensitivity)):
             raise BudgetError(f"{self.purpose}: the sensitivity must be at least 0, not {self.sensitivity}")
+        for name, given in (("law", self.law), ("norm", self.norm)):
+            if not isinstance(given, str):
+                raise BudgetError(f"{self.purpose}: the {name} must be a word, not {shown(given)}")
         if self.norm not in NORMS.get(self.law, ()):
             rule = (f"its norm must be {' or '.join(NORMS[self.law])}" if self.law in NORMS else
                     f"the law must be one of {', '.join(NORMS)}")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from trigmech._validate import fields, of_kind
-from trigmech.errors import BudgetError, InputError
+from trigmech.errors import BudgetError, InputError, shown
 from trigmech.privacy import ledger_audit
 from trigmech.privacy.accounting import NextCharge, claimed_delta, cost, filtered_epsilon
 from trigmech.privacy.budget import ADJACENCY, Budget, Charge, as_decimal, shown_up
@@ -237,7 +237,7 @@ class LedgerFile:
         if not isinstance(claim, Budget):
             raise BudgetError(f"claim must be a Budget, not {type(claim).__name__}")
         if neighbours not in NEIGHBOURS:
-            raise InputError(f"neighbours must be one of {', '.join(NEIGHBOURS)}, not {neighbours!r}")
+            raise InputError(f"neighbours must be one of {', '.join(NEIGHBOURS)}, not {shown(neighbours)}")
         texts = fields({"purpose": purpose, "tool": tool}, "the charge", {"purpose": str, "tool": str})
         for name, text in texts.items():
             if not text.strip():

@@ -11,7 +11,7 @@ from numbers import Real
 from pathlib import Path
 
 from trigmech._files import check_writable
-from trigmech.errors import InputError
+from trigmech.errors import InputError, shown
 
 
 @contextmanager
@@ -51,7 +51,8 @@ def resolved(path: str | Path) -> Path:
     try:
         return Path(os.path.realpath(path))
     except (ValueError, OSError, TypeError):
-        raise InputError(f"{str(path)!r} is no path of a file") from None
+        given = str(path) if isinstance(path, os.PathLike) else path
+        raise InputError(f"the path of a file is needed, not {shown(given)}") from None
 
 
 def check_names(path: Path) -> None:
@@ -75,7 +76,7 @@ def check_links(name: str, names: int) -> None:
 def check_timeout(timeout: float) -> None:
     """Raise an InputError if it is no number of seconds."""
     if not (isinstance(timeout, Real) and timeout >= 0):
-        raise InputError(f"timeout must be at least 0 seconds, not {timeout!r}")
+        raise InputError(f"timeout must be at least 0 seconds, not {shown(timeout)}")
 
 
 def new_run() -> str:

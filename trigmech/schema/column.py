@@ -211,12 +211,12 @@ class Column:
                 raise self._error(f"special values must be whole {self.resolution}s, as the resolution says")
         else:
             if not all(isinstance(value, Real) and math.isfinite(_float(value)) for value in self.special):
-                raise self._error(f"special values must be finite numbers, not {list(self.special)!r}")
+                raise self._error(f"special values must be finite numbers, not {_listed(self.special)}")
             values = tuple(_float(value) for value in self.special)
             if self.kind == "integer" and not all(value.is_integer() for value in values):
-                raise self._error(f"special values of an integer column must be integers, not {list(self.special)!r}")
+                raise self._error(f"special values of an integer column must be integers, not {_listed(self.special)}")
         if len(set(values)) < len(values):
-            raise self._error(f"special values must be distinct, not {list(self.special)!r}")
+            raise self._error(f"special values must be distinct, not {_listed(self.special)}")
         self._set("special", values)
 
     def _check_private_categories(self) -> None:
@@ -375,7 +375,7 @@ class Column:
                              f"{', '.join(options[1:])}")
         for option in ("special",) if plain.get("categories") == "private" else ("categories", "special"):
             if option in plain and not isinstance(plain[option], list | tuple):
-                raise InputError(f"column {plain['name']!r}: {option} must be a list, not {plain[option]!r}")
+                raise InputError(f"column {plain['name']!r}: {option} must be a list, not {shown(plain[option])}")
         for option in ("lower", "upper", "special"):
             given = plain.get(option)
             if any(isinstance(value, bool) for value in (given if isinstance(given, list | tuple) else [given])):
@@ -430,3 +430,7 @@ def plain_category(value: Any) -> Any:
     if not isinstance(value, Real) or isinstance(value, np.timedelta64):
         return value
     return int(value) if isinstance(value, Integral) else float(value) + 0.0
+
+
+def _listed(values: Iterable[Any]) -> str:
+    return f"[{', '.join(map(shown, values))}]"

@@ -90,19 +90,27 @@ def beside_special(column: Column, exact: Array, numbers: Array) -> Array:
     lower, upper = map(column.in_steps, column.bounds)
     special = {column.in_steps(column.number(value)) for value in column.special}
     apart = np.rint(numbers * column.steps)
+    first, last = math.ceil(lower), math.floor(upper)
     for value in special:
         here = apart == value
         sides = []
         for step in (-1.0, 1.0):
-            other = value + step
-            while other in special:
-                other += step
-            if math.ceil(lower) <= other <= math.floor(upper):
+            other = _next_whole(value, step)
+            # Beyond the bounds special values may be infinite in steps.
+            while other in special and first <= other <= last:
+                other = _next_whole(other, step)
+            if first <= other <= last:
                 sides.append(other)
         # Where there is no other number between the bounds the special value is all that is left.
         if sides:
             apart[here] = np.where(exact[here] * column.steps < value, sides[0], sides[-1])
     return apart / column.steps
+
+
+def _next_whole(value: float, step: float) -> float:
+    """Return the whole number of floats that is next to one, on the side of a step of -1 or 1."""
+    # From 2^53 on not every whole number is a float, and a step of 1 can lead nowhere.
+    return value + step if abs(value) < 2.0 * LARGEST_EXACT else math.nextafter(value, step * math.inf)
 
 
 def _zones(column: Column) -> tuple[int | None, Array]:
@@ -113,7 +121,7 @@ def _zones(column: Column) -> tuple[int | None, Array]:
         starts = np.empty(0)
     else:
         # A part of the logarithm's range is this part of the number, which counts from 1 - lower on under log1p.
-        part = (math.log(upper / lower) if column.transform == "log" else math.log1p(upper - lower)) / PARTS
+        part = (_log_ratio(upper, lower) if column.transform == "log" else math.log1p(upper - lower)) / PARTS
         shift = 0.0 if column.transform == "log" else 1.0 - lower
         digits = _digits((lower + shift) * part)
         # Multiples of the coarser step, so that order is kept.
@@ -124,6 +132,12 @@ def _zones(column: Column) -> tuple[int | None, Array]:
     fewest = digits - np.count_nonzero(starts <= upper)
     exact = max(abs(lower) * POWERS[digits], abs(upper) * POWERS[fewest]) <= LARGEST_EXACT
     return (digits if exact else None), starts
+
+
+def _log_ratio(upper: float, lower: float) -> float:
+    # Of numbers that are near each other the difference of logarithms has few digits.
+    ratio = upper / lower
+    return math.log(ratio) if ratio < math.inf else math.log(upper) - math.log(lower)
 
 
 def _digits(part: float) -> int | None:

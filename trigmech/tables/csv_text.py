@@ -4,7 +4,7 @@ import codecs
 import csv
 import io
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any
 
@@ -18,7 +18,7 @@ from trigmech.tables.writer import SEPARATORS, WORKBOOK, give
 BLOCK = 2**20
 BLOCK_OF_A_COLUMN = 2**7
 # How many characters at the end of a text are looked at.
-END = 2**16
+END, TEXT_AT_ONCE = 2**16, 2**20
 
 # The first bytes of .xlsx and .ods, which are ZIP archives, and of .xls.
 ARCHIVES = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")
@@ -101,13 +101,17 @@ class CsvText:
         """Return the number of rows; see :class:`trigmech.tables.reader.TableFile` for what is one."""
         import pyarrow.compute as pc
 
-        n, cell, gaps = 0, "", False
+        n, cell, gaps, within = 0, "", False, [0, 0]
         for batch in self.batches(sorted({0, len(self.names) - 1}), empty_lines=True):
             if batch.num_rows:
                 n += batch.num_rows
                 first, last = batch.column(0), batch.column(batch.num_columns - 1)
                 cell = last[-1].as_py()
                 gaps = gaps or pc.any(pc.and_(pc.equal(first, ""), pc.equal(last, ""))).as_py()
+                if len(self.names) == 1:
+                    returns, both, feeds = (pc.sum(pc.count_substring(first, sign)).as_py()
+                                            for sign in ("\r", "\r\n", "\n"))
+                    within = [within[0] + returns - both, within[1] + feeds]
         # An open quote makes one cell of all rows after it, and the end of the file passes for its end.
         if ("\n" in cell or "\r" in cell) and not self._end().rstrip().endswith('"'):
             raise self._error("a quote is not closed")
@@ -115,6 +119,11 @@ class CsvText:
         if n and len(self.names) == 1 and not self._end().endswith(("\n", "\r")):
             raise self._error("it has one column, and no line break after the last row, so that a last row whose cell "
                               "is empty could not be seen: add a line break at its end")
+        # In several columns a row that is cut has too few cells.
+        if len(self.names) == 1 and all(count > quoted for count, quoted in zip(self._breaks(), within, strict=True)):
+            raise self._error("it has one column, and its lines end in two ways, some of them with a carriage return "
+                              "alone, which a cell may hold that was written without quotes: write quotes around all "
+                              "cells")
         return n - self._empty_lines(n) if gaps and len(self.names) > 1 else n
 
     def _empty_lines(self, lines: int) -> int:
@@ -133,10 +142,24 @@ class CsvText:
     def _end(self) -> str:
         """Return the last characters of the text; private."""
         end = ""
-        with self._text() as text:
-            while block := text.read(2**20):
-                end = (end + block)[-END:]
+        for block in self._blocks():
+            end = (end + block)[-END:]
         return end
+
+    def _breaks(self) -> tuple[int, int]:
+        """Return how many carriage returns alone, and how many line feeds, the text has; private."""
+        alone, feeds, last = 0, 0, ""
+        for block in self._blocks():
+            # A pair may be cut in two.
+            alone += block.count("\r") - (last[-1:] + block).count("\r\n")
+            feeds += block.count("\n")
+            last = block
+        return alone, feeds
+
+    def _blocks(self) -> Iterator[str]:
+        with self._text() as text:
+            while block := text.read(TEXT_AT_ONCE):
+                yield block
 
     @property
     def _block(self) -> int:

@@ -1,6 +1,7 @@
 """PRIVATE. A table in several Parquet files, and in pieces that can be read apart from each other."""
 
 import glob
+import os
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import product
@@ -59,6 +60,11 @@ class ParquetFiles:
         paths = (paths_of(table) or [str(table)]) if isinstance(table, str | Path) else [str(path) for path in table]
         if not paths:
             raise InputError("the list of files is empty")
+        absent = next((k for k, path in enumerate(paths, 1) if not os.path.exists(path)), None)
+        if absent is not None and not isinstance(table, str | Path):
+            # Not quoted: it could be the cell of a table that was given as a list of texts.
+            raise InputError(f"there is no such file as number {absent} of the list of {len(paths)} files; if the list "
+                             "is a table, its rows must be lists or tuples")
         if len({Path(path).resolve() for path in paths}) < len(paths):
             raise InputError("a file stands twice in the list; its rows would count twice")
         self.files = tuple(TableFile(path) for path in paths)

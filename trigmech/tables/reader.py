@@ -82,7 +82,9 @@ class TableFile:
     -----
     Privacy: n is public, so it must not depend on what is in the cells. Therefore no row is passed over. In a CSV file
     of one column an empty line is a row whose cell is missing, as most programs write it; the end of the last line
-    begins no further row, and must be there: without it, an empty last cell would be no row. In one of several columns
+    begins no further row, and must be there: without it, an empty last cell would be no row. Its lines must not end in
+    two ways of which one is a carriage return alone: that may stand within a cell, which some programs write without
+    quotes. In one of several columns
     a row has its delimiters, and an empty line is none: before the header and after the last row, where editors leave
     it, it is no row, and between rows it is refused, because it is not decidable whether it stands for a person of
     whom nothing is known.
@@ -131,7 +133,7 @@ class TableFile:
         ------
         InputError
             If there are none, or rows of CSV have different numbers of cells or empty lines between them, or a file of
-            one column does not end with a line break.
+            one column does not end with a line break, or has carriage returns alone among line breaks of another kind.
         """
         with self._row_free():
             n = int(self._parquet().metadata.num_rows) if self._csv is None else self._csv.count_rows()

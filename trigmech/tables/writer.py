@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from trigmech._files import replacing
 from trigmech._optional import need
-from trigmech.errors import InputError
+from trigmech.errors import InputError, shown
 from trigmech.tables.column_types import to_arrow
 
 MISSING = ("", "NA", "NaN", "null", "?")
@@ -60,8 +60,8 @@ def check_table_name(path: str | os.PathLike[str]) -> None:
 
 def give(option: str, value: str) -> str:
     """Return how an option is given on the command line and in Python."""
-    shown = {"\t": "tab"}.get(value, repr(value))
-    return f"give --{option.replace('_', '-')} {shown} (in Python {option}={value!r})"
+    typed = {"\t": "tab"}.get(value, repr(value))
+    return f"give --{option.replace('_', '-')} {typed} (in Python {option}={value!r})"
 
 
 def check_options(options: Mapping[str, Any]) -> None:
@@ -71,19 +71,19 @@ def check_options(options: Mapping[str, Any]) -> None:
         raise InputError(f"there is no option {strange[0]!r} of a file; the options are {', '.join(USUAL)}")
     delimiter, decimal = options.get("delimiter", ","), options.get("decimal", ".")
     if not (isinstance(delimiter, str) and len(delimiter) == 1 and delimiter.isascii() and delimiter not in '"\r\n\0'):
-        raise InputError(f"delimiter must be one ASCII character, no quote and no line break, not {delimiter!r}")
+        raise InputError(f"delimiter must be one ASCII character, no quote and no line break, not {shown(delimiter)}")
     if not (isinstance(decimal, str) and decimal in (".", ",")):
-        raise InputError(f"decimal must be '.' or ',', not {decimal!r}")
+        raise InputError(f"decimal must be '.' or ',', not {shown(decimal)}")
     if "delimiter" in options and delimiter == decimal:
         raise InputError(f"delimiter and decimal must differ, and both are {decimal!r}; with decimal commas cells are "
                          f"usually separated by semicolons: {give('delimiter', ';')}")
     _check_encoding(options.get("encoding", "utf-8"))
     _check_date_format(options.get("date_format"))
     if not isinstance(options.get("header", True), bool):
-        raise InputError(f"header must be true or false, not {options['header']!r}")
+        raise InputError(f"header must be true or false, not {shown(options['header'])}")
     missing = options.get("missing", [])
     if not (isinstance(missing, list | tuple) and all(isinstance(mark, str) for mark in missing)):
-        raise InputError(f"missing must be a list of strings, not {missing!r}")
+        raise InputError(f"missing must be a list of strings, not {shown(missing)}")
 
 
 def _check_encoding(encoding: Any) -> None:
@@ -93,7 +93,7 @@ def _check_encoding(encoding: Any) -> None:
         codecs.getincrementaldecoder(encoding)
     except (LookupError, TypeError, ValueError):
         raise InputError(f"encoding must be one that Python knows, such as 'utf-8', 'cp1252' or 'utf-16', not "
-                         f"{encoding!r}") from None
+                         f"{shown(encoding)}") from None
 
 
 def _check_date_format(date_format: Any) -> None:
@@ -106,7 +106,7 @@ def _check_date_format(date_format: Any) -> None:
         found = None
     if found is None or found.year != day.year:
         raise InputError("date_format must be a format of Python's strptime with the year, such as '%d.%m.%Y' or "
-                         f"'%m/%d/%Y %H:%M', not {date_format!r}")
+                         f"'%m/%d/%Y %H:%M', not {shown(date_format)}")
 
 
 def write_table(path: str | os.PathLike[str], columns: Mapping[str, NDArray] | Iterable[Mapping[str, NDArray]], *,
