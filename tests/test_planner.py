@@ -222,6 +222,16 @@ def test_the_limit_of_functions_is_kept(delta):
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_exactly_as_many_functions_as_are_allowed_are_measured(delta):
+    # Six of single columns, three products of x and six of higher degree.
+    assert design_of(100, 3, 1.0, delta, pair_degree=2, max_functions=15).features.K == 15
+    free = design_of(2000, 4, 1.0, delta)
+    K = free.features.K
+    assert design_of(2000, 4, 1.0, delta, max_functions=K).predicted == free.predicted
+    assert design_of(2000, 4, 1.0, delta, max_functions=K - 1).features.K < K
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
 @pytest.mark.parametrize("options", [
     {"degree": 5}, {"degree": 1, "pair_degree": 0}, {"pair_degree": 7}, {"triples": True}, {"whole_row": True},
     {"degree": 9, "pair_degree": 3, "triples": True, "whole_row": False}], ids=str)
