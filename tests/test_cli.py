@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import typer
+from sklearn.datasets import load_breast_cancer
 
 import trigmech as tm
 from trigmech import synthesis
@@ -28,6 +29,7 @@ from trigmech.cli import release as cli_release
 from trigmech.cli.app import app, main
 from trigmech.cli.given import given_of, shares_of
 from trigmech.errors import InputError, SolverError
+from trigmech.evaluation.distances import Evaluation
 from trigmech.mechanisms import default
 from trigmech.privacy.budget import Budget
 from trigmech.report import page as report
@@ -897,7 +899,12 @@ def few_queries(monkeypatch):
     monkeypatch.setattr(demo, "GaussianKernels", functools.partial(GaussianKernels, n_queries=200))
 
 
-def test_the_demo_writes_its_table_and_picture_and_says_what_is_proved(run, few_queries, few_resamples, tmp_path):
+def test_the_demo_writes_its_table_and_picture_and_says_what_is_proved(run, few_queries, few_resamples, tmp_path,
+                                                                       monkeypatch):
+    released, drawn = [], []
+    monkeypatch.setattr(demo, "synthesize", lambda *given, **options: released.append(
+        tm.synthesize(*given, **options)) or released[-1])
+    monkeypatch.setattr(demo, "_draw_answers", lambda scatter, bars, made: drawn.append(made))
     status, said, _ = run("demo", "--folder", "out", "--rows", "50")
     assert status == 0
     assert "proved: (" in said
@@ -910,4 +917,44 @@ def test_the_demo_writes_its_table_and_picture_and_says_what_is_proved(run, few_
     assert (tmp_path / "out" / "demo.png").read_bytes().startswith(b"\x89PNG")
     facts = json.loads(run("demo", "--folder", "out", "--rows", "50", "--json", "--seed", "1")[1])
     assert (facts["rows"], facts["table"], facts["ledger"]["simulated"]) == (50, "out/synthetic.csv", True)
-    assert [each["width"] for each in facts["worst_absolute"]] == [2.0, 4.0, 6.0, 8.0, 10.0]
+    # Both runs show the errors of their own release, of the cube and of the prediction, each by its name.
+    X = load_breast_cancer().data
+    X = 2.0 * (X - X.min(axis=0)) / np.ptp(X, axis=0) - 1.0
+    workload = demo.GaussianKernels(30, seed=2014)
+    truth = workload.answers(X)
+    wanted = [np.column_stack([
+        workload.widths,
+        np.abs(workload.answers(each.distribution.points, each.distribution.weights) - truth).max(axis=0),
+        np.abs(workload.uniform_answers() - truth).max(axis=0), each.predicted_error(workload).worst])
+        for each in released]
+    np.testing.assert_allclose([[each[name] for name in ("width", "release", "uniform", "predicted")]
+                                for each in facts["worst_absolute"]], wanted[1], rtol=1e-9)
+    shown = [re.findall(r"[\d.]+", line) for line in said.splitlines() if line.startswith("│")]
+    assert shown == [[f"{width:g}", f"{own:.4f}", f"{cube:.4f}", f"{thesis:.3f}", f"{bound:.4f}"]
+                     for (width, own, cube, bound), thesis in zip(wanted[0], demo.THESIS, strict=True)]
+    np.testing.assert_array_equal([made.evaluation.worst_absolute for made in drawn], [each[:, 1] for each in wanted])
+
+
+def test_the_demo_draws_each_error_beside_its_name():
+    from matplotlib.figure import Figure
+
+    def evaluation(errors):
+        truth = np.linspace(0.2, 0.6, 5) * np.ones((3, 1))
+        return Evaluation(truth, truth + np.array([[0.0], [1.0], [-0.5]]) * errors)
+
+    own, cube, bound = 0.01 * np.arange(1.0, 6.0), 0.02 * np.arange(2.0, 7.0), 0.03 * np.arange(3.0, 8.0)
+    made = demo.Demonstration(None, evaluation(own), evaluation(cube), types.SimpleNamespace(worst=bound),
+                              (2.0, 4.0, 6.0, 8.0, 10.0), None, None)
+    scatter, bars = Figure().subplots(1, 2)
+    demo._draw_answers(scatter, bars, made)
+    heights = {each.get_label(): [bar.get_height() for bar in each] for each in bars.containers}
+    assert heights == {"this release": pytest.approx(own), "uniform cube, no data": pytest.approx(cube),
+                       "thesis, table 3.3": list(demo.THESIS)}
+    (predicted,) = bars.lines
+    assert (predicted.get_label(), list(predicted.get_ydata())) == ("predicted bound, 95 %", list(bound))
+    # A bound stands on the bar that it is of.
+    assert list(predicted.get_xdata()) == pytest.approx([bar.get_center()[0] for bar in bars.containers[0]])
+    for i, line in enumerate(scatter.lines[:5]):
+        assert line.get_label() == f"σ = {made.widths[i]:g}"
+        np.testing.assert_array_equal(line.get_xdata(), made.evaluation.truth[:, i])
+        np.testing.assert_array_equal(line.get_ydata(), made.evaluation.answers[:, i])

@@ -572,6 +572,13 @@ def test_an_address_with_a_password_or_that_is_none_is_refused_and_not_repeated(
     assert SECRET not in caplog.text
 
 
+@pytest.mark.parametrize("address", ["postgresql", "postgres", "postgresql?ledger=a", "postgres:/host", "mysql://a"])
+def test_an_address_that_begins_otherwise_is_told_how_to_begin(address):
+    with pytest.raises(InputError, match="begins with postgresql:// or postgres://; what was") as no:
+        ledger_server._parsed(address)
+    assert address not in str(no.value).replace("postgresql://", "").replace("postgres://", "")
+
+
 CONNECTIONS = {
     "no password": (GUARDED, "", None, "it asks for a password: set PGPASSWORD, or write it in ~/.pgpass"),
     "another password": (GUARDED, "", "Wrong" + SECRET, "it refuses the user or the password, which is that of"),

@@ -103,6 +103,12 @@ def test_tables_are_measured_where_their_entries_are_above_the_noise_only():
     assert few.features.K == 60
     assert many.features.K == 60 + 900
     assert plan_mixed(1_000_000, domain, budget, None, max_functions=500).features.K == 60
+    # What is allowed may be used up, by all that is worth it and by the indicators alone.
+    K = many.features.K
+    assert plan_mixed(1_000_000, domain, budget, None, max_functions=K).features.K == K
+    assert plan_mixed(1_000_000, domain, budget, None, max_functions=60).features.K == 60
+    with pytest.raises(InputError, match="more than the 59"):
+        plan_mixed(1_000_000, domain, budget, None, max_functions=59)
 
 
 def test_the_stated_variation_is_that_of_the_noise():

@@ -14,6 +14,7 @@ from trigmech.functions.chebyshev import ChebyshevBasis
 from trigmech.functions.features import Features
 from trigmech.measurement.moments import PrivateMoments
 from trigmech.mechanisms.moment import default_workload
+from trigmech.planning import search
 from trigmech.planning.design import PROFILE_DEGREE, rounding, roundings
 from trigmech.planning.error_model import unmeasured_variances
 from trigmech.planning.search import MAX_FUNCTIONS, plan_moments
@@ -219,6 +220,45 @@ def test_predicted_errors_never_exceed_those_of_measuring_nothing(setting):
 def test_the_limit_of_functions_is_kept(delta):
     assert design_of(2000, 4, 1.0, delta, max_functions=12).features.K <= 12
     assert design_of(2000, 4, 1.0, delta).features.K >= 40
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_exactly_as_many_functions_as_are_allowed_are_measured(delta):
+    # Six of single columns, three products of x and six of higher degree.
+    assert design_of(100, 3, 1.0, delta, pair_degree=2, max_functions=15).features.K == 15
+    free = design_of(2000, 4, 1.0, delta)
+    K = free.features.K
+    assert design_of(2000, 4, 1.0, delta, max_functions=K).predicted == free.predicted
+    assert design_of(2000, 4, 1.0, delta, max_functions=K - 1).features.K < K
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_the_search_ends_where_no_step_lessens_the_mean_logarithm_of_the_errors_enough(delta, monkeypatch):
+    found = []
+
+    def best(self, choices):
+        found.append((self, choices, whole(self, choices)))
+        return found[-1][2]
+
+    def error(trial):
+        # Of each trial anew: the noise by its weights, the errors by the model.
+        selection, weights = trial.allocation.selection, trial.weights
+        variances = found[0][0].model.variances(selection, trial.allocation.deviations(weights))
+        return float(np.mean([math.log(math.sqrt(variance)) for variance in variances.tolist()]))
+
+    whole = search._Search.best
+    monkeypatch.setattr(search._Search, "best", best)
+    monkeypatch.setattr(search, "_design", lambda model, trial: trial)
+    refined = plan_moments(300, 3, Budget(1.0, delta), default_workload(3))
+    ((made, choices, first),) = found
+    steps = [made._allocated(each) for each in choices.neighbours(first.allocation.selection)]
+    assert len(steps) > 3
+    for each in (first, refined, *steps):
+        assert each.score == pytest.approx(error(each), rel=1e-12)
+    assert all(error(each) >= error(first) - search.LEAST_GAIN for each in steps)
+    assert error(refined) <= error(first)
+    # A step that is allowed gained enough; the search went more than one.
+    assert first.score < made._allocated(choices.first()).score - 2.0 * search.LEAST_GAIN
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])

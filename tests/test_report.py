@@ -25,6 +25,7 @@ from trigmech.report import sections as report_sections
 from trigmech.report.against import rows_of
 from trigmech.report.columns import associations, marginal, values_of
 from trigmech.report.figures import (
+    LABELLED,
     bars,
     distributions,
     heat_map,
@@ -301,7 +302,7 @@ def test_a_table_may_come_as_an_array_a_list_or_a_dict_of_columns():
     np.testing.assert_array_equal(rows_of(Schema.cube(4), list(X.T)), Schema.cube(4).to_cube(X))
 
 
-@pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 0.0), (0.1, 1e-6), (5.0, 0.01)])
+@pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 0.0), (0.1, 1e-6), (5.0, 0.01), (3.5, 0.1), (0.5, 0.3)])
 def test_the_guesses_of_the_statement_are_the_best_that_the_guarantee_allows(epsilon, delta):
     """Against the two laws that are furthest apart, which take four outcomes."""
     ledger = Ledger(Budget(epsilon, delta), charges=[Charge("x", "laplace", 1.0, epsilon, "L1", 1, "here")])
@@ -321,6 +322,31 @@ def test_the_guesses_of_the_statement_are_the_best_that_the_guarantee_allows(eps
     for shown, least in ((said["guess"], guess), (said["power"], power)):
         assert -1e-9 <= float(shown.split()[0]) / 100 - least <= 1.01e-3
     assert bool(said["warning"]) == (delta >= 0.01)
+
+
+@pytest.mark.parametrize("limit", [1.0, 0.02])
+@pytest.mark.parametrize("k", [3, 12, 40])
+def test_a_dash_marks_each_entry_that_is_visibly_negative_white_where_that_is_dark(k, limit):
+    matrix = limit * np.random.default_rng(k).uniform(-1.0, 1.0, (k, k))
+    matrix[0, 1], matrix[2, 0], matrix[1, 2] = np.nan, -0.05 * limit, -limit
+    names, places = [f"column {j}" for j in range(k)], [*range(1, k + 1)]
+    for signed in (True, False):
+        shown = np.abs(matrix) if not signed else matrix
+        shades, scale = heat_map(shown, names, places, signed, limit, "x").axes
+        (image,) = shades.images
+        np.testing.assert_array_equal(image.get_array().filled(np.nan), shown)
+        assert image.get_clim() == (-limit if signed else 0.0, limit)
+        assert scale.get_ylabel() == "x"
+        marked = {(row, column): tuple(each.get_edgecolor()[0][:3]) for each in shades.collections
+                  for column, row in each.get_offsets().astype(int).tolist()}
+        dark, light = (1.0, 1.0, 1.0), (0.0, 0.0, 0.0)
+        assert marked == {(i, j): dark if shown[i, j] < -0.6 * limit else light
+                          for i in range(k) for j in range(k) if shown[i, j] < -0.06 * limit}
+        assert bool(marked) == signed
+        ticks = {at: each.get_text() for at, each in zip(shades.get_xticks().tolist(), shades.get_xticklabels(),
+                                                         strict=True)}
+        assert ticks == (dict(enumerate(names)) if k <= LABELLED else {9: "10", 19: "20", 29: "30", 39: "40"})
+        assert [each.get_text() for each in shades.get_yticklabels()] == list(ticks.values())
 
 
 def test_what_is_printed_is_never_less_than_what_is_proved():

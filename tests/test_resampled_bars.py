@@ -22,6 +22,7 @@ from trigmech.measurement.table_release import CloserLook, NoisyHistogram
 from trigmech.mechanisms import rehearsal
 from trigmech.mechanisms.rehearsal import rehearsed
 from trigmech.planning.dependence import design_dependence
+from trigmech.reconstruction.tables import independent
 from trigmech.workload import GaussianKernels, Mixture, PairKernels, SecondMoments
 
 RUNS = 6
@@ -329,6 +330,45 @@ def test_a_plausible_table_has_the_released_noise_once_more(delta, monkeypatch):
     region = release.looks[2]
     again = dataclasses.replace(region, values=region.values + region.deviation).frequencies
     np.testing.assert_allclose(found.columns[2].mass, plausible.nearest_probabilities(again), atol=1e-12)
+
+
+class Stripes:
+    """In the place of a generator: normal numbers are a deviation above and below their mean in turn, as on a board."""
+
+    def normal(self, mean=0.0, deviation=1.0, size=()):
+        return mean + deviation * np.where(np.indices(np.atleast_1d(size)).sum(axis=0) % 2, -1.0, 1.0)
+
+
+@pytest.mark.parametrize("delta", [1e-6, 0.0])
+def test_tables_and_products_have_as_much_noise_again_as_shrinkage_leaves_open(delta, monkeypatch):
+    _, made = released(0, 3_000, delta)
+    release, drawn = made.release, []
+    tables = PlausibleTables(release, np.random.default_rng(0))
+    assert len(tables._deviations) == len(release.tables)
+    # Other numbers than those of the release, and other ones for each table.
+    tables._deviations = [1e-3 * (1.0 + t) for t in range(len(release.tables))]
+    tables._product_deviation *= 0.5
+
+    def stop(release, count, rng, shrunk):
+        drawn.append(release)
+        raise InterruptedError
+
+    monkeypatch.setattr(plausible, "reconstruct_table", stop)
+    with pytest.raises(InterruptedError):
+        tables.draw(500, Stripes())
+    (found,) = drawn
+    assert len(found.tables) == len(release.tables) > 0
+    own, products = independent(found)
+    for was, made_anew, kept, left in zip(own, found.tables, tables._kept, tables._deviations, strict=False):
+        noise = Stripes().normal(0.0, left, was.shape)
+        noise = noise - noise.mean(axis=0) - noise.mean(axis=1, keepdims=True) + noise.mean()
+        assert np.ptp(noise) > left
+        np.testing.assert_allclose(made_anew, np.clip(was + kept + noise, 0.0, 1.0), atol=1e-12)
+    left = tables._product_deviation
+    assert left > 0.0
+    assert len(products) > 0
+    np.testing.assert_allclose(found.products, np.clip(
+        products + tables._kept_products + Stripes().normal(0.0, left, products.shape), -1.0, 1.0), atol=1e-12)
 
 
 @pytest.mark.parametrize("cumulative", [True, False])
