@@ -120,9 +120,8 @@ class NoisyMoments:
         intervals (at delta = 0 contrasts of the positions of a short column), and the frequencies here are decoded from
         them: neighbouring intervals have a correlation of about -1/3, so that sums over intervals are far more exact
         than independent noise would let them be. A least-squares fit that takes the noise for independent is wrong.
-        ``release.looks`` holds the measured numbers of each column, whose noise is independent for prefix sums and
-        uncorrelated for contrasts; docs/researchers.md shows the covariance. The noise of all other numbers is
-        uncorrelated.
+        ``covariance`` of each of ``release.known``, the measurements in the order of the names, is that of its noise.
+        The noise of different measurements, and of all other numbers, is uncorrelated.
         """
         return self.release.deviations
 
