@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 import trigmech as tm
 from trigmech.functions.partition import Partition
 from trigmech.functions.released_column import ReleasedColumn
-from trigmech.measurement.table_release import CloserLook
+from trigmech.queries.base import Measurement
+from trigmech.queries.one_way import Detail
 from trigmech.reconstruction.atoms import ATOM, atoms, round_numbers
 from trigmech.reconstruction.constrained import ConstrainedRows
 from trigmech.schema.column import Column
@@ -74,7 +75,8 @@ def looked_at(masses, edges, finest):
     """A column of a number with these masses, and the closer look that found them."""
     partition = Partition((), 0, np.array(edges))
     mass = np.array(masses) / sum(masses)
-    return ReleasedColumn(partition, mass, 1e-3), CloserLook(0, 0, np.array(finest), np.zeros(len(finest) - 1), 1e-3)
+    look = Measurement(Detail(0, partition, 0, np.array(finest)), 1.0, np.zeros(len(finest) - 1), 1e-3)
+    return ReleasedColumn(partition, mass, 1e-3), look
 
 
 # Finest intervals are .001 long.
@@ -89,17 +91,17 @@ FINEST = np.round(np.arange(-0.002, 0.0041, 0.001), 9).tolist()
     ids=["tiny and heavy", "of two finest", "not looked at", "as dense as the next", "denser", "not dense enough"])
 def test_an_atom_is_a_finest_interval_that_is_clearly_denser_than_those_beside_it(masses, edges, expected):
     released, look = looked_at(masses, edges, FINEST)
-    found = atoms(Column("x", 0, 100), released, [look])
+    found = atoms(Column("x", 0, 100), released, [look.query])
     assert np.flatnonzero(~np.isnan(found)).tolist() == expected
 
 
 def test_special_values_and_levels_are_no_atoms():
     released, look = looked_at([5, 2, 5], [-1, 0.0, 0.001, 1], FINEST)
-    assert np.isnan(atoms(Column("x", 0, 100, special=(50,)), released, [look])).all()
-    assert not np.isnan(atoms(Column("x", 0, 100, special=(50.01,)), released, [look])).all()
+    assert np.isnan(atoms(Column("x", 0, 100, special=(50,)), released, [look.query])).all()
+    assert not np.isnan(atoms(Column("x", 0, 100, special=(50.01,)), released, [look.query])).all()
     levels = np.linspace(-1.0, 1.0, 100)
     released = ReleasedColumn(Partition((), 0, np.array([-1.0, 0.0, 0.001, 1.0]), levels), released.mass, 1e-3)
-    assert np.isnan(atoms(Column("x", 0, 99, "integer"), released, [look])).all()
+    assert np.isnan(atoms(Column("x", 0, 99, "integer"), released, [look.query])).all()
 
 
 @pytest.mark.parametrize(("ends", "expected"), [

@@ -10,6 +10,7 @@ import pytest
 import trigmech as tm
 from trigmech.errors import BudgetError, InputError
 from trigmech.planning.design import MomentDesign
+from trigmech.queries.joint import Marginal
 from trigmech.report.advice import clipping_of, warnings_of
 from trigmech.report.expected import evenly
 from trigmech.report.preview import preview
@@ -268,20 +269,20 @@ def test_the_noise_of_columns_and_tables_is_as_large_as_the_preview_says(budget)
     for made, rows in drawn(mechanism, budget):
         release = made.release
         for name, half, look in zip("ab", (50.0, 5.0), release.looks, strict=False):
-            edges = look.partition.edges
-            codes = look.partition.codes(rows)
+            edges = look.query.partition.edges
+            codes = look.query.partition.codes(rows)
             true = np.bincount(codes, minlength=len(edges) - 1) / len(rows)
-            apart, centres = look.frequencies - true, 0.5 * (edges[1:] + edges[:-1])
+            apart, centres = look.means - true, 0.5 * (edges[1:] + edges[:-1])
             found.setdefault((name, "mean"), []).append([half * (apart @ centres)])
             found.setdefault((name, "share of the rows below any value"), []).append(100.0 * np.cumsum(apart))
         for name, look, own in (("c", release.looks[2], rows[:, 2:5]), ("d", release.looks[3], rows[:, 5:])):
             found.setdefault((name, "frequency of a category"), []).append(
-                100.0 * (look.frequencies - own.mean(axis=0)))
-        chosen = release.dependence
+                100.0 * (look.means - own.mean(axis=0)))
+        chosen = release.products.query
         positions = [column.partition.codes(rows) for column in release.columns]
         truth = [chosen.features[j][positions[j], p] @ chosen.features[h][positions[h], q] / len(rows)
                  for j, h, p, q in chosen.factors.tolist()]
-        apart = release.products - truth
+        apart = release.products.means - truth
         if chosen.contrasted:
             found.setdefault(("", "product of contrasts of the cells of two columns, which together tell their "
                                   "table"), []).append(100.0 * apart[:4])
@@ -298,7 +299,9 @@ def test_the_noise_in_a_cell_of_a_table_is_that_of_the_best_weights():
     expected = preview(400, THREE, tm.Budget(2.0, 1e-5), mechanism=tm.TableMechanism())
     design = expected.design
     charge = next(charge for charge in expected.charges if charge.purpose == "dependence")
-    cells = [len(set(own.tolist())) for own in evenly(design).maps]
+    shape = {pair: own for each in evenly(design) if isinstance(each.query, Marginal)
+             for pair, own in zip(each.query.columns, each.query.shape, strict=True)}
+    cells = [shape[j] for j in range(len(shape))]
     needs = np.array([(a * b * (a + b)) ** (1 / 6) for a, b in itertools.combinations(cells, 2)])
     # A replaced row moves two entries of each table, and the squares of these moves add up to those of the tables.
     weights = needs * math.sqrt((1.0 - design.products) / 2.0 / (needs @ needs))

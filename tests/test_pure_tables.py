@@ -23,6 +23,8 @@ from trigmech.planning.dependence import design_dependence
 from trigmech.planning.tables import Shares, plan_tables
 from trigmech.privacy.ledger import Ledger
 from trigmech.privacy.noise import SimulatedNoise, lattice_step
+from trigmech.queries.base import moved
+from trigmech.queries.one_way import Contrasts
 from trigmech.reconstruction.dependence import shrunk_products
 from trigmech.report import page as report
 from trigmech.report import sections as report_sections
@@ -48,21 +50,20 @@ def random_rows(n, rng, domain=MIXED):
     return rows
 
 
-@dataclasses.dataclass
-class Noted:
+class Noted(Session):
     """A session that notes what is to be drawn, and answers as it did the first time: the rounds after see the same."""
 
-    answers: list = dataclasses.field(default_factory=list)
-    drawn: list = dataclasses.field(default_factory=list)
+    def __init__(self):
+        self.answers, self.seen = [], []
 
     def charge(self, *charges):
-        self.drawn = []
+        self.seen = []
 
     def draw(self, values, charge):
-        self.drawn.append((charge, values))
-        if len(self.answers) < len(self.drawn):
+        self.seen.append((charge, values))
+        if len(self.answers) < len(self.seen):
             self.answers.append(values)
-        return self.answers[len(self.drawn) - 1]
+        return self.answers[len(self.seen) - 1]
 
 
 def distances(mechanism, design, session, rows, other):
@@ -70,7 +71,7 @@ def distances(mechanism, design, session, rows, other):
     found = []
     for table in (rows, other):
         mechanism.run(PrivateRows.of(table, MIXED), design, session, np.random.default_rng(0))
-        found.append(session.drawn)
+        found.append(session.seen)
     norms = {"L1": lambda moves: np.abs(moves).sum(), "Linf": lambda moves: np.abs(moves).max(initial=0.0)}
     return {charge.purpose: norms[charge.norm](first - second) * design.n
             for (charge, first), (_, second) in zip(*found, strict=True)}
@@ -204,7 +205,7 @@ def test_tables_of_binary_columns_are_close_in_pairs_and_names_say_what_was_meas
     assert set(made.release.kinds) == {"column", "product of contrasts"}
     # The noisy values themselves are kept, beside the frequencies that they imply.
     look = made.release.looks[0]
-    np.testing.assert_allclose(look.frequencies @ contrasts(2), look.values, atol=1e-12)
+    np.testing.assert_allclose(look.means @ contrasts(2), look.values, atol=1e-12)
     np.testing.assert_allclose(look.deviations, 0.5 * look.deviation)
 
 
@@ -224,8 +225,8 @@ def test_cells_of_contrasts_are_few_where_the_noise_is_large_whatever_the_look_r
     for mass in (np.full(45, 1.0 / 45.0), np.eye(45)[3]):
         columns = [ReleasedColumn(p, mass, 0.1) for p in design.partitions]
         chosen = design_dependence(design, columns)
-        assert chosen.size <= 6 * (FEWEST_CONTRASTED - 1) ** 2
-        assert chosen.sensitivity("linf") <= 1.0
+        assert sum(each.query.size for each in chosen) <= 6 * (FEWEST_CONTRASTED - 1) ** 2
+        assert moved(chosen, "Linf") <= 1.0
 
 
 def test_shrinkage_uses_that_few_factors_explain_many_products():
@@ -260,8 +261,8 @@ def contrasted():
                         tm.Column("region", kind="categorical", categories=("north", "east", "south")),
                         tm.Column("rooms", 1, 4, "integer")])
     made = tm.synthesize(frame, schema, tm.Budget(2.0), TableMechanism(), np.random.default_rng(0))
-    assert made.release.dependence.contrasted
-    assert any(look.contrasted for look in made.release.looks)
+    assert made.release.products.query.contrasted
+    assert any(isinstance(look.query, Contrasts) for look in made.release.looks)
     return frame, made
 
 
@@ -275,7 +276,7 @@ def test_reports_and_previews_tell_contrasts(contrasted, tmp_path, monkeypatch):
     told = preview(3_000, made.schema, tm.Budget(2.0), mechanism=TableMechanism())
     assert "product of contrasts of the cells of two columns" in str(told)
     # What is expected of the noise is what it is.
-    expected = {look.partition.size: look.greatest_deviation for look in made.release.looks}
+    expected = {look.query.partition.size: look.deviation * look.query.greatest_noise for look in made.release.looks}
     found = [each.error / 100.0 for each in told.outlook.columns if each.what.startswith(("frequency", "share"))]
     assert any(np.isclose(one, other) for one in found for other in expected.values())
 
@@ -284,10 +285,11 @@ def test_rehearsals_of_contrasts_have_their_plan_and_noise(contrasted):
     _, made = contrasted
     design = rehearsal._design_of(made.release, 500)
     np.testing.assert_allclose(design.look_deviations, [look.deviation for look in made.release.looks])
-    again = design_dependence(design, made.release.columns)
-    assert again.contrasted
-    assert all(map(np.array_equal, again.maps, made.release.dependence.maps))
-    assert design.deviation(design.dependence, again.size) == pytest.approx(made.release.deviation)
+    (again,), was = design_dependence(design, made.release.columns), made.release.products
+    assert again.query.contrasted
+    assert again.weight == was.weight
+    assert all(map(np.array_equal, again.query.maps, was.query.maps))
+    assert design.deviation(design.dependence, again.query.size) == pytest.approx(was.noise)
 
 
 def test_error_bars_of_contrasts_hold_and_are_not_much_wider(contrasted):
@@ -309,12 +311,14 @@ def test_rows_of_contrasts_follow_what_is_given(contrasted):
 def test_deviations_are_those_of_the_noise_of_contrasts(contrasted):
     _, made = contrasted
     rng = np.random.default_rng(2)
-    look = next(look for look in made.release.looks if look.contrasted and look.partition.intervals > 2)
-    drawn = [dataclasses.replace(look, values=look.deviation * rng.normal(size=len(look.values))).frequencies
+    look = next(look for look in made.release.looks
+                if isinstance(look.query, Contrasts) and look.query.partition.intervals > 2)
+    drawn = [dataclasses.replace(look, values=look.deviation * rng.normal(size=len(look.values))).means
              for _ in range(4_000)]
-    k = len(look.partition.indicators)
+    k = len(look.query.partition.indicators)
     np.testing.assert_allclose(np.std(drawn, axis=0), look.deviations, rtol=0.06)
     below = np.cumsum(np.array(drawn)[:, k:], axis=1)[:, :-1]
-    assert np.std(below, axis=0).max() == pytest.approx(look.greatest_deviation, rel=0.06)
-    spread = np.array(drawn) @ np.arange(look.partition.size)
-    assert np.std(spread) == pytest.approx(float(look.deviations_of(np.arange(look.partition.size))), rel=0.06)
+    assert np.std(below, axis=0).max() == pytest.approx(look.deviation * look.query.greatest_noise, rel=0.06)
+    places = np.arange(look.query.partition.size)
+    spread = np.array(drawn) @ places
+    assert np.std(spread) == pytest.approx(look.deviation * float(look.query.noise_of(places)), rel=0.06)

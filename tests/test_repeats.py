@@ -77,21 +77,21 @@ def test_all_that_was_measured_is_exactly_as_if_rows_were_repeated(made, both):
     # Then everything that rows were fitted to: it is a function of these. Said once more of each kind.
     np.testing.assert_array_equal(codes, repeated)
     assert len(release.tables)
-    assert len(release.products)
-    for j, h in release.dependence.tables.tolist():
-        cells = [release.dependence.maps[c] for c in (j, h)]
+    assert release.products.query.size
+    for table in release.tables:
+        (j, h), cells = table.query.columns, table.query.maps
         count, before = (np.bincount(np.ravel_multi_index(
             (cells[0][held[:, j]], cells[1][held[:, h]]), [each.max() + 1 for each in cells])) for held in (
                 codes, repeated))
         np.testing.assert_array_equal(count, before)
-    for j, h, a, b in release.dependence.factors.tolist():
-        features = release.dependence.features
+    for j, h, a, b in release.products.query.factors.tolist():
+        features = release.products.query.features
         count, before = (features[j][held[:, j], a] @ features[h][held[:, h], b] for held in (codes, repeated))
         assert count == before
     for look in release.closer:
-        value = partitions[look.column].value
-        edges = np.intersect1d(look.edges, partitions[look.column].edges)
-        np.testing.assert_array_equal(*(np.histogram(held[:, value], edges)[0] for held in (points, plain)))
+        partition = partitions[look.query.column]
+        edges = np.intersect1d(look.query.edges, partition.edges)
+        np.testing.assert_array_equal(*(np.histogram(held[:, partition.value], edges)[0] for held in (points, plain)))
 
 
 def test_first_copies_are_the_fitted_rows_and_others_differ_where_numbers_lie_free(made, both):

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+from releases import first_and_again
 from scipy import stats
 
 import trigmech as tm
@@ -15,13 +16,14 @@ from trigmech.distribution import Distribution
 from trigmech.errors import InputError
 from trigmech.evaluation import plausible, resampling, statistics
 from trigmech.evaluation.plausible import PlausibleTables
-from trigmech.functions import prefix_sums
 from trigmech.functions.partition import Partition, all_codes, even_edges
 from trigmech.functions.released_column import ReleasedColumn
-from trigmech.measurement.table_release import CloserLook, NoisyHistogram
 from trigmech.mechanisms import rehearsal
 from trigmech.mechanisms.rehearsal import rehearsed
 from trigmech.planning.dependence import design_dependence
+from trigmech.queries.base import Measurement, moved
+from trigmech.queries.joint import Marginal, Products
+from trigmech.queries.one_way import Detail, Histogram, Ranges
 from trigmech.reconstruction.tables import independent
 from trigmech.workload import GaussianKernels, Mixture, PairKernels, SecondMoments
 
@@ -131,7 +133,8 @@ def test_each_plausible_table_is_released_and_fitted_several_times(monkeypatch):
         def draw(self, count, rng):
             return np.full((count, 1), rng.random())
 
-    def fitted(release, table, rng):
+    def fitted(release, table, rng, design):
+        assert design is None
         asked.append(release is made.release)
         return table + rng.random()
 
@@ -154,9 +157,13 @@ def test_rows_of_plausible_tables_are_so_many_that_rounding_to_rows_is_below_the
     _, made = released()
     assert len(made.release.columns) == 4
     # Of the tables' noise and that of products the smaller counts.
-    least = max(made.release.dependence.weights.max(), made.release.dependence.product_weight)
-    one = dataclasses.replace(made.release, selected=None, deviation=noise * least, domain=tm.Schema.cube(4).domain)
-    assert min(one.table_deviations.min(), one.product_deviation) == pytest.approx(noise)
+    least = max(each.weight for each in first_and_again(made.release)[0])
+    # Without the last round, and with other noise in the one before.
+    joint, last = first_and_again(made.release)
+    one = dataclasses.replace(made.release, domain=tm.Schema.cube(4).domain, measurements=tuple(
+        dataclasses.replace(each, noise=noise * least) if each in joint else each
+        for each in made.release.measurements if each not in last))
+    assert min(*(table.deviation for table in one.tables), one.products.deviation) == pytest.approx(noise)
     found = resampling.Resamples(one, np.broadcast_to(0.0, (points, 4)))._rows
     assert abs(found - rows) <= 1
 
@@ -241,11 +248,16 @@ def test_a_rehearsal_has_the_noise_and_the_plan_of_the_release(delta, crossed):
     assert release.closer
     assert design.closer_deviation == pytest.approx(release.closer[0].deviation)
     assert design.crossed == (() if crossed is None else (0,))
-    again = design_dependence(design, release.columns)
-    assert again.sensitivity(design.dependence.law) <= 1.0 + 1e-9
-    assert np.allclose(again.weights, release.dependence.weights)
-    assert again.product_weight == pytest.approx(release.dependence.product_weight)
-    assert all(map(np.array_equal, again.maps, release.dependence.maps))
+    again, first = design_dependence(design, release.columns), first_and_again(release)[0]
+    assert moved(again, design.dependence.norm) <= 1.0 + 1e-9
+    assert np.allclose([each.weight for each in again], [each.weight for each in first])
+    assert [each.query.columns for each in again] == [each.query.columns for each in first]
+    assert {type(each.query) for each in first} == ({Products} if release.products.query.contrasted else
+                                                    {Marginal, Products})
+    for one, other in zip(again, first, strict=True):
+        assert type(one.query) is type(other.query)
+        assert len(one.query.maps) == len(other.query.maps)
+        assert all(map(np.array_equal, one.query.maps, other.query.maps))
 
 
 def test_a_rehearsal_errs_as_the_noise_says(monkeypatch):
@@ -256,7 +268,7 @@ def test_a_rehearsal_errs_as_the_noise_says(monkeypatch):
     rehearsed(made.release, points, np.random.default_rng(0))
     # All rows are the same, so the exact frequencies of the first column's look are those of one cell.
     again, look = seen[0].looks[2], made.release.looks[2]
-    exact = np.bincount(look.partition.codes(points[:1]), minlength=look.partition.size)
+    exact = np.bincount(look.query.partition.codes(points[:1]), minlength=look.query.partition.size)
     assert again.deviation == pytest.approx(look.deviation)
     assert 0.2 < np.std(again.values - exact) / look.deviation < 3.0
     assert not np.array_equal(again.values, exact)
@@ -268,7 +280,8 @@ def test_dependence_goes_on_within_cells_and_leaves_columns_and_tables_as_they_a
     z = rng.multivariate_normal((0.0, 0.0), ((1.0, 0.95), (0.95, 1.0)), 4_000)
     made = tm.synthesize(z, schema, tm.Budget(3.0, 1e-6), tm.TableMechanism(), rng)
     points = made.distribution.points.copy()
-    partitions, maps = [column.partition for column in made.release.columns], made.release.dependence.maps
+    partitions = [column.partition for column in made.release.columns]
+    maps = made.release.tables[0].query.maps
     codes = all_codes(partitions, points)
     plausible._go_on_within_cells(points, codes, made.release, rng)
     assert not np.array_equal(points, made.distribution.points)
@@ -300,11 +313,16 @@ class OneDeviation:
 @pytest.mark.parametrize("delta", [1e-6, 0.0])
 def test_a_plausible_table_has_the_released_noise_once_more(delta, monkeypatch):
     _, made = released(0, 3_000, delta)
-    chosen = made.release.selected
-    # With one table of three columns, whatever was found worth it.
-    release, drawn = made.release if chosen is None else dataclasses.replace(
-        made.release, triples=(np.full((2, 3, 4), 0.01),), selected=dataclasses.replace(
-            chosen, triples=np.array([[0, 1, 2]]), triple_weights=np.array([0.4]))), []
+    release, drawn = made.release, []
+    if delta:
+        # With one table of three columns, whatever was found worth it.
+        maps = tuple(np.arange(len(column.mass)) % size for column, size in zip(release.columns, (2, 3, 4),
+                                                                                strict=False))
+        query = Marginal((0, 1, 2), tuple(column.partition for column in release.columns[:3]), maps)
+        release = dataclasses.replace(release, measurements=(
+            *(each for each in release.measurements if len(each.query.columns) < 3 or isinstance(each.query, Products)),
+            Measurement(query, 0.4, np.full(24, 0.01), 0.002)))
+        assert [table.deviation for table in release.triples] == [pytest.approx(0.005)]
     tables = PlausibleTables(release, np.random.default_rng(0))
 
     def stop(release, count, rng, shrunk):
@@ -319,16 +337,17 @@ def test_a_plausible_table_has_the_released_noise_once_more(delta, monkeypatch):
     # Of three columns: a deviation more in each entry, as it was released, for that is shrunk later.
     assert len(found.triples) == len(release.triples)
     assert bool(release.triples) == (delta > 0)
-    for made_anew, was, noise in zip(found.triples, release.triples, release.triple_deviations, strict=True):
-        np.testing.assert_allclose(made_anew - was, noise, rtol=1e-9)
+    for made_anew, was in zip(found.triples, release.triples, strict=True):
+        np.testing.assert_allclose(made_anew.means - was.means, was.deviation, rtol=1e-9)
     # Of two columns: what was fitted, and what shrinkage leaves open, of which nothing is in the columns' own sums.
-    cells = [np.bincount(cells, weights=column.mass) for cells, column in zip(
-        release.dependence.maps, found.columns, strict=True)]
-    for (j, h), made_anew, kept in zip(release.dependence.tables, found.tables, tables._kept, strict=False):
-        np.testing.assert_allclose(made_anew, np.clip(np.outer(cells[j], cells[h]) + kept, 0.0, 1.0), atol=1e-12)
+    assert len(found.tables) == len(release.tables) == 6
+    for made_anew, kept in zip(found.tables, tables._kept, strict=False):
+        cells = [np.bincount(own, weights=found.columns[j].mass)
+                 for j, own in zip(made_anew.query.columns, made_anew.query.maps, strict=True)]
+        np.testing.assert_allclose(made_anew.means, np.clip(np.outer(*cells) + kept, 0.0, 1.0), atol=1e-12)
     # Categories: the nearest frequencies to the released ones and a deviation more, which is the same for all.
     region = release.looks[2]
-    again = dataclasses.replace(region, values=region.values + region.deviation).frequencies
+    again = dataclasses.replace(region, values=region.values + region.deviation).means
     np.testing.assert_allclose(found.columns[2].mass, plausible.nearest_probabilities(again), atol=1e-12)
 
 
@@ -363,39 +382,38 @@ def test_tables_and_products_have_as_much_noise_again_as_shrinkage_leaves_open(d
         noise = Stripes().normal(0.0, left, was.shape)
         noise = noise - noise.mean(axis=0) - noise.mean(axis=1, keepdims=True) + noise.mean()
         assert np.ptp(noise) > left
-        np.testing.assert_allclose(made_anew, np.clip(was + kept + noise, 0.0, 1.0), atol=1e-12)
+        np.testing.assert_allclose(made_anew.means, np.clip(was + kept + noise, 0.0, 1.0), atol=1e-12)
     left = tables._product_deviation
     assert left > 0.0
     assert len(products) > 0
-    np.testing.assert_allclose(found.products, np.clip(
+    np.testing.assert_allclose(found.products.means, np.clip(
         products + tables._kept_products + Stripes().normal(0.0, left, products.shape), -1.0, 1.0), atol=1e-12)
 
 
-@pytest.mark.parametrize("cumulative", [True, False])
+@pytest.mark.parametrize("kind", [Ranges, Histogram])
 @pytest.mark.parametrize("k", [0, 2])
-def test_a_closer_look_divides_what_the_look_has_in_its_interval_and_changes_nothing_else(cumulative, k):
+def test_a_closer_look_divides_what_the_look_has_in_its_interval_and_changes_nothing_else(kind, k):
     rng, c, f, noise = np.random.default_rng(k), 8, 5, 0.003
     partition = Partition(tuple(range(1, k + 1)), 0, even_edges(None, c))
-    measured = prefix_sums.encoded(partition, rng.dirichlet(np.ones(k + c))) if cumulative else rng.dirichlet(
-        np.ones(k + c))
-    look = NoisyHistogram(partition, measured, noise, cumulative)
+    query = kind(0, partition)
+    look = Measurement(query, 1.0, query.encode(rng.dirichlet(np.ones(k + c))), noise)
     finer = partition.finer(3, f)
     column = ReleasedColumn(partition.cut(np.concatenate([partition.edges[:3], finer, partition.edges[5:]])),
                             np.zeros(k + c + f - 1), noise)
-    inside = CloserLook(0, 3, finer, rng.dirichlet(np.ones(f)) * 0.2 - 0.01, 0.002)
+    inside = Measurement(Detail(0, partition, 3, finer), 1.0, rng.dirichlet(np.ones(f)) * 0.2 - 0.01, 0.002)
     coarse = plausible._plausible(ReleasedColumn(partition, np.zeros(k + c), noise), look, [], OneDeviation()).mass
     found = plausible._plausible(column, look, [inside], OneDeviation()).mass
     assert coarse.sum() == pytest.approx(1.0)
     np.testing.assert_allclose(found[: k + 3], coarse[: k + 3], atol=1e-12)
     np.testing.assert_allclose(found[k + 3 + f :], coarse[k + 4 :], atol=1e-12)
     # With a deviation more in each, and as much together as the interval has by the look.
-    shares = plausible.nearest_probabilities(inside.frequencies + inside.deviation, coarse[k + 3])
+    shares = plausible.nearest_probabilities(inside.means + inside.deviation, coarse[k + 3])
     np.testing.assert_allclose(found[k + 3 : k + 3 + f], shares, atol=1e-12)
 
 
 def test_more_than_all_rows_on_special_values_is_brought_to_all_of_them():
     partition = Partition((1, 2), 0, even_edges(None, 4))
-    look = NoisyHistogram(partition, np.array([0.9, 0.5, 0.0, 0.0, 0.0, 0.0]), 0.1, True)
+    look = Measurement(Ranges(0, partition), 1.0, np.array([0.9, 0.5, 0.0, 0.0, 0.0, 0.0]), 0.1)
     found = plausible._plausible(ReleasedColumn(partition, np.zeros(6), 0.1), look, [], OneDeviation()).mass
     # One deviation more are 1 and .6, of which 1 is cut.
     np.testing.assert_allclose(found, [1.0 / 1.6, 0.6 / 1.6, 0.0, 0.0, 0.0, 0.0], atol=1e-12)
@@ -407,7 +425,11 @@ def test_numbers_within_cells_are_in_the_order_of_their_regression_and_its_resid
     points = np.clip(values / 4.0, -1.0, 1.0)
     partitions = [Partition((), j, even_edges(None, 20)) for j in range(3)]
     maps = tuple(np.arange(20) // 5 for _ in range(3))
-    release = SimpleNamespace(dependence=SimpleNamespace(maps=maps),
+    # The coarser cells of another table are not those that count.
+    coarse = [np.arange(20) // 10] * 3
+    tables = [SimpleNamespace(query=Marginal((j, h), (partitions[j], partitions[h]), (own[j], own[h])))
+              for j, h, own in ((0, 1, coarse), (0, 1, maps), (1, 2, maps), (0, 2, coarse))]
+    release = SimpleNamespace(tables=tables, products=None,
                               columns=[SimpleNamespace(partition=partition) for partition in partitions])
     codes, asked, was = all_codes(partitions, points), [], points.copy()
 

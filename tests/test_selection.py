@@ -1,12 +1,14 @@
 """The last round: tables that depend are measured again, tables of three columns with them, as prediction says."""
 
 import math
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from releases import first_and_again
 from scipy.optimize import minimize
 from scipy.stats import chi2
 
@@ -19,10 +21,15 @@ from trigmech.planning import selection
 from trigmech.planning.dependence import design_dependence
 from trigmech.planning.selection import MOST_CELLS, MOST_TRIPLES, select_tables
 from trigmech.planning.tables import plan_tables
+from trigmech.queries.base import moved
 from trigmech.reconstruction.dependence import shrunk_beside, shrunk_products, shrunk_table
 from trigmech.reconstruction.tables import strengths_of
 
 C = tm.Column
+
+
+def three(measurements):
+    return [each for each in measurements if len(each.query.columns) == 3]
 
 
 def error(precisions, costs, strengths, importance):
@@ -60,17 +67,19 @@ def test_what_depends_is_measured_again_and_three_columns_where_their_pairs_depe
         codes[:, j] = np.where(rng.random(20_000) < 0.6, hidden, codes[:, j])
     made = tm.synthesize(np.array(["p", "q", "r"], dtype=object)[codes], schema, tm.Budget(2.0, 1e-6),
                          rng=np.random.default_rng(1))
-    release = made.release
-    among = (release.dependence.tables < 3).all(axis=1)
-    assert (release.selected.weights[among] > 0.0).all()
+    again = {each.query.columns for each in first_and_again(made.release)[1]}
+    assert set(combinations(range(3), 2)) <= again
     # A planted fault: all precisions alike.
-    assert release.table_deviations[among].mean() < 0.8 * release.table_deviations[~among].mean()
-    assert [0, 1, 2] in release.selected.triples.tolist()
+    among = np.array([max(each.query.columns) < 3 for each in made.release.tables])
+    deviations = np.array([each.deviation for each in made.release.tables])
+    assert deviations[among].mean() < 0.8 * deviations[~among].mean()
+    assert (0, 1, 2) in again
     # Where nothing depends, all are measured again.
     alone = tm.synthesize(np.array(["p", "q", "r"], dtype=object)[codes[:, 3:]], tm.Schema(schema.columns[3:]),
                           tm.Budget(2.0, 1e-6), rng=np.random.default_rng(1)).release
-    assert (alone.selected.weights > 0.0).sum() in (1, 2, 3)
-    assert alone.selected.sensitivity == pytest.approx(1.0)
+    last = first_and_again(alone)[1]
+    assert len([each for each in last if len(each.query.columns) == 2]) in (1, 2, 3)
+    assert moved(last, "L2") == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize(("workload", "triples"), [
@@ -81,11 +90,12 @@ def test_three_columns_are_for_who_asks_for_them(workload, triples):
                         tm.Budget(1e3, 1e-6), tuple("abc"))
     design = tm.TableMechanism(workload=workload).plan(facts).measured
     columns = [ReleasedColumn(partition, np.full(3, 1.0 / 3.0), 0.001) for partition in design.partitions]
-    chosen = design_dependence(design, columns)
-    last = select_tables(design, columns, chosen, np.full(3, 0.001), np.full(3, 0.3))
-    assert bool(len(last.triples)) == triples
+    chosen = [replace(each, weight=1.0, noise=0.001) for each in design_dependence(design, columns)]
+    last = select_tables(design, columns, chosen, np.full(3, 0.3))
+    assert bool(three(last)) == triples
     crossed = tm.TableMechanism(workload=tm.workload.Marginals(2, "b")).plan(facts).measured
-    assert select_tables(crossed, columns, chosen, np.full(3, 0.001), np.full(3, 0.3)).triples.tolist() == [[0, 1, 2]]
+    assert [each.query.columns for each in three(select_tables(crossed, columns, chosen, np.full(3, 0.3)))] == [
+        (0, 1, 2)]
 
 
 @given(data=st.data())
@@ -96,19 +106,18 @@ def test_the_last_round_costs_its_share_whatever_was_released(data):
     design = plan_tables(50, domain, tm.Budget(data.draw(st.sampled_from([1e-6, 1.0, 1e6])), 1e-9), triples=1.0)
     mass = data.draw(st.sampled_from([(1.0, 0.0, 0.0), (0.5, 0.5, 0.0), (0.2, 0.3, 0.5)]))
     columns = [ReleasedColumn(partition, np.array(mass), 0.1) for partition in design.partitions]
-    chosen = design_dependence(design, columns)
-    t = len(chosen.tables)
+    chosen = [replace(each, noise=design.deviation(design.dependence)) for each in design_dependence(design, columns)]
+    t = len(chosen)
     hostile = st.sampled_from([0.0, 1e-300, 1e-9, 0.1, 1.0, 1e30, 1e60])
     strengths = np.array(data.draw(st.lists(hostile, min_size=t, max_size=t)))
-    last = select_tables(design, columns, chosen, design.deviation(design.dependence) / chosen.weights, strengths)
-    assert last.sensitivity <= ROUNDED_UP
-    assert last.sensitivity == pytest.approx(1.0)
-    assert np.isfinite(last.weights).all()
-    assert (last.weights >= 0.0).all()
-    assert (last.triple_weights > 0.0).all()
+    last = select_tables(design, columns, chosen, strengths)
+    assert moved(last, "L2") <= ROUNDED_UP
+    assert moved(last, "L2") == pytest.approx(1.0)
+    weights = np.array([each.weight for each in last])
+    assert np.isfinite(weights).all()
+    assert (weights > 0.0).all()
     # By hand: what two rows of different cells everywhere add to the vector.
-    moved = 2.0 * (float((last.weights**2).sum()) + float((last.triple_weights**2).sum()))
-    assert np.sqrt(moved) <= design.selected.sensitivity * 50
+    assert np.sqrt(2.0 * float((weights**2).sum())) <= design.selected.sensitivity * 50
 
 
 @pytest.mark.parametrize("crossed", [None, "b"])
@@ -151,12 +160,12 @@ def test_many_columns_and_cells_stay_within_what_can_be_fitted():
     domain = Domain(d * levels, [OneHotGroup(tuple(range(levels * j, levels * j + levels)), True) for j in range(d)])
     design = plan_tables(10**6, domain, tm.Budget(1e3, 1e-6), triples=1.0)
     columns = [ReleasedColumn(partition, np.full(levels, 1.0 / levels), 1e-5) for partition in design.partitions]
-    chosen = design_dependence(design, columns)
-    strengths = np.random.default_rng(0).uniform(0.1, 0.4, len(chosen.tables))
-    last = select_tables(design, columns, chosen, design.deviation(design.dependence) / chosen.weights, strengths)
-    assert 0 < len(last.triples) <= MOST_TRIPLES
-    assert sum(a * b * c for a, b, c in last.shapes) <= selection.MOST_ENTRIES
-    assert max(map(max, last.shapes)) <= MOST_CELLS
+    chosen = [replace(each, noise=design.deviation(design.dependence)) for each in design_dependence(design, columns)]
+    strengths = np.random.default_rng(0).uniform(0.1, 0.4, len(chosen))
+    last = three(select_tables(design, columns, chosen, strengths))
+    assert 0 < len(last) <= MOST_TRIPLES
+    assert sum(each.query.size for each in last) <= selection.MOST_ENTRIES
+    assert max(max(each.query.shape) for each in last) <= MOST_CELLS
 
 
 def test_a_table_measured_twice_has_the_noise_that_is_said():
@@ -169,15 +178,16 @@ def test_a_table_measured_twice_has_the_noise_that_is_said():
     for seed in range(40):
         release = tm.measure(codes, schema, tm.design(len(codes), schema, tm.Budget(1.0, 1e-6)),
                              np.random.default_rng(seed)).release
-        assert (release.selected.weights > 0.0).all()
-        for (j, h), table, noise, weight in zip(release.dependence.tables.tolist(), release.tables,
-                                                release.table_deviations, release.dependence.weights, strict=True):
-            cells = release.dependence.maps[j][codes[:, j]], release.dependence.maps[h][codes[:, h]]
-            true = np.zeros(table.shape)
+        first, again = first_and_again(release)
+        assert {each.query.columns for each in release.tables} <= {each.query.columns for each in again}
+        for table, alone in zip(release.tables, first, strict=True):
+            assert table.query is alone.query
+            cells = tuple(own[codes[:, j]] for j, own in zip(table.query.columns, table.query.maps, strict=True))
+            true = np.zeros(table.query.shape)
             np.add.at(true, cells, 1.0 / len(codes))
-            squares += float((((table - true) / noise) ** 2).sum())
-            once += float((((table - true) / (release.deviation / weight)) ** 2).sum())
-            count += table.size
+            squares += float((((table.means - true) / table.deviation) ** 2).sum())
+            once += float((((table.means - true) / alone.deviation) ** 2).sum())
+            count += table.query.size
     low, high = chi2(count).ppf([1e-4, 1.0 - 1e-4])
     assert low < squares < high
     assert not low < once < high
@@ -298,5 +308,5 @@ def test_strengths_are_the_total_variation_from_independence():
     codes[:, 2] = np.random.default_rng(1).integers(2, size=50_000)
     release = tm.measure(codes.astype(float), schema := tm.Schema(C(name, 0, 1, "binary") for name in "abc"),
                          tm.design(50_000, schema, tm.Budget(100.0, 1e-6)), np.random.default_rng(0)).release
-    assert list(combinations(range(3), 2)) == [tuple(pair) for pair in release.dependence.tables.tolist()]
+    assert list(combinations(range(3), 2)) == [each.query.columns for each in release.tables]
     assert strengths_of(release) == pytest.approx([0.5, 0.0, 0.0], abs=0.01)

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from releases import first_and_again
 
 import trigmech as tm
 from trigmech import run as run_module
@@ -19,11 +20,13 @@ from trigmech.functions.partition import Partition, even_edges
 from trigmech.functions.prefix_sums import ROUNDED_UP, diameter
 from trigmech.measurement.release import Session
 from trigmech.measurement.rows import PrivateRows
-from trigmech.measurement.table_release import NoisyHistogram
 from trigmech.mechanisms import table as table_module
 from trigmech.mechanisms.base import PublicFacts
 from trigmech.planning.tables import Shares
 from trigmech.privacy.noise import SimulatedNoise
+from trigmech.queries import one_way
+from trigmech.queries.base import Measurement, moved
+from trigmech.queries.joint import Marginal
 from trigmech.reconstruction.result import MISSED
 
 ORDERS = {"gaussian": 2, "laplace": 1, "linf": np.inf}
@@ -75,7 +78,7 @@ def once(function):
 @pytest.fixture
 def remembered(monkeypatch):
     """Distributions of columns are made once of the same released numbers."""
-    for name in ("distribution_of", "looked_closer"):
+    for name in ("released_column", "looked_closer"):
         monkeypatch.setattr(table_module, name, once(getattr(table_module, name)))
 
 
@@ -199,16 +202,21 @@ def test_no_neighbours_move_products_of_scores_further_than_is_charged(kind, lea
     assert least <= max(ratios) <= 1.0
 
 
-def parts_of_rows(design, rng):
-    """What rows add to the vector of the second round: by outer products, of some positions of each column."""
-    positions = [rng.permutation(len(cells))[:5] for cells in design.maps]
+def added(measured, row):
+    """What a row at these positions adds to the vector of a measurement: by outer products."""
+    query = measured.query
+    if isinstance(query, Marginal):
+        own = [np.eye(int(cells.max()) + 1)[cells[row[j]]] for j, cells in zip(query.columns, query.maps, strict=True)]
+        return measured.weight * np.multiply.outer(*own).ravel()
+    scores = [own[x] / 2.0**15 for own, x in zip(query.scores, row, strict=True)]
+    return np.concatenate([measured.weight * np.outer(scores[j], scores[h]).ravel() for j, h in query.pairs.tolist()])
+
+
+def parts_of_rows(measurements, columns, rng):
+    """What rows add to the vector of the second round, of some positions of each column."""
+    positions = [rng.permutation(len(column.mass))[:5] for column in columns]
     for row in product(*positions):
-        cells = [np.eye(int(own.max()) + 1)[own[x]] for own, x in zip(design.maps, row, strict=True)]
-        scores = [own[x] for own, x in zip(design.features, row, strict=True)]
-        yield np.concatenate([
-            *(weight * np.outer(cells[j], cells[h]).ravel()
-              for weight, (j, h) in zip(design.weights, design.tables, strict=True)),
-            *(design.product_weight * np.outer(scores[j], scores[h]).ravel() for j, h in design.pairs)])
+        yield np.concatenate([added(each, row) for each in measurements])
 
 
 @each_budget
@@ -229,12 +237,13 @@ def test_the_second_round_costs_its_share_whatever_the_first_released(kind, data
     assert all(np.isfinite(column.mass).all() for column in release.columns)
     charge = next(charge for charge in design.charges if charge.purpose == "dependence")
     law = charge.law
-    assert release.dependence.sensitivity(law) <= ROUNDED_UP
-    assert (release.selected is None) == (kind == "pure")
-    assert release.selected is None or release.selected.sensitivity <= ROUNDED_UP
-    vectors = np.array(list(parts_of_rows(release.dependence, rng)))
-    moved = max(np.linalg.norm(vectors - vector, ORDERS[law], axis=1).max() for vector in vectors)
-    assert moved <= charge.sensitivity * design.n
+    first, last = first_and_again(release)
+    assert moved(first, charge.norm) <= ROUNDED_UP
+    assert (last == []) == (kind == "pure")
+    assert moved(last, "L2") <= ROUNDED_UP
+    vectors = np.array(list(parts_of_rows(first, release.columns, rng)))
+    furthest = max(np.linalg.norm(vectors - vector, ORDERS[law], axis=1).max() for vector in vectors)
+    assert furthest <= charge.sensitivity * design.n
 
 
 @each_budget
@@ -402,29 +411,31 @@ def test_a_seed_gives_the_same_bits_on_any_number_of_threads(monkeypatch):
 
 
 @pytest.mark.parametrize(("kind", "indicators", "intervals"), [
-    ("counted", 3, 5), ("counted", 0, 4), ("cumulative", 0, 1), ("cumulative", 2, 1), ("cumulative", 0, 9),
-    ("cumulative", 3, 70), ("cumulative", 4, 0), ("contrasted", 5, 0), ("contrasted", 2, 6), ("contrasted", 0, 2)])
+    ("Histogram", 3, 5), ("Histogram", 0, 4), ("Ranges", 0, 1), ("Ranges", 2, 1), ("Ranges", 0, 9), ("Ranges", 3, 70),
+    ("Ranges", 4, 0), ("Contrasts", 5, 0), ("Contrasts", 2, 6), ("Contrasts", 0, 2)])
 def test_the_noise_that_is_said_of_a_column_is_that_of_its_decoding(kind, indicators, intervals):
     partition = Partition(tuple(range(1, indicators + 1)), 0, even_edges(None, intervals)) if intervals else Partition(
         tuple(range(indicators)), None, np.zeros(0))
     size, noise = indicators + intervals, 0.3
     assert partition.size == size
-    count = size - (kind == "contrasted")
+    count = size - (kind == "Contrasts")
 
     def look(values):
-        return NoisyHistogram(partition, values, noise, kind == "cumulative", kind == "contrasted")
+        return Measurement(getattr(one_way, kind)(0, partition), 0.5, values, noise / 2.0)
 
     # Frequencies are linear in what was measured, so a number's move by 1 moves them by a column of their matrix.
-    start = look(np.zeros(count)).frequencies
-    decoding = np.column_stack([look(row).frequencies - start for row in np.eye(count)])
+    start = look(np.zeros(count)).means
+    decoding = np.column_stack([look(row).means - start for row in np.eye(count)])
     found = look(np.linspace(0.0, 1.0, count))
     np.testing.assert_allclose(found.deviations, noise * np.sqrt((decoding**2).sum(axis=1)), rtol=1e-9)
     functions = np.random.default_rng(0).normal(size=(2, 3, size))
     wanted = noise * np.sqrt(((functions @ decoding) ** 2).sum(axis=-1))
-    np.testing.assert_allclose(found.deviations_of(functions), wanted, rtol=1e-9)
+    np.testing.assert_allclose(found.deviation * found.query.noise_of(functions), wanted, rtol=1e-9)
+    np.testing.assert_allclose(found.covariance, noise**2 * decoding @ decoding.T, rtol=1e-9, atol=1e-12)
     # Of the share of the rows below any edge of a number, or of a category.
     below = np.cumsum(decoding[indicators:], axis=0) if intervals else decoding
-    assert found.greatest_deviation == pytest.approx(noise * np.sqrt((below**2).sum(axis=1)).max(), rel=1e-9)
+    greatest = noise * np.sqrt((below**2).sum(axis=1)).max()
+    assert found.deviation * found.query.greatest_noise == pytest.approx(greatest, rel=1e-9)
 
 
 def test_the_noise_that_is_said_of_each_table_is_that_of_the_draw_over_its_weight():
@@ -436,19 +447,21 @@ def test_the_noise_that_is_said_of_each_table_is_that_of_the_draw_over_its_weigh
     design = tm.TableMechanism().plan(facts)
     X = schema.to_cube(pd.DataFrame({name: np.array(list("pq"))[codes[:, j]] for j, name in enumerate("abcd")}))
     # The last draw one deviation too large in each entry, the others exact.
-    exact, moved = (run(X, design, lambda k, values, scale, by=by: values + by * scale * (k == 2))[1]
+    exact, off = (run(X, design, lambda k, values, scale, by=by: values + by * scale * (k == 2))[1]
                     for by in (0.0, 1.0))
     assert len(run(X, design, OUTCOMES["exact"](rng))[0].asked) == 3
     assert len(exact.triples) > 1
-    assert len(np.unique(exact.triple_deviations)) > 1
-    for first, second, noise in zip(exact.triples, moved.triples, exact.triple_deviations, strict=True):
-        np.testing.assert_allclose(second - first, noise, rtol=1e-6)
+    assert len({table.deviation for table in exact.triples}) > 1
+    for first, second in zip(exact.triples, off.triples, strict=True):
+        np.testing.assert_allclose(second.means - first.means, first.deviation, rtol=1e-6)
     # Of tables that were measured twice the mean by the precisions moves by this part of the last draw's noise.
-    selected = exact.selected.weights
-    assert (selected > 0.0).any()
-    for first, second, noise, weight in zip(exact.tables, moved.tables, exact.table_deviations, selected, strict=True):
-        own = exact.selected_deviation / weight if weight else np.inf
-        np.testing.assert_allclose(second - first, own * (noise / own) ** 2 if weight else 0.0, rtol=1e-6)
+    last = {each.query.columns: each for each in first_and_again(exact)[1]}
+    assert set(last) & {table.query.columns for table in exact.tables}
+    for first, second in zip(exact.tables, off.tables, strict=True):
+        assert first.query.columns == second.query.columns
+        again = last.get(first.query.columns)
+        shift = again.deviation * (first.deviation / again.deviation) ** 2 if again else 0.0
+        np.testing.assert_allclose(second.means - first.means, shift, rtol=1e-6)
 
 
 @each_budget
@@ -461,9 +474,9 @@ def test_columns_of_many_categories_have_less_noise_each_and_all_cost_what_is_ch
     assert noise["many"] < 0.6 * noise["age"] or measured.contrasted[1]
     assert noise["many"] < 0.5 * noise["few"] or measured.contrasted[0]
     held = ~measured.contrasted
-    moved = [w * (diameter(len(p.indicators), p.intervals) if kind == "gaussian" else 2.0)
+    moves = [w * (diameter(len(p.indicators), p.intervals) if kind == "gaussian" else 2.0)
              for w, p, own in zip(measured.weights, measured.partitions, held, strict=True) if own]
-    assert np.linalg.norm(moved, ORDERS["gaussian" if kind == "gaussian" else "laplace"]) == pytest.approx(1.0)
+    assert np.linalg.norm(moves, ORDERS["gaussian" if kind == "gaussian" else "laplace"]) == pytest.approx(1.0)
 
 
 def dependent_categories(rng, n=3000, sizes=(4, 5, 6, 8, 12)):

@@ -14,7 +14,7 @@ from trigmech.planning.allocation import GaussianVector, InfinityBlocks, Laplace
 from trigmech.planning.error_model import Selection
 from trigmech.planning.minimax import plan_smooth
 from trigmech.planning.search import plan_moments
-from trigmech.planning.tables import heavy_intervals, plan_tables
+from trigmech.planning.tables import closer_looks, plan_tables
 from trigmech.workload import SecondMoments
 
 # Two numbers, one of them with a special value, one with 7 levels, and a column of three categories.
@@ -65,14 +65,14 @@ def test_heavy_intervals_are_those_that_exceed_the_noise_the_last_of_a_column_fi
     columns = columns_with(design, mass)
     for column in columns[1:]:
         column.mass[:] = 0.0
-    found = heavy_intervals(design, columns)
+    found = closer_looks(design, columns)
     place = [partition.value for partition in design.partitions].index(0)
     wanted = [i for i in (60, 11, 7, 3) if columns[place].mass[i] >= least]
-    assert [(j, i) for j, i, _ in found] == [(place, i) for i in wanted]
+    assert [(look.query.column, look.query.interval) for look in found] == [(place, i) for i in wanted]
     assert len(wanted) >= 3
-    for _, i, edges in found:
-        low, high = design.partitions[place].edges[[i, i + 1]]
-        np.testing.assert_allclose(edges, np.linspace(low, high, 1_025))
+    for look in found:
+        low, high = design.partitions[place].edges[[look.query.interval, look.query.interval + 1]]
+        np.testing.assert_allclose(look.query.edges, np.linspace(low, high, 1_025))
 
 
 def test_an_interval_of_one_level_is_not_looked_at_closer_and_one_of_two_is():
@@ -86,7 +86,7 @@ def test_an_interval_of_one_level_is_not_looked_at_closer_and_one_of_two_is():
     coarse = partition.cut(even_edges(levels, 60))
     counts = [2 if i < 30 else 1 for i in range(60)]
     column = ReleasedColumn(coarse, np.full(60, 1.0 / 60.0), 1e-9)
-    assert [(i, len(edges) - 1) for _, i, edges in heavy_intervals(design, [column])] == [
+    assert [(look.query.interval, look.query.size) for look in closer_looks(design, [column])] == [
         (i, 2) for i in reversed(range(60)) if counts[i] == 2]
 
 

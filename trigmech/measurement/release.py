@@ -349,6 +349,7 @@ class Session:
                 block.weights.shape != (len(place),) for block, place in zip(blocks, places, strict=True)):
             raise BudgetError(f"the blocks must hold {features.K} functions together, one after another, and a weight "
                               "each")
+        self.check(*(block.charge for block in blocks if block.charge.law == "other"))
         for block in blocks:
             if not block.deviation <= LARGEST_DEVIATION * float(block.weights.min()):
                 raise BudgetError(f"{block.charge.purpose}: noise of a deviation above {LARGEST_DEVIATION:g} leaves "
