@@ -18,7 +18,10 @@ from trigmech.functions.released_column import ReleasedColumn
 from trigmech.mechanisms import default
 from trigmech.planning import tables
 from trigmech.planning.dependence import design_dependence
-from trigmech.planning.tables import Shares, heavy_intervals
+from trigmech.planning.tables import Shares, closer_looks
+from trigmech.queries.base import moved
+from trigmech.queries.joint import Marginal
+from trigmech.queries.one_way import Contrasts
 from trigmech.results import NoisyMoments
 from trigmech.schema import toml as schema_file
 from trigmech.storage import archive, release_file, rounds_file
@@ -64,15 +67,16 @@ LAST = {"integers": [SHORT, tm.Column("b", 0, 1, "integer")],
 def test_a_release_of_one_cell_for_each_column_is_saved(name, tmp_path):
     table = {"short": [1] * 10, "b": [1 if name == "integers" else "high"] * 10}
     made = driven(table, LAST[name], tm.Budget(1.0), tmp_path, noise="lowest", heavy=name == "integers")
-    assert len(made.release.dependence.pairs) == 1
-    assert made.release.products.size == 0
+    assert len(made.release.products.query.pairs) == 1
+    assert made.release.products.means.size == 0
 
 
 def test_a_column_of_one_level_is_saved(tmp_path):
     columns = [tm.Column("one", 0, 0.5, "integer"), SHORT, tm.Column("c", kind="categorical", categories=("u", "v"))]
     table = {"one": [0] * 6, "short": [0, 1] * 3, "c": ["u"] * 6}
     made = driven(table, columns, tm.Budget(1.0), tmp_path)
-    assert [(look.contrasted, look.values.size) for look in made.release.looks] == [(True, 0), (True, 1), (True, 1)]
+    assert [(type(look.query), look.known.size) for look in made.release.looks] == [
+        (Contrasts, 0), (Contrasts, 1), (Contrasts, 1)]
     assert driven(table, columns, tm.Budget(1.0, 1e-6), tmp_path).n == 6
 
 
@@ -88,7 +92,8 @@ def test_integers_of_private_bounds_are_saved(delta, tmp_path):
     assert made.release.domain.levels_of(0) is None
     loaded = NoisyMoments.load(tmp_path / "made.tm").release
     assert loaded.domain == made.release.domain
-    assert [look.partition.levels for look in loaded.looks] == [look.partition.levels for look in made.release.looks]
+    levels = [[look.query.partition.levels for look in each.looks] for each in (loaded, made.release)]
+    assert levels[0] == levels[1]
 
 
 @pytest.mark.timeout(60)
@@ -105,9 +110,8 @@ def test_numbers_of_one_position_each_have_no_products_of_scores():
     design = tm.design(50, schema, tm.Budget(1.0, 1e-6), mechanism).measured
     columns = [ReleasedColumn(partition, np.ones(1), 0.1) for partition in design.partitions]
     chosen = design_dependence(design, columns)
-    assert len(chosen.pairs) == 0
-    assert chosen.product_weight == 0.0
-    assert chosen.sensitivity("gaussian") <= 1.0
+    assert [type(each.query) for each in chosen] == [Marginal]
+    assert moved(chosen, "L2") <= 1.0
 
 
 @pytest.mark.parametrize("transform", ["log", "log1p"])
@@ -188,9 +192,9 @@ def test_no_more_finer_intervals_are_looked_at_than_files_hold(monkeypatch):
     design = tm.design(10**6, schema, tm.Budget(10.0, 1e-6)).measured
     columns = [ReleasedColumn(partition, np.full(partition.size, 1.0 / partition.size), 1e-6)
                for partition in (column.cut(np.linspace(-1, 1, 33)) for column in design.partitions)]
-    assert sum(len(edges) - 1 for _, _, edges in heavy_intervals(design, columns)) == 2 * 32 * tables.FINER
+    assert sum(look.query.size for look in closer_looks(design, columns)) == 2 * 32 * tables.FINER
     monkeypatch.setattr(tables, "MOST_FINER", 40 * tables.FINER)
-    assert [(j, i) for j, i, _ in heavy_intervals(design, columns)] == [
+    assert [(look.query.column, look.query.interval) for look in closer_looks(design, columns)] == [
         (0, i) for i in range(31, -1, -1)] + [(1, i) for i in range(31, 23, -1)]
 
 

@@ -1,5 +1,6 @@
 """Every cell of every table of a report's page against the release, computed anew and plainly; a swap of two shows."""
 
+import dataclasses
 import itertools
 import math
 import platform
@@ -9,11 +10,13 @@ from importlib.metadata import version
 
 import numpy as np
 import pytest
+from releases import first_and_again
 from scipy.spatial.distance import cdist
 from test_report import N, mixed_schema, mixed_table
 
 import trigmech as tm
 from trigmech.privacy.budget import Budget
+from trigmech.queries.joint import Products
 from trigmech.reconstruction.tables import Targets
 from trigmech.report import page as report
 from trigmech.report import pairs as report_pairs
@@ -116,10 +119,9 @@ def charges(made):
 
 def decoding(look):
     """The matrix that makes frequencies of what was measured; column by column."""
-    zero = type(look)(look.partition, np.zeros(len(look.values)), look.deviation, look.cumulative, look.contrasted)
-    origin = zero.frequencies
-    return np.column_stack([type(look)(look.partition, unit, look.deviation, look.cumulative,
-                                       look.contrasted).frequencies - origin for unit in np.eye(len(look.values))])
+    count = len(look.known)
+    origin = dataclasses.replace(look, values=np.zeros(count)).means
+    return np.column_stack([dataclasses.replace(look, values=unit).means - origin for unit in np.eye(count)])
 
 
 def standard(charge, entries=1):
@@ -132,37 +134,37 @@ def noise_of(made):
     """The noise in each number of a release of tables: of looks, closer looks, tables, products and triples."""
     release, paid = made.release, {charge.purpose: charge for charge in made.ledger.charges}
     looks = [look.deviation * np.linalg.norm(decoding(look), axis=1) for look in release.looks]
-    closer = [np.full(len(look.frequencies), look.deviation) for look in release.closer]
-    tables, products, triples = [], np.zeros(0), []
-    chosen, selected = release.dependence, release.selected
-    size = sum(table.size for table in release.tables) + release.products.size
-    once = standard(paid["dependence"], size)
-    for at, table in enumerate(release.tables):
-        precision = (chosen.weights[at] / once) ** 2
-        if selected is not None:
-            precision += (selected.weights[at] / standard(paid["selected tables"])) ** 2
-        tables.append(np.full(table.size, precision**-0.5))
-    if release.products.size:
-        products = np.full(release.products.size, once / chosen.product_weight)
-    if selected is not None:
-        triples = [np.full(table.size, standard(paid["selected tables"]) / weight)
-                   for table, weight in zip(release.triples, selected.triple_weights, strict=True)]
+    closer = [np.full(len(look.means), look.deviation) for look in release.closer]
+    first, again = first_and_again(release)
+    size = sum(each.query.size for each in first)
+    once, weights = standard(paid["dependence"], size), {each.query.columns: each.weight for each in again}
+    tables, products = [], np.zeros(0)
+    for each in first:
+        precision = (each.weight / once) ** 2
+        if isinstance(each.query, Products):
+            products = np.full(each.query.size, precision**-0.5)
+            continue
+        if each.query.columns in weights:
+            precision += (weights[each.query.columns] / standard(paid["selected tables"])) ** 2
+        tables.append(np.full(each.query.size, precision**-0.5))
+    triples = [np.full(each.query.size, standard(paid["selected tables"]) / each.weight)
+               for each in again if len(each.query.columns) == 3]
     return looks, closer, tables, products, triples
 
 
 def rounds(made):
     release = made.release
     looks, closer, tables, products, triples = noise_of(made)
-    k = [len(look.partition.indicators) for look in release.looks]
+    k = [len(look.query.partition.indicators) for look in release.looks]
     named = np.concatenate([own[:count] for own, count in zip(looks, k, strict=True)])
     below = [own[count:] for own, count in zip(looks, k, strict=True)]
-    again = 0 if release.selected is None else int((release.selected.weights > 0).sum())
-    pairs = 0 if release.dependence is None else len(release.dependence.pairs)
-    products_of = (f"third: products of contrasts of the cells of {pairs} pairs" if release.dependence.contrasted else
-                   f"third: products of ranks of {pairs} pairs of them")
+    again = len([1 for each in first_and_again(release)[1] if len(each.query.columns) == 2])
+    pairs = len(release.products.query.pairs)
+    products_of = (f"third: products of contrasts of the cells of {pairs} pairs" if release.products.query.contrasted
+                   else f"third: products of ranks of {pairs} pairs of them")
     rows = [("first: frequencies of categories, special and missing values", named),
             (f"first: intervals of {sum(len(own) > 0 for own in below)} columns with an order", np.concatenate(below)),
-            (f"second: within {len(closer)} intervals of {len({look.column for look in release.closer})} columns that "
+            (f"second: within {len(closer)} intervals of {len({look.query.column for look in release.closer})} columns that "
              "were found heavy", np.concatenate([*closer, []])),
             (f"third: cells of tables of {len(tables)} pairs of columns" + f", {again} of them twice" * (again > 0),
              np.concatenate([*tables, []])), (products_of, products),
@@ -170,17 +172,22 @@ def rounds(made):
     return [[words, len(noise), noise.min(), noise.max()] for words, noise in rows if len(noise)]
 
 
+def maps_of(release):
+    """The cells of each column's positions in what was measured first of its dependence."""
+    found = {}
+    for each in first_and_again(release)[0]:
+        found |= dict(zip(each.query.columns, each.query.maps, strict=False))
+    return found
+
+
 def chosen(made):
     release, rows = made.release, []
     for j, name in enumerate(made.schema.names):
-        closer = len([1 for look in release.closer if look.column == j])
-        twice = three = 0
-        if release.selected is not None:
-            twice = len([1 for pair, weight in zip(release.dependence.tables.tolist(), release.selected.weights,
-                                                   strict=True) if weight > 0 and j in pair])
-            three = len([1 for columns in release.selected.triples.tolist() if j in columns])
-        rows.append([name, release.looks[j].partition.size, closer, len(release.columns[j].mass),
-                     len(set(release.dependence.maps[j].tolist())), twice, three])
+        closer = len([1 for look in release.closer if look.query.column == j])
+        again = [each.query.columns for each in first_and_again(release)[1] if j in each.query.columns]
+        twice, three = (len([1 for columns in again if len(columns) == count]) for count in (2, 3))
+        rows.append([name, release.looks[j].query.partition.size, closer, len(release.columns[j].mass),
+                     len(set(maps_of(release)[j].tolist())), twice, three])
     return rows
 
 
@@ -251,22 +258,23 @@ def dependences(made):
     """Of each pair: its strength, what of it may be noise, that of the rows, cells, and the noise in a cell."""
     release, targets, found = made.release, Targets(made.release), []
     points, weights = made.distribution.points, made.distribution.weights
-    cells = [own[column.partition.codes(points)]
-             for own, column in zip(release.dependence.maps, release.columns, strict=True)]
-    for (j, h), table, noise in zip(targets.pairs.tolist(), targets.tables, targets.deviations.tolist(), strict=True):
+    maps, query = maps_of(release), release.products.query
+    cells = [maps[j][column.partition.codes(points)] for j, column in enumerate(release.columns)]
+    for pair in targets.pairs:
+        (j, h), table, noise = pair.columns, pair.table, pair.deviation
         released = strength(table)
-        if not release.dependence.contrasted:
+        if not query.contrasted:
             # The first product of ranks, in the same cells: 4 times its excess, times what cos(pi rank) sums to there.
-            first = [at for at, (a, b, p, q) in enumerate(release.dependence.factors.tolist())
+            first = [at for at, (a, b, p, q) in enumerate(query.factors.tolist())
                      if (a, b, p, q) == (j, h, 0, 0)]
             if first:
                 means, waves = [], []
                 for c in (j, h):
-                    column, score = release.columns[c], release.dependence.features[c][:, 0]
+                    column, score = release.columns[c], query.features[c][:, 0]
                     means.append(score @ column.mass)
                     ordinary = column.mass[len(column.partition.indicators):].sum()
-                    wave = np.zeros(release.dependence.maps[c].max() + 1)
-                    for cell, mass, value in zip(release.dependence.maps[c], column.mass, score, strict=True):
+                    wave = np.zeros(maps[c].max() + 1)
+                    for cell, mass, value in zip(maps[c], column.mass, score, strict=True):
                         wave[cell] += mass * value / ordinary
                     waves.append(wave)
                 excess = targets.products[first[0]] - means[0] * means[1]
@@ -289,16 +297,17 @@ def pairs(made):
 def looks(made):
     points, weights, rows = made.distribution.points, made.distribution.weights, []
     for column, look in zip(made.schema.columns, made.release.looks, strict=True):
-        partition, k, matrix = look.partition, len(look.partition.indicators), decoding(look)
+        partition, matrix = look.query.partition, decoding(look)
+        k = len(partition.indicators)
         indicated = points[:, list(partition.indicators)] > 0.5
-        far = [weights @ indicated[:, at] - look.frequencies[at] for at in range(k)]
+        far = [weights @ indicated[:, at] - look.means[at] for at in range(k)]
         noise = look.deviation * np.linalg.norm(matrix, axis=1).max()
         if partition.value is not None:
             ordinary = ~indicated.any(axis=1)
             for at, edge in enumerate(partition.edges[1:]):
                 last = at == partition.intervals - 1
                 below = ordinary & ((points[:, partition.value] < edge) | last)
-                far.append(weights @ below - look.frequencies[k: k + at + 1].sum())
+                far.append(weights @ below - look.means[k: k + at + 1].sum())
             noise = look.deviation * np.linalg.norm(np.cumsum(matrix[k:], axis=0), axis=1).max()
         worst = np.abs(far).max()
         rows.append([column.name, "shares below a value" if partition.value is not None else "shares of categories",

@@ -96,7 +96,8 @@ def test_the_strongest_pairs_are_those_that_depend_most(made):
     codes = all_codes([column.partition for column in release.columns], rows)
     for pair in found:
         true = np.zeros(pair.shape)
-        cells = [release.dependence.maps[j][codes[:, j]] for j in (pair.first, pair.second)]
+        (query,) = (each.query for each in release.tables if each.query.columns == (pair.first, pair.second))
+        cells = [own[codes[:, j]] for j, own in zip(query.columns, query.maps, strict=True)]
         np.add.at(true, tuple(cells), 1.0 / N)
         variation = np.abs(true - np.outer(true.sum(axis=1), true.sum(axis=0))).sum() / 2.0
         assert pair.strength == pytest.approx(variation, abs=3.0 * pair.uncertainty + 0.02)
@@ -178,7 +179,7 @@ def test_the_preview_is_of_what_will_be_released(delta):
 
 
 def test_a_preview_of_a_mechanism_of_the_thesis_is_refused():
-    with pytest.raises(tm.InputError, match="for MomentMechanism or TableMechanism, not TrigI"):
+    with pytest.raises(tm.InputError, match="for MomentMechanism, TableMechanism and AdaptiveMechanism, not TrigI"):
         preview(N, tm.Schema.cube(2), tm.Budget(1.0), mechanism=tm.TrigI(degree=2, grid=4))
 
 

@@ -12,6 +12,7 @@ import trigmech as tm
 from trigmech.errors import BudgetError, InputError
 from trigmech.functions import contrasts, prefix_sums
 from trigmech.measurement.moments import measure as sums_of
+from trigmech.queries.one_way import Contrasts, Ranges
 from trigmech.tables.csv_text import CsvText
 from trigmech.tables.reader import TableFile
 
@@ -98,16 +99,22 @@ def test_moments_are_saved_and_made_a_table_of_later(tmp_path):
 
 
 @pytest.mark.parametrize("mechanism", [FEW, tm.TableMechanism(points=40)])
-def test_options_that_a_file_forgets_are_not_made_up_without_a_word(mechanism, tmp_path, recwarn):
+def test_a_file_has_the_options_that_make_points_and_without_them_none_are_made_up_without_a_word(
+        mechanism, tmp_path, recwarn):
     moments = tm.measure(people(), SCHEMA, tm.design(300, SCHEMA, BUDGETS[1], mechanism), rng())
-    assert len(tm.reconstruct(moments, rng()).distribution.points) == mechanism.points
+    made = tm.reconstruct(moments, rng())
+    assert len(made.distribution.points) == mechanism.points
     moments.save(tmp_path / "moments.tm")
     again = tm.NoisyMoments.load(tmp_path / "moments.tm")
-    given = tm.reconstruct(again, rng(), mechanism=mechanism)
-    assert len(given.distribution.points) == mechanism.points
+    for given in (tm.reconstruct(again, rng()), tm.reconstruct(again, rng(), mechanism=mechanism)):
+        assert given.distribution.points.tobytes() == made.distribution.points.tobytes()
+    other = tm.reconstruct(again, rng(), mechanism=dataclasses.replace(mechanism, points=24))
+    assert len(other.distribution.points) == 24
     assert not [each for each in recwarn if "options" in str(each.message)]
+    # Of a file of another version.
+    again = dataclasses.replace(again, mechanism=None)
     for call in (tm.reconstruct, lambda moments, rng: tm.generate(moments, 5, rng)):
-        with pytest.warns(UserWarning, match=f"default options of {type(mechanism).__name__} make these") as caught:
+        with pytest.warns(UserWarning, match=f"default options of {type(mechanism).__name__} make the points") as caught:
             call(again, rng())
         # It points to who called, once.
         assert [each.filename for each in caught if "options" in str(each.message)] == [__file__]
@@ -117,19 +124,19 @@ def test_options_that_a_file_forgets_are_not_made_up_without_a_word(mechanism, t
 def test_the_noise_of_a_column_is_correlated_as_the_guide_says(budget):
     made = tm.measure(people(), SCHEMA, tm.design(300, SCHEMA, budget, tm.TableMechanism()), rng())
     for look in made.release.looks:
-        k, c = len(look.partition.indicators), look.partition.intervals
+        k, c = len(look.query.partition.indicators), look.query.partition.intervals
         decode = np.eye(k + c)
-        if look.contrasted:
+        if isinstance(look.query, Contrasts):
             decode = contrasts.decoding(k + c)
-        elif look.cumulative and c:
+        elif isinstance(look.query, Ranges) and c:
             decode[k:, k:] = prefix_sums.inverse(c)
         covariance = look.deviation**2 * decode @ decode.T
+        np.testing.assert_allclose(look.covariance, covariance, rtol=1e-12, atol=1e-15)
         np.testing.assert_allclose(np.diag(covariance) ** 0.5, look.deviations, rtol=1e-12)
         # What is measured is decoded by this very matrix.
-        moved = dataclasses.replace(look, values=look.values + np.arange(len(look.values)))
-        np.testing.assert_allclose(moved.frequencies - look.frequencies, decode @ np.arange(len(look.values)),
-                                   atol=1e-9)
-        if look.cumulative and c > 20:
+        moved = dataclasses.replace(look, values=look.known + np.arange(len(look.known)))
+        np.testing.assert_allclose(moved.means - look.means, decode @ np.arange(len(look.known)), atol=1e-9)
+        if isinstance(look.query, Ranges) and c > 20:
             assert covariance[k + 15, k + 16] / covariance[k + 15, k + 15] == pytest.approx(-1.0 / 3.0, abs=0.01)
 
 
@@ -142,8 +149,14 @@ def test_the_thesis_s_mechanisms_walk_the_same_steps(mechanism, tmp_path):
     moments = tm.measure(X, schema, tm.design(60, schema, BUDGETS[1], mechanism), rng())
     assert tm.generate(moments, 7, rng()).shape == (7, 2)
     moments.save(tmp_path / "moments.tm")
+    # The design is planned once more from what the file has.
+    again = tm.NoisyMoments.load(tmp_path / "moments.tm")
+    assert again.design is None
+    for given in (None, mechanism):
+        np.testing.assert_array_equal(tm.generate(again, 7, rng(), mechanism=given), tm.generate(moments, 7, rng()))
+    # One that would have charged something else has no design of these numbers.
     with pytest.raises(InputError, match="only with its design"):
-        tm.generate(tm.NoisyMoments.load(tmp_path / "moments.tm"), mechanism=mechanism)
+        tm.generate(again, mechanism=tm.TrigI(degree=3, grid=4))
 
 
 @pytest.mark.parametrize(("call", "words"), [
