@@ -682,3 +682,18 @@ def test_how_fine_values_are_is_said_of_all_columns_that_are_alike():
         "numbers are rounded to 1/10,000 of the range that is found: 'f'",
         "times are whole days; what is finer in the table is cut off (change it by resolution): 't'",
         "times are whole hours; what is finer in the table is cut off (change it by resolution): 'u'"]
+
+
+@pytest.mark.parametrize(("lower", "upper", "fits"), [
+    (0.0, 2.0**63 - 1024.0, True), (0.0, 2.0**63, False), (-(2.0**63), 0.0, True),
+    (-(2.0**63) - 2048.0, 0.0, False)])
+@pytest.mark.parametrize("kind", ["integer", "binary", "special"])
+def test_integers_come_back_as_such_if_all_of_them_are_of_64_bits(kind, lower, upper, fits):
+    column = (Column("x", 0, 9, "integer", special=(lower, upper)) if kind == "special"
+              else Column("x", lower, upper, kind))
+    assert column.fits_int64 == fits
+    ends = np.array([lower, upper])
+    schema = Schema([column])
+    found = schema.decode(schema.to_cube(ends[:, None]))["x"]
+    assert found.dtype == (np.int64 if fits else np.float64)
+    np.testing.assert_array_equal(found.astype(np.float64), ends)
