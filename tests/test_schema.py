@@ -14,6 +14,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from trigmech.errors import InputError
+from trigmech.schema import rounding
 from trigmech.schema.encoding import key_of
 from trigmech.schema.schema import Column, Schema
 from trigmech.schema.words import how_fine
@@ -697,3 +698,20 @@ def test_integers_come_back_as_such_if_all_of_them_are_of_64_bits(kind, lower, u
     found = schema.decode(schema.to_cube(ends[:, None]))["x"]
     assert found.dtype == (np.int64 if fits else np.float64)
     np.testing.assert_array_equal(found.astype(np.float64), ends)
+
+
+@pytest.mark.parametrize("value", [2.0**53, 5.0, 2.0**52, 2.0**53 - 1.0, 2.0**62, -(2.0**53), -(2.0**60)])
+def test_a_number_beside_a_special_value_is_the_next_that_floats_can_tell_apart(value):
+    below, above = (rounding._beside(value, side) for side in (-1, 1))
+    assert below < value < above
+    for other in (below, above):
+        assert other.is_integer()
+        # No float lies between, or no whole number.
+        between = (int(value) + int(other)) // 2
+        assert float(between) in (value, other)
+    # Also where the next one is a special value too.
+    for other in (below, above):
+        column = Column("x", min(value, 0.0) - 2.0**61, max(value, 0.0) + 2.0**61, "integer", special=(value, other))
+        found = rounding.beside_special(column, np.full(2, value), np.full(2, value))
+        assert not np.isin(found, [value, other]).any()
+        assert column.lower <= found[0] <= column.upper

@@ -12,6 +12,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from trigmech._validate import LARGEST_COUNT
 from trigmech.schema.column import LARGEST_EXACT, Column
 
 Array = NDArray[np.float64]
@@ -76,15 +77,20 @@ def beside_special(column: Column, exact: Array, numbers: Array) -> Array:
         here = apart == value
         sides = []
         for step in (-1.0, 1.0):
-            other = value + step
+            other = _beside(value, step)
             while other in special:
-                other += step
+                other = _beside(other, step)
             if math.ceil(lower) <= other <= math.floor(upper):
                 sides.append(other)
         # Where there is no other number between the bounds the special value is all that is left.
         if sides:
             apart[here] = np.where(exact[here] * column.steps < value, sides[0], sides[-1])
     return apart / column.steps
+
+
+def _beside(number: float, step: float) -> float:
+    """Return the next whole number on a side, of those that floats can tell apart: beyond 2^53 these are not all."""
+    return number + step if abs(number) < LARGEST_COUNT else math.nextafter(number, math.copysign(math.inf, step))
 
 
 def _zones(column: Column) -> tuple[int | None, Array]:
