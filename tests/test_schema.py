@@ -715,3 +715,10 @@ def test_a_number_beside_a_special_value_is_the_next_that_floats_can_tell_apart(
         found = rounding.beside_special(column, np.full(2, value), np.full(2, value))
         assert not np.isin(found, [value, other]).any()
         assert column.lower <= found[0] <= column.upper
+
+
+def test_special_values_are_floats_whatever_they_were_given_as():
+    for kind in ("integer", "continuous"):
+        special = Column("x", 0, 9, kind, special=[3, np.int64(4), np.float32(5.0)]).special
+        assert special == (3.0, 4.0, 5.0)
+        assert {*map(type, special)} == {float}
