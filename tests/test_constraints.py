@@ -1,6 +1,7 @@
 """Constraints: the grammar and its messages, what they mean against plain Python, and what no row can keep."""
 
 import datetime
+import fractions
 import itertools
 import operator
 import pickle
@@ -18,7 +19,7 @@ from trigmech.errors import InputError
 from trigmech.schema import satisfiability
 from trigmech.schema import toml as schema_file
 from trigmech.schema.column import Column
-from trigmech.schema.constraints import allowed
+from trigmech.schema.constraints import allowed, stated
 from trigmech.schema.satisfiability import representatives
 from trigmech.schema.schema import Schema
 
@@ -548,3 +549,24 @@ def test_a_saved_release_keeps_the_constraints(tmp_path):
                             rng=np.random.default_rng(1))
     release.save(tmp_path / "r.tm")
     assert tm.load(tmp_path / "r.tm").schema == schema
+
+
+DAY = Column("at", "2020-01-01", "2024-12-31", "datetime", resolution="day")
+HOUR = Column("at", "2020-01-01", "2024-12-31", "datetime", resolution="hour")
+FLAG = Column("at", kind="categorical", categories=(True, False))
+CODE = Column("at", 0, 9, "integer")
+
+
+@pytest.mark.parametrize(("column", "values", "text"), [
+    (DAY, ["2021-02-03", datetime.date(2021, 2, 3), np.datetime64("2021-02-03")], "2021-02-03"),
+    (HOUR, ["2021-02-03T04:00", "2021-02-03 04:00", datetime.datetime(2021, 2, 3, 4), np.datetime64("2021-02-03T04"),
+            pd.Timestamp("2021-02-03 04:00")], "2021-02-03T04:00:00"),
+    (FLAG, [True, np.True_], "true"), (FLAG, [False, np.False_], "false"),
+    (CODE, [3, np.int64(3), np.uint8(3)], "3"), (CODE, [0.5, np.float32(0.5), fractions.Fraction(1, 2)], "0.5"),
+    (Column("at", kind="categorical", categories=("it's", "b")), ["it's", np.str_("it's")], "'it''s'")], ids=str)
+def test_a_value_stands_in_a_constraint_as_the_column_has_it_whatever_its_type(column, values, text):
+    for value in values:
+        assert stated(column, value) == stated(column, [value]) == f"at in ({text})"
+        assert stated(column, (value, value)) == f"at >= {text} and at <= {text}"
+    assert stated(column, values) == f"at in ({', '.join([text] * len(values))})"
+    assert stated(column, None) == "at is missing"

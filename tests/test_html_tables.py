@@ -97,6 +97,17 @@ def test_a_row_without_a_head_starts_with_its_name():
     assert [(cell.tag, cell.text) for cell in tree.iter() if cell.tag in ("th", "td")] == [("th", "rows"), ("td", "3")]
 
 
+@pytest.mark.parametrize("head", [None, ("a" * 201, "b")])
+def test_texts_are_cut_beyond_the_most_letters_and_rows_beyond_the_most_rows(head):
+    for letters, shown in ((MOST_LETTERS, MOST_LETTERS * "x"), (MOST_LETTERS + 1, MOST_LETTERS * "x" + "…")):
+        tree = ElementTree.fromstring(html_table("title", [(letters * "x", letters * "x")], head))
+        assert [cell.text for cell in tree.find("tbody").iter() if cell.tag in ("th", "td")] == [shown, shown]
+    for count, more in ((MOST_ROWS, []), (MOST_ROWS + 1, ["and 1 more"]), (MOST_ROWS + 9, ["and 9 more"])):
+        tree = ElementTree.fromstring(html_table("title", [(str(i), "y") for i in range(count)], head))
+        rows = [[cell.text for cell in row] for row in tree.find("tbody")]
+        assert rows == [*([str(i), "y"] for i in range(MOST_ROWS)), *([text] for text in more)]
+
+
 def test_no_dataframe_library_is_needed():
     code = ("import sys, trigmech as tm\ntm.Schema.cube(2)._repr_html_(); tm.Ledger(tm.Budget(1.0))._repr_html_()\n"
             "print({'pandas', 'polars', 'pyarrow'} & set(sys.modules))")

@@ -12,11 +12,12 @@ import trigmech as tm
 from paper_figures import plausible
 from trigmech.functions.partition import all_codes
 from trigmech.report import page as report
+from trigmech.report import pairs
 from trigmech.report import sections as report_sections
 from trigmech.report.account import account_of
 from trigmech.report.advice import clipping_of, coarseness_of
 from trigmech.report.columns import marginal, values_of
-from trigmech.report.figures import bars, histogram, styled
+from trigmech.report.figures import bars, histogram, percent, styled
 from trigmech.report.pair_figures import Axis, boxes, cloud, shades
 from trigmech.report.preview import preview
 
@@ -212,6 +213,65 @@ def test_every_mark_and_name_of_a_pair_lies_in_its_figure():
         for figure in (histogram(np.arange(4.0), np.full(3, 0.1), None, [(1.0, "1")], noise),
                        bars(names[:3], np.full(3, 0.1), np.full(3, 0.2), noise)):
             assert outside_or_overlapping(figure) == []
+
+
+@pytest.fixture
+def two_sides(monkeypatch):
+    """Two sides, of weighted rows; what would be drawn of a pair of their columns is returned in place of a figure."""
+    schema = tm.Schema([tm.Column("place", kind="categorical", categories=("north", "south", "west")),
+                        tm.Column("way", kind="categorical", categories=("bus", "car")), tm.Column("age", 0.0, 100.0),
+                        tm.Column("pay", 0.0, 10.0)])
+    rng, sides = np.random.default_rng(4), []
+    for n in (300, 200):
+        place, age = rng.integers(3, size=n), rng.uniform(0.0, 100.0, n)
+        way = (rng.random(n) < np.array([0.2, 0.5, 0.9])[place]).astype(int)
+        table = np.array([np.array(schema.columns[0].categories)[place], np.array(["bus", "car"])[way],
+                          age, age / 20.0 + rng.uniform(0.0, 5.0, n)], dtype=object).T
+        weights = rng.exponential(size=n)
+        sides.append(report_sections.Side.of(schema, schema.to_cube(table), weights / weights.sum()))
+    for name in ("boxes", "shades", "cloud"):
+        monkeypatch.setattr(pairs, name, lambda *given: given)
+    return sides
+
+
+def test_a_table_of_a_pair_has_the_shares_of_each_row(two_sides):
+    for first, second in ((0, 1), (1, 0)):
+        _, note, alt, (found, names, columns, titles) = pairs._shades(two_sides, first, second)
+        assert (note, columns) == ("", tuple(("place", "way")[j] for j in (first, second)))
+        assert titles == ("synthetic", "true")
+        for side, table in zip(two_sides, found, strict=True):
+            a, b = (side.values[j] for j in (first, second))
+            assert names == ([*a.labels], [*b.labels])
+            wanted = [[side.weights[(a.codes == i) & (b.codes == k)].sum() / side.weights[a.codes == i].sum()
+                       for k in range(len(b.labels))] for i in range(len(a.labels))]
+            np.testing.assert_allclose(table, wanted, rtol=1e-12)
+        i, k = np.unravel_index(np.argmax(found[0]), found[0].shape)
+        assert alt.startswith(f"table of shares, greatest {percent(found[0][i, k])} {names[1][k]} of {names[0][i]}, ")
+
+
+def test_boxes_of_a_pair_are_of_the_numbers_of_each_category(two_sides):
+    _, note, alt, (found, axis, names, name, titles) = pairs._boxes(two_sides, 2, 0)
+    assert (note, axis.name, name, titles) == ("", "age", "place", ("synthetic", "true"))
+    assert names == [*two_sides[0].values[0].labels]
+    for side, boxes_of in zip(two_sides, found, strict=True):
+        for code, box in enumerate(boxes_of):
+            held = side.values[0].codes == code
+            numbers, weights = side.values[2].numbers[held], side.weights[held]
+            for share, value in zip((0.05, 0.25, 0.5, 0.75, 0.95), box, strict=True):
+                # At most so much below the quantile, and at least so much up to it.
+                below, up_to = weights[numbers < value].sum(), weights[numbers <= value].sum()
+                assert below < share * weights.sum() <= up_to * (1.0 + 1e-12)
+    shown = [float(each.rpartition(" ")[2]) for each in alt.removeprefix("box plot, medians ").split(", ")]
+    assert shown == pytest.approx([box[2] for box in found[0]], rel=5e-3)
+
+
+def test_points_of_a_pair_are_rows_of_the_side_that_they_are_said_to_be_of(two_sides):
+    _, note, _, (points, x, y, titles) = pairs._cloud(two_sides, 2, 3)
+    assert (note, x.name, y.name, titles) == ("", "age", "pay", ("synthetic", "true"))
+    for side, drawn in zip(two_sides, points, strict=True):
+        rows = {*zip(side.values[2].numbers.tolist(), side.values[3].numbers.tolist(), strict=True)}
+        assert len(drawn[0]) > 100
+        assert {*zip(*(values.tolist() for values in drawn), strict=True)} <= rows
 
 
 def test_real_and_synthetic_rows_are_drawn_beside_each_other(tmp_path):

@@ -233,6 +233,24 @@ def test_smooth_queries_have_bars_in_the_shape_of_their_answers():
         made.predicted_error(SecondMoments(2))
 
 
+@pytest.mark.parametrize("level", [0.8, 0.95])
+def test_workloads_ask_the_numbers_alone_wherever_they_stand(level):
+    _, made = released()
+    numbers = list(SCHEMA.domain.numbers)
+    # An indicator stands between them.
+    assert numbers != [0, 1, 2]
+    members = GaussianKernels(3, seed=1, n_queries=30, widths=(1.0, 2.0)), SecondMoments(3)
+    wanted = [made._resamples.bars(lambda points, own=own: own.answers(points[:, numbers]), level, parts=True)[1]
+              for own in members]
+    for member, own in zip(members, wanted, strict=True):
+        np.testing.assert_array_equal(made.predicted_error(member, level).worst, own.worst)
+        np.testing.assert_array_equal(made.predicted_error(member, level).bound, own.bound)
+        np.testing.assert_array_equal(made.query(member, level).values, member.answers(
+            made.distribution.points[:, numbers], made.distribution.weights))
+    together = made.predicted_error(Mixture(members), level)
+    np.testing.assert_array_equal(together.worst, np.concatenate([own.worst for own in wanted]))
+
+
 @pytest.mark.parametrize(("delta", "crossed"), [(1e-6, None), (0.0, None), (1e-6, "age")])
 def test_a_rehearsal_has_the_noise_and_the_plan_of_the_release(delta, crossed):
     frame = table(30_000, 3)

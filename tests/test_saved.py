@@ -489,6 +489,10 @@ UNFIT = {
     "three columns of which one is none": (TABLE, array("release.selected.triples", lambda old: old + 9), "sets of 3"),
     "three columns of which two are one": (TABLE, array("release.selected.triples", lambda old: old * 0), "sets of 3"),
     "three columns that weigh nothing": (TABLE, array("release.selected.triple_weights", entry(0.0)), "selected"),
+    "noise of three columns that overflows": (TABLE, both(put("release", "selected", "deviation", value=1e50), scaled(
+        "release.selected.triple_weights", 1e-90)), "the last round must have deviations"),
+    "noise of both rounds that vanishes": (TABLE, both(put("release", "selected", "deviation", value=1e-90), scaled(
+        "release.selected.weights", 1e50)), "the last round must have deviations"),
     "cells of three columns with gaps": (TABLE, array("release.selected.maps", lambda old: 2 * old), "without gaps"),
     "tables of three columns of other cells": (TABLE, array("release.triples", lambda old: old[1:]),
                                                "'release.triples'"),

@@ -14,6 +14,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from trigmech.errors import InputError
+from trigmech.schema import rounding
 from trigmech.schema.encoding import key_of
 from trigmech.schema.schema import Column, Schema
 from trigmech.schema.words import how_fine
@@ -697,3 +698,42 @@ def test_how_fine_values_are_is_said_of_all_columns_that_are_alike():
         "numbers are rounded to 1/10,000 of the range that is found: 'f'",
         "times are whole days; what is finer in the table is cut off (change it by resolution): 't'",
         "times are whole hours; what is finer in the table is cut off (change it by resolution): 'u'"]
+
+
+@pytest.mark.parametrize(("lower", "upper", "fits"), [
+    (0.0, 2.0**63 - 1024.0, True), (0.0, 2.0**63, False), (-(2.0**63), 0.0, True),
+    (-(2.0**63) - 2048.0, 0.0, False)])
+@pytest.mark.parametrize("kind", ["integer", "binary", "special"])
+def test_integers_come_back_as_such_if_all_of_them_are_of_64_bits(kind, lower, upper, fits):
+    column = (Column("x", 0, 9, "integer", special=(lower, upper)) if kind == "special"
+              else Column("x", lower, upper, kind))
+    assert column.fits_int64 == fits
+    ends = np.array([lower, upper])
+    schema = Schema([column])
+    found = schema.decode(schema.to_cube(ends[:, None]))["x"]
+    assert found.dtype == (np.int64 if fits else np.float64)
+    np.testing.assert_array_equal(found.astype(np.float64), ends)
+
+
+@pytest.mark.parametrize("value", [2.0**53, 5.0, 2.0**52, 2.0**53 - 1.0, 2.0**62, -(2.0**53), -(2.0**60)])
+def test_a_number_beside_a_special_value_is_the_next_that_floats_can_tell_apart(value):
+    below, above = (rounding._beside(value, side) for side in (-1, 1))
+    assert below < value < above
+    for other in (below, above):
+        assert other.is_integer()
+        # No float lies between, or no whole number.
+        between = (int(value) + int(other)) // 2
+        assert float(between) in (value, other)
+    # Also where the next one is a special value too.
+    for other in (below, above):
+        column = Column("x", min(value, 0.0) - 2.0**61, max(value, 0.0) + 2.0**61, "integer", special=(value, other))
+        found = rounding.beside_special(column, np.full(2, value), np.full(2, value))
+        assert not np.isin(found, [value, other]).any()
+        assert column.lower <= found[0] <= column.upper
+
+
+def test_special_values_are_floats_whatever_they_were_given_as():
+    for kind in ("integer", "continuous"):
+        special = Column("x", 0, 9, kind, special=[3, np.int64(4), np.float32(5.0)]).special
+        assert special == (3.0, 4.0, 5.0)
+        assert {*map(type, special)} == {float}
