@@ -278,6 +278,31 @@ class OwnFunctions(tm.Mechanism):
         return self.equip(facts, functions, 2.0 * self.K**0.5, evaluation_error=1e-12)
 
 
+@dataclass(frozen=True)
+class TwoRounds(tm.Mechanism):
+    """First moments of all columns, then higher ones of the column whose mean is furthest from 0; at delta = 0."""
+
+    def _half(self, facts, degrees):
+        functions = tm.Features(tm.ChebyshevBasis(degrees))
+        return self.equip(replace(facts, budget=tm.Budget(facts.budget.epsilon / 2)), functions, 2.0 * functions.K)
+
+    def plan(self, facts):
+        d = facts.domain.d
+        first, then = self._half(facts, np.eye(d, dtype=int)), self._half(facts, self._second(d, 0))
+        return replace(first, facts=facts, charges=(*first.charges, *then.charges))
+
+    def _second(self, d, column):
+        return np.outer([2, 3, 4], np.arange(d) == column).astype(int)
+
+    def passes(self, design):
+        return 2
+
+    def run(self, rows, design, session, rng):
+        first = session.release(rows, design.measured)
+        chosen = self._second(design.facts.domain.d, int(np.abs(first.means).argmax()))
+        return session.release(rows, self._half(design.facts, chosen).measured)
+
+
 class LinearScores:
     """A family of one's own: f(x) = w.x."""
 
@@ -524,6 +549,8 @@ CASES = {
     "own moments, pure at a delta": lambda: of_cube(PureMoments(2, weighted=True)),
     "own moments, private bounds": lambda: Case(people(), narrowed(PRIVATE, ("age", "weight")), HIGH, PureMoments()),
     "own moments, mixed": lambda: of_mixed(HIGH, FirstMoments()),
+    "own rounds": lambda: of_cube(TwoRounds(), PURE),
+    "own rounds, parts": lambda: of_cube(TwoRounds(), PURE, way="parts"),
     "*own functions": lambda: of_cube(OwnFunctions()),
     "own functions, parts": lambda: of_cube(OwnFunctions(), way="parts"),
 }
