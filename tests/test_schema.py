@@ -717,7 +717,7 @@ def test_integers_come_back_as_such_if_all_of_them_are_of_64_bits(kind, lower, u
 
 @pytest.mark.parametrize("value", [2.0**53, 5.0, 2.0**52, 2.0**53 - 1.0, 2.0**62, -(2.0**53), -(2.0**60)])
 def test_a_number_beside_a_special_value_is_the_next_that_floats_can_tell_apart(value):
-    below, above = (rounding._beside(value, side) for side in (-1, 1))
+    below, above = (rounding._next_whole(value, side) for side in (-1, 1))
     assert below < value < above
     for other in (below, above):
         assert other.is_integer()

@@ -13,7 +13,6 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from trigmech._validate import LARGEST_COUNT
 from trigmech.schema.column import LARGEST_EXACT, Column
 
 Array = NDArray[np.float64]
