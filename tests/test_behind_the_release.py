@@ -8,6 +8,7 @@ then moves no further than the ledger was charged for.
 import dataclasses
 from datetime import date
 from decimal import Decimal
+from itertools import combinations
 
 import numpy as np
 import oracles
@@ -22,8 +23,8 @@ from trigmech.functions.chebyshev import ChebyshevBasis
 from trigmech.measurement.moments import measure
 from trigmech.measurement.private_bounds import histogram_charges
 from trigmech.measurement.release import Session
-from trigmech.measurement.released import Release
 from trigmech.measurement.rows import PrivateRows, PrivateTable
+from trigmech.mechanisms.base import Design
 from trigmech.privacy.noise import SimulatedNoise, SystemNoise
 from trigmech.report import page as report
 from trigmech.report import sections as report_sections
@@ -90,6 +91,23 @@ def with_row(X, row):
     return changed
 
 
+class Strongest(tm.AdaptiveMechanism):
+    """Every column, the three pairs that depend most by private choices, and these; then the heaviest column again."""
+
+    rounds = (tm.Measure(0.4), tm.Select(0.2, count=3), tm.Measure(0.3), tm.Measure(0.1))
+    points = 64
+
+    def ask(self, so_far):
+        names = so_far.facts.names
+        if so_far.round == 0:
+            return [so_far.histogram(name, 16) for name in names]
+        if so_far.round == 1:
+            return [so_far.marginal(*pair, cells=6) for pair in combinations(names, 2)]
+        # The last round is about what the others showed.
+        heaviest = int(np.argmax([column.mass.max() for column in so_far.columns]))
+        return so_far.selected if so_far.round == 2 else [so_far.marginal(heaviest, cells=4)]
+
+
 THESIS = {"algorithm 4": (tm.TrigI(degree=2, grid=20, rows=50), PURE),
           "algorithm 5": (tm.TrigII(degree=2, grid=20, rows=50), GAUSSIAN),
           "algorithm 9": (tm.ImprovedTrigI(n_candidates=200), PURE),
@@ -106,6 +124,8 @@ CASES = {
     "private bounds": (UNBOUNDED, FAST, GAUSSIAN), "private bounds, pure": (UNBOUNDED, FAST, PURE),
     "tables": (MIXED, TABLES, LOUD_GAUSSIAN), "tables, pure": (MIXED, TABLES, LOUD),
     "tables, numbers": (tm.Schema.cube(3), TABLES, GAUSSIAN), "tables, private bounds": (UNBOUNDED, TABLES, GAUSSIAN),
+    "rounds": (MIXED, Strongest(), LOUD_GAUSSIAN), "rounds, pure": (MIXED, Strongest(), LOUD),
+    "rounds, private bounds": (UNBOUNDED, Strongest(), GAUSSIAN),
     **{name: (tm.Schema.cube(3), mechanism, budget) for name, (mechanism, budget) in THESIS.items()},
     **{f"{name}, published": (tm.Schema.cube(3), dataclasses.replace(mechanism, calibration="published"), budget)
        for name, (mechanism, budget) in THESIS.items()},
@@ -141,6 +161,9 @@ class Tape:
     def linf(self, values, scale):
         return self._draw("linf", values, scale)
 
+    def exponential(self, values, scale):
+        return self._draw("exponential", values, scale)
+
     def _draw(self, law, values, scale):
         if self.replayed is None:
             drawn = getattr(self.noise, law)(values, scale)
@@ -165,16 +188,17 @@ def run(monkeypatch, table, case, real=False, replayed=None, ledger=None):
         made = tm.synthesize(table, schema, budget, mechanism, None if real else fresh(6), ledger=ledger,
                              progress=lambda *step: told.append(step))
     # The one thing of a release that is no function of its numbers.
-    # What was planned says the same in words, for it holds functions.
     assert made.design.n == made.n
-    plain = dataclasses.replace(made, fit=dataclasses.replace(made.fit, seconds=0.0), design=str(made.design))
-    return plain, told, tape
+    return dataclasses.replace(made, fit=dataclasses.replace(made.fit, seconds=0.0)), told, tape
 
 
 def differences(left, right, where="synthesis"):
     """Where two objects differ in type, or in any bit of what they hold."""
     if type(left) is not type(right):
         return [f"{where}: {type(left).__name__} and {type(right).__name__}"]
+    if isinstance(left, Design):
+        # What was planned says the same in words, for it holds functions.
+        left, right = str(left), str(right)
     if isinstance(left, np.ndarray):
         alike = left.dtype == right.dtype and left.shape == right.shape
         return [] if alike and (left.tobytes() == right.tobytes() or left.dtype.kind == "O") else [where]
@@ -192,11 +216,8 @@ def differences(left, right, where="synthesis"):
 
 def consequences(made, folder):
     """All that anybody can be shown of a release."""
-    saved = b""
-    # The file's format is of moments.
-    if isinstance(made.release, Release):
-        made.save(folder / "release.tm")
-        saved = (folder / "release.tm").read_bytes()
+    made.save(folder / "release.tm")
+    saved = (folder / "release.tm").read_bytes()
     workload = tm.workload.SecondMoments(len(made.schema.domain.numbers))
     answers = made.query(workload)
     return {"saved": saved, "shown": [repr(made), str(made), str(made.ledger), repr(made.release),
@@ -314,7 +335,10 @@ def test_what_is_handed_to_the_noise_moves_no_further_than_is_charged(case, monk
         _, _, again = run(monkeypatch, two, case, replayed=tape.returned)
         for (charge, before), (_, after) in zip(*(draws_of(made.ledger.charges, each) for each in (tape, again)),
                                                 strict=True):
-            moved.append(np.linalg.norm((before - after).ravel(), ORDERS[charge.norm]) / charge.sensitivity)
+            # Of what was chosen before, the scores are minus infinity.
+            apart = np.subtract(before, after, where=before != after, out=np.zeros(np.shape(before)))
+            distance = np.linalg.norm(apart.ravel(), ORDERS[charge.norm])
+            moved.append((2.0 if charge.law == "exponential" else 1.0) * distance / charge.sensitivity)
     assert max(moved) <= 1.0
     # Near enough to the worst to see that a factor of 2 is missing.
     assert max(moved) > 0.5
