@@ -18,6 +18,8 @@ from trigmech.functions.partition import Partition, all_codes, columns_of, even_
 from trigmech.measurement import counts
 from trigmech.measurement import sums as sums_module
 from trigmech.measurement.rows import PrivateRows
+from trigmech.queries.base import Measurement
+from trigmech.queries.one_way import Detail
 from trigmech.reconstruction import columns
 from trigmech.reconstruction.columns import (
     CLEAR,
@@ -386,7 +388,8 @@ def look(column, interval, values, deviation):
     k = len(column.partition.indicators)
     low, high = column.partition.edges[interval : interval + 2]
     finer = np.linspace(low, high, len(values) + 1)
-    found = looked_closer(column, interval, finer, values, deviation)
+    query = Detail(0, column.partition, interval, finer)
+    found = looked_closer(column, Measurement(query, 0.5, values, deviation / 2.0))
     inside = np.flatnonzero((found.partition.edges[:-1] >= low) & (found.partition.edges[:-1] < high)) + k
     edges = found.partition.edges[inside[0] - k : inside[-1] - k + 2]
     assert (edges[0], edges[-1]) == (low, high)
@@ -438,7 +441,8 @@ def test_a_closer_look_at_levels_divides_between_them():
     partition = Partition((), 0, even_edges(levels, 2), levels)
     column = ReleasedColumn(partition, np.array([0.8, 0.2]), 1e-6)
     finer = np.concatenate([[-1.0], 0.5 * (levels[1:5] + levels[:4]), partition.edges[1:2]])
-    found = looked_closer(column, 0, finer, np.array([0.1, 0.5, 0.05, 0.05, 0.1]), 1e-6)
+    look = Measurement(Detail(0, partition, 0, finer), 1.0, np.array([0.1, 0.5, 0.05, 0.05, 0.1]), 1e-6)
+    found = looked_closer(column, look)
     np.testing.assert_array_equal(found.partition.edges, [*finer, 1.0])
     np.testing.assert_allclose(found.mass, [0.1, 0.5, 0.05, 0.05, 0.1, 0.2], atol=1e-12)
     assert replace(found, mass=column.mass).partition.levels is levels
