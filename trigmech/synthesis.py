@@ -190,7 +190,7 @@ def reconstruct(moments: NoisyMoments, rng: np.random.Generator | None = None, *
     chosen = _reconstructing(moments, mechanism)
     rng = rng or np.random.default_rng()
     release: Any = moments.release.described(moments.schema)
-    fit = chosen.reconstruct(release, moments.design, rng)
+    fit = chosen.reconstruct(release, moments.design or _planned_again(moments, chosen), rng)
     fit = with_constraints_kept(moments.schema, fit, rng)
     logger.info("fitted %d points: %s after %d iterations, %s", len(fit.points), fit.status, fit.iterations,
                 fit.quality)
@@ -308,6 +308,19 @@ def _reconstructing(moments: Any, mechanism: Mechanism | None) -> Mechanism:
     warnings.warn(f"the file does not hold the mechanism that measured these numbers, so the default options of "
                   f"{type(chosen).__name__} make the points; give mechanism=... to choose others", stacklevel=3)
     return chosen
+
+
+def _planned_again(moments: NoisyMoments, mechanism: Mechanism) -> Design | None:
+    """Return the design of a loaded release if its mechanism needs it, and it costs what was charged."""
+    if not mechanism.by_design or moments.design is not None:
+        return None
+    schema, ledger = moments.schema, moments.ledger
+    made = replace(mechanism.plan(PublicFacts(moments.n, schema.domain, ledger.budget, schema.names)), schema=schema)
+    # Of private bounds it is not known which part of the budget they had. A scale that depends on what was released is
+    # planned as its floor.
+    charged = tuple(charge if charge.floor is None else replace(charge, scale=charge.floor)
+                    for charge in ledger.charges)
+    return made if made.charges == charged else None
 
 
 def _check(schema: Any, budget: Any) -> None:

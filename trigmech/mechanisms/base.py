@@ -204,10 +204,13 @@ class Mechanism(ABC):
         Whether the noise scales are the thesis's, which need not satisfy the budget. Default: False.
     approximate : bool
         False if the noise is pure even where the budget has a delta: private bounds then spend no delta either.
+    by_design : bool
+        Whether :meth:`reconstruct` needs the design: it is then planned once more for a release that was loaded.
     """
 
     published: bool = False
     approximate: ClassVar[bool] = True
+    by_design: ClassVar[bool] = False
 
     @abstractmethod
     def plan(self, facts: PublicFacts) -> Design:

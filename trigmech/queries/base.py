@@ -39,6 +39,8 @@ class Query(ABC):
 
     name: ClassVar[str]
     columns: tuple[int, ...]
+    # Where it stands when a release is shown: columns 0, closer looks 1, tables 2, products 3, others 4.
+    order: int = 4
 
     @property
     @abstractmethod
@@ -221,7 +223,8 @@ class Measurement(Generic[Q]):
         own, more = self.weight / self.noise, 0.0 if again is None else again.weight / again.noise
         deviation = float(1.0 / np.hypot(own, more))
         values = self.known
-        if again is not None:
+        # Of two that are the same, as in files by version 0.1, the mean must not round.
+        if again is not None and not np.array_equal(values, again.known):
             part = (deviation / self.deviation) ** 2
             values = part * values + (1.0 - part) * again.known
         return Measurement(self.query, 1.0, values, deviation)

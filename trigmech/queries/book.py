@@ -30,6 +30,11 @@ class Book:
         The column of each, and the partition.
     maps : sequence of (int, ndarray (size,) of int)
         The number of each map's partition, and the cells.
+
+    Attributes
+    ----------
+    columns : int
+        Of how many columns the partitions are that it began with.
     """
 
     def __init__(self, partitions: Sequence[tuple[int, Partition]] = (),
@@ -37,6 +42,8 @@ class Book:
         self.partitions, self.maps = list(partitions), list(maps)
         self._partitions = {(j, id(partition)): i for i, (j, partition) in enumerate(self.partitions)}
         self._maps = {(p, id(cells)): i for i, (p, cells) in enumerate(self.maps)}
+        self._counts: dict[int, int] = {}
+        self.columns = len({column for column, _ in self.partitions})
 
     def partition(self, column: int, partition: Partition) -> int:
         """Return the number of a partition of a column."""
@@ -62,6 +69,12 @@ class Book:
         """Return the column, the partition and the cells of a map's number."""
         place, cells = self.maps[_within(number, len(self.maps), "map")]
         return *self.partition_at(place), cells
+
+    def count_at(self, number: int) -> int:
+        """Return how many cells the map of a number has."""
+        if number not in self._counts:
+            self._counts[number] = int(self.map_at(number)[2].max()) + 1
+        return self._counts[number]
 
 
 class Numbers:

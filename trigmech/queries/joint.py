@@ -23,8 +23,8 @@ from trigmech.queries.one_way import TWO_ENTRIES
 
 # Scores are whole numbers over 2^15, so that sums of their products over rows are exact.
 SCORE_BITS = 15
-# Of one column, in a file.
-MOST_SCORES = 256
+# In a file: scores of one column, and cells of one table, beyond what an archive could hold.
+MOST_SCORES, MOST_CELLS = 256, 2**27
 WORDS = {1: "one", 2: "two", 3: "three", 4: "four"}
 
 
@@ -44,6 +44,7 @@ class Marginal(Query):
     """
 
     name: ClassVar[str] = "marginal"
+    order: ClassVar[int] = 2  # type: ignore[misc]
     columns: tuple[int, ...]
     partitions: tuple[Partition, ...]
     maps: tuple[Integers, ...]
@@ -99,11 +100,20 @@ class Marginal(Query):
     @classmethod
     def read(cls, integers: Numbers, floats: Numbers, book: Book) -> Self:
         """Return the table of some maps, of columns in ascending order."""
-        held = [book.map_at(int(number)) for number in integers.rest()]
+        numbers, size = integers.rest().tolist(), 1
+        held = [book.map_at(number) for number in numbers]
         columns = tuple(column for column, *_ in held)
         if not columns or any(a >= b for a, b in pairwise(columns)):
             raise InputError("the columns of a table must be different, in ascending order")
-        return cls(columns, tuple(partition for _, partition, _ in held), tuple(cells for *_, cells in held))
+        # Known of each map, so that a file of many tables of one long map is read in linear time.
+        shape = tuple(book.count_at(number) for number in numbers)
+        for count in shape:
+            size *= count
+            if size > MOST_CELLS:
+                raise InputError(f"a table in the file has more than {MOST_CELLS} cells")
+        made = cls(columns, tuple(partition for _, partition, _ in held), tuple(cells for *_, cells in held))
+        object.__setattr__(made, "shape", shape)
+        return made
 
     def on(self, finer: Sequence[Partition]) -> Self:
         """Return the table of the same cells, as sets of finer positions."""
@@ -132,6 +142,7 @@ class Products(Query):
     """
 
     name: ClassVar[str] = "products"
+    order: ClassVar[int] = 3  # type: ignore[misc]
     partitions: tuple[Partition, ...]
     scores: tuple[Integers, ...]
     pairs: Integers
@@ -141,7 +152,8 @@ class Products(Query):
     @property
     def size(self) -> int:
         """All products."""
-        return len(self.factors)
+        counts = np.array([score.shape[1] for score in self.scores], dtype=np.int64)
+        return int(counts[self.pairs].prod(axis=1).sum())
 
     @property
     def kind(self) -> str:
@@ -211,6 +223,8 @@ class Products(Query):
     def read(cls, integers: Numbers, floats: Numbers, book: Book) -> Self:
         """Return the products."""
         contrasted, count, d = (integers.one() for _ in range(3))
+        if d != book.columns:
+            raise InputError("products must have the scores of all columns")
         pairs = integers.some(2 * count).reshape(-1, 2)
         partitions, scores, maps = [], [], []
         for j in range(d):
@@ -224,7 +238,8 @@ class Products(Query):
         if not (contrasted in (0, 1) and (pairs[:, 0] < pairs[:, 1]).all() and ((pairs >= 0) & (pairs < d)).all()
                 and len(np.unique(pairs, axis=0)) == len(pairs)):
             raise InputError("the pairs of products must be different pairs of columns that there are")
-        if any((np.abs(score) > 2**SCORE_BITS).any() for score in scores):
+        # Not by np.abs, of which that of the least integer is negative.
+        if any(((score > 2**SCORE_BITS) | (score < -(2**SCORE_BITS))).any() for score in scores):
             raise InputError(f"scores must lie between -2^{SCORE_BITS} and 2^{SCORE_BITS}")
         return cls(tuple(partitions), tuple(scores), pairs, bool(contrasted), tuple(maps))
 

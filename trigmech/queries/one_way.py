@@ -21,8 +21,8 @@ from trigmech.functions.partition import Partition
 from trigmech.queries.base import UNIT, Array, Query
 from trigmech.queries.book import Book, Numbers, register
 
-# Positions of a column that are measured by prefix sums or contrasts, at most, in a file.
-MOST_ENCODED = 2**13
+# Intervals that are measured by prefix sums, and positions that are by contrasts: what more of them cost is quadratic.
+MOST_RANGES, MOST_CONTRASTS = 2**10, 2**8
 # How far two entries that move by 1 in opposite directions do so together.
 TWO_ENTRIES = {"L1": 2.0, "L2": math.sqrt(2.0), "Linf": 1.0}
 ORDERS = {"L1": 1, "L2": 2, "Linf": np.inf}
@@ -42,6 +42,7 @@ class Histogram(Query):
     """
 
     name: ClassVar[str] = "histogram"
+    order: ClassVar[int] = 0  # type: ignore[misc]
     column: int
     partition: Partition
 
@@ -90,9 +91,6 @@ class Histogram(Query):
     def read(cls, integers: Numbers, floats: Numbers, book: Book) -> Self:
         """Return the query of a partition."""
         column, partition = book.partition_at(integers.one())
-        # What prefix sums and contrasts of more cost is quadratic.
-        if cls is not Histogram and partition.size > MOST_ENCODED:
-            raise InputError(f"a column's {cls.name} must be of at most {MOST_ENCODED} positions, not {partition.size}")
         return cls(column, partition)
 
     @cached_property
@@ -112,6 +110,10 @@ class Ranges(Histogram):
     """
 
     name: ClassVar[str] = "ranges"
+
+    def __post_init__(self) -> None:
+        if self.partition.intervals > MOST_RANGES:
+            raise InputError(f"prefix sums must be of at most {MOST_RANGES} intervals, not {self.partition.intervals}")
 
     def encode(self, means: Array) -> Array:
         """Return the indicators' frequencies, then the factor times those of the intervals."""
@@ -175,6 +177,10 @@ class Contrasts(Histogram):
     """The frequencies of one column of few positions by their contrasts, for noise in the largest entry."""
 
     name: ClassVar[str] = "contrasts"
+
+    def __post_init__(self) -> None:
+        if self.partition.size > MOST_CONTRASTS:
+            raise InputError(f"contrasts must be of at most {MOST_CONTRASTS} positions, not {self.partition.size}")
 
     @property
     def size(self) -> int:
@@ -240,6 +246,7 @@ class Detail(Query):
     """
 
     name: ClassVar[str] = "detail"
+    order: ClassVar[int] = 1  # type: ignore[misc]
     column: int
     partition: Partition
     interval: int

@@ -20,6 +20,7 @@ from trigmech.functions.released_column import ReleasedColumn
 from trigmech.measurement.table_release import TableRelease
 from trigmech.queries.base import Measurement, Query
 from trigmech.queries.book import KINDS, Book, Numbers
+from trigmech.queries.joint import Marginal, Products
 from trigmech.storage.archive import take
 
 Array = NDArray[np.float64]
@@ -115,8 +116,9 @@ def release_of(value: Any, arrays: Arrays, domain: Domain) -> TableRelease:
     # What is computed of both must not overflow either.
     checked_deviations("release.measurements", noise / weights)
     made = tuple(Measurement(*each) for each in zip(held, weights.tolist(), drawn, noise.tolist(), strict=True))
-    return TableRelease(values["n"], domain, made, _columns_in(arrays, book, len(whole)),
-                        importance=values["importance"])
+    columns = _columns_in(arrays, book, len(whole))
+    release = TableRelease(values["n"], domain, made, columns, importance=values["importance"])
+    return release if _are_of(queries, [column.partition for column in columns]) else release.on(columns)
 
 
 def _book_in(arrays: Arrays, whole: Sequence[Partition]) -> Book:
@@ -163,7 +165,7 @@ def _queries_in(arrays: Arrays, names: list[Any], book: Book) -> list[Query]:
         more.end()
         # Before anything of this size is made.
         if not 0 <= query.size <= MOST_SIZE:
-            raise InputError(f"a query in the file has {query.size} numbers")
+            raise InputError(f"a query in the file has more than {MOST_SIZE} numbers")
         found.append(query)
     return found
 
@@ -175,6 +177,32 @@ def _columns_in(arrays: Arrays, book: Book, d: int) -> tuple[ReleasedColumn, ...
         raise InputError("the released distribution of each column must be probabilities, which sum to 1")
     deviations = _positive(arrays, "release.columns.deviations", d).tolist()
     return tuple(map(ReleasedColumn, partitions, masses, deviations))
+
+
+def _are_of(queries: Sequence[Query], columns: Sequence[Partition]) -> bool:
+    """Return whether tables and products are of the columns' positions; refuse those that do not consist of them."""
+    starts = [_starts(partition) for partition in columns]
+    known = {id(partition) for partition in columns}
+    for query in queries:
+        held = (zip(query.columns, query.partitions, strict=True) if isinstance(query, Marginal) else
+                enumerate(query.partitions) if isinstance(query, Products) else ())
+        for j, partition in held:
+            if id(partition) in known:
+                continue
+            known.add(id(partition))
+            own, finer = _starts(partition), starts[j]
+            # An interval of theirs may be several of the column's, but it must end where one of these does.
+            if not np.array_equal(finer[np.minimum(np.searchsorted(finer, own), len(finer) - 1)], own):
+                raise InputError("the positions of tables and products must consist of those of the columns")
+    return len(known) == len(columns)
+
+
+def _starts(partition: Partition) -> NDArray[Any]:
+    """Return where intervals begin, of numbers of few values as places among these; a 0 for categories."""
+    if partition.value is None:
+        return np.zeros(1)
+    starts = partition.edges[:-1]
+    return starts if partition.levels is None else np.searchsorted(partition.levels, starts)
 
 
 def without_levels(domain: Domain, coordinates: Sequence[int]) -> Domain:

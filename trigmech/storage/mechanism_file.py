@@ -3,6 +3,8 @@
 from dataclasses import fields
 from typing import Any
 
+import numpy as np
+
 from trigmech.errors import InputError
 from trigmech.mechanisms.base import Mechanism
 from trigmech.mechanisms.moment import MomentMechanism
@@ -43,6 +45,8 @@ def made(value: Any, where: str) -> Mechanism:
 
 def plain(value: Any) -> Any:
     """Return a mechanism or a workload of the package as JSON has it: its class's name and its options."""
+    if isinstance(value, np.generic):
+        value = value.item()
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, tuple | list):
@@ -61,8 +65,10 @@ def _value(plain: Any, where: str) -> Any:
         return plain
     known = KNOWN.get(str(plain.get("is")))
     if known is None:
-        raise InputError(f"{where}: there is no {plain.get('is')!r}")
+        raise InputError(f"{where}: there is no {str(plain.get('is'))[:40]!r}")
     try:
         return known(**{name: _value(part, where) for name, part in plain.items() if name != "is"})
-    except TypeError:
+    except InputError:
+        raise
+    except (TypeError, ValueError, ArithmeticError, AttributeError):
         raise InputError(f"{where}: {known.__name__} has other options") from None

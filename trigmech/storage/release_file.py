@@ -22,7 +22,7 @@ from trigmech.functions.features import Features
 from trigmech.functions.index import FunctionIndex
 from trigmech.measurement.released import Axes, Release
 from trigmech.measurement.table_release import TableRelease
-from trigmech.mechanisms.base import Mechanism
+from trigmech.mechanisms.base import Mechanism, check_points
 from trigmech.privacy.ledger import Ledger
 from trigmech.reconstruction.result import NOT_SOLVED, Reconstruction
 from trigmech.schema.schema import Schema
@@ -141,7 +141,7 @@ def _together(content: dict[str, Any], arrays: dict[str, NDArray]) -> dict[str, 
     if schema.private_bounds or schema.private_categories:
         raise InputError("the schema's bounds must be complete, and its categories, as they are when a release is made")
     released = values["release"]
-    kind = released.get("kind") if isinstance(released, dict) else None
+    kind = str(released.get("kind")) if isinstance(released, dict) else None
     readers = {measurements_file.KIND: measurements_file, older_tables.KIND: older_tables}
     release = (readers[kind].release_of(released, arrays, schema.domain) if kind in readers else
                _release_in(released, arrays, schema, ledger))
@@ -151,7 +151,9 @@ def _together(content: dict[str, Any], arrays: dict[str, NDArray]) -> dict[str, 
     if isinstance(values["mechanism"], str):
         parts["made_by"] = of_kind("the mechanism", values["mechanism"], TEXT)
     elif values["mechanism"] is not None:
-        parts["mechanism"] = mechanism_file.made(values["mechanism"], "the mechanism")
+        parts["mechanism"] = made = mechanism_file.made(values["mechanism"], "the mechanism")
+        # As when it was planned: a file must not ask for points without bound.
+        check_points(made.most_points(release.n, schema.domain.d), schema.domain.d)
     if values["fit"] is not None:
         parts["fit"] = replace(_fit_in(values["fit"], arrays, release, schema.domain.d),
                                rows=values["rows"])

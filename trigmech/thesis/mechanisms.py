@@ -91,6 +91,7 @@ class ThesisMechanism(Mechanism):
     """
 
     approximate: ClassVar[bool]
+    by_design: ClassVar[bool] = True
 
     smoothness: int = 4
     calibration: Calibration = "rigorous"
@@ -141,7 +142,7 @@ class ThesisMechanism(Mechanism):
         Raises
         ------
         InputError
-            If there is no design, as for a release that was loaded from a file.
+            If there is no design, as for a loaded release that was made by other options, or with private bounds.
         """
         if design is None:
             raise InputError("the thesis's mechanisms make a distribution of a release only with its design, which "
