@@ -1,7 +1,7 @@
 """Mechanisms of one's own by rounds of queries: charges, choices, and all that the package's own mechanisms have."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import combinations, permutations
 from typing import ClassVar
@@ -248,6 +248,26 @@ def test_no_replaced_row_moves_a_score_by_more_than_1_over_n():
                   for each in held]
         largest = max(largest, abs(scores[0] - scores[1]))
     assert 0.5 / n < largest <= charge.sensitivity / 2.0
+
+
+def test_a_session_refuses_to_measure_what_moves_further_than_its_charge():
+    class Greedy(Strongest):
+        def _asked(self, so_far, kind):
+            return tuple(replace(each, weight=1.001 * each.weight) for each in super()._asked(so_far, kind))
+
+    with pytest.raises(tm.BudgetError, match="would move further than was charged for"):
+        tm.synthesize(table(), SCHEMA, BUDGETS[0], Greedy(), np.random.default_rng(0))
+
+
+def test_files_hold_the_options_of_the_mechanism(tmp_path):
+    mechanism = tm.TableMechanism(points=123, workload=tm.workload.Marginals(2))
+    made = tm.synthesize(table(), SCHEMA, BUDGETS[0], mechanism, np.random.default_rng(0))
+    made.save(tmp_path / "r.tm")
+    again = tm.NoisyMoments.load(tmp_path / "r.tm")
+    assert again.mechanism == mechanism
+    rows = [tm.reconstruct(each, np.random.default_rng(1)).distribution.points for each in (made, again)]
+    assert len(rows[0]) == 123
+    np.testing.assert_array_equal(*rows)
 
 
 def chances(scores, scale):
