@@ -20,8 +20,6 @@ Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 Q = TypeVar("Q", bound=Query)
-# In which order numbers are shown.
-ORDER = (Histogram, Detail, Marginal, Products)
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,7 +154,7 @@ class TableRelease:
 
 
 def _place(query: Query) -> tuple[int, int]:
-    kind = next((i for i, kind in enumerate(ORDER) if isinstance(query, kind)), len(ORDER))
     # Tables of more than two columns come last.
-    more = isinstance(query, Marginal) and len(query.columns) > 2
-    return len(ORDER) if more else kind, query.columns[0] if isinstance(query, Histogram) else 0
+    if query.order == Marginal.order and len(query.columns) > 2:
+        return Query.order + 1, 0
+    return query.order, query.columns[0] if query.order == Histogram.order else 0

@@ -92,6 +92,8 @@ class ConstrainedRows:
 
     def of(self, release: TableRelease) -> TableRelease:
         """Return the release of the columns with these positions in their place."""
+        if all(own is given for own, given in zip(self.columns, release.columns, strict=True)):
+            return release
         return release.on(self.columns)
 
     def ask(self, objective: RowObjective) -> None:
