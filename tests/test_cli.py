@@ -59,7 +59,8 @@ upper = 2020-12-31
 """
 # What a release says whatever its table holds.
 ADVICE = ("trigmech: values that are infinite or outside the bounds count as the nearest bound, and a release never "
-          "says whether there are any; `trigmech schema check schema.toml --against data.csv` counts them, for you alone")
+          "says whether there are any; `trigmech schema check schema.toml --against data.csv` counts them, for you "
+          "alone")
 NAMES = ["age", "income", "colour", "joined"]
 # A value of the table that no output may show.
 SECRET = "54321.987"
