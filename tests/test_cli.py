@@ -59,6 +59,10 @@ kind = "datetime"
 lower = 2010-01-01
 upper = 2020-12-31
 """
+# What a release says whatever its table holds.
+ADVICE = ("trigmech: values that are infinite or outside the bounds count as the nearest bound, and a release never "
+          "says whether there are any; `trigmech schema check schema.toml --against data.csv` counts them, for you "
+          "alone")
 NAMES = ["age", "income", "colour", "joined"]
 # A value of the table that no output may show.
 SECRET = "54321.987"
@@ -161,7 +165,11 @@ def test_a_schema_is_begun_completed_and_checked(run, tmp_path):
     Path("schema.toml").write_text(SCHEMA)
     assert run("schema", "check", "schema.toml")[:2] == (0, (
         "schema.toml is complete\nnumbers are rounded to whole ones, by the range (change it by decimals): 'income'\n"
-        "times are whole days; what is finer in the table is cut off (change it by resolution): 'joined'\n"))
+        "times are whole days; what is finer in the table is cut off (change it by resolution): 'joined'\n"
+        "next: trigmech schema check schema.toml --against DATA   (for you alone: counts what does not fit)\n"))
+    told = run("schema", "check", "schema.toml", "--against", "data.csv")
+    assert "next:" not in told[1]
+    assert told[2].startswith("NOT PRIVATE, for you alone:")
     status, said, _ = run("schema", "init", "-", "--no-header", "--out", "-", stdin=table_text(header=False))
     assert status == 0
     assert "header = false" in said
@@ -169,7 +177,8 @@ def test_a_schema_is_begun_completed_and_checked(run, tmp_path):
 
 def test_a_release_with_its_ledger_and_tables(run, clinic):
     status, said, told = run(*RELEASE, "--ledger", "book.json", "--csv", "synth.csv.gz", "--rows", "40")
-    assert (status, told) == (0, "book.json was not there: made, with (1, 0.0001) as the data set's total budget")
+    assert (status, told) == (
+        0, f"{ADVICE} book.json was not there: made, with (1, 0.0001) as the data set's total budget")
     assert "proved: (" in said
     assert "NOT PRIVATE" not in said
     assert said.splitlines()[-2] == (
@@ -196,6 +205,25 @@ def test_a_release_with_its_ledger_and_tables(run, clinic):
     assert sorted(path.name for path in clinic.iterdir() if path.name.startswith((".", "second"))) == []
 
 
+def test_a_release_says_the_same_whatever_does_not_fit_its_schema(run, clinic):
+    """Values that are clipped are counted by a private command, of which a release always tells."""
+    names, *rows = Path("data.csv").read_text().splitlines()
+    told = []
+    for income in ("50000", "inf", "-1e300", "99999999999999999999999999"):
+        odd = [",".join([*row.split(",")[:1], income, *row.split(",")[2:]]) for row in rows]
+        Path("data.csv").write_text("\n".join([names, *odd, ""]))
+        status, _, said = run(*RELEASE, "--force", "--ledger", f"{len(told)}.json", "--dry-run")
+        assert status == 0
+        with_noise = run(*RELEASE, "--force", "--simulate", "1")
+        assert with_noise[0] == 0
+        told.append((said.replace(f"{len(told)}.json", ""), with_noise[2].splitlines()[0]))
+        # The command that it names counts what is odd.
+        counted = run(*shlex.split(ADVICE.split("`")[1])[1:])[2]
+        assert (f"'income' has {len(rows)} " in counted) == (len(told) > 1)
+    assert len(set(told)) == 1
+    assert told[0][1] == ADVICE
+
+
 def test_a_release_from_standard_input_to_standard_output_and_for_machines(run, clinic):
     status, said, told = run(*RELEASE[:1], "-", *RELEASE[2:], "--simulate", "1", "--csv", "-", "--rows", "5",
                              stdin=table_text())
@@ -210,6 +238,7 @@ def test_a_release_from_standard_input_to_standard_output_and_for_machines(run, 
     assert (facts["release"], facts["table"], facts["n"], facts["simulated"]) == ("new.tm", "synth.parquet", ROWS, True)
     assert 0.9 < facts["proved_epsilon"] <= 1.0
     assert facts["ledger"]["simulated"] is True
+    assert f"trigmech: {facts['advice']}" == ADVICE
     assert pq.read_table("synth.parquet").shape == (ROWS, 4)
     np.testing.assert_array_equal(tm.load("new.tm").distribution.points, points)
 
@@ -458,7 +487,7 @@ def test_the_version_and_the_steps_are_told_when_asked_for(run, clinic):
             assert f"trigmech: {step}" in told
         assert SECRET not in told
     # It ends with the command.
-    assert run(*RELEASE, "--simulate", "1", "--force")[2] == ""
+    assert run(*RELEASE, "--simulate", "1", "--force")[2] == ADVICE
 
 
 def test_a_dry_run_says_what_the_budget_will_buy_and_leaves_everything_as_it_was(run, clinic):
@@ -480,6 +509,7 @@ def test_a_dry_run_says_what_the_budget_will_buy_and_leaves_everything_as_it_was
     assert (status, facts["dry_run"], facts["n"], facts["ledger"]) == (0, True, ROWS, None)
     assert facts["warnings"] == list(tm.preview(ROWS, schema_file.load("schema.toml").schema, Budget(20.0)).warnings)
     assert "epsilon = 20 is above 10" in facts["warnings"][0]
+    assert f"trigmech: {facts['advice']}" == ADVICE
     assert content(clinic) == before
 
 

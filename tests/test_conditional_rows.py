@@ -1,7 +1,10 @@
 """Rows with given columns, and with given shares: from the fitted table or from the released numbers."""
 
+import datetime
+
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from hypothesis import given as drawn
 from hypothesis import settings
@@ -244,3 +247,36 @@ def test_whatever_is_given_rows_have_it_or_an_error_says_what_is_missing(release
     for name, value in asked.items():
         held = tm.Schema(columns, [tm.schema.constraints.stated(columns[SCHEMA.names.index(name)], value)])
         assert held.holds(made).all()
+
+
+@pytest.mark.parametrize("resolution", ["hour", "minute", "second"])
+def test_a_day_that_is_given_of_times_is_all_of_its_day(resolution):
+    column = tm.Column("seen", "2023-01-01", "2023-12-31", "datetime", resolution=resolution)
+
+    def held(value):
+        schema = tm.Schema([column], [tm.schema.constraints.stated(column, value)])
+        times = ["2023-02-28T23:00:00", "2023-03-01T00:00:00", "2023-03-01T23:00:00", "2023-03-02T00:00:00",
+                 "2023-03-02T23:00:00", "2023-03-03T00:00:00"]
+        return [str(time)[8:13] for time in times if schema.holds([[np.datetime64(time)]]).all()]
+
+    assert held("2023-03-01") == held(datetime.date(2023, 3, 1)) == held(np.datetime64("2023-03-01")) == [
+        "01T00", "01T23"]
+    assert held(("2023-03-01", "2023-03-02")) == ["01T00", "01T23", "02T00", "02T23"]
+    assert held(("2023-03-01T05:00:00", "2023-03-02T00:00:00")) == ["01T23", "02T00"]
+    assert held(["2023-02-28", "2023-03-02T00:00:00", "2023-03-03"]) == ["28T23", "02T00", "03T00"]
+    assert held(["2023-03-02T00:00:00"]) == held("2023-03-02T00:00:00") == ["02T00"]
+
+
+def test_a_day_that_is_given_of_days_is_that_day():
+    column = tm.Column("seen", "2023-01-01", "2023-12-31", "datetime")
+    assert tm.schema.constraints.stated(column, ["2023-03-01", "2023-03-02"]) == "seen in (2023-03-01, 2023-03-02)"
+
+
+def test_rows_of_a_whole_day_have_its_hours():
+    schema = tm.Schema([tm.Column("seen", "2023-03-01T00:00:00", "2023-03-02T23:00:00", "datetime")])
+    times = np.datetime64("2023-03-01T00", "s") + 3_600 * (np.arange(480) % 48)
+    made = tm.synthesize(pa.table({"seen": times}), schema, tm.Budget(9.0, 1e-6), rng=np.random.default_rng(0))
+    hours = {(time.day, time.hour) for time in made.sample(200, np.random.default_rng(0), given={
+        "seen": "2023-03-02"})["seen"].to_pylist()}
+    assert {day for day, _ in hours} == {2}
+    assert len(hours) > 12

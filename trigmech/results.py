@@ -441,7 +441,8 @@ class Synthesis(NoisyMoments):
             By default one seeded by the operating system.
         given : mapping, optional
             Of names of columns to what all rows have there: a value; a list of values; a tuple, the least and the
-            largest of a range; or None for a missing value. The other columns are as the release has them beside it.
+            largest of a range; or None for a missing value. Of a column of times a date is its
+            whole day. The other columns are as the release has them beside it.
         shares : mapping, optional
             Of names of columns to shares, of sum 1, for values or ranges of the column, such as
             ``{"region": {"north": 0.5, "south": 0.5}}``: rows have these, and the other columns are as the release has

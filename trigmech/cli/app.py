@@ -75,7 +75,8 @@ app = typer.Typer(cls=Commands, no_args_is_help=True, rich_markup_mode="markdown
                   help=(
     "Differentially private synthetic data that answers smooth queries accurately.\n\n"
     "From a CSV to a published table:\n\n"
-    "`trigmech schema init data.csv --out schema.toml`, fill in the bounds, `trigmech schema check schema.toml`,\n\n"
+    "`trigmech schema init data.csv --out schema.toml`, fill in the bounds, `trigmech schema check schema.toml "
+    "--against data.csv`,\n\n"
     "`trigmech release data.csv --schema schema.toml --epsilon 1 --delta 1e-6 --out clinic.tm --csv synthetic.csv`,\n\n"
     "`trigmech report clinic.tm`.\n\n"
     "Exit status: 0 done, 1 a fault of the program, 2 wrong usage, 3 wrong input, 4 over the budget, 5 the solver "
@@ -235,6 +236,8 @@ def schema_check(
     constraints = [] if loaded is None else [each.text for each in loaded.schema.constraints]
     fine = [] if loaded is None else how_fine(loaded.schema.columns)
     said = [*(problems or [f"{schema} is complete"]), *fine, *(f"constraint: {text}" for text in constraints)]
+    if against is None and not problems:
+        said.append(f"next: trigmech schema check {schema} --against DATA   (for you alone: counts what does not fit)")
     facts: dict[str, Any] = {"file": str(schema), "problems": problems, "constraints": constraints, "how_fine": fine}
     if against is not None and loaded is not None:
         table = table_of(files_given(against), file_options(delimiter, decimal, encoding, date_format), loaded.file)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import tempfile
 import warnings
 from contextlib import suppress
@@ -110,9 +111,12 @@ def release(
     files = files_given(data)
     _check_files(files, schema, out, csv, ledger, force, rounds)
     loaded = schema_file.load(schema)
+    advice = advice_to_check(schema, data)
+    if not as_json:
+        typer.echo(f"trigmech: {advice}", err=True)
     table = table_of(files, file_options(delimiter, decimal, encoding, date_format), loaded.file)
     if dry_run:
-        return _tell_preview(table, loaded.schema, budget, bounds_share, ledger, delta is not None, as_json)
+        return _tell_preview(table, loaded.schema, budget, bounds_share, ledger, delta is not None, advice, as_json)
     # Counting finds what cannot be read before a ledger file is made.
     if rounds is not None and rounds.exists():
         typer.echo(f"trigmech: going on with the run of {rounds}, which was broken off; what it was charged for is not "
@@ -145,9 +149,16 @@ def release(
         count = None if csv is None else _write_table(made, csv, rows, out)
     said += warn(clipping_of(made))
     said += warn([f"{sentence}. It is saved, for it is paid for" for sentence in made.warnings], "WARNING")
-    _tell(made, out, csv, count, said, as_json)
+    _tell(made, out, csv, count, said, advice, as_json)
     if strict and made.warnings:
         raise typer.Exit(MISSED)
+
+
+def advice_to_check(schema: Path, data: str) -> str:
+    """Return how values that do not fit are counted: the same words whatever the table holds, for they are public."""
+    against = shlex.join(["trigmech", "schema", "check", str(schema), "--against", data])
+    return ("values that are infinite or outside the bounds count as the nearest bound, and a release never says "
+            f"whether there are any; `{against}` counts them, for you alone")
 
 
 def too_few(n: int, schema: tm.Schema, budget: tm.Budget, bounds_share: float) -> str:
@@ -188,7 +199,7 @@ def warn(warnings: list[str], mark: str = "warning") -> list[str]:
 
 
 def _tell_preview(table: TableFile | ParquetFiles, schema: tm.Schema, budget: tm.Budget, bounds_share: float,
-                  ledger: str | None, delta_chosen: bool, as_json: bool) -> None:
+                  ledger: str | None, delta_chosen: bool, advice: str, as_json: bool) -> None:
     """Print what a release would be worth; of the table only its names and the number of its rows are used."""
     from trigmech.measurement.rows import persons_of
 
@@ -201,7 +212,7 @@ def _tell_preview(table: TableFile | ParquetFiles, schema: tm.Schema, budget: tm
     warn(list(expected.warnings))
     made = "" if ledger is None or there else (
         f"\nledger {ledger}: it is not there, and would be made with {budget} as the data set's total budget")
-    tell({"dry_run": True, **expected.to_dict()}, f"{expected}{made}", as_json)
+    tell({"dry_run": True, **expected.to_dict(), "advice": advice}, f"{expected}{made}", as_json)
 
 
 def _save(made: tm.Synthesis, out: Path, book: tm.LedgerFile | None) -> None:
@@ -248,11 +259,12 @@ def _reason(problem: BaseException, path: Path) -> str:
 
 
 def _tell(made: tm.Synthesis, out: Path, csv: Path | None, count: Sampled | None, said: list[str],
-          as_json: bool) -> None:
+          advice: str, as_json: bool) -> None:
     ledger, to_standard = made.ledger, str(csv) == STANDARD
     facts = {"release": str(out), "table": None if csv is None else str(csv), "n": made.release.n,
              "simulated": ledger.simulated, "ledger": ledger.to_dict(), "proved_epsilon": ledger.proved_epsilon,
-             "delta": ledger.budget.delta, "warnings": said} | ({} if count is None else asdict(count))
+             "delta": ledger.budget.delta, "warnings": said,
+             "advice": advice} | ({} if count is None else asdict(count))
     table = "" if count is None else f" and {'standard output' if to_standard else csv} ({count})"
     written = f"written: {out}{table}"
     tell(facts, f"{ledger}\n{written}\nnext: trigmech report {out}   (a page to read)   or   trigmech sample {out} "

@@ -190,7 +190,8 @@ def _of_number(column: Column, noise: float) -> Expected:
         return Expected(column.name, "mean", seconds / size, unit, note)
     if column.transform is not None:
         width = math.log(upper / lower) if column.transform == "log" else math.log1p(upper - lower)
-        of = "" if column.transform == "log" else f" of 1 + value - {text_of(lower)}"
+        above = "" if not lower else f" - {text_of(lower)}" if lower > 0 else f" + {text_of(-lower)}"
+        of = "" if column.transform == "log" else f" of 1 + value{above}"
         # What has no exponential in floating point is larger than any error that is given.
         error = 100.0 * math.expm1(min(width / 2.0 * noise, math.log(LARGEST_ERROR)))
         return Expected(column.name, f"geometric mean{of}", error, "%", note)

@@ -81,7 +81,7 @@ class TableAccount:
             rows.append((column.name, what, percent(noise), percent(float(apart.max())),
                          number(float(apart.max()) / noise, 2)))
         return Table("Noise in the columns, and how far the synthetic ones are from what was released",
-                     ("Column", "Of", "Standard deviation of the noise", "Greatest difference", "In its units"),
+                     ("Column", "Of", "Standard deviation of the noise", "Greatest difference", "In deviations of it"),
                      rows, (2, 3, 4))
 
     def _rounds(self) -> list[tuple[str, Array]]:

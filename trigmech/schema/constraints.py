@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from trigmech.errors import InputError, shown
 from trigmech.schema.column import Category, Column, plain_category, text_of
 from trigmech.schema.encoding import Values
+from trigmech.schema.times import LAST_SECOND, MIDNIGHT, is_date
 
 Truth = NDArray[np.bool_]
 Constant = Category | datetime.date
@@ -250,16 +251,26 @@ def written(value: Constant) -> str:
 def stated(column: Column, value: Any) -> str:
     """Return the constraint that a column has a value, or one of a list, or one from (lower, upper), or none (None).
 
+    Of a column of times a date without a time is its whole day: a lower value is its beginning, an upper one its end.
+
     Raises
     ------
     InputError
         If the value is of no type that a constant has.
     """
-    def constant(each: Any) -> str:
+    def constant(each: Any, end: bool = False) -> str:
         plain = column.date("a value", each) if column.unit else plain_category(each)
+        if whole_day(each):
+            plain = datetime.datetime.combine(plain, LAST_SECOND if end else MIDNIGHT)
         if not isinstance(plain, Constant) or (isinstance(plain, float) and not math.isfinite(plain)):
             raise InputError(f"a value of {column.name!r} must be one of its values, not {shown(each)}")
         return written(plain)
+
+    def whole_day(each: Any) -> bool:
+        return column.unit not in (None, "D") and is_date(column.date("a value", each))
+
+    def between(lower: Any, upper: Any) -> str:
+        return f"{name} >= {constant(lower)} and {name} <= {constant(upper, end=True)}"
 
     name = _name(column.name)
     if value is None:
@@ -267,7 +278,11 @@ def stated(column: Column, value: Any) -> str:
     if isinstance(value, tuple):
         if len(value) != 2:
             raise InputError(f"a range of {column.name!r} must be a lower and an upper value, not {shown(value)}")
-        return f"{name} >= {constant(value[0])} and {name} <= {constant(value[1])}"
+        return between(*value)
     if isinstance(value, list) and not value:
         raise InputError(f"a list of values of {column.name!r} must not be empty")
-    return f"{name} in ({', '.join(map(constant, value if isinstance(value, list) else [value]))})"
+    values = value if isinstance(value, list) else [value]
+    days = [each for each in values if whole_day(each)]
+    single = [constant(each) for each in values if not whole_day(each)]
+    parts = [f"{name} in ({', '.join(single)})"] if single else []
+    return " or ".join([*parts, *(f"({between(day, day)})" if len(values) > 1 else between(day, day) for day in days)])

@@ -1,6 +1,7 @@
 """PRIVATE. What the first rows of a table suggest of its columns' kinds, for its holder to confirm."""
 
 import datetime
+import math
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -24,11 +25,17 @@ ONE = ("The first rows hold one value alone here. If there is no other, remove t
        "everybody needs no release.")
 WHOLE = "Written with decimals, and all whole: if other numbers can lie between, write continuous."
 ZEROS = "Leading zeros, as codes have; numbers lose them."
+INFINITE = "Infinite numbers among the first rows count as the nearest bound; if they mean missing, empty the cells."
+POINTS = "or numbers? The decimal sign is a comma here: write numbers with it, and no point between thousands."
+MIXED = "or numbers? Some have a decimal point and some a comma: write them all in one way before."
 FORMS = "Dates in more than one form? Only one form can be read: write them all in one before, best as 2020-12-31."
 # How dates are written, other than in ISO form: by numbers, of which the last is the year, and by names of months.
 ISO = r"\d{4}-\d{1,2}-\d{1,2}([T ].*)?"
 NUMBERS = r"(\d{1,2})([./-])(\d{1,2})\2\d{2,4}( .*)?"
 YEAR_FIRST = r"\d{4}([./])\d{1,2}\1\d{1,2}( .*)?"
+# As a reader of CSV takes them.
+INFINITY = re.compile(r"[+-]?inf(inity)?", re.IGNORECASE)
+NO_NUMBER = re.compile(r"[+-]?nan", re.IGNORECASE)
 NAMED = r"(\d{1,2}\.?[- ]?[^\W\d_]{3,9}\.?[-, ]+\d{2,4}|[^\W\d_]{3,9}\.? \d{1,2},? \d{4})( .*)?"
 
 
@@ -126,10 +133,20 @@ def _guess(values: list[Any], dtype: Any, options: Mapping[str, Any]) -> tuple[K
 
 def _guess_of_numbers(values: list[float]) -> tuple[Kind, list[str]]:
     """Return the kind of floats: integers beside missing values are floats in some libraries."""
-    return ("integer", [WHOLE]) if all(value.is_integer() for value in values) else ("continuous", [])
+    finite = [value for value in values if math.isfinite(value)]
+    doubt = [INFINITE] if len(finite) < len(values) else []
+    whole = bool(finite) and all(value.is_integer() for value in finite)
+    return ("integer", [WHOLE, *doubt]) if whole else ("continuous", doubt)
 
 
 def _guess_of_text(values: list[str], options: Mapping[str, Any]) -> tuple[Kind, list[str]]:
+    known = [value for value in values if not NO_NUMBER.fullmatch(value)]
+    finite = [value for value in known if not INFINITY.fullmatch(value)]
+    if len(finite) < len(values):
+        # They say nothing of the others, unless these are words.
+        kind, doubt = _guess_of_text(finite, options) if finite else ("continuous", [])
+        doubt = [*doubt, *([INFINITE] if len(finite) < len(known) else [])]
+        return (kind, doubt) if kind in ("integer", "continuous") else ("categorical", [])
     date_format, decimal = options["date_format"], options["decimal"]
     dates = all(seconds_of_text(value, date_format) is not None for value in values)
     # A format that is given may be of digits alone; in ISO form digits alone are rather numbers.
@@ -147,6 +164,8 @@ def _guess_of_text(values: list[str], options: Mapping[str, Any]) -> tuple[Kind,
         return "datetime", []
     if decimal == "." and all(is_number(value, ",") for value in values):
         return "categorical", [f"or numbers? then begin anew and {give('decimal', ',')}"]
+    if all(is_number(value, ".") or is_number(value, ",") for value in values):
+        return "categorical", [POINTS if decimal == "," else MIXED]
     forms = _forms_of_dates(values)
     if len(forms) > 1:
         return "categorical", [FORMS]
