@@ -3,10 +3,14 @@
 import copy
 import dataclasses
 import datetime
+import json
 import math
 import struct
 import subprocess
 import sys
+import time
+import tracemalloc
+import warnings
 import zipfile
 from functools import cache
 from pathlib import Path
@@ -17,21 +21,29 @@ import pandas as pd
 import polars as pl
 import pytest
 
+from trigmech import AdaptiveMechanism, Measure, Select
 from trigmech import run as run_module
 from trigmech.distribution import Distribution
 from trigmech.errors import InputError, TrigmechError
+from trigmech.functions.partition import Partition, columns_of
 from trigmech.mechanisms.moment import MomentMechanism, minimax
 from trigmech.mechanisms.table import TableMechanism
+from trigmech.planning.tables import Shares
 from trigmech.privacy.budget import Budget
 from trigmech.privacy.ledger import Ledger, LedgerFile
+from trigmech.queries.base import Measurement, Query
+from trigmech.queries.book import KINDS, Book, Numbers, register
+from trigmech.queries.joint import Marginal, Products
+from trigmech.queries.one_way import Contrasts, Detail, Histogram, Ranges
 from trigmech.results import NoisyMoments, Synthesis
 from trigmech.results import load as load_release
 from trigmech.schema.schema import Column, Schema
-from trigmech.storage import archive
+from trigmech.storage import archive, measurements_file, mechanism_file
 from trigmech.storage import release_file as saved
 from trigmech.synthesis import design, generate, measure, reconstruct, synthesize
 from trigmech.thesis.mechanisms import ImprovedTrigI, ImprovedTrigII, TrigI, TrigII
-from trigmech.workload import GaussianKernels
+from trigmech.workload import GaussianKernels, Mixture, PairKernels, Polynomials, SecondMoments
+from trigmech.workload.tables import Marginals
 
 FAST = MomentMechanism(points=64, iterations=10, degree=3, pair_degree=1, triples=False, whole_row=False)
 TABLES = TableMechanism(points=64)
@@ -72,6 +84,27 @@ def simulated(mechanism, budget, table=None, schema=None):
     return synthesize(table, schema or Schema.cube(table.shape[1]), budget, mechanism, np.random.default_rng(3))
 
 
+class Own(AdaptiveMechanism):
+    """Tables of one, two and three columns, each by cells of its own; one of them twice, and one that was chosen."""
+
+    rounds = (Measure(0.3), Select(0.1), Measure(0.3), Measure(0.3))
+    points = 64
+
+    def ask(self, so_far):
+        names = so_far.facts.names
+        if so_far.round == 0:
+            looks = [so_far.histogram(name, count) for name, count in zip(names[:4], (7, 5, 1, 2), strict=True)]
+            return [*looks, Measurement(so_far.histogram(names[5], 9), 2.0)]
+        if so_far.round == 1:
+            return [so_far.marginal(names[0], name, cells=3) for name in names[1:]]
+        if so_far.round == 2:
+            # The first columns of a table in this round have other cells than in the next.
+            return [so_far.marginal(names[0], names[1], cells=2), so_far.marginal(names[6], cells=5),
+                    Measurement(so_far.marginal(*names[1:4], cells=2), 0.5)]
+        again = next(each.query for each in so_far.measurements if isinstance(each.query, Marginal))
+        return [so_far.marginal(names[0], names[5], cells=6), again, *so_far.selected]
+
+
 CASES = {
     "algorithm 4": lambda: simulated(TrigI(degree=2, grid=4), PURE),
     "algorithm 4, published": lambda: simulated(TrigI(degree=2, grid=3, calibration="published"), PURE),
@@ -104,12 +137,17 @@ CASES = {
     "tables, one column": lambda: simulated(TABLES, APPROXIMATE, cube_table(d=1)),
     "not simulated": lambda: synthesize(cube_table(), Schema.cube(3), APPROXIMATE, FAST),
 }
+# Of these a file has the mechanism's name alone.
+OWN = {
+    "queries of one's own choice": lambda: simulated(Own(), APPROXIMATE, mixed_table(), MIXED),
+    "queries of one's own choice, pure": lambda: simulated(Own(), PURE, mixed_table(), MIXED),
+}
 each_case = pytest.mark.parametrize("case", CASES)
 
 
 @cache
 def made(case):
-    return CASES[case]()
+    return {**CASES, **OWN}[case]()
 
 
 def save(path, synthesis):
@@ -167,6 +205,25 @@ def test_profiles_would_change_in_their_last_bits_without_care(tmp_path):
     assert again.floors.tobytes() == features.floors.tobytes()
 
 
+def test_tables_of_the_format_before_are_read_and_saved_as_measurements(tmp_path):
+    """Of all rounds, two intervals closer, and tables of three columns; the numbers are those that version 0.1 gave."""
+    older, (means, deviations) = load_release(DATA / f"{OLDER}.tm"), np.loadtxt(DATA / f"{OLDER}.csv", delimiter=",").T
+    release = older.release
+    assert [len(release.closer), len(release.tables), len(release.triples)] == [2, 6, 4]
+    # Each table of two columns was measured again.
+    assert len(release.measurements) == len(release.known) + 6
+    assert older.means.tobytes() == means.tobytes()
+    np.testing.assert_allclose(older.deviations, deviations, rtol=1e-15)
+    assert (older.mechanism, older.made_by, older.has_error_bars) == (None, None, True)
+    older.save(tmp_path / "a.tm")
+    assert archive.read(DATA / f"{OLDER}.tm")[0]["release"]["kind"] == "tables"
+    assert archive.read(tmp_path / "a.tm")[0]["release"]["kind"] == "measurements"
+    again = load_release(tmp_path / "a.tm")
+    assert differences(older, again) == []
+    assert again.means.tobytes() == means.tobytes()
+    assert again.names == older.names
+
+
 @pytest.mark.parametrize("name", ["older-algorithm-5", "older-algorithm-10", "older-moments"])
 def test_files_of_the_format_before_are_read(name, tmp_path):
     """Of when releases of the thesis had a kind of their own, and fits repeated points or held all candidates."""
@@ -221,6 +278,214 @@ def test_rows_are_made_of_saved_tables_as_of_those_in_memory(budget, tmp_path):
     first, second = (generate(each, 50, np.random.default_rng(4), mechanism=TableMechanism())
                      for each in (moments, again))
     pd.testing.assert_frame_equal(first, second, check_exact=True)
+
+
+def computed(synthesis):
+    """What is computed of a release, by name."""
+    release = synthesis.release
+    of_looks = [(look.known, look.means, look.deviations, look.covariance, look.query.diameter("L2"))
+                for look in release.looks]
+    of_others = [(each.known, each.means, each.deviations, each.query.kind, each.query.size)
+                 for each in (*release.closer, *release.tables, *release.triples)]
+    bars = synthesis.error_bars(lambda table: np.array([np.mean([str(each) < "5" for each in held.tolist()])
+                                                        for held in table.values()]))
+    rows = [synthesis.columns(100, np.random.default_rng(5)),
+            synthesis.columns(60, np.random.default_rng(5), given=given_to(synthesis))]
+    return {"means": synthesis.means, "deviations": synthesis.deviations, "names": synthesis.names,
+            "kinds": release.kinds, "frame": list(map(list, synthesis.to_frame("pandas").itertuples())), "K": release.K,
+            "looks": of_looks, "others": of_others, "page": synthesis._repr_html_(), "bars": bars,
+            "rows": [repr([held.tolist() for held in made_of.values()]) for made_of in rows]}
+
+
+def given_to(synthesis):
+    column = synthesis.schema.columns[-1]
+    return {column.name: (column.lower, column.upper)} if column.categories is None else {
+        column.name: list(column.categories[:2])}
+
+
+TABLES_OF_ALL_KINDS = [case for case in CASES if case.startswith("tables")] + list(OWN)
+
+
+@pytest.mark.parametrize("case", TABLES_OF_ALL_KINDS)
+def test_whatever_is_computed_of_loaded_measurements_is_the_same_to_the_bit(tmp_path, case, few_resamples):
+    synthesis = made(case)
+    synthesis.save(tmp_path / "a.tm")
+    again = load_release(tmp_path / "a.tm", Own() if case in OWN else None)
+    assert [each for part in ("release", "fit", "ledger", "schema")
+            for each in differences(getattr(synthesis, part), getattr(again, part), part)] == []
+    first, second = computed(synthesis), computed(again)
+    assert differences(list(first.values()), list(second.values())) == []
+
+
+def test_all_kinds_of_queries_are_among_those_that_are_saved():
+    kinds = {type(each.query) for case in TABLES_OF_ALL_KINDS for each in made(case).release.measurements}
+    assert kinds == {Histogram, Ranges, Contrasts, Detail, Marginal, Products}
+    release = made(CHOSEN).release
+    assert {len(each.query.columns) for each in release.measurements if isinstance(each.query, Marginal)} == {1, 2, 3}
+    # Tables have cells of their own, one was measured twice, and some weigh more than others.
+    assert len({id(each.query.maps[0]) for each in release.tables if each.query.columns[0] == 0}) > 1
+    assert len(release.measurements) > len(release.known)
+    assert len({each.weight / each.query.diameter("L2") for each in release.measurements}) > 1
+
+
+@pytest.mark.parametrize("case", OWN)
+def test_of_a_mechanism_of_ones_own_a_file_has_the_name(tmp_path, case):
+    synthesis = made(case)
+    synthesis.save(tmp_path / "a.tm")
+    again = load_release(tmp_path / "a.tm")
+    assert (again.mechanism, again.made_by) == (None, f"{Own.__module__}.Own")
+    assert differences(synthesis.release, again.release) == []
+    assert not again.has_error_bars
+    again.save(tmp_path / "b.tm")
+    assert (tmp_path / "a.tm").read_bytes() == (tmp_path / "b.tm").read_bytes()
+    with pytest.raises(InputError, match=r"measured by .*Own, which the file does not hold; give mechanism="):
+        generate(again, 10)
+    rows = [generate(each, 40, np.random.default_rng(4), mechanism=Own()) for each in (synthesis, again)]
+    pd.testing.assert_frame_equal(*rows, check_exact=True)
+
+
+def test_tables_of_coarser_positions_than_the_columns_give_the_same_numbers_and_rows(tmp_path):
+    content, arrays = taken_apart(CHOSEN)
+    table_by(merged)(content, arrays)
+    archive.write(tmp_path / "a.tm", content, arrays)
+    coarser = load_release(tmp_path / "a.tm")
+    assert coarser.means.tobytes() == made(CHOSEN).means.tobytes()
+    assert coarser.names == made(CHOSEN).names
+    rows = [generate(each, 40, np.random.default_rng(4), mechanism=Own()) for each in (made(CHOSEN), coarser)]
+    pd.testing.assert_frame_equal(*rows, check_exact=True)
+
+
+CUBE = Schema.cube(3)
+# Of each: the mechanism, whether delta is above 0, and whether the table is mixed.
+OPTIONS = {
+    "tables": (TABLES, True, True), "tables, pure": (TABLES, False, True),
+    "tables of shares": (TableMechanism(points=50, shares=Shares(0.5, 0.1, 0.2, 2, 0.3)), True, True),
+    "tables of a workload": (TableMechanism(points=50, workload=Marginals(3)), True, True),
+    "tables crossed": (TableMechanism(points=50, workload=Marginals(1, "sex")), True, True),
+    "options of NumPy's types": (TableMechanism(points=np.int64(50)), True, True),
+    "moments": (dataclasses.replace(FAST, degree=2), True, True),
+    "a cloud": (MomentMechanism(fit="cloud"), True, False),
+    "atoms": (dataclasses.replace(FAST, fit="atoms", pair_degree=0, degree=2, **STILL), True, False),
+    "without steps": (dataclasses.replace(FAST, denoise=False, copula=False), True, False),
+    "kernels": (dataclasses.replace(FAST, workload=GaussianKernels(3, seed=0, widths=(1.0, 2.0))), True, False),
+    "minimax": (minimax(1.5, max_functions=30, points=64, iterations=10), True, False),
+    "algorithm 4": (TrigI(degree=2, grid=4), False, False),
+    "algorithm 5": (TrigII(degree=2, grid=4, levels=None), True, False),
+    "algorithm 9": (ImprovedTrigI(n_candidates=100, background=0.1), False, False),
+    "algorithm 10, published": (ImprovedTrigII(n_candidates=100, rank=2, calibration="published"), True, False),
+}
+
+
+@pytest.mark.parametrize("case", OPTIONS)
+def test_rows_are_made_of_loaded_moments_by_the_mechanism_that_measured_them(tmp_path, case):
+    mechanism, approximate, mixed = OPTIONS[case]
+    schema, table = (MIXED, mixed_table()) if mixed else (CUBE, cube_table())
+    moments = measure(table, schema, design(300, schema, APPROXIMATE if approximate else PURE, mechanism),
+                      np.random.default_rng(3))
+    moments.save(tmp_path / "a.tm")
+    again = NoisyMoments.load(tmp_path / "a.tm")
+    assert type(again.mechanism) is type(mechanism)
+    with warnings.catch_warnings():
+        # Nobody is told that options are missing.
+        warnings.simplefilter("error")
+        first, second = (reconstruct(each, np.random.default_rng(4)) for each in (moments, again))
+        rows = [generate(each, 40, np.random.default_rng(4)) for each in (moments, again)]
+    # All but the seconds.
+    assert differences(dataclasses.replace(first.fit, seconds=0.0), dataclasses.replace(second.fit, seconds=0.0)) == []
+    if mixed:
+        pd.testing.assert_frame_equal(*rows, check_exact=True)
+    else:
+        assert rows[0].tobytes() == rows[1].tobytes()
+
+
+@pytest.mark.parametrize("mechanism", [*(mechanism for mechanism, *_ in OPTIONS.values()), ImprovedTrigI(
+    n_candidates=7, max_weight=0.5, time_limit=2.0, ellipsoid="published", grid="formula"), MomentMechanism(
+    workload=Mixture((Polynomials(3, 1, n_queries=2, seed=1), PairKernels(3, seed=2), SecondMoments(3))))], ids=type)
+def test_a_mechanism_comes_back_from_a_file_with_all_of_its_options(mechanism):
+    again = mechanism_file.made(json.loads(json.dumps(mechanism_file.plain(mechanism))), "it")
+    assert mechanism_file.plain(again) == mechanism_file.plain(mechanism)
+    assert repr(again) == repr(mechanism).replace("np.int64(50)", "50")
+
+
+def test_a_loaded_release_of_other_options_or_private_bounds_makes_no_rows_by_a_mechanism_that_needs_its_design(
+        tmp_path):
+    mechanism = TrigII(degree=2, grid=4, levels=None)
+    moments = measure(cube_table(), CUBE, design(300, CUBE, APPROXIMATE, mechanism), np.random.default_rng(3))
+    moments.save(tmp_path / "a.tm")
+    again = NoisyMoments.load(tmp_path / "a.tm")
+    with pytest.raises(InputError, match="only with its design"):
+        reconstruct(again, mechanism=TrigII(degree=3, grid=4, levels=None))
+    private = Schema([Column("a", kind="continuous", private_bounds=True), *CUBE.columns[1:]])
+    moments = measure(pd.DataFrame(cube_table(), columns=["a", *CUBE.names[1:]]), private,
+                      design(300, private, APPROXIMATE, mechanism), np.random.default_rng(3))
+    assert len(generate(moments, 5)) == 5
+    moments.save(tmp_path / "a.tm")
+    with pytest.raises(InputError, match="only with its design"):
+        generate(NoisyMoments.load(tmp_path / "a.tm"), 5)
+
+
+class Unwritten(Query):
+    """A query of one's own without a form in a file: how far the first number is above the middle."""
+
+    name = "unwritten"
+    columns = (0,)
+    size, kind = 1, "distance"
+
+    def evaluate(self, points):
+        return np.abs(points[:, :1])
+
+    def diameter(self, norm):
+        return 1.0
+
+    def names(self, coordinates):
+        return [f"|{coordinates[0]}|"]
+
+
+class Asking(AdaptiveMechanism):
+    rounds = (Measure(1.0),)
+    points = 64
+
+    def __init__(self, *queries):
+        self.queries = queries
+
+    def ask(self, so_far):
+        return [so_far.histogram(0), *self.queries]
+
+
+def test_a_query_of_ones_own_that_is_not_registered_is_not_saved(tmp_path, monkeypatch):
+    path = tmp_path / "a.tm"
+    path.write_text("old")
+    made_of = simulated(Asking(Unwritten()), APPROXIMATE)
+    assert "distance" in made_of.release.kinds
+    with pytest.raises(InputError, match=r"kind 'unwritten' are not registered.*trigmech\.queries\.book\.register"):
+        made_of.save(path)
+    # Nor one that has the name of another.
+    monkeypatch.setattr(Unwritten, "name", "marginal")
+    with pytest.raises(InputError, match="kind 'marginal' are not registered"):
+        made_of.save(path)
+    with pytest.raises(InputError, match="a query of the name 'marginal' already"):
+        register(Unwritten)
+    monkeypatch.setattr(Unwritten, "name", "unwritten")
+    monkeypatch.setitem(KINDS, "unwritten", Unwritten)
+    with pytest.raises(InputError, match="have no form in a file: define written and read"):
+        made_of.save(path)
+    assert path.read_text() == "old"
+
+
+def test_a_query_of_ones_own_is_read_where_it_is_registered_alone(tmp_path, monkeypatch):
+    monkeypatch.setattr(Unwritten, "written", lambda self, book: ([7], np.array([0.25])), raising=False)
+    monkeypatch.setattr(Unwritten, "read", classmethod(
+        lambda cls, integers, floats, book: cls() if (integers.one(), *floats.some(1)) == (7, 0.25) else None),
+                        raising=False)
+    monkeypatch.setitem(KINDS, "unwritten", Unwritten)
+    made_of = simulated(Asking(Unwritten()), APPROXIMATE)
+    made_of.save(tmp_path / "a.tm")
+    again = load_release(tmp_path / "a.tm")
+    assert again.means.tobytes() == made_of.means.tobytes()
+    assert (again.names, again.names[-1]) == (made_of.names, "|x1|")
+    monkeypatch.delitem(KINDS, "unwritten")
+    with pytest.raises(InputError, match="'unwritten', which nobody registered; import the module that defines it"):
+        load_release(tmp_path / "a.tm")
 
 
 class Far:
@@ -360,8 +625,14 @@ def test_loading_never_unpickles_and_loads_no_heavy_library(tmp_path):
 # What is refused
 
 
+# Files by version 0.1: of a closer look, and of tables that were measured again and of three columns; and of contrasts.
+OLDER, OLDER_PURE = "older-tables", "releases-0.1/tables-contrasts"
+
+
 def taken_apart(case):
     """Content and arrays of a file, to be spoilt."""
+    if case in (OLDER, OLDER_PURE):
+        return archive.read(DATA / f"{case}.tm")
     with TemporaryDirectory() as folder:
         return archive.read(save(Path(folder) / "a.tm", made(case)))
 
@@ -407,8 +678,84 @@ def scaled(name, factor):
     return array(name, lambda old: old * factor)
 
 
+def query(kind, integers=None, floats=None):
+    """Spoil the numbers of the first query of a kind: each is a function of the list of these."""
+    def spoil(content, arrays):
+        lengths = arrays["release.queries.lengths"].copy()
+        number = arrays["release.queries.kinds"].tolist().index(content["release"]["queries"].index(kind))
+        for side, (name, change) in enumerate((("integers", integers), ("floats", floats))):
+            if change is not None:
+                held = arrays[f"release.queries.{name}"]
+                start = int(lengths[:number, side].sum())
+                stop = start + int(lengths[number, side])
+                new = np.array(change(held[start:stop].tolist()), dtype=held.dtype)
+                arrays[f"release.queries.{name}"] = np.concatenate([held[:start], new, held[stop:]])
+                lengths[number, side] = len(new)
+        arrays["release.queries.lengths"] = lengths
+    return spoil
+
+
+def at(place, value):
+    """Put a value at a place of a list."""
+    return lambda old: [*old[:place], value, *old[place + 1:]]
+
+
+def first_score(numbers):
+    """Where the first score of a column stands among the numbers of a query of products."""
+    place = 3 + 2 * numbers[1]
+    while not numbers[place + 1]:
+        place += 2
+    return place + 2
+
+
+def table_by(change):
+    """Let a table have another partition of the income, the sixth column: a change of its edges and of its cells."""
+    def spoil(content, arrays):
+        book, column, kind = book_of(arrays), 5, content["release"]["queries"].index("marginal")
+        starts = np.cumsum(arrays["release.queries.lengths"][:, 0])
+        start = next(k for number in np.flatnonzero(arrays["release.queries.kinds"] == kind).tolist()
+                     for k in range(starts[number - 1], starts[number])
+                     if book.partitions[book.maps[arrays["release.queries.integers"][k]][0]][0] == column)
+        place, cells = book.maps[arrays["release.queries.integers"][start]]
+        edges, cells = change(book.partitions[place][1], cells)
+        for name, new in (("partitions.columns", [column]), ("partitions.intervals", [len(edges) - 1]),
+                          ("partitions.edges", edges), ("maps.partitions", [len(book.partitions)]),
+                          ("maps.cells", cells)):
+            arrays[f"release.{name}"] = np.append(arrays[f"release.{name}"], new)
+        arrays["release.queries.integers"] = arrays["release.queries.integers"].copy()
+        arrays["release.queries.integers"][start] = len(book.maps)
+    return spoil
+
+
+def book_of(arrays):
+    """The columns and edges of all partitions, and the partition and cells of all maps, as a file has them."""
+    counts = arrays["release.partitions.intervals"]
+    edges = np.split(arrays["release.partitions.edges"], np.cumsum(counts + (counts > 0))[:-1])
+    domain = MIXED.domain
+    indicators = [len(each.indicators) for each in columns_of(domain)]
+    columns = arrays["release.partitions.columns"].tolist()
+    sizes = [indicators[j] + int(count) for j, count in zip(columns, counts, strict=True)]
+    places = arrays["release.maps.partitions"].tolist()
+    cells = np.split(arrays["release.maps.cells"], np.cumsum([sizes[place] for place in places])[:-1])
+    return Book(list(zip(columns, edges, strict=True)), list(zip(places, cells, strict=True)))
+
+
+def moved_edges(edges, cells):
+    return np.concatenate([[-1.0], edges[1:-1] - 1e-9, [1.0]]), cells
+
+
+def merged(edges, cells):
+    """The same cells by as few positions as they can be."""
+    k = len(cells) - (len(edges) - 1)
+    kept = np.flatnonzero(np.diff(cells[k:], prepend=-1))
+    assert len(kept) < len(edges) - 1
+    return np.append(edges[kept], 1.0), np.concatenate([cells[:k], cells[k:][kept]])
+
+
 MOMENTS, THESIS, TABLE = "moments of whole rows", "algorithm 10", "tables, looked at closer"
-CONTRASTS = "tables, contrasts"
+CONTRASTS, CHOSEN = "tables, contrasts", "queries of one's own choice"
+PARTS = "first of each column one"
+SIZED = "must have deviations and weights from 1e-100 to 1e+100"
 UNFIT = {
     "no schema": (MOMENTS, drop("schema"), "keys"),
     "no versions": (MOMENTS, put("versions", value=None), "versions must be"),
@@ -447,75 +794,241 @@ UNFIT = {
     "axes of too many columns": (THESIS, array("release.axes.directions", lambda old: np.ones((3, 9))), "axes"),
     "axes that are not orthonormal": (THESIS, array("release.axes.directions", lambda old: 2 * old), "orthonormal"),
     "axes without their images": (THESIS, array("release.axes.images", lambda old: None), "missing"),
-    "tables of no manner of looking": (TABLE, put("release", "cumulative", value=None), "true or false"),
-    "tables of more columns": (TABLE, put("schema", value=Schema.cube(8).to_dict()), "looks.intervals"),
-    "too many intervals": (TABLE, array("release.looks.intervals", entry(2**11)), "1 to 1024"),
-    "fewer than no intervals": (TABLE, array("release.looks.intervals", entry(-(2**63))), "1 to 1024"),
-    "intervals of categories": (TABLE, array("release.looks.intervals", lambda old: old + 1), "0 for categories"),
-    "edges beyond the range": (TABLE, array("release.looks.edges", entry(-1.5)), "ascend from -1 to 1"),
-    "edges without a value between": (TABLE, array("release.columns.edges", lambda old: np.concatenate(
+    "axes without a mean": (THESIS, array("release.mean", lambda old: None), "need a mean"),
+    "a kind of release that is no text": (MOMENTS, put("release", "kind", value=["tables"]), "kind of a release must"),
+    # Releases of measurements: the manifest.
+    "no row but one": (TABLE, put("release", "n", value=1), "release: n must be an integer"),
+    "no kinds of queries": (TABLE, drop("release", "queries"), "'queries' is missing"),
+    "kinds of queries that are no list": (TABLE, put("release", "queries", value="histogram"),
+                                          "queries must be a list"),
+    "queries of a kind that there is not": (TABLE, put("release", "queries", 0, value="os.system"),
+                                            "'os.system', which nobody registered"),
+    "queries of a kind that is no text": (TABLE, put("release", "queries", 0, value=["ranges"]), "nobody registered"),
+    "fewer kinds of queries than there are": (TABLE, put("release", "queries", value=["detail"]), "numbers of kinds"),
+    "three columns that matter less than nothing": (TABLE, put("release", "importance", value=-1.0), "importance"),
+    "three columns that matter beyond all": (TABLE, put("release", "importance", value=1e101), "importance"),
+    "an importance that is no number": (TABLE, put("release", "importance", value="1"), "release: importance must be"),
+    "few values of no number": (TABLE, put("release", "continuous", value=[99]), "continuous must be coordinates"),
+    "few values twice": (TABLE, put("release", "continuous", value=[0, 0]), "continuous must be coordinates"),
+    "the kind of before": (TABLE, put("release", "kind", value="tables"), "release must be an object"),
+    # Partitions and maps.
+    "measurements of more columns": (TABLE, put("schema", value=Schema.cube(8).to_dict()), PARTS),
+    "measurements of fewer columns": (TABLE, put("schema", value=Schema.cube(2).to_dict()), PARTS),
+    "a column without positions": (TABLE, array("release.partitions.columns", entry(1)), PARTS),
+    "positions of no column": (TABLE, array("release.partitions.columns", lambda old: np.where(old == 6, 7, old)),
+                               PARTS),
+    "positions of fewer than no column": (TABLE, array("release.partitions.columns", entry(-1)), PARTS),
+    "partitions without intervals": (TABLE, array("release.partitions.intervals", lambda old: old[1:]), "intervals"),
+    "too many intervals": (TABLE, array("release.partitions.intervals", entry(2**17 + 1)), "1 to 131072"),
+    "fewer than no intervals": (TABLE, array("release.partitions.intervals", entry(-(2**63))), "1 to 131072"),
+    "no intervals of a number": (TABLE, array("release.partitions.intervals", entry(0)), "1 to 131072 for numbers"),
+    "intervals of categories": (TABLE, array("release.partitions.intervals", lambda old: old + 1), "0 for categories"),
+    "edges beyond the range": (TABLE, array("release.partitions.edges", entry(-1.5)), "ascend from -1 to 1"),
+    "edges from right to left": (TABLE, scaled("release.partitions.edges", -1.0), "ascend from -1 to 1"),
+    "edges without a value between": (TABLE, array("release.partitions.edges", lambda old: np.concatenate(
         [[-1.0, np.nextafter(-1.0, 0), np.nextafter(np.nextafter(-1.0, 0), 0)], old[3:]])), "leave a value"),
-    "a frequency that overflows": (TABLE, array("release.looks.values", entry(1e101)), "up to 1e+100"),
-    "noise of no size": (TABLE, array("release.looks.deviations", entry(0.0)), "deviations"),
-    "noise of a closer look of no size": (TABLE, array("release.closer.deviations", entry(0.0)), "deviations"),
+    "edges of other intervals": (TABLE, array("release.partitions.edges", lambda old: old[1:]), "partitions.edges"),
+    "an edge beyond what is read": (TABLE, array("release.partitions.edges", entry(-1e101)), "up to 1e+100"),
+    "cells of no partition": (TABLE, array("release.maps.partitions", entry(10**6)), "maps.partitions must be numbers"),
+    "cells of fewer than no partition": (TABLE, array("release.maps.partitions", entry(-1)),
+                                         "maps.partitions must be numbers"),
+    "cells with gaps": (TABLE, array("release.maps.cells", lambda old: 2 * old), "without gaps"),
+    "cells below 0": (TABLE, array("release.maps.cells", entry(-1)), "without gaps"),
+    "cells of other positions": (TABLE, array("release.maps.cells", lambda old: old[1:]), "'release.maps.cells'"),
+    "positions of a table that end elsewhere": (TABLE, table_by(moved_edges), "must consist of those of the columns"),
+    # Queries, by kind.
+    "a query of no kind": (TABLE, array("release.queries.kinds", entry(9)), "numbers of kinds"),
+    "a query of fewer than no kind": (TABLE, array("release.queries.kinds", entry(-1)), "numbers of kinds"),
+    "a query without its length": (TABLE, array("release.queries.lengths", lambda old: old[1:]), "queries.lengths"),
+    "a query of fewer than no numbers": (TABLE, array("release.queries.lengths", entry(-1)), "lengths at least 0"),
+    "a query of endless length": (TABLE, array("release.queries.lengths", entry(2**62)), "'release.queries.integers'"),
+    "numbers of no query": (TABLE, array("release.queries.integers", lambda old: np.append(old, 0)),
+                            "'release.queries.integers'"),
+    "fractions of no query": (TABLE, array("release.queries.floats", lambda old: np.append(old, 0.0)),
+                              "'release.queries.floats'"),
+    "a column of no partition": (TABLE, query("ranges", at(0, 10**6)), "names the partition 1000000; there are"),
+    "a column of fewer than no partition": (TABLE, query("ranges", at(0, -1)), "names the partition -1"),
+    "a column of nothing": (TABLE, query("ranges", lambda old: []), "too few numbers"),
+    "a column with more": (TABLE, query("ranges", lambda old: [*old, 0]), "too many numbers"),
+    "a column with a fraction": (TABLE, query("ranges", floats=lambda old: [*old, 0.5]), "too many numbers"),
+    "contrasts of another partition": (CONTRASTS, query("contrasts", at(0, 99)), "names the partition 99"),
+    "a closer look at no column": (TABLE, query("detail", at(0, 10**6)), "names the partition"),
+    "a closer look at no interval": (TABLE, query("detail", at(1, 2000)), "of a closer look must ascend"),
+    "a closer look at fewer than no interval": (TABLE, query("detail", at(1, -1)), "of a closer look must ascend"),
+    "a closer look at categories": (TABLE, query("detail", at(0, 2)), "of a closer look must ascend"),
+    "a closer look without its interval": (TABLE, query("detail", lambda old: old[:1]), "too few numbers"),
+    "a closer look with more": (TABLE, query("detail", lambda old: [*old, 1]), "too many numbers"),
+    "a closer look elsewhere": (TABLE, query("detail", floats=lambda old: [0.999 * each for each in old]),
+                                "of a closer look must ascend from"),
+    "a closer look from right to left": (TABLE, query("detail", floats=lambda old: old[::-1]), "must ascend"),
+    "a closer look at one place": (TABLE, query("detail", floats=lambda old: old[:1]), "must ascend"),
+    "a closer look at nothing": (TABLE, query("detail", floats=lambda old: []), "must ascend"),
+    "a table of no map": (TABLE, query("marginal", at(0, 10**6)), "names the map 1000000; there are"),
+    "a table of fewer than no map": (TABLE, query("marginal", at(1, -1)), "names the map -1"),
+    "a table of no column": (TABLE, query("marginal", lambda old: []), "different, in ascending order"),
+    "a table of a column with itself": (TABLE, query("marginal", lambda old: old[:1] * 2), "different, in ascending"),
+    "a table from right to left": (TABLE, query("marginal", lambda old: old[::-1]), "different, in ascending order"),
+    "a table with a fraction": (TABLE, query("marginal", floats=lambda old: [0.5]), "too many numbers"),
+    "a table of fewer columns": (TABLE, query("marginal", lambda old: old[:1]), "'release.measurements.values'"),
+    "products of neither kind": (CONTRASTS, query("products", at(0, 2)), "pairs of products"),
+    "products of fewer than no pair": (TABLE, query("products", at(1, -1)), "too few numbers"),
+    "products of endless pairs": (TABLE, query("products", at(1, 2**61)), "too few numbers"),
+    "products of more columns": (TABLE, query("products", at(2, 8)), "the scores of all columns"),
+    "products of fewer columns": (TABLE, query("products", at(2, 6)), "the scores of all columns"),
+    "products of fewer than no column": (TABLE, query("products", at(2, -7)), "the scores of all columns"),
+    "products of a column with itself": (TABLE, query("products", lambda old: [*old[:3], old[4], *old[4:]]),
+                                         "different"),
+    "products of no column": (TABLE, query("products", at(4, 7)), "pairs of columns that there are"),
+    "products of fewer than the first column": (TABLE, query("products", at(3, -1)), "pairs of columns"),
+    "products of a pair twice": (TABLE, query("products", lambda old: [*old[:5], *old[3:5], *old[7:]]), "different"),
+    "products of columns in another order": (TABLE, query("products", lambda old: at(3 + 2 * old[1], 1)(old)),
+                                             "in order"),
+    "products of no partition": (TABLE, query("products", lambda old: at(3 + 2 * old[1], 10**6)(old)),
+                                 "names the partition"),
+    "products of contrasts of no map": (CONTRASTS, query("products", lambda old: at(3 + 2 * old[1], 99)(old)),
+                                        "names the map"),
+    "scores of no number": (TABLE, query("products", lambda old: at(first_score(old) - 1, -1)(old)), "0 to 256 scores"),
+    "scores beyond number": (TABLE, query("products", lambda old: at(first_score(old) - 1, 257)(old)),
+                             "0 to 256 scores"),
+    "a score above 1": (TABLE, query("products", lambda old: at(first_score(old), 2**15 + 1)(old)), "scores must lie"),
+    "a score below -1": (TABLE, query("products", lambda old: at(first_score(old), -(2**15) - 1)(old)),
+                         "scores must lie"),
+    "a score that overflows": (TABLE, query("products", lambda old: at(first_score(old), -(2**63))(old)),
+                               "scores must lie"),
+    "products without the last score": (TABLE, query("products", lambda old: old[:-1]), "too few numbers"),
+    "products with more scores": (TABLE, query("products", lambda old: [*old, 0]), "too many numbers"),
+    # What was measured of them.
+    "a measurement of no query": (TABLE, array("release.measurements.queries", entry(10**6)), "numbers of queries"),
+    "a measurement of fewer than no query": (TABLE, array("release.measurements.queries", entry(-1)),
+                                             "numbers of queries"),
+    "a measurement without its weight": (TABLE, array("release.measurements.weights", lambda old: old[1:]), "weights"),
+    "a weight of nothing": (TABLE, array("release.measurements.weights", entry(0.0)), f"weights {SIZED}"),
+    "a weight below nothing": (TABLE, array("release.measurements.weights", entry(-1.0)), f"weights {SIZED}"),
+    "a weight that vanishes": (TABLE, array("release.measurements.weights", entry(1e-101)), f"weights {SIZED}"),
+    "a weight that overflows": (TABLE, array("release.measurements.weights", entry(1e101)), f"weights {SIZED}"),
+    "an infinite weight": (TABLE, array("release.measurements.weights", entry(np.inf)), "finite numbers"),
+    "a measurement without its noise": (TABLE, array("release.measurements.noise", lambda old: old[1:]), "noise"),
+    "noise of no size": (TABLE, array("release.measurements.noise", entry(0.0)), f"noise {SIZED}"),
+    "noise that overflows": (TABLE, array("release.measurements.noise", entry(1e101)), f"noise {SIZED}"),
+    "noise that is not a number": (TABLE, array("release.measurements.noise", entry(np.nan)), "finite numbers"),
+    "noise that overflows by its weight": (TABLE, both(array("release.measurements.noise", entry(1e60)), array(
+        "release.measurements.weights", entry(1e-60))), f"release.measurements {SIZED}"),
+    "noise that vanishes by its weight": (TABLE, both(array("release.measurements.noise", entry(1e-60)), array(
+        "release.measurements.weights", entry(1e60))), f"release.measurements {SIZED}"),
+    "a value that overflows": (TABLE, array("release.measurements.values", entry(1e101)), "up to 1e+100"),
+    "a value that overflows below": (TABLE, array("release.measurements.values", entry(-1e101)), "up to 1e+100"),
+    "an infinite value": (TABLE, array("release.measurements.values", entry(np.inf)), "finite numbers"),
+    "values of other queries": (TABLE, array("release.measurements.values", lambda old: old[1:]),
+                                "'release.measurements.values'"),
+    "values of contrasts of all positions": (CONTRASTS, array("release.measurements.values", lambda old: np.append(
+        old, 0.5)), "'release.measurements.values'"),
+    "a target of other measurements": (TABLE, array("fit.target", lambda old: old[1:]), "fit.target"),
+    "measurements of nothing": (TABLE, both(*(array(f"release.measurements.{name}", lambda old: old[:0]) for name in (
+        "queries", "weights", "noise", "values"))), "fit.target"),
+    # What is known of the columns.
     "a negative probability": (TABLE, array("release.columns.mass", entry(-0.1)), "probabilities"),
     "probabilities of another sum": (TABLE, scaled("release.columns.mass", 0.5), "probabilities"),
-    "a closer look at no column": (TABLE, array("release.closer.index", entry(7)), "closer looks"),
-    "a closer look at no interval": (TABLE, array("release.closer.index", lambda old: np.add(old, [0, 2000, 0])),
+    "probabilities of other positions": (TABLE, array("release.columns.mass", lambda old: old[1:]), "columns.mass"),
+    "a column of no noise": (TABLE, array("release.columns.deviations", entry(0.0)), f"columns.deviations {SIZED}"),
+    "a column without its noise": (TABLE, array("release.columns.deviations", lambda old: old[1:]),
+                                   "'release.columns.deviations'"),
+    # The mechanism.
+    "a mechanism that there is not": (TABLE, put("mechanism", value={"is": "Popen"}), "there is no 'Popen'"),
+    "a mechanism of no name": (TABLE, put("mechanism", value={"points": 1}), "there is no 'None'"),
+    "a mechanism of a long name": (TABLE, put("mechanism", value={"is": 1000 * "x"}), f"there is no '{40 * 'x'}'"),
+    "a mechanism that is none": (TABLE, put("mechanism", value={"is": "Marginals", "k": 2}),
+                                 "the package's mechanisms"),
+    "a mechanism that is a list": (TABLE, put("mechanism", value=[1]), "the package's mechanisms"),
+    "a mechanism with another option": (TABLE, put("mechanism", "seed", value=1), "TableMechanism has other options"),
+    "a mechanism's option out of range": (TABLE, put("mechanism", "points", value=0), "points must be a positive"),
+    "a mechanism's option of another kind": (TABLE, put("mechanism", "shares", value={"is": "Marginals", "k": 1}),
+                                             "shares must be Shares"),
+    "a mechanism's points without end": (TABLE, put("mechanism", "points", value=2**50), "are more than 100000000"),
+    "points without end of moments": (MOMENTS, put("mechanism", "points", value=2**50), "are more than 100000000"),
+    "a workload of endless products": (MOMENTS, put("mechanism", "workload", value={
+        "is": "Polynomials", "d": 3, "degree": 10**4000, "n_queries": 1, "seed": 1}), "the mechanism|more than"),
+    "a mechanism's name that commands": (TABLE, put("mechanism", value="\x1b[2J"), "the mechanism must be a text"),
+    "a mechanism's name without end": (TABLE, put("mechanism", value=201 * "x"), "the mechanism must be a text"),
+    "no name of a mechanism of one's own": (CHOSEN, put("mechanism", value=7), "the package's mechanisms"),
+}
+# Of files by version 0.1.
+UNFIT_BEFORE = {
+    "tables of no manner of looking": (OLDER, put("release", "cumulative", value=None), "true or false"),
+    "tables of more columns": (OLDER, put("schema", value=Schema.cube(8).to_dict()), "looks.intervals"),
+    "too many intervals": (OLDER, array("release.looks.intervals", entry(2**11)), "1 to 1024"),
+    "fewer than no intervals": (OLDER, array("release.looks.intervals", entry(-(2**63))), "1 to 1024"),
+    "intervals of categories": (OLDER, array("release.looks.intervals", lambda old: old + 1), "0 for categories"),
+    "edges beyond the range": (OLDER, array("release.looks.edges", entry(-1.5)), "ascend from -1 to 1"),
+    "edges without a value between": (OLDER, array("release.columns.edges", lambda old: np.concatenate(
+        [[-1.0, np.nextafter(-1.0, 0), np.nextafter(np.nextafter(-1.0, 0), 0)], old[3:]])), "leave a value"),
+    "a frequency that overflows": (OLDER, array("release.looks.values", entry(1e101)), "up to 1e+100"),
+    "noise of no size": (OLDER, array("release.looks.deviations", entry(0.0)), "deviations"),
+    "noise of a closer look of no size": (OLDER, array("release.closer.deviations", entry(0.0)), "deviations"),
+    "a negative probability": (OLDER, array("release.columns.mass", entry(-0.1)), "probabilities"),
+    "probabilities of another sum": (OLDER, scaled("release.columns.mass", 0.5), "probabilities"),
+    "a closer look at no column": (OLDER, array("release.closer.index", entry(7)), "closer looks"),
+    "a closer look at no interval": (OLDER, array("release.closer.index", lambda old: np.add(old, [0, 2000, 0])),
                                      "closer looks"),
-    "a closer look twice": (TABLE, array("release.closer.index", lambda old: old[[0, *range(len(old))]]),
+    "a closer look twice": (OLDER, array("release.closer.index", lambda old: old[[0, *range(len(old))]]),
                             "closer looks"),
-    "a closer look of endless length": (TABLE, array("release.closer.index", lambda old: np.add(old, [0, 0, 2**62])),
+    "a closer look of endless length": (OLDER, array("release.closer.index", lambda old: np.add(old, [0, 0, 2**62])),
                                         "closer looks"),
-    "a closer look elsewhere": (TABLE, scaled("release.closer.edges", 0.999), "of a closer look must ascend"),
-    "a closer look from right to left": (TABLE, scaled("release.closer.edges", -1.0), "must ascend"),
-    "a second round without noise": (TABLE, put("release", "dependence", "deviation", value=0.0), "second round"),
-    "noise that overflows": (TABLE, put("release", "dependence", "deviation", value=1e300), "second round"),
-    "noise of a table that overflows": (TABLE, both(put("release", "dependence", "deviation", value=1e50), scaled(
+    "a closer look elsewhere": (OLDER, scaled("release.closer.edges", 0.999), "of a closer look must ascend"),
+    "a closer look from right to left": (OLDER, scaled("release.closer.edges", -1.0), "must ascend"),
+    "a second round without noise": (OLDER, put("release", "dependence", "deviation", value=0.0), "second round"),
+    "noise that overflows": (OLDER, put("release", "dependence", "deviation", value=1e300), "second round"),
+    "noise of a table that overflows": (OLDER, both(put("release", "dependence", "deviation", value=1e50), scaled(
         "release.dependence.weights", 1e-98)), "the second round"),
-    "products that weigh nothing": (TABLE, put("release", "dependence", "product_weight", value=0.0), "weight of"),
-    "products of huge noise": (TABLE, both(put("release", "dependence", "deviation", value=1e50), put(
+    "products that weigh nothing": (OLDER, put("release", "dependence", "product_weight", value=0.0), "weight of"),
+    "products of huge noise": (OLDER, both(put("release", "dependence", "deviation", value=1e50), put(
         "release", "dependence", "product_weight", value=1e-99)), "the second round"),
-    "cells with gaps": (TABLE, array("release.dependence.maps", lambda old: 2 * old), "without gaps"),
-    "a table of a column with itself": (TABLE, array("release.dependence.tables", lambda old: old * 0), "different"),
-    "a table of no column": (TABLE, array("release.dependence.tables", lambda old: old + 1), "columns that there are"),
-    "a table twice": (TABLE, array("release.dependence.tables", lambda old: old[[0, *range(len(old) - 1)]]),
+    "cells with gaps": (OLDER, array("release.dependence.maps", lambda old: 2 * old), "without gaps"),
+    "a table of a column with itself": (OLDER, array("release.dependence.tables", lambda old: old * 0), "different"),
+    "a table of no column": (OLDER, array("release.dependence.tables", lambda old: old + 1), "columns that there are"),
+    "a table twice": (OLDER, array("release.dependence.tables", lambda old: old[[0, *range(len(old) - 1)]]),
                       "different sets of 2 columns"),
-    "a last round of no second": (TABLE, put("release", "dependence", value=None), "must follow the second"),
-    "a last round without noise": (TABLE, put("release", "selected", "deviation", value=0.0), "the last round"),
-    "three columns that matter less than nothing": (TABLE, put("release", "selected", "importance", value=-1.0),
+    "a last round of no second": (OLDER, put("release", "dependence", value=None), "must follow the second"),
+    "a last round without noise": (OLDER, put("release", "selected", "deviation", value=0.0), "the last round"),
+    "three columns that matter less than nothing": (OLDER, put("release", "selected", "importance", value=-1.0),
                                                     "importance"),
-    "a table that weighs less than nothing": (TABLE, array("release.selected.weights", entry(-1.0)), "selected"),
-    "three columns of which one is none": (TABLE, array("release.selected.triples", lambda old: old + 9), "sets of 3"),
-    "three columns of which two are one": (TABLE, array("release.selected.triples", lambda old: old * 0), "sets of 3"),
-    "three columns that weigh nothing": (TABLE, array("release.selected.triple_weights", entry(0.0)), "selected"),
-    "noise of three columns that overflows": (TABLE, both(put("release", "selected", "deviation", value=1e50), scaled(
+    "a table that weighs less than nothing": (OLDER, array("release.selected.weights", entry(-1.0)), "selected"),
+    "three columns of which one is none": (OLDER, array("release.selected.triples", lambda old: old + 9), "sets of 3"),
+    "three columns of which two are one": (OLDER, array("release.selected.triples", lambda old: old * 0), "sets of 3"),
+    "three columns that weigh nothing": (OLDER, array("release.selected.triple_weights", entry(0.0)), "selected"),
+    "noise of three columns that overflows": (OLDER, both(put("release", "selected", "deviation", value=1e50), scaled(
         "release.selected.triple_weights", 1e-90)), "the last round must have deviations"),
-    "noise of both rounds that vanishes": (TABLE, both(put("release", "selected", "deviation", value=1e-90), scaled(
+    "noise of both rounds that vanishes": (OLDER, both(put("release", "selected", "deviation", value=1e-90), scaled(
         "release.selected.weights", 1e50)), "the last round must have deviations"),
-    "cells of three columns with gaps": (TABLE, array("release.selected.maps", lambda old: 2 * old), "without gaps"),
-    "tables of three columns of other cells": (TABLE, array("release.triples", lambda old: old[1:]),
+    "cells of three columns with gaps": (OLDER, array("release.selected.maps", lambda old: 2 * old), "without gaps"),
+    "tables of three columns of other cells": (OLDER, array("release.triples", lambda old: old[1:]),
                                                "'release.triples'"),
-    "products of categories": (TABLE, array("release.dependence.pairs", lambda old: old * 0 + [0, 2]), "pairs"),
-    "a score above 1": (TABLE, array("release.dependence.scores", entry(2**15 + 1)), "scores"),
-    "a score that overflows": (TABLE, array("release.dependence.scores", entry(-(2**63))), "scores"),
-    "tables of other cells": (TABLE, array("release.tables", lambda old: old[1:]), "'release.tables'"),
-    "products of other scores": (TABLE, array("release.products", lambda old: old[1:]), "'release.products'"),
-    "scores of no number": (TABLE, array("release.dependence.degrees", entry(-1)), "0 to 256 scores"),
-    "contrasts of intervals": (TABLE, array("release.looks.contrasted", entry(1)), "0 where intervals are cumulative"),
-    "contrasts of no kind": (CONTRASTS, array("release.looks.contrasted", entry(2)), "must be 0 or 1"),
-    "contrasts of all positions": (CONTRASTS, array("release.looks.contrasted", lambda old: old * 0), "looks.values"),
-    "products of no pair": (CONTRASTS, array("release.dependence.pairs", lambda old: old[1:]), "release.products"),
-    "tables of nothing": (TABLE, both(put("release", "dependence", value=None), put(
+    "products of categories": (OLDER, array("release.dependence.pairs", lambda old: old * 0 + [0, 2]), "pairs"),
+    "a score above 1": (OLDER, array("release.dependence.scores", entry(2**15 + 1)), "scores"),
+    "a score that overflows": (OLDER, array("release.dependence.scores", entry(-(2**63))), "scores"),
+    "tables of other cells": (OLDER, array("release.tables", lambda old: old[1:]), "'release.tables'"),
+    "products of other scores": (OLDER, array("release.products", lambda old: old[1:]), "'release.products'"),
+    "scores of no number": (OLDER, array("release.dependence.degrees", entry(-1)), "0 to 256 scores"),
+    "contrasts of intervals": (OLDER, array("release.looks.contrasted", entry(1)), "0 where intervals are cumulative"),
+    "contrasts of no kind": (OLDER_PURE, array("release.looks.contrasted", entry(2)), "must be 0 or 1"),
+    "contrasts of all positions": (OLDER_PURE, array("release.looks.contrasted", lambda old: old * 0), "looks.values"),
+    "products of no pair": (OLDER_PURE, array("release.dependence.pairs", lambda old: old[1:]), "release.products"),
+    "tables of nothing": (OLDER, both(put("release", "dependence", value=None), put(
         "release", "selected", value=None), put("fit", value=None), put("rows", value=None)), "no part"),
-    "a target of other tables": (TABLE, array("fit.target", lambda old: old[1:]), "fit.target"),
-    "axes without a mean": (THESIS, array("release.mean", lambda old: None), "need a mean"),
+    "a target of other tables": (OLDER, array("fit.target", lambda old: old[1:]), "fit.target"),
 }
 
 
 @pytest.mark.parametrize("case", UNFIT)
 def test_files_whose_parts_do_not_fit_are_refused(tmp_path, case):
-    of, spoil, words = UNFIT[case]
+    refuses(tmp_path, *UNFIT[case])
+
+
+@pytest.mark.parametrize("case", UNFIT_BEFORE)
+def test_files_of_the_format_before_whose_parts_do_not_fit_are_refused(tmp_path, case):
+    refuses(tmp_path, *UNFIT_BEFORE[case])
+
+
+def refuses(tmp_path, of, spoil, words):
     content, arrays = taken_apart(of)
     spoil(content, arrays)
     path = tmp_path / "a.tm"
@@ -537,7 +1050,7 @@ def places(value, where=()):
         yield from places(value[key], (*where, key))
 
 
-@pytest.mark.parametrize("case", [MOMENTS, THESIS, "categories", TABLE])
+@pytest.mark.parametrize("case", [MOMENTS, THESIS, "categories", TABLE, CHOSEN, OLDER])
 def test_any_value_anywhere_is_refused_or_makes_a_release(case):
     content, arrays = taken_apart(case)
     refused = 0
@@ -559,7 +1072,7 @@ CHANGES = [lambda old: old[:0], lambda old: old[..., None], lambda old: old.resh
            lambda old: old.astype(float) * np.nan, lambda old: np.full_like(old, np.iinfo(np.int64).min)]
 
 
-@pytest.mark.parametrize("case", [MOMENTS, THESIS, "categories", TABLE])
+@pytest.mark.parametrize("case", [MOMENTS, THESIS, "categories", TABLE, CONTRASTS, CHOSEN, OLDER, OLDER_PURE])
 def test_any_array_is_refused_or_makes_a_release(case):
     content, arrays = taken_apart(case)
     refused = 0
@@ -570,6 +1083,84 @@ def test_any_array_is_refused_or_makes_a_release(case):
             except InputError:
                 refused += 1
     assert refused > 5 * len(arrays)
+
+
+def categories(cells):
+    return Partition(tuple(range(cells)), None, np.empty(0))
+
+
+def read_query(kind, integers, book, floats=()):
+    return kind.read(Numbers(np.array(integers, dtype=np.int64)), Numbers(np.array(floats, dtype=np.float64)), book)
+
+
+def endless_products():
+    """100 columns of 256 scores: 324 million products, by 200 kilobytes of a file."""
+    book, pairs = Book([(j, categories(1)) for j in range(100)]), np.argwhere(np.triu(np.ones((100, 100)), 1))
+    scores = [number for j in range(100) for number in (j, 256, *[1] * 256)]
+    return lambda: read_query(Products, [0, len(pairs), 100, *pairs.ravel(), *scores], book).size == len(pairs) * 2**16
+
+
+def endless_table():
+    """Of 20,000 columns: a number of cells that has 6,000 digits."""
+    book = Book([(j, categories(2)) for j in range(20_000)], [(j, np.array([0, 1])) for j in range(20_000)])
+    return lambda: read_query(Marginal, range(20_000), book)
+
+
+def many_tables_of_one_map():
+    book = Book([(0, categories(1))], [(0, np.arange(2**22))])
+    return lambda: sum(read_query(Marginal, [0], book).size for _ in range(10_000)) == 10_000 * 2**22
+
+
+def ranges_without_end():
+    book = Book([(0, Partition((), 0, np.linspace(-1.0, 1.0, 2**17 + 1)))])
+    return lambda: read_query(Ranges, [0], book)
+
+
+def contrasts_without_end():
+    book = Book([(0, categories(2**13))])
+    return lambda: read_query(Contrasts, [0], book)
+
+
+@pytest.mark.parametrize(("asks", "words"), [
+    (endless_products, None), (endless_table, "more than 134217728 cells"), (many_tables_of_one_map, None),
+    (ranges_without_end, "at most 1024 intervals, not 131072"), (contrasts_without_end, "at most 256 positions")])
+def test_a_file_can_ask_for_no_time_or_memory_beyond_its_size(asks, words):
+    work = asks()
+    tracemalloc.start()
+    started = time.process_time()
+    try:
+        if words is None:
+            assert work()
+        else:
+            with pytest.raises(InputError, match=words):
+                work()
+        held = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert held < 2**25
+    assert time.process_time() - started < 10.0
+
+
+def test_products_beyond_what_an_archive_holds_are_refused_before_they_are_listed():
+    release = made(CONTRASTS).release
+    partitions = tuple(column.partition for column in release.columns)
+    products = Products(partitions, tuple(np.ones((each.size, 256), dtype=np.int64) for each in partitions),
+                        np.array([[0, 1], [0, 2], [1, 2]]))
+    manifest, arrays = measurements_file.parts_of(dataclasses.replace(
+        release, measurements=(Measurement(products, 1.0, np.zeros(0), 1.0),)), FEW.domain)
+    with pytest.raises(InputError, match=r"release\.measurements\.values"):
+        measurements_file.release_of(manifest, arrays, FEW.domain)
+
+
+def test_more_categories_than_are_contrasted_are_saved(tmp_path):
+    """Prefix sums are of intervals: however many categories there are."""
+    names = [f"c{k}" for k in range(9000)]
+    schema = Schema([Column("many", kind="categorical", categories=names), Column("x", -1.0, 1.0)])
+    table = pd.DataFrame({"many": names[:300], "x": cube_table()[:, 0]})
+    for budget in (APPROXIMATE, PURE):
+        synthesis = simulated(TABLES, budget, table, schema)
+        synthesis.save(tmp_path / "a.tm")
+        assert differences(synthesis, load_release(tmp_path / "a.tm")) == []
 
 
 @pytest.mark.parametrize(("change", "words"), [

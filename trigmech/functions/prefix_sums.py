@@ -62,7 +62,7 @@ def decoded(partition: Partition, values: Array) -> Array:
 def diameter(indicators: int, intervals: int) -> float:
     """Return how far, in L2, what is measured of a column moves at most when one row's position changes."""
     if not intervals:
-        return np.sqrt(2.0) * ROUNDED_UP if indicators > 1 else 0.0
+        return float(np.sqrt(2.0)) * ROUNDED_UP if indicators > 1 else 0.0
     R = factor(intervals)
     gram = R.T @ R
     squares = np.diag(gram)
