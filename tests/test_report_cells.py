@@ -164,8 +164,8 @@ def rounds(made):
                    else f"third: products of ranks of {pairs} pairs of them")
     rows = [("first: frequencies of categories, special and missing values", named),
             (f"first: intervals of {sum(len(own) > 0 for own in below)} columns with an order", np.concatenate(below)),
-            (f"second: within {len(closer)} intervals of {len({look.query.column for look in release.closer})} columns that "
-             "were found heavy", np.concatenate([*closer, []])),
+            (f"second: within {len(closer)} intervals of {len({look.query.column for look in release.closer})} columns "
+             "that were found heavy", np.concatenate([*closer, []])),
             (f"third: cells of tables of {len(tables)} pairs of columns" + f", {again} of them twice" * (again > 0),
              np.concatenate([*tables, []])), (products_of, products),
             (f"last: cells of tables of {len(triples)} sets of three columns", np.concatenate([*triples, []]))]

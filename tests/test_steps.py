@@ -114,7 +114,8 @@ def test_a_file_has_the_options_that_make_points_and_without_them_none_are_made_
     # Of a file of another version.
     again = dataclasses.replace(again, mechanism=None)
     for call in (tm.reconstruct, lambda moments, rng: tm.generate(moments, 5, rng)):
-        with pytest.warns(UserWarning, match=f"default options of {type(mechanism).__name__} make the points") as caught:
+        words = f"default options of {type(mechanism).__name__} make the points"
+        with pytest.warns(UserWarning, match=words) as caught:
             call(again, rng())
         # It points to who called, once.
         assert [each.filename for each in caught if "options" in str(each.message)] == [__file__]
