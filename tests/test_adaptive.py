@@ -165,6 +165,17 @@ def test_parts_give_the_same_release_as_the_whole(kind, budget, tmp_path):
     np.testing.assert_array_equal(step.release.means, whole.means)
 
 
+def test_processes_give_the_same_release_as_the_whole(tmp_path):
+    rows = table(3_000)
+    design = tm.design(3_000, SCHEMA, BUDGETS[0], Strongest())
+    for k in range(2):
+        rows.iloc[1_000 * k : 1_000 * (k + 1) + 1_000 * k].to_parquet(tmp_path / f"{k}.parquet")
+    files = [tmp_path / f"{k}.parquet" for k in range(2)]
+    found = tm.measure(files, SCHEMA, design, np.random.default_rng(3), engine="processes", workers=2)
+    whole = tm.measure(rows, SCHEMA, design, np.random.default_rng(3))
+    np.testing.assert_array_equal(found.release.means, whole.release.means)
+
+
 def test_a_run_that_was_broken_off_goes_on_and_is_charged_once(tmp_path):
     ledger = tm.LedgerFile.create(tmp_path / "ledger.json", tm.Budget(10.0, 1e-5), data_set="made")
 
