@@ -11,9 +11,9 @@ from trigmech.functions.contrasts import contrasts
 from trigmech.functions.partition import all_codes, columns_of, even_edges
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.measurement.exact import Asked, exact_sums
+from trigmech.measurement.released import Release
 from trigmech.measurement.rows import PrivateRows
 from trigmech.measurement.sums import Chunk
-from trigmech.measurement.table_release import TableRelease
 from trigmech.planning.dependence import _scores
 from trigmech.queries.base import Measurement, Query, moved, scaled, sensitivity_of
 from trigmech.queries.book import KINDS
@@ -189,7 +189,7 @@ def test_each_mean_has_a_name_and_the_kind_is_one(query):
 def release_of(query, weight=0.25, noise=0.01):
     values = np.random.default_rng(1).normal(size=query.size)
     columns = tuple(ReleasedColumn(part, np.full(part.size, 1.0 / part.size), 0.02) for part in partitions())
-    return TableRelease(50, SCHEMA.domain, (Measurement(query, weight, values, noise),
+    return Release(50, SCHEMA.domain, (Measurement(query, weight, values, noise),
                                             Measurement(query, 3.0, values + 0.1, noise)), columns)
 
 

@@ -17,7 +17,6 @@ from trigmech.evaluation.error_bars import PredictedError, of_members, predicted
 from trigmech.evaluation.resampling import Progress, Resamples
 from trigmech.functions.features import Features
 from trigmech.measurement.released import Release
-from trigmech.measurement.table_release import TableRelease
 from trigmech.mechanisms.base import Design, Mechanism, PublicFacts
 from trigmech.privacy.ledger import Ledger
 from trigmech.reconstruction.conditional import conditional_points
@@ -83,7 +82,7 @@ class NoisyMoments:
     See also :attr:`deviations`, whose noise is correlated in releases by :class:`trigmech.TableMechanism`.
     """
 
-    release: Release | TableRelease
+    release: Release
     ledger: Ledger
     schema: Schema
     library: str | None = None
@@ -257,14 +256,14 @@ class Synthesis(NoisyMoments):
     @property
     def has_error_bars(self) -> bool:
         """Whether :meth:`predicted_error` is there: not for linear programs, nor for functions of one's own."""
-        if isinstance(self.release, TableRelease):
+        if self.release.columns:
             # They repeat the release, for which its mechanism must be there.
             return self.made_by is None or self.design is not None
         return self.fit.misfit is not None and isinstance(self.release.features, Features)
 
     @cached_property
     def _resamples(self) -> Resamples:
-        if not isinstance(self.release, TableRelease):
+        if not self.release.columns:
             there = ("predicted_error has the error bars of a workload's answers" if self.has_error_bars else
                      "it has no error bars, because it was fitted by a linear program" if self.fit.misfit is None else
                      "it has no error bars, because they are not known for functions of your own")
@@ -338,7 +337,7 @@ class Synthesis(NoisyMoments):
             If the fit is by a linear program, as those of the thesis's mechanisms; if the functions that were measured
             are of your own; or if the workload has another number of columns.
         """
-        if not isinstance(self.release, TableRelease):
+        if not self.release.columns:
             return predicted_error(workload, self.release, self.fit, level)
         numbers, workload = list(self.schema.domain.numbers), answerable(workload)
         if workload.d != len(numbers):

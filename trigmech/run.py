@@ -66,7 +66,7 @@ def run(private: TableSource, schema: Schema, planned: Design, public_rng: np.ra
     if not mechanism.published:
         # Scales that are the thesis's depend on what was released.
         session.declare(*planned.charges)
-        session.check_declared(*(block.charge for block in getattr(planned.measured, "blocks", ())))
+        session.check_declared(*(each.charge for each in getattr(planned.measured, "rounds", ())))
         session.declare(*planned.all_charges)
     if planned.bounds and not planned.categories and not mechanism.published:
         # What is charged after private categories depends on how many there are.

@@ -18,7 +18,7 @@ from scipy.special import ndtri
 from trigmech.functions.partition import all_codes
 from trigmech.functions.ranks import ranks
 from trigmech.functions.released_column import ReleasedColumn
-from trigmech.measurement.table_release import TableRelease
+from trigmech.measurement.released import Release
 from trigmech.queries.base import Measurement
 from trigmech.queries.one_way import Detail, Histogram, Ranges
 from trigmech.reconstruction.columns import nearest_probabilities
@@ -46,7 +46,7 @@ class PlausibleTables:
 
     Parameters
     ----------
-    release : TableRelease
+    release : Release
     rng : numpy.random.Generator
 
     Notes
@@ -54,7 +54,7 @@ class PlausibleTables:
     Privacy: post-processing. Cost: five shrunken versions of each table and product once; a fit for each draw.
     """
 
-    def __init__(self, release: TableRelease, rng: np.random.Generator) -> None:
+    def __init__(self, release: Release, rng: np.random.Generator) -> None:
         self._release = release
         targets, (tables, products) = Targets(release), independent(release)
         # Tables that contrasts tell are not measured.
@@ -143,7 +143,7 @@ def _plausible(column: ReleasedColumn, look: Measurement[Histogram] | None, clos
     return replace(column, mass=np.concatenate([held, made]))
 
 
-def _go_on_within_cells(points: Array, codes: Codes, release: TableRelease, rng: np.random.Generator) -> None:
+def _go_on_within_cells(points: Array, codes: Codes, release: Release, rng: np.random.Generator) -> None:
     """Exchange the numbers of rows of the same cell, in place, so that they depend on each other as the cells do.
 
     Column by column each row has a key, its regression on the normal scores of the other columns and a normal residual,

@@ -17,7 +17,7 @@ from trigmech._validate import finite
 from trigmech.errors import InputError, shown
 from trigmech.evaluation.error_bars import PredictedError
 from trigmech.evaluation.plausible import PlausibleTables
-from trigmech.measurement.table_release import TableRelease
+from trigmech.measurement.released import Release
 from trigmech.mechanisms.base import Design
 from trigmech.mechanisms.rehearsal import rehearsed
 
@@ -40,7 +40,7 @@ class Resamples:
 
     Parameters
     ----------
-    release : TableRelease
+    release : Release
         With its schema.
     points : ndarray (m, D)
         The fit's.
@@ -52,7 +52,7 @@ class Resamples:
     Privacy: post-processing of public numbers. Cost: 32 fits of some thousand rows, on all threads.
     """
 
-    def __init__(self, release: TableRelease, points: Array, design: Design | None = None) -> None:
+    def __init__(self, release: Release, points: Array, design: Design | None = None) -> None:
         self._release, self._points, self._design = release, points, design
         self._made: list[tuple[Array, list[Array]]] = []
 

@@ -92,6 +92,34 @@ class Features:
         object.__setattr__(self, "basis", basis)
         object.__setattr__(self, "profiles", np.array(scaled).reshape(len(scaled), len(checked[0]) if checked else 2))
 
+    @classmethod
+    def of(cls, functions: FunctionSet) -> "Features":
+        """Return functions as features; an InputError for functions of somebody's own."""
+        if isinstance(functions, ChebyshevBasis):
+            return cls(functions)
+        if not isinstance(functions, Features):
+            raise InputError("the release is of functions of your own; error bars and files are for Chebyshev products "
+                             "and the package's functions of whole rows")
+        return functions
+
+    @classmethod
+    def exactly(cls, basis: ChebyshevBasis, profiles: Array) -> "Features":
+        """Return features with these very profiles (G, q + 1), which were scaled before.
+
+        The constructor checks them, and scales them again, by 1 but for rounding. But the released means are those of
+        the functions as they were, and fits depend on all bits of these.
+
+        Raises
+        ------
+        InputError
+            As the constructor, or if the profiles were not scaled.
+        """
+        made = cls(basis, profiles)
+        if made.profiles.shape != profiles.shape or not np.allclose(made.profiles, profiles, rtol=1e-6, atol=0.0):
+            raise InputError("the profiles must be scaled to a maximum of 1")
+        object.__setattr__(made, "profiles", profiles)
+        return made
+
     @property
     def d(self) -> int:
         """The number of columns."""

@@ -15,6 +15,7 @@ from trigmech.measurement.moments import FunctionSums
 from trigmech.measurement.rows import PrivateRows
 from trigmech.measurement.sums import Chunk, Statistic, Total
 from trigmech.queries.base import Query
+from trigmech.queries.functions import Functions
 from trigmech.queries.joint import Marginal, Products
 from trigmech.queries.one_way import Detail, Histogram
 
@@ -47,22 +48,26 @@ class Asked:
     queries: tuple[Query, ...]
 
     @cached_property
-    def _kinds(self) -> list[list[int]]:
-        kinds: list[list[int]] = [[], [], []]
-        for i, query in enumerate(self.queries):
-            kinds[0 if isinstance(query, Histogram | Detail) else 1 if isinstance(query, Marginal | Products) else 2
-                  ].append(i)
-        return kinds
-
-    @cached_property
     def _parts(self) -> list[tuple[list[int], Statistic]]:
-        alone, joint, others = self._kinds
+        alone, joint, others = list[int](), list[int](), dict[int, list[int]]()
+        for i, query in enumerate(self.queries):
+            if isinstance(query, Histogram | Detail):
+                alone.append(i)
+            elif isinstance(query, Marginal | Products):
+                joint.append(i)
+            else:
+                # The values of a set of functions are computed once for all queries about it.
+                others.setdefault(id(query.features if isinstance(query, Functions) else query), []).append(i)
         found: list[tuple[list[int], Statistic]] = []
         if alone:
             found.append((alone, Histograms(tuple(_looked_at(self.queries[i]) for i in alone))))
         if joint:
             found.append((joint, _joint([self.queries[i] for i in joint])))
-        return found + [([i], FunctionSums(cast(FunctionSet, _Evaluated(self.queries[i])))) for i in others]
+        for members in others.values():
+            query = self.queries[members[0]]
+            found.append((members, FunctionSums(query.features if isinstance(query, Functions) else
+                                                cast(FunctionSet, _Evaluated(query)))))
+        return found
 
     @cached_property
     def statistic(self) -> Statistic:
@@ -90,8 +95,10 @@ class Asked:
                 for i in members:
                     found[i] = next(parts if isinstance(self.queries[i], Products) else counted)
             elif isinstance(statistic, FunctionSums):
-                query = self.queries[members[0]]
-                found[members[0]] = statistic.parted(own).basis_sum.reshape(query.shape)
+                sums = statistic.parted(own).basis_sum
+                for i in members:
+                    query = self.queries[i]
+                    found[i] = sums[query.members] if isinstance(query, Functions) else sums.reshape(query.shape)
         return [found[i] for i in range(len(self.queries))]
 
 

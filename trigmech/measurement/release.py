@@ -10,15 +10,12 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from trigmech.errors import BudgetError, InputError, TrigmechError, UncertainChargeError
-from trigmech.functions.chebyshev import ChebyshevBasis
-from trigmech.functions.features import Features, FunctionSet
-from trigmech.functions.index import FunctionIndex
+from trigmech.domain import Domain
+from trigmech.errors import BudgetError, TrigmechError, UncertainChargeError
 from trigmech.measurement.exact import exact_sums
-from trigmech.measurement.moments import PrivateMoments, measure
 from trigmech.measurement.released import Release
 from trigmech.measurement.rows import PrivateRows
-from trigmech.planning.design import Block, MomentDesign
+from trigmech.planning.design import Round
 from trigmech.privacy.budget import Charge
 from trigmech.privacy.ledger import Ledger
 from trigmech.privacy.noise import Noise, SimulatedNoise, drawn, uniform
@@ -33,7 +30,8 @@ logger = logging.getLogger(__name__)
 CERTIFIED_WITHIN = 1e-9
 # Standard deviations beyond this overflow in what is computed of them.
 LARGEST_DEVIATION = 1e100
-
+# The same sensitivity, computed in another order; every scale is raised by more than that.
+ROUNDED_HERE = 1.0 + 1e-13
 
 # What a private selection releases: for each name some texts.
 Selected = dict[str, tuple[str, ...]]
@@ -56,6 +54,15 @@ class Rounds(Protocol):
 
     def keep(self, charge: Charge, released: Array | Selected) -> None:
         """Keep what a draw released; if this returns, no process will draw it again."""
+        ...
+
+
+class Planned(Protocol):
+    """A design that is released at once."""
+
+    @property
+    def rounds(self) -> tuple[Round, ...]:
+        """Each is one draw."""
         ...
 
 
@@ -265,7 +272,8 @@ class Session:
 
     def _check_moves(self, asked: Sequence[Measurement[Any]], charge: Charge, n: int) -> None:
         """Raise a BudgetError unless a charge pays for measurements of n persons: by their proofs it always does."""
-        if not sensitivity_of(asked, charge.norm, n, 1.0) <= charge.sensitivity:
+        norm = "Linf" if charge.norm == "each" else charge.norm
+        if not sensitivity_of(asked, norm, n, 1.0) <= charge.sensitivity * ROUNDED_HERE:
             raise BudgetError(f"{charge.purpose}: what was planned would move further than was charged for")
 
     def select(self, values: Array, charge: Charge, chosen: Callable[[Array], Selected]) -> Selected:
@@ -302,66 +310,55 @@ class Session:
             return self._noise.rng.random(size)
         return uniform(size)
 
-    def release(self, rows: PrivateRows, design: MomentDesign) -> Release:
-        """Measure the functions of a design on private rows and release their means; see :meth:`release_moments`.
-
-        Raises
-        ------
-        InputError
-            If the rows break a rule of :func:`trigmech.measurement.moments.measure`; nothing is charged then.
-        """
-        return self.release_moments(measure(rows, design.features), design.features, design.blocks, design.index)
-
-    def release_moments(self, moments: PrivateMoments, features: FunctionSet, blocks: Sequence[Block],
-                        index: FunctionIndex | None = None) -> Release:
-        """Release weighted means, each block of them by one draw.
+    def release(self, rows: PrivateRows, design: Planned, domain: Domain | None = None) -> Release:
+        """Release the means of queries over private rows, all rounds of them charged together, before the first draw.
 
         Parameters
         ----------
-        moments : PrivateMoments
-        features : FunctionSet
-            That the moments are of, and whose sensitivity is charged.
-        blocks : sequence of Block
-            Consecutive, together all K functions; a design has them.
-        index : FunctionIndex, optional
-            What the functions are. Default: functions of numbers alone.
-
-        Returns
-        -------
-        Release
+        rows : PrivateRows, private
+        design : MomentDesign, or another one that has rounds
+            Each of them is one draw.
+        domain : Domain, optional
+            That the design was made for. Default: that of the rows, which knows more where bounds were found.
 
         Raises
         ------
         InputError
-            If the moments are of other functions; nothing is charged or drawn then.
+            If the rows do not keep to their domain, or are not as many as was said; nothing is charged then.
         BudgetError
-            If the blocks do not fit, the noise's own proof says that one costs more than its charge, or together they
-            would exceed the ledger's budget; nothing is charged or drawn then.
+            As :meth:`released`.
+        """
+        sums = exact_sums(rows, [each.query for one in design.rounds for each in one.asked])
+        return Release(rows.n, domain or rows.domain, self.released(design.rounds, sums, rows.n))
+
+    def released(self, rounds: Sequence[Round], sums: Sequence[Array], n: int) -> tuple[Measurement[Any], ...]:
+        """Return measurements with values, of exact sums over n persons, which are private; see :meth:`release`.
+
+        Raises
+        ------
+        BudgetError
+            If a weighted vector can move further than its charge says, the noise's own proof says that a round costs
+            more than its charge, or together they would exceed the ledger's budget; nothing is charged or drawn then.
 
         Notes
         -----
         Privacy: the sensitivities of the weighted means are proved where the design was made; dividing by the public
-        weights afterwards is post-processing. All blocks are charged together, before the first draw.
+        weights afterwards is post-processing.
         """
-        check_functions(moments, features)
-        places = [range(features.K)[block.members] for block in blocks]
-        if [k for place in places for k in place] != list(range(features.K)) or any(
-                block.weights.shape != (len(place),) for block, place in zip(blocks, places, strict=True)):
-            raise BudgetError(f"the blocks must hold {features.K} functions together, one after another, and a weight "
-                              "each")
-        self.check(*(block.charge for block in blocks if block.charge.law == "other"))
-        for block in blocks:
-            if not block.deviation <= LARGEST_DEVIATION * float(block.weights.min()):
-                raise BudgetError(f"{block.charge.purpose}: noise of a deviation above {LARGEST_DEVIATION:g} leaves "
+        self.check(*(each.charge for each in rounds if each.charge.law == "other"))
+        for each in rounds:
+            if not each.deviations.max() <= LARGEST_DEVIATION:
+                raise BudgetError(f"{each.charge.purpose}: noise of a deviation above {LARGEST_DEVIATION:g} leaves "
                                   "nothing of a mean")
-        # Whatever could raise comes before the charge.
-        index = index or FunctionIndex.of(features)
-        deviations = np.concatenate([block.deviation / block.weights for block in blocks])
-        self.charge(*(block.charge for block in blocks))
-        exact = moments.basis_sum / moments.n
-        means = [self.draw(exact[block.members] * block.weights, block.charge) / block.weights for block in blocks]
-        logger.info("drawn: %s noise of %d moments", blocks[0].charge.law, features.K)
-        return Release(moments.n, features, np.concatenate(means), deviations, index)
+            self._check_moves(each.asked, each.charge, n)
+        self.charge(*(each.charge for each in rounds))
+        left, made = list(sums), list[Measurement[Any]]()
+        for each in rounds:
+            count = len(each.asked)
+            made += self.drawn(each.asked, left[:count], each.charge, n)
+            left = left[count:]
+        logger.info("drawn: %s noise of %d numbers", rounds[0].charge.law, sum(each.size for each in rounds))
+        return tuple(made)
 
     def _certify(self, charge: Charge) -> None:
         """Refuse real noise that costs more by its own proof (OpenDP's privacy map) than the charge does."""
@@ -377,15 +374,3 @@ class Session:
             raise BudgetError(f"{charge.purpose}: the {charge.law} noise of scale {charge.scale:g} costs {kind} = "
                               f"{proved:.9g} by its own proof, more than the {charged:.9g} of its charge")
 
-
-def check_functions(moments: PrivateMoments, functions: FunctionSet) -> None:
-    """Refuse to release sums as means of functions that they are not of: as many may be other ones."""
-    def described(those: FunctionSet) -> list[NDArray[Any]]:
-        if isinstance(those, Features):
-            return [those.basis.index, *those.profiles]
-        return [those.index] if isinstance(those, ChebyshevBasis) else []
-
-    first, second = described(moments.functions), described(functions)
-    same = len(first) == len(second) > 0 and all(map(np.array_equal, first, second))
-    if not (same or moments.functions is functions):
-        raise InputError("the moments were measured of other functions than those that are to be released")

@@ -1,19 +1,30 @@
-"""What comes out of the release: noisy moments and axes, public, from which everything else is made."""
+"""What comes out of a release: measurements with values, public, from which everything else is made."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import cached_property
+from typing import TypeVar, cast
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from trigmech.domain import Domain
 from trigmech.errors import InputError
 from trigmech.functions.chebyshev import ChebyshevBasis
 from trigmech.functions.features import Features, FunctionSet
 from trigmech.functions.index import FunctionIndex
+from trigmech.functions.partition import Partition
+from trigmech.functions.released_column import ReleasedColumn
+from trigmech.queries.base import Measurement, Query
+from trigmech.queries.functions import Functions
+from trigmech.queries.joint import Marginal, Products
+from trigmech.queries.one_way import Detail, Histogram
+from trigmech.schema.schema import Schema
 
 Array = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+Q = TypeVar("Q", bound=Query)
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,36 +58,155 @@ class Axes:
 
 @dataclass(frozen=True, eq=False)
 class Release:
-    """The noisy means of the measured functions; everything made from them is post-processing.
+    """The noisy numbers of all rounds; everything made from them is post-processing. Public.
 
     Parameters
     ----------
     n : int
-        Rows of the table; public.
-    features : FunctionSet
-        The K functions.
-    means : ndarray (K,)
-        Their noisy means; that of the constant, if it is among them, is 1 without noise.
-    deviations : ndarray (K,)
-        Standard deviations of the noise.
-    index : FunctionIndex, optional
-        What the functions are. Default: functions of numbers alone.
+        Rows of the table.
+    domain : Domain
+    measurements : tuple of Measurement
+        With values, in the order in which they were drawn. A query can be measured more than once.
+    columns : tuple of ReleasedColumn, optional
+        Where columns were measured by positions: those of each, and what its distribution is taken to be without regard
+        to other columns.
+    schema : Schema, optional
+        Whose constraints rows keep.
+    importance : float
+        Of all tables of three columns together beside all of two, when they were selected.
     mean : ndarray (d,), optional
         Noisy mean of the rows, if principal axes were released.
     axes : Axes, optional
     """
 
     n: int
-    features: FunctionSet
-    means: Array
-    deviations: Array
-    index: FunctionIndex = None  # type: ignore[assignment]
+    domain: Domain
+    measurements: tuple[Measurement[Query], ...]
+    columns: tuple[ReleasedColumn, ...] = ()
+    schema: Schema | None = None
+    importance: float = 0.0
     mean: Array | None = None
     axes: Axes | None = None
 
-    def __post_init__(self) -> None:
-        if self.index is None:
-            object.__setattr__(self, "index", FunctionIndex.of(self.features))
+    @classmethod
+    def of_moments(cls, n: int, features: FunctionSet, means: ArrayLike, deviations: ArrayLike,
+                   domain: Domain | None = None, mean: Array | None = None, axes: Axes | None = None) -> "Release":
+        """Return the release of the noisy means (K,) of functions, whose noise has these standard deviations (K,).
+
+        A deviation of 0 is that of the constant, whose mean is known.
+        """
+        values, noise = np.asarray(means, dtype=np.float64), np.asarray(deviations, dtype=np.float64)
+        # Functions whose noise is alike are one measurement.
+        ends = np.flatnonzero(np.append(noise[1:] != noise[:-1], True)) + 1
+        shared = Functions(features, domain)
+        made = tuple(Measurement(replace(shared, weights=None, members=slice(a, b)), 1.0, values[a:b], float(noise[a]))
+                     for a, b in zip([0, *ends[:-1].tolist()], ends.tolist(), strict=True))
+        return cls(n, shared.domain, made, mean=mean, axes=axes)
+
+    def described(self, schema: Schema) -> "Release":
+        """Return the release with the schema, whose constraints rows are to keep."""
+        return replace(self, schema=schema)
+
+    @cached_property
+    def known(self) -> tuple[Measurement[Query], ...]:
+        """What is known of each query: of one that was measured several times the mean by the precisions.
+
+        Columns come first, then closer looks, tables of two columns, products, and tables of more columns.
+        """
+        repeated: dict[int, list[Measurement[Query]]] = {}
+        for each in self.measurements:
+            repeated.setdefault(id(each.query), []).append(each)
+        several = any(len(held) > 1 or len(held[0].query.columns) > 2 for held in repeated.values()
+                      if isinstance(held[0].query, Marginal))
+        found = []
+        for held in repeated.values():
+            first, *others = held
+            if several and isinstance(first.query, Marginal) and len(first.query.columns) == 2:
+                first = first.combined(others[0] if others else None)
+                others = others[1:]
+            for other in others:
+                first = first.combined(other)
+            found.append(first)
+        return tuple(sorted(found, key=lambda each: _place(each.query)))
+
+    def of(self, kind: type[Q]) -> tuple[Measurement[Q], ...]:
+        """Return what is known of the queries of a class."""
+        return tuple(cast(Measurement[Q], each) for each in self.known if isinstance(each.query, kind))
+
+    @cached_property
+    def looks(self) -> tuple[Measurement[Histogram], ...]:
+        """What is known of each column by itself."""
+        return self.of(Histogram)
+
+    def look_at(self, column: int) -> Measurement[Histogram] | None:
+        """Return the most exact histogram of a column, or None if there is none."""
+        own = [look for look in self.looks if look.query.column == column]
+        return min(own, key=lambda look: look.deviation) if own else None
+
+    @cached_property
+    def closer(self) -> tuple[Measurement[Detail], ...]:
+        """What is known of the insides of intervals."""
+        return self.of(Detail)
+
+    @cached_property
+    def tables(self) -> tuple[Measurement[Marginal], ...]:
+        """What is known of tables of two columns."""
+        return tuple(each for each in self.of(Marginal) if len(each.query.columns) == 2)
+
+    @cached_property
+    def triples(self) -> tuple[Measurement[Marginal], ...]:
+        """What is known of tables of more columns."""
+        return tuple(each for each in self.of(Marginal) if len(each.query.columns) > 2)
+
+    @cached_property
+    def products(self) -> Measurement[Products] | None:
+        """What is known of products of scores, if any were measured."""
+        held = self.of(Products)
+        return held[0] if held else None
+
+    def on(self, columns: Sequence[ReleasedColumn]) -> "Release":
+        """Return the release for columns whose positions are cut further."""
+        partitions: list[Partition] = [column.partition for column in columns]
+        made: dict[int, Query] = {}
+        # Maps that several queries share are shared afterwards, so that a fit has each once.
+        maps: dict[tuple[int, int], Integers] = {}
+        for each in self.measurements:
+            query = each.query
+            if id(query) in made:
+                continue
+            again = query.on(partitions)
+            if isinstance(query, Marginal) and isinstance(again, Marginal):
+                again = replace(again, maps=tuple(
+                    maps.setdefault((j, id(before)), after)
+                    for j, before, after in zip(query.columns, query.maps, again.maps, strict=True)))
+            made[id(query)] = again
+        return replace(self, columns=tuple(columns), measurements=tuple(
+            replace(each, query=made[id(each.query)]) for each in self.measurements))
+
+    @cached_property
+    def moments(self) -> tuple[Measurement[Functions], ...]:
+        """What is known of means of functions."""
+        return self.of(Functions)
+
+    @cached_property
+    def features(self) -> FunctionSet:
+        """The functions that were measured, all of one set, in its order; an InputError if they are not."""
+        held = self.moments
+        if not held or any(each.query.features is not held[0].query.features for each in held) or [
+                k for each in held for k in range(each.query.members.start, each.query.members.stop)
+                ] != list(range(held[0].query.features.K)) or len(held) < len(self.known):
+            raise InputError("the release is not one of the means of one set of functions")
+        return held[0].query.features
+
+    @cached_property
+    def index(self) -> FunctionIndex:
+        """What the functions are."""
+        return FunctionIndex.of(self.features, self.domain)
+
+    @property
+    def own_features(self) -> Features:
+        """The functions, if they are the package's own; else an InputError."""
+        return Features.of(self.features)
 
     @property
     def basis(self) -> ChebyshevBasis:
@@ -88,37 +218,6 @@ class Release:
         """The profiles (G, q + 1) of the functions of whole rows; see :class:`Features`."""
         return self.own_features.profiles
 
-    @property
-    def own_features(self) -> Features:
-        """The functions, if they are the package's own; else an InputError."""
-        if not isinstance(self.features, Features):
-            raise InputError("the release is of functions of your own; error bars and files are for Chebyshev products "
-                             "and the package's functions of whole rows")
-        return self.features
-
-    def described(self, schema: Any) -> "Release":
-        """Return the release itself: its moments hold all that points are made of."""
-        return self
-
-    @property
-    def K(self) -> int:  # noqa: N802 - the thesis's letter
-        """How many numbers were released."""
-        return self.features.K
-
-    @property
-    def kinds(self) -> NDArray[np.str_]:
-        """The kind of each function (K,); see :class:`FunctionIndex`."""
-        return self.index.kinds
-
-    def names(self, coordinates: Sequence[str]) -> list[str]:
-        """Return what each function is (K,), in words, by the names of the D coordinates."""
-        return self.index.names(coordinates)
-
-    @property
-    def scales(self) -> Array:
-        """The same as ``deviations``, by its older name."""
-        return self.deviations
-
     def of_numbers(self) -> tuple["Release", NDArray[np.int64]]:
         """Return what was released of the coordinates that are numbers alone, and the positions of these functions.
 
@@ -127,12 +226,47 @@ class Release:
         InputError
             If no coordinate is a number.
         """
-        chosen = list(self.index.domain.numbers)
+        chosen = list(self.domain.numbers)
         if not chosen:
             raise InputError("the table has no column of numbers, which such queries are about")
-        if not self.index.domain.groups:
+        if not self.domain.groups:
             return self, np.arange(self.features.K)
         kept = np.flatnonzero(self.index.degrees[:, chosen].sum(axis=1) == self.index.total)
-        degrees = self.index.degrees[kept][:, chosen]
-        return replace(self, features=Features(ChebyshevBasis(degrees)), means=self.means[kept],
-                       deviations=self.deviations[kept], index=FunctionIndex(degrees, Domain(len(chosen)))), kept
+        return Release.of_moments(self.n, Features(ChebyshevBasis(self.index.degrees[kept][:, chosen])),
+                                  self.means[kept], self.deviations[kept]), kept
+
+    @property
+    def scales(self) -> Array:
+        """The same as ``deviations``, by its older name."""
+        return self.deviations
+
+    @property
+    def K(self) -> int:  # noqa: N802 - the thesis's letter
+        """How many numbers are known."""
+        return len(self.means)
+
+    @cached_property
+    def means(self) -> Array:
+        """All noisy frequencies and means (K,), without bias, in the order of `known`."""
+        return np.concatenate([np.zeros(0), *(each.means.ravel() for each in self.known)])
+
+    @cached_property
+    def deviations(self) -> Array:
+        """The standard deviations (K,) of their noise, each by itself; see :attr:`trigmech.NoisyMoments.deviations`."""
+        return np.concatenate([np.zeros(0), *(each.deviations for each in self.known)])
+
+    @cached_property
+    def kinds(self) -> NDArray[np.str_]:
+        """The kind of each (K,)."""
+        return np.concatenate([np.zeros(0, dtype=np.str_), *(each.query.kinds for each in self.known)])
+
+    def names(self, coordinates: Sequence[str]) -> list[str]:
+        """Return what each is (K,), in words, by the names of the D coordinates; intervals are those of [-1, 1]."""
+        return [name for each in self.known for name in each.query.names(coordinates)]
+
+
+def _place(query: Query) -> tuple[int, int]:
+    # Tables of more than two columns come last.
+    if query.order == Marginal.order and len(query.columns) > 2:
+        return Query.order + 1, 0
+    return query.order, query.columns[0] if query.order == Histogram.order else 0

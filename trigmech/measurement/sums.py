@@ -8,9 +8,9 @@ same in any order, so the sums have the same bits however a table was cut, and w
 but for rounding. The largest distance between two points of a hull, in any norm, is that between two of the points that
 span it: so replacing a person moves the sums no further than replacing one row does, whatever the number of her rows.
 Rounding: means of functions are rounded to their lattice of 2^-40, by at most half its step an entry
-(:func:`trigmech.planning.design.rounding`). Shares of positions are divided so that those of a person sum to 1 exactly
-(:func:`_add_shares`): a person's part is a probability vector, which lies in the hull of the indicators, with nothing
-added to any norm. Products of scores move by at most 2^-47 of their unit, see :mod:`trigmech.planning.tables`.
+(:func:`trigmech.queries.functions.rounding`). Shares of positions are divided so that those of a person sum to 1
+exactly (:func:`_add_shares`): a person's part is a probability vector, which lies in the hull of the indicators, with
+nothing added to any norm. Products of scores move by at most 2^-47 of their unit, see :mod:`trigmech.planning.tables`.
 """
 
 from collections.abc import Callable, Iterator

@@ -16,8 +16,8 @@ from trigmech.functions.partition import columns_of, even_edges
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.measurement.exact import exact_sums
 from trigmech.measurement.release import Session
+from trigmech.measurement.released import Release
 from trigmech.measurement.rows import PrivateRows
-from trigmech.measurement.table_release import TableRelease
 from trigmech.mechanisms.base import Design, Mechanism, PublicFacts, check_points, points_of
 from trigmech.planning.dependence import MOST_ENTRIES, cells_of
 from trigmech.planning.design import UPWARD, strength_of, vector_charge
@@ -246,7 +246,7 @@ class AdaptiveMechanism(Mechanism):
         """Return how many rows are fitted."""
         return self.points or points_of(n, d)
 
-    def run(self, rows: PrivateRows, design: Design, session: Session, rng: np.random.Generator) -> TableRelease:  # type: ignore[override]
+    def run(self, rows: PrivateRows, design: Design, session: Session, rng: np.random.Generator) -> Release:  # type: ignore[override]
         """Release the rounds."""
         facts = replace(design.facts, n=rows.n)
         made, selected, charged = list[Measurement[Query]](), list[Query](), False
@@ -276,9 +276,9 @@ class AdaptiveMechanism(Mechanism):
             else:
                 made += session.drawn(asked, sums, charge, rows.n)
                 columns = common_positions(facts.domain, made)
-        return TableRelease(rows.n, facts.domain, tuple(made), columns).on(columns)
+        return Release(rows.n, facts.domain, tuple(made), columns).on(columns)
 
-    def reconstruct(self, release: TableRelease, design: Design | None,  # type: ignore[override]
+    def reconstruct(self, release: Release, design: Design | None,  # type: ignore[override]
                     rng: np.random.Generator) -> Reconstruction:
         """Return rows that have what was released."""
         return reconstruct_table(release, self.most_points(release.n, release.domain.d), rng)

@@ -13,14 +13,15 @@ from trigmech._validate import check_positive, numbers
 from trigmech.domain import Domain
 from trigmech.errors import InputError, shown
 from trigmech.functions.features import Features, FunctionSet, bounded
-from trigmech.functions.index import FunctionIndex
 from trigmech.measurement.release import Session
 from trigmech.measurement.released import Release
 from trigmech.measurement.rows import PrivateRows
-from trigmech.planning.design import UPWARD, Block, rounding
+from trigmech.planning.design import UPWARD, Round, round_of
 from trigmech.privacy.accounting import gaussian_mu
 from trigmech.privacy.budget import Budget, Charge, shown_up
 from trigmech.privacy.ledger_lock import new_run
+from trigmech.queries.base import Measurement, sensitivity_of
+from trigmech.queries.functions import Functions
 from trigmech.reconstruction.pipeline import reconstruct
 from trigmech.reconstruction.result import Reconstruction
 from trigmech.schema.schema import Schema
@@ -178,21 +179,19 @@ class Design:
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """Functions whose weighted means are released by one draw of noise.
+    """What is released at once.
 
     Parameters
     ----------
-    features : FunctionSet
-    blocks : tuple of Block
-    index : FunctionIndex
+    rounds : tuple of Round
+        Each is one draw of noise.
     """
 
-    features: FunctionSet
-    blocks: tuple[Block, ...]
-    index: FunctionIndex
+    rounds: tuple[Round, ...]
 
     def __str__(self) -> str:
-        return f"means of {self.features.K} functions: {self.index!r}"
+        return "\n".join(f"means of {each.query.size} functions of the kind {each.query.kind}" for one in self.rounds
+                         for each in one.asked)
 
 
 class Mechanism(ABC):
@@ -258,7 +257,7 @@ class Mechanism(ABC):
         Notes
         -----
         Privacy: a mean of n rows moves by at most 1/n of the diameter when a row is replaced, and by what rounding adds
-        to it: 2 evaluation errors over n, and that of the sum (:func:`trigmech.planning.design.rounding`).
+        to it: 2 evaluation errors over n, and that of the sum (:func:`trigmech.queries.functions.rounding`).
         """
         K, n = functions.K, facts.n
         w = np.ones(K) if weights is None else numbers("weights", weights, K).astype(np.float64)
@@ -269,15 +268,14 @@ class Mechanism(ABC):
                                  "most")
             check_positive(evaluation_error=evaluation_error)
             check_functions_of_own(functions, facts.domain.d, evaluation_error)
-        each = rounding(n, functions.degree) if isinstance(functions, Features) else (
-            rounding(n, 0) + 2.0 * float(evaluation_error or 0.0) / n)
         gaussian = self.approximate and facts.budget.delta > 0
-        sensitivity = diameter / n + each * float(np.linalg.norm(w, 2 if gaussian else 1))
+        norm = "L2" if gaussian else "L1"
+        query = Functions(functions, facts.domain, w, proved={norm: diameter}, error=evaluation_error or 0.0)
+        sensitivity = sensitivity_of([Measurement(query)], norm, n, 1.0)
         strength = gaussian_mu(facts.budget) if gaussian else facts.budget.epsilon
         charge = Charge("moments", "gaussian" if gaussian else "laplace", sensitivity / strength * UPWARD, sensitivity,
-                        "L2" if gaussian else "L1", 1, proof)
-        measured = Measured(functions, (Block(slice(0, K), w, charge),), FunctionIndex.of(functions, facts.domain))
-        return Design(self, facts, measured, (charge,))
+                        norm, 1, proof)
+        return Design(self, facts, Measured((round_of(query, charge),)), (charge,))
 
     def run(self, rows: PrivateRows, design: Design, session: Session, rng: np.random.Generator) -> Release:
         """Release what the design selects from private rows.
@@ -292,7 +290,7 @@ class Mechanism(ABC):
         rng : numpy.random.Generator
             For public random numbers.
         """
-        return session.release(rows, design.measured)
+        return session.release(rows, design.measured, design.facts.domain)
 
     def reconstruct(self, release: Release, design: Design | None, rng: np.random.Generator) -> Reconstruction:
         """Return a distribution that explains what was released; post-processing.
@@ -304,7 +302,7 @@ class Mechanism(ABC):
             None for a release that was loaded from a file.
         rng : numpy.random.Generator
         """
-        return reconstruct(release, self.most_points(release.n, release.index.d), rng)
+        return reconstruct(release, self.most_points(release.n, release.domain.d), rng)
 
 
 def points_of(n: int, d: int) -> int:

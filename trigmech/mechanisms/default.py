@@ -1,10 +1,8 @@
 """Which mechanism a release has by default: by what it should be good at."""
 
-from typing import Any
 
 from trigmech.errors import InputError, shown
 from trigmech.measurement.released import Release
-from trigmech.measurement.table_release import TableRelease
 from trigmech.mechanisms.base import Mechanism
 from trigmech.mechanisms.moment import MomentMechanism
 from trigmech.mechanisms.table import TableMechanism
@@ -28,7 +26,6 @@ def default_mechanism(workload: Family | Marginals | Ranges | None = None) -> Me
                      f"{shown(workload)}")
 
 
-def mechanism_of(release: Any) -> Mechanism:
+def mechanism_of(release: Release) -> Mechanism:
     """Return a mechanism that makes points of a release."""
-    kinds: dict[type, type[Mechanism]] = {Release: MomentMechanism, TableRelease: TableMechanism}
-    return kinds[type(release)]()
+    return TableMechanism() if release.columns else MomentMechanism()

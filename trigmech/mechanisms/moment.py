@@ -173,7 +173,7 @@ class MomentMechanism(Mechanism):
         measured = self.design(facts.n, facts.domain, facts.budget)
         logger.info("design chosen: n = %d, D = %d, K = %d, degrees up to %d, in pairs up to %d", facts.n, d,
                     measured.features.K, measured.degree, measured.pair_degree)
-        return Design(self, facts, measured, tuple(block.charge for block in measured.blocks))
+        return Design(self, facts, measured, tuple(each.charge for each in measured.rounds))
 
     def most_points(self, n: int, d: int) -> int:
         """Return how many points are made at most: those that are asked for, those of n rows, or those of a cloud."""
@@ -181,7 +181,7 @@ class MomentMechanism(Mechanism):
 
     def reconstruct(self, release: Release, design: Design | None, rng: np.random.Generator) -> Reconstruction:
         """Return equally weighted points, or weights, that explain what was released; post-processing."""
-        count = self.points or points_of(release.n, release.index.d)
+        count = self.points or points_of(release.n, release.domain.d)
         costs = None
         if self.smoothness is not None:
             costs = np.linalg.norm(release.index.degrees, axis=1) ** self.smoothness

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trigmech.measurement.release import Session
+from trigmech.measurement.released import Release
 from trigmech.measurement.rows import PrivateRows
-from trigmech.measurement.table_release import TableRelease
 from trigmech.mechanisms.base import Design
 from trigmech.mechanisms.table import TableMechanism, released
 from trigmech.planning.tables import PROOF, TableDesign
@@ -40,12 +40,12 @@ class _Rehearsal(Session):
         """Allow all: how far public rows move the numbers does not matter."""
 
 
-def rehearsed(release: TableRelease, points: Array, rng: np.random.Generator, design: Design | None = None) -> Array:
+def rehearsed(release: Release, points: Array, rng: np.random.Generator, design: Design | None = None) -> Array:
     """Return the points that would have been made if the table had been another, public one.
 
     Parameters
     ----------
-    release : TableRelease
+    release : Release
         What was released of the private table.
     points : ndarray (m, D), public
         Of the release's domain.
@@ -74,7 +74,7 @@ def rehearsed(release: TableRelease, points: Array, rng: np.random.Generator, de
     return reconstruct_table(again if schema is None else again.described(schema), len(points), rng).points
 
 
-def _design_of(release: TableRelease, rows: int) -> TableDesign:
+def _design_of(release: Release, rows: int) -> TableDesign:
     """Return the design of a release for another number of rows, as far as it can be read off what was released."""
     looks, joint = release.looks, [each for each in release.measurements if isinstance(each.query, Marginal | Products)]
     gaussian = isinstance(looks[0].query, Ranges)

@@ -10,8 +10,8 @@ from trigmech._validate import check_counts
 from trigmech.errors import InputError, shown
 from trigmech.measurement.exact import exact_sums
 from trigmech.measurement.release import Session
+from trigmech.measurement.released import Release
 from trigmech.measurement.rows import PrivateRows
-from trigmech.measurement.table_release import TableRelease
 from trigmech.mechanisms.base import Design, Mechanism, PublicFacts, check_points, points_of
 from trigmech.planning.dependence import design_dependence
 from trigmech.planning.selection import select_tables
@@ -99,7 +99,7 @@ class TableMechanism(Mechanism):
         """Return how many rows are fitted: those that are asked for, or those of n rows."""
         return self.points or points_of(n, d)
 
-    def run(self, rows: PrivateRows, design: Design, session: Session, rng: np.random.Generator) -> TableRelease:  # type: ignore[override]
+    def run(self, rows: PrivateRows, design: Design, session: Session, rng: np.random.Generator) -> Release:  # type: ignore[override]
         """Release the columns, then tables and products by their released distributions."""
         release = released(rows, design.measured, session)
         logger.info("released %d columns, %d intervals closer", len(release.columns), len(release.closer))
@@ -107,13 +107,13 @@ class TableMechanism(Mechanism):
                     len(release.triples), 0 if release.products is None else release.products.query.size)
         return release
 
-    def reconstruct(self, release: TableRelease, design: Design | None,  # type: ignore[override]
+    def reconstruct(self, release: Release, design: Design | None,  # type: ignore[override]
                     rng: np.random.Generator) -> Reconstruction:
         """Return rows that have what was released."""
         return reconstruct_table(release, self.most_points(release.n, release.domain.d), rng)
 
 
-def released(rows: PrivateRows, design: TableDesign, session: Session) -> TableRelease:
+def released(rows: PrivateRows, design: TableDesign, session: Session) -> Release:
     """Charge and release what a design measures of the rows, round by round."""
     counts = exact_sums(rows, [look.query for look in design.looks])
     session.charge(*design.charges)
@@ -124,7 +124,7 @@ def released(rows: PrivateRows, design: TableDesign, session: Session) -> TableR
         closer = session.measured(rows, asked, design.closer)
         for look in closer:
             columns[look.query.columns[0]] = looked_closer(columns[look.query.columns[0]], look)
-    release = TableRelease(rows.n, design.domain, (*looks, *closer), tuple(columns))
+    release = Release(rows.n, design.domain, (*looks, *closer), tuple(columns))
     if design.dependence is None:
         return release
     more = session.measured(rows, design_dependence(design, columns), design.dependence)

@@ -7,7 +7,7 @@ max |.|: a product of independent ones, whose epsilons add up.
 
 Sensitivities. Weighted L2 and L1: :func:`trigmech.functions.sensitivity.pair_l2_diameter` and `pair_l1_diameter` for
 columns and pairs; triples and whole-row functions, with values in [-1, 1] and weight s, add at most (2 s)^2 or 2 s
-each. Max norm: 2 for every function. Rounding: :func:`trigmech.planning.design.roundings`, per moment.
+each. Max norm: 2 for every function. Rounding: :func:`trigmech.queries.functions.roundings`, per moment.
 """
 
 import math
@@ -21,10 +21,11 @@ from numpy.typing import NDArray
 from trigmech.errors import BudgetError
 from trigmech.functions.features import Features
 from trigmech.functions.sensitivity import pair_l1_diameter, pair_l2_diameter
-from trigmech.planning.design import UPWARD, Block, roundings, vector_charge
+from trigmech.planning.design import UPWARD, Round, round_of, vector_charge
 from trigmech.planning.error_model import Selection
 from trigmech.privacy.budget import Charge
 from trigmech.privacy.noise import lattice_step
+from trigmech.queries.functions import Functions, roundings
 
 Array = NDArray[np.float64]
 
@@ -80,7 +81,7 @@ class Allocation(ABC):
         return weights
 
     @abstractmethod
-    def blocks(self, features: Features, weights: Array) -> tuple[Block, ...]:
+    def rounds(self, features: Features, weights: Array) -> tuple[Round, ...]:
         """Return what is released at once, and its charges, in the order of the functions."""
 
 
@@ -137,11 +138,11 @@ class _Vector(Allocation):
                     factors[last] = factor
         return found
 
-    def blocks(self, features: Features, weights: Array) -> tuple[Block, ...]:
+    def rounds(self, features: Features, weights: Array) -> tuple[Round, ...]:
         each = np.repeat(weights, self.selection.sizes)
         sensitivity = self.diameter(weights) / self.n + self.norm(each, roundings(features, self.n))
-        return (Block(slice(0, features.K), each,
-                      vector_charge("moments", self.GAUSSIAN, sensitivity, self.strength, _PROOF)),)
+        functions = Functions(features, weights=each, proved={"L2" if self.GAUSSIAN else "L1": self.diameter(weights)})
+        return (round_of(functions, vector_charge("moments", self.GAUSSIAN, sensitivity, self.strength, _PROOF)),)
 
 
 class GaussianVector(_Vector):
@@ -206,7 +207,7 @@ class InfinityBlocks(Allocation):
     def normal(self, weights: Array) -> Array:
         return weights / weights.sum()
 
-    def blocks(self, features: Features, weights: Array) -> tuple[Block, ...]:
+    def rounds(self, features: Features, weights: Array) -> tuple[Round, ...]:
         p, q = (range(1, most + 1) for most in (self.selection.degree, self.selection.pair_degree))
         names = [*(f"degree {a}" for a in p), *(f"pairs {a}, {b}" for a in q for b in q), "triples", "whole rows"]
         slack, found, first = roundings(features, self.n), [], 0
@@ -221,6 +222,6 @@ class InfinityBlocks(Allocation):
             if not epsilon > 0:
                 raise BudgetError(f"epsilon = {self.strength} is too small for this many kinds of moments")
             scale = sensitivity / epsilon
-            found.append(Block(members, np.ones(K), Charge(name, "linf", scale, sensitivity + lattice_step(scale),
-                                                           "Linf", 1, _PROOF)))
+            found.append(round_of(Functions(features, members=members), Charge(
+                name, "linf", scale, sensitivity + lattice_step(scale), "Linf", 1, _PROOF)))
         return tuple(found)

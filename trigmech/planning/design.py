@@ -1,68 +1,60 @@
-"""What is measured and how exactly, with one draw of noise for each block, and what rounding adds to a sensitivity.
-
-Rounding. What is released is computed in floating point, with unit u = 2^-53, and that moves too. A computed phi_r of
-total degree Q differs from phi_r by at most 8 Q^2 u: each step of T_q = 2 x T_(q-1) - T_(q-2) errs by at most 5u, which
-U_(q-k) <= q - k + 1 carries on, and the product adds Q u. It is rounded to the lattice of 2^-40, and so is a person's
-mean over her rows: each moves it by at most 2^-41. The sum over persons is exact, so only the person who is replaced
-makes a difference, of at most 2 (8 Q^2 u + 2^-40) / n to a mean. Then the sum is rounded to a float (at most twice),
-divided by n and multiplied by a weight, each with an error of at most u of a mean of at most 1, with what that leaves
-of the second order: at most 4u of either table, 8u of both. Together this is what `rounding` adds to each mean.
-
-Whole-row functions with profiles of degree q <= 8 err by at most 2 d (8 q^2 + 4) units in the last place times
-sum |c_m| <= 1 + 8 4/pi over 1 - low^d, which the same formula covers with degree 5 d q / sqrt(1 - low^d): 12,800 d^2
-units, where the product is 11,544 d for q = 8.
-"""
+"""What is measured of functions, how exactly, in rounds of one charge each, and what it costs."""
 
 import math
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trigmech._html import html_table
-from trigmech.errors import BudgetError
-from trigmech.functions import lattice
 from trigmech.functions.features import Features
 from trigmech.functions.index import FunctionIndex
 from trigmech.privacy.accounting import gaussian_mu
 from trigmech.privacy.budget import Budget, Charge
+from trigmech.queries.base import Measurement
+from trigmech.queries.functions import Functions
 
 Array = NDArray[np.float64]
 
 # Scales are raised by this factor, so that rounding can never make the sum of the parts exceed the whole.
 UPWARD = 1.0 + 1e-12
-UNIT = 2.0**-53
-# Of the profiles of whole-row functions.
-PROFILE_DEGREE = 8
 NOISE_NAMES = {"gaussian": "Gaussian", "laplace": "Laplace", "linf": "l-infinity K-norm"}
 
 
-@dataclass(frozen=True)
-class Block:
-    """Moments that share one mechanism call.
+@dataclass(frozen=True, eq=False)
+class Round:
+    """Measurements that are released by one draw of noise.
 
     Parameters
     ----------
-    members : slice
-        Of the functions.
-    weights : ndarray
-        What each moment is multiplied by before the noise, and divided by after it.
+    asked : tuple of Measurement
+        Without values.
     charge : Charge
     """
 
-    members: slice
-    weights: Array
+    asked: tuple[Measurement[Any], ...]
     charge: Charge
 
-    def __post_init__(self) -> None:
-        # A weight of 0 would release nothing but noise divided by 0, and after it was paid for.
-        if not (np.isfinite(self.weights).all() and (self.weights > 0).all()):
-            raise BudgetError(f"{self.charge.purpose}: weights must be positive and finite")
+    @property
+    def size(self) -> int:
+        """How many numbers are drawn."""
+        return sum(each.query.size for each in self.asked)
 
     @property
     def deviation(self) -> float:
-        """The standard deviation of the noise of an entry of weight 1."""
-        return self.charge.deviation(len(self.weights))
+        """The standard deviation of the noise in each number of the weighted vector."""
+        return self.charge.deviation(self.size)
+
+    @property
+    def deviations(self) -> Array:
+        """The standard deviations of the noise in all means, flat."""
+        return np.concatenate([each.query.deviations(self.deviation / each.weight) for each in self.asked])
+
+
+def round_of(functions: Functions, charge: Charge) -> Round:
+    """Return the round that measures functions."""
+    return Round((Measurement(functions),), charge)
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +66,7 @@ class MomentDesign:
     features : Features
     index : FunctionIndex
         What each of the functions is.
-    blocks : tuple of Block
+    rounds : tuple of Round
         In the order of the functions.
     predicted : dict of str to float
         Root mean square error over each query group of the workload, as far as it comes from T_a of a column (a up to
@@ -86,7 +78,7 @@ class MomentDesign:
 
     features: Features
     index: FunctionIndex
-    blocks: tuple[Block, ...]
+    rounds: tuple[Round, ...]
     predicted: dict[str, float]
     baseline: dict[str, float] = field(repr=False)
 
@@ -114,7 +106,7 @@ class MomentDesign:
     @property
     def deviations(self) -> Array:
         """The standard deviation (K,) of the noise in each released moment."""
-        return np.concatenate([block.deviation / block.weights for block in self.blocks])
+        return np.concatenate([each.deviations for each in self.rounds])
 
     @property
     def scales(self) -> Array:
@@ -142,7 +134,7 @@ class MomentDesign:
             parts.append(f"{self.index.whole} of whole rows")
         return (f"{self.features.K} moments ({', '.join(parts)}; degrees up to {self.degree} of a column"
                 + (f", {self.pair_degree} in a pair" if self.pair_degree else "")
-                + f") with {NOISE_NAMES[self.blocks[0].charge.law]} noise")
+                + f") with {NOISE_NAMES[self.rounds[0].charge.law]} noise")
 
     def __str__(self) -> str:
         lines = [self._head()]
@@ -155,27 +147,6 @@ class MomentDesign:
         rows = [(label, f"{error:.2g}", f"{self.baseline[label]:.2g}") for label, error in self.predicted.items()]
         return html_table(self._head(), self._groups, ("moments of", "highest degree", "number", "noise")) + html_table(
             "Predicted root mean square error", rows, ("queries", "error", "if nothing were measured"))
-
-
-def rounding(n: int, degree: int) -> float:
-    """Return how much further a mean computed in floating point moves than an exact one; see the module's text.
-
-    Parameters
-    ----------
-    n : int
-        Persons.
-    degree : int
-        The largest total degree of a function.
-    """
-    return (16.0 * degree**2 * UNIT + 2.0 * lattice.STEP) / n + 8.0 * UNIT
-
-
-def roundings(features: Features, n: int) -> Array:
-    """Return how much further each computed mean (K,) moves than the exact one; see the module's text."""
-    products = rounding(n, features.degree)
-    whole = [rounding(n, math.ceil(5 * features.d * PROFILE_DEGREE / math.sqrt(1.0 - floor)))
-             for floor in features.floors]
-    return np.array([products] * features.basis.K + whole)
 
 
 def strength_of(budget: Budget, fraction: float = 1.0) -> float:

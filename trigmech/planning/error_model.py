@@ -21,8 +21,8 @@ from trigmech.errors import InputError
 from trigmech.functions.chebyshev import ChebyshevBasis
 from trigmech.functions.features import Features
 from trigmech.functions.index import FunctionIndex
-from trigmech.planning.design import PROFILE_DEGREE
 from trigmech.planning.priors import PRIOR_COHERENT, PRIOR_TRIPLE, prior_pair, prior_single
+from trigmech.queries.functions import PROFILE_DEGREE
 from trigmech.workload import Family, GaussianKernels, members_of
 from trigmech.workload.coefficients import summed_importance
 from trigmech.workload.family import distinct, is_symmetric

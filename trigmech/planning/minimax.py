@@ -42,8 +42,9 @@ from trigmech.functions.chebyshev import ChebyshevBasis
 from trigmech.functions.features import Features
 from trigmech.functions.index import FunctionIndex
 from trigmech.functions.sensitivity import pair_l2_diameter
-from trigmech.planning.design import Block, MomentDesign, rounding, strength_of, vector_charge
-from trigmech.privacy.budget import Budget, Charge
+from trigmech.planning.design import MomentDesign, Round, round_of, strength_of, vector_charge
+from trigmech.privacy.budget import Budget
+from trigmech.queries.functions import Functions, rounding
 
 Array = NDArray[np.float64]
 
@@ -94,11 +95,11 @@ def plan_smooth(n: int, d: int, budget: Budget, smoothness: float, max_functions
                          "underflow")
     features = Features(ChebyshevBasis(index.degrees))
     weights = norms ** (-smoothness / 2.0 if budget.delta > 0 else -2.0 * smoothness / 3.0)
-    block = Block(slice(0, features.K), weights, _charge(n, d, budget, weights, rounding(n, features.degree)))
+    measured = _round(features, n, budget, weights)
     label, forgiven = f"smooth functions, order {smoothness:g}", norms**-smoothness
     predicted, baseline = (2.0 * float(np.linalg.norm(each)) for each in (
-        forgiven * block.deviation / weights, forgiven))
-    return MomentDesign(features, index, (block,), {label: predicted}, {label: baseline})
+        forgiven * measured.deviation / weights, forgiven))
+    return MomentDesign(features, index, (measured,), {label: predicted}, {label: baseline})
 
 
 def _all_moments(d: int, m: int) -> FunctionIndex:
@@ -107,13 +108,16 @@ def _all_moments(d: int, m: int) -> FunctionIndex:
     return FunctionIndex.of(found.degrees[np.lexsort((found.degrees.argmax(axis=1), found.highest, found.width > 1))])
 
 
-def _charge(n: int, d: int, budget: Budget, weights: Array, slack: float) -> Charge:
-    if budget.delta > 0:
+def _round(features: Features, n: int, budget: Budget, weights: Array) -> Round:
+    gaussian, slack = budget.delta > 0, rounding(n, features.degree)
+    if gaussian:
         # What is beyond the search counts as any other function.
-        searched = SEARCHED if d == 1 else 0
+        searched = SEARCHED if features.d == 1 else 0
         squared = pair_l2_diameter(1, tuple(weights[:searched].tolist()), ())
         diameter = math.sqrt(squared + 4.0 * float(weights[searched:] @ weights[searched:]))
         sensitivity = diameter / n + float(np.linalg.norm(weights)) * slack
     else:
+        diameter = 2.0 * float(weights.sum())
         sensitivity = 2.0 * float(weights.sum()) / n + float(weights.sum()) * slack
-    return vector_charge("moments", budget.delta > 0, sensitivity, strength_of(budget), _PROOF)
+    functions = Functions(features, weights=weights, proved={"L2" if gaussian else "L1": diameter})
+    return round_of(functions, vector_charge("moments", gaussian, sensitivity, strength_of(budget), _PROOF))

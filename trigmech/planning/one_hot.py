@@ -21,7 +21,7 @@ number's polynomial t_j, |t_j| <= 1. Replace a row.
 So the squared L2 sensitivity of the sum over rows is at most sum_g m_g + 2 sum w_gh^2, and that in L1 at most
 2 (sum_g w_g + sum_j w_gj + sum w_gh). Both are attained by one group, and by any number of complete groups without
 numbers: a row that changes all its categories. These facts hold only of rows that keep to their domain, which
-`moments.measure` checks. Rounding is added as in :mod:`trigmech.planning.design`.
+`moments.measure` checks. Rounding is added as in :mod:`trigmech.queries.functions`.
 
 The two mechanisms together: epsilons add up, or for Gaussian noise mu^2 does; fractions of sum 1 spend the budget.
 
@@ -43,9 +43,10 @@ from trigmech.errors import InputError
 from trigmech.functions.chebyshev import ChebyshevBasis
 from trigmech.functions.features import Features
 from trigmech.functions.index import FunctionIndex
-from trigmech.planning.design import Block, MomentDesign, rounding, strength_of, vector_charge
+from trigmech.planning.design import MomentDesign, Round, round_of, strength_of, vector_charge
 from trigmech.planning.search import plan_moments
-from trigmech.privacy.budget import Budget, Charge
+from trigmech.privacy.budget import Budget
+from trigmech.queries.functions import Functions, rounding
 from trigmech.workload import Family
 from trigmech.workload.family import distinct
 
@@ -213,33 +214,44 @@ def _design(n: int, domain: Domain, budget: Budget, marginals: list[Marginal], f
     each = np.repeat(weights, [marginal.size for marginal in marginals])
     degrees = [_multi_indices(domain, marginal) for marginal in marginals]
     first, predicted, baseline = 0, dict[str, float](), dict[str, float]()
-    blocks: tuple[Block, ...] = ()
+    rounds: tuple[Round, ...] = ()
     if of_numbers is not None:
-        first, blocks = of_numbers.features.K, of_numbers.blocks
+        first, rounds = of_numbers.features.K, of_numbers.rounds
         predicted, baseline = of_numbers.predicted, of_numbers.baseline
         embedded = np.zeros((first, domain.d), dtype=np.int64)
         embedded[:, list(domain.numbers)] = of_numbers.index.degrees
         degrees = [embedded, *degrees]
-    block = Block(slice(first, first + len(each)), each, _charge(n, domain, budget, marginals, weights, each, fraction))
+    index = FunctionIndex(np.vstack(degrees), domain)
+    features = Features(ChebyshevBasis(index.degrees))
+    measured = _round(n, Functions(features, domain, each, slice(first, first + len(each))), budget, marginals, weights,
+                      fraction)
     # Of noise alone, in the frequencies of the group where it is largest.
-    variation = max(math.sqrt(2.0 / math.pi) * float(block.deviation / weight) * marginal.size / 2.0
+    variation = max(math.sqrt(2.0 / math.pi) * float(measured.deviation / weight) * marginal.size / 2.0
                     for marginal, weight in zip(marginals, weights, strict=True) if not marginal.optional)
     labels = distinct([*predicted, VARIATION])
-    index = FunctionIndex(np.vstack(degrees), domain)
-    return MomentDesign(Features(ChebyshevBasis(index.degrees)), index, (*blocks, block),
+    return MomentDesign(features, index, (*(_among(features, domain, each) for each in rounds), measured),
                   dict(zip(labels, [*predicted.values(), variation], strict=True)),
                   dict(zip(labels, [*baseline.values(), NOTHING_KNOWN], strict=True)))
 
 
-def _charge(n: int, domain: Domain, budget: Budget, marginals: list[Marginal], weights: Array, each: Array,
-            fraction: float) -> Charge:
-    """Return the charge for all marginals, with weights, and with those of ``each`` of their functions."""
-    slack = rounding(n, max(NUMBER_DEGREES) + 1)
-    if budget.delta > 0:
-        sensitivity = math.sqrt(l2_diameter(domain, marginals, weights)) / n + float(np.linalg.norm(each)) * slack
+def _among(features: Features, domain: Domain, alone: Round) -> Round:
+    """Return a round of the numbers' own design as one of the functions of all coordinates, which begin with theirs."""
+    return replace(alone, asked=tuple(replace(each, query=replace(each.query, features=features, domain=domain))
+                                      for each in alone.asked))
+
+
+def _round(n: int, functions: Functions, budget: Budget, marginals: list[Marginal], weights: Array,
+           fraction: float) -> Round:
+    """Return the round of all marginals, with weights, and with those of each of their functions."""
+    slack, gaussian, each = rounding(n, max(NUMBER_DEGREES) + 1), budget.delta > 0, functions.weights
+    if gaussian:
+        diameter = math.sqrt(l2_diameter(functions.domain, marginals, weights))
+        sensitivity = diameter / n + float(np.linalg.norm(each)) * slack
     else:
-        sensitivity = 2.0 * float(weights.sum()) / n + float(each.sum()) * slack
-    return vector_charge("indicators", budget.delta > 0, sensitivity, strength_of(budget, fraction), _PROOF)
+        diameter = 2.0 * float(weights.sum())
+        sensitivity = diameter / n + float(each.sum()) * slack
+    charge = vector_charge("indicators", gaussian, sensitivity, strength_of(budget, fraction), _PROOF)
+    return round_of(replace(functions, proved={"L2" if gaussian else "L1": diameter}), charge)
 
 
 def _multi_indices(domain: Domain, marginal: Marginal) -> NDArray[np.int64]:

@@ -223,4 +223,4 @@ def _design(model: ErrorModel, trial: _Trial) -> MomentDesign:
     features = Features(ChebyshevBasis(index.degrees), [np.asarray(model.profiles[f]) for f in selection.whole])
     predicted, baseline = (dict(zip(model.labels, np.sqrt(variances).tolist(), strict=True)) for variances in (
         trial.variances, model.nothing()))
-    return MomentDesign(features, index, trial.allocation.blocks(features, trial.weights), predicted, baseline)
+    return MomentDesign(features, index, trial.allocation.rounds(features, trial.weights), predicted, baseline)

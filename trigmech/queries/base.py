@@ -57,6 +57,11 @@ class Query(ABC):
     def kind(self) -> str:
         """What it is, in words: the same for all queries that a reader would count together."""
 
+    @property
+    def kinds(self) -> NDArray[np.str_]:
+        """The kind of each mean, flat: by default the same for all."""
+        return np.repeat(self.kind, int(np.prod(self.shape)))
+
     @abstractmethod
     def evaluate(self, points: Array) -> Array:
         """Return the functions' values (m, size of the means) at points (m, D) of the cube, each in [-1, 1]."""
@@ -95,8 +100,8 @@ class Query(ABC):
     def diameter(self, norm: str) -> float:
         """Return how far n times the vector moves at most when one of n rows is replaced, in "L1", "L2" or "Linf"."""
 
-    def rounding(self, norm: str) -> float:
-        """Return how far the computed vector lies from the exact one at most, as `diameter` measures.
+    def rounding(self, norm: str, n: int) -> float:
+        """Return how far the computed vector of n persons lies from the exact one at most, as `diameter` measures.
 
         Sums over rows are exact, and rounded to floats at most twice; division by n and a weight add two errors.
         """
@@ -251,7 +256,7 @@ def sensitivity_of(measurements: Sequence[Measurement[Any]], norm: str, n: int, 
 
     With the errors of both tables' vectors, and with a relative slack for the rounding of this very number.
     """
-    rounding = _joined([each.weight * each.query.rounding(norm) for each in measurements], norm)
+    rounding = _joined([each.weight * each.query.rounding(norm, n) for each in measurements], norm)
     return slack * moved(measurements, norm) / n + 2.0 * rounding
 
 

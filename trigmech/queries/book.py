@@ -1,11 +1,13 @@
-"""The partitions and cells that queries share, numbered, so that a file holds each once; and the kinds of queries."""
+"""The partitions, cells and functions that queries share, numbered for files; and the kinds of queries."""
 
 from collections.abc import Sequence
 from typing import Any
 
 from numpy.typing import NDArray
 
+from trigmech.domain import Domain
 from trigmech.errors import InputError
+from trigmech.functions.features import Features, FunctionSet
 from trigmech.functions.partition import Partition
 from trigmech.queries.base import Integers, Query
 
@@ -22,7 +24,7 @@ def register(kind: type[Query]) -> type[Query]:
 
 
 class Book:
-    """Partitions of columns, and maps from their positions to cells, each with a number.
+    """Partitions of columns, maps from their positions to cells, and sets of functions, each with a number.
 
     Parameters
     ----------
@@ -30,6 +32,9 @@ class Book:
         The column of each, and the partition.
     maps : sequence of (int, ndarray (size,) of int)
         The number of each map's partition, and the cells.
+    features : sequence of Features
+    domain : Domain, optional
+        That functions are of.
 
     Attributes
     ----------
@@ -37,9 +42,10 @@ class Book:
         Of how many columns the partitions are that it began with.
     """
 
-    def __init__(self, partitions: Sequence[tuple[int, Partition]] = (),
-                 maps: Sequence[tuple[int, Integers]] = ()) -> None:
-        self.partitions, self.maps = list(partitions), list(maps)
+    def __init__(self, partitions: Sequence[tuple[int, Partition]] = (), maps: Sequence[tuple[int, Integers]] = (),
+                 features: Sequence[Features] = (), domain: Domain | None = None) -> None:
+        self.partitions, self.maps, self.features = list(partitions), list(maps), list(features)
+        self.domain, self._sets = domain, list[FunctionSet](features)
         self._partitions = {(j, id(partition)): i for i, (j, partition) in enumerate(self.partitions)}
         self._maps = {(p, id(cells)): i for i, (p, cells) in enumerate(self.maps)}
         self._counts: dict[int, int] = {}
@@ -60,6 +66,18 @@ class Book:
             self._maps[key] = len(self.maps)
             self.maps.append((key[0], cells))
         return self._maps[key]
+
+    def functions(self, features: FunctionSet) -> int:
+        """Return the number of a set of functions; an InputError for functions of somebody's own."""
+        place = next((i for i, known in enumerate(self._sets) if known is features), len(self._sets))
+        if place == len(self._sets):
+            self.features.append(Features.of(features))
+            self._sets.append(features)
+        return place
+
+    def functions_at(self, number: int) -> Features:
+        """Return the set of functions of a number."""
+        return self.features[_within(number, len(self.features), "set of functions")]
 
     def partition_at(self, number: int) -> tuple[int, Partition]:
         """Return the column and the partition of a number."""

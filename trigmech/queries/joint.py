@@ -200,7 +200,7 @@ class Products(Query):
         most = max((int(np.abs(each).max(initial=0)) for each in self.scores), default=0)
         return 2.0 * most**2 / 4.0**SCORE_BITS
 
-    def rounding(self, norm: str) -> float:
+    def rounding(self, norm: str, n: int) -> float:
         """Return the error of a vector that is no longer than the diameter."""
         return 4.0 * UNIT * self.diameter(norm)
 

@@ -155,7 +155,7 @@ class Ranges(Histogram):
         both = np.abs(self._encoder[:, :, None] - self._encoder[:, None, :])
         return float((both.sum(axis=0) if norm == "L1" else both.max(axis=0)).max(initial=1.0)) * prefix_sums.ROUNDED_UP
 
-    def rounding(self, norm: str) -> float:
+    def rounding(self, norm: str, n: int) -> float:
         """Return the error of sums of up to all intervals' products, whose factors are 1 together, in each entry."""
         entries = {"L1": float(self.size), "L2": math.sqrt(self.size), "Linf": 1.0}[norm]
         return (self.partition.size + 5.0) * UNIT * entries
@@ -210,7 +210,7 @@ class Contrasts(Histogram):
         apart = [float(np.linalg.norm(signs - own, ORDERS[norm], axis=1).max()) for own in signs]
         return max(apart) if self.size else 0.0
 
-    def rounding(self, norm: str) -> float:
+    def rounding(self, norm: str, n: int) -> float:
         """Return the error of sums of up to all positions' products, whose factors are 1 together, in each entry."""
         entries = {"L1": float(self.size), "L2": math.sqrt(self.size), "Linf": 1.0}[norm]
         return (self.partition.size + 5.0) * UNIT * entries

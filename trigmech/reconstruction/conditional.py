@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from trigmech.distribution import Distribution, systematic
 from trigmech.errors import InputError, shown
 from trigmech.measurement.released import Release
-from trigmech.measurement.table_release import TableRelease
 from trigmech.reconstruction.columns import nearest_probabilities
 from trigmech.reconstruction.constrained import ConstrainedRows, keeps, witness
 from trigmech.reconstruction.repeats import sampled
@@ -32,7 +31,7 @@ ROUNDS, EVEN = 50, 1e-6
 TINY = 1e-300
 
 
-def conditional_points(schema: Schema, release: Release | TableRelease, fitted: Distribution, size: int,
+def conditional_points(schema: Schema, release: Release, fitted: Distribution, size: int,
                        rng: np.random.Generator, given: Given | None = None,
                        shares: Shares | None = None) -> Array:
     """Return points of the cube whose rows have what is given, and the shares, as exactly as whole rows allow.
@@ -40,7 +39,7 @@ def conditional_points(schema: Schema, release: Release | TableRelease, fitted: 
     Parameters
     ----------
     schema : Schema
-    release : Release or TableRelease
+    release : Release
     fitted : Distribution
         What was fitted to it.
     size : int
@@ -111,12 +110,12 @@ def _raked_weights(weights: Array, matched: Sequence[NDArray[np.bool_]], parts: 
     return np.array([(weights * np.logical_and.reduce(chosen)).sum() for chosen in itertools.product(*matched)])
 
 
-def _points_given(schema: Schema, release: Release | TableRelease, fitted: Distribution, size: int,
+def _points_given(schema: Schema, release: Release, fitted: Distribution, size: int,
                   rng: np.random.Generator, given: Given) -> Array:
     weights = fitted.weights * _matched(schema, given, fitted.points)
     total = float(weights.sum())
     effective = total**2 / float(weights @ weights) if total else 0.0
-    if effective < min(size, ENOUGH) and isinstance(release, TableRelease):
+    if effective < min(size, ENOUGH) and release.columns:
         made = _rows_given(schema, release, max(size, ENOUGH), rng, given)
         if made is not None:
             return made[rng.permutation(len(made))[:size]]
@@ -126,7 +125,7 @@ def _points_given(schema: Schema, release: Release | TableRelease, fitted: Distr
     return sampled(_with(schema, given), release, Distribution(fitted.points, weights / total), size, rng)
 
 
-def _rows_given(schema: Schema, release: TableRelease, count: int, rng: np.random.Generator,
+def _rows_given(schema: Schema, release: Release, count: int, rng: np.random.Generator,
                 given: Given) -> Array | None:
     """Return points that were fitted to what was released beside what is given, or None if that is nothing."""
     wanted = _with(schema, given)

@@ -16,7 +16,7 @@ from trigmech.distribution import Distribution
 from trigmech.errors import InputError
 from trigmech.functions.partition import Partition, all_codes, columns_of
 from trigmech.functions.released_column import ReleasedColumn
-from trigmech.measurement.table_release import TableRelease
+from trigmech.measurement.released import Release
 from trigmech.queries.base import Measurement
 from trigmech.queries.one_way import Detail
 from trigmech.reconstruction.atoms import atoms
@@ -90,7 +90,7 @@ class ConstrainedRows:
             members = sorted(place[name] for name in names)
             self._groups.append((members, [r for r, (held, _) in enumerate(self._rules) if held[0] in members]))
 
-    def of(self, release: TableRelease) -> TableRelease:
+    def of(self, release: Release) -> Release:
         """Return the release of the columns with these positions in their place."""
         if all(own is given for own, given in zip(self.columns, release.columns, strict=True)):
             return release

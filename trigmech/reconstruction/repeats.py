@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from trigmech.distribution import Distribution
 from trigmech.measurement.released import Release
-from trigmech.measurement.table_release import TableRelease
 from trigmech.reconstruction.constrained import ConstrainedRows
 from trigmech.schema.schema import Schema
 from trigmech.tables.different import copies, numbered
@@ -22,7 +21,7 @@ Array = NDArray[np.float64]
 DRAWS = 8
 
 
-def sampled(schema: Schema, release: Release | TableRelease, fitted: Distribution, size: int,
+def sampled(schema: Schema, release: Release, fitted: Distribution, size: int,
             rng: np.random.Generator) -> Array:
     """Return rows of a fitted distribution as points (size, D) of the cube.
 
@@ -30,7 +29,7 @@ def sampled(schema: Schema, release: Release | TableRelease, fitted: Distributio
     ----------
     schema : Schema
         Whose constraints all rows keep, as the fitted ones do.
-    release : Release or TableRelease
+    release : Release
         That the points were fitted to.
     fitted : Distribution
     size : int
@@ -48,7 +47,7 @@ def sampled(schema: Schema, release: Release | TableRelease, fitted: Distributio
     """
     chosen = fitted.drawn(size, rng)
     points = fitted.points[chosen]
-    if not isinstance(release, TableRelease):
+    if not release.columns:
         return points
     again = copies(chosen)
     if len(again):

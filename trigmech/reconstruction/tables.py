@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from trigmech.distribution import Distribution
 from trigmech.functions.contrasts import decoding
 from trigmech.functions.released_column import ReleasedColumn
-from trigmech.measurement.table_release import TableRelease
+from trigmech.measurement.released import Release
 from trigmech.queries.base import Measurement
 from trigmech.queries.joint import Marginal, Products
 from trigmech.reconstruction.constrained import ConstrainedRows
@@ -28,13 +28,13 @@ FIRMNESS, FIRMNESS_BY_ROWS = 3.0, 0.5
 LEAST = 0.5
 
 
-def reconstruct_table(release: TableRelease, count: int, rng: np.random.Generator, *,
+def reconstruct_table(release: Release, count: int, rng: np.random.Generator, *,
                       shrunk: bool = True) -> Reconstruction:
     """Return equally weighted rows that have the released numbers as far as these are not noise.
 
     Parameters
     ----------
-    release : TableRelease
+    release : Release
         With any finite numbers.
     count : int
         Rows.
@@ -99,13 +99,13 @@ def _with_triples(fitted: FittedRows, targets: "Targets", constrained: Constrain
     return replace(further, sweeps=fitted.sweeps + further.sweeps)
 
 
-def strengths_of(release: TableRelease) -> Array:
+def strengths_of(release: Release) -> Array:
     """Return the total variation of each released table (t,) from independence, without what is noise."""
     return np.array([0.5 * np.abs(shrunk_table(table.means - expected, table.deviation)).sum()
                      for table, expected in zip(release.tables, independent(release)[0], strict=True)])
 
 
-def independent(release: TableRelease) -> tuple[list[Array], Array]:
+def independent(release: Release) -> tuple[list[Array], Array]:
     """Return what tables and products (K,) would be if the columns were independent."""
     cells = Cells(release)
     tables = [np.outer(*cells.of(table)) for table in release.tables]
@@ -117,7 +117,7 @@ def independent(release: TableRelease) -> tuple[list[Array], Array]:
     return tables, means[query.places].prod(axis=1)
 
 
-def cells_of_columns(release: TableRelease) -> dict[int, NDArray[np.int64]]:
+def cells_of_columns(release: Release) -> dict[int, NDArray[np.int64]]:
     """Return the cell of each position of each column that is in a table of two columns, or in products of contrasts.
 
     If its tables have different cells, those of the table that has the most.
@@ -135,7 +135,7 @@ def cells_of_columns(release: TableRelease) -> dict[int, NDArray[np.int64]]:
 class Cells:
     """The released frequencies of the cells of columns, each found once."""
 
-    def __init__(self, release: TableRelease) -> None:
+    def __init__(self, release: Release) -> None:
         self._columns = release.columns
         self._known: dict[tuple[int, int], Array] = {}
 
@@ -183,13 +183,13 @@ class Targets:
 
     Parameters
     ----------
-    release : TableRelease
+    release : Release
     shrunk : bool
         False to take tables and products as they are.
 
     Attributes
     ----------
-    release : TableRelease
+    release : Release
     pairs : list of Pair
         Tables, as measured or as products of contrasts tell.
     products : ndarray (K,)
@@ -197,7 +197,7 @@ class Targets:
         Whether any table or product is above the noise.
     """
 
-    def __init__(self, release: TableRelease, shrunk: bool = True) -> None:
+    def __init__(self, release: Release, shrunk: bool = True) -> None:
         self.release, self.dependent = release, False
         tables, products = independent(release)
         self.products = np.zeros(0) if release.products is None else release.products.means

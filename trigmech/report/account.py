@@ -1,6 +1,5 @@
 """What a report asks of a release, whatever its kind."""
 
-from trigmech.measurement.table_release import TableRelease
 from trigmech.report.moments import MomentAccount
 from trigmech.report.tables import TableAccount
 from trigmech.results import Synthesis
@@ -11,5 +10,4 @@ Account = MomentAccount | TableAccount
 def account_of(synthesis: Synthesis) -> Account:
     """Return what answers a report's questions about a release."""
     release = synthesis.release
-    return (TableAccount(synthesis, release) if isinstance(release, TableRelease)
-            else MomentAccount(synthesis, release))
+    return TableAccount(synthesis, release) if release.columns else MomentAccount(synthesis, release)

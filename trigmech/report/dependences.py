@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from trigmech.functions.partition import all_codes
 from trigmech.functions.released_column import ReleasedColumn
-from trigmech.measurement.table_release import TableRelease
+from trigmech.measurement.released import Release
 from trigmech.reconstruction.result import Reconstruction
 from trigmech.reconstruction.tables import Targets, independent
 
@@ -51,7 +51,7 @@ class Dependence:
         return math.sqrt(2.0 / math.pi) / 2.0 * self.noise * math.sqrt(a * b * (a + b))
 
 
-def dependences_of(release: TableRelease, fit: Reconstruction) -> list[Dependence]:
+def dependences_of(release: Release, fit: Reconstruction) -> list[Dependence]:
     """Return all pairs of which tables were released, the strongest first.
 
     Notes

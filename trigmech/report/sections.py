@@ -13,7 +13,6 @@ from trigmech._files import write_whole
 from trigmech.distribution import Distribution
 from trigmech.evaluation.distances import Evaluation, distribution_difference, evaluate, total_variation
 from trigmech.evaluation.error_bars import PredictedError
-from trigmech.measurement.table_release import TableRelease
 from trigmech.report.account import Account
 from trigmech.report.against import Queries, distances, families, worst_queries
 from trigmech.report.columns import (
@@ -298,7 +297,7 @@ def points(synthesis: Synthesis, made: Side, true: Side | None, pictures: Pictur
             ("Rows of a sample, by default", synthesis.rows),
             (f"Different rows in a sample of {count:,}", different_rows(sample[name] for name in schema.names))]
     said: dict[str, Any] = {"table": Table("Points", ("What", "Value"), rows), "picture": None,
-                            "redrawn": isinstance(synthesis.release, TableRelease)}
+                            "redrawn": synthesis.release.columns}
     if true is None or len(true.points) < 2:
         return said
     samples = distances(synthesis.distribution, true.points, np.random.default_rng([seed, 1]))

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trigmech.functions.partition import Partition
-from trigmech.measurement.table_release import TableRelease
+from trigmech.measurement.released import Release
 from trigmech.queries.base import Measurement
 from trigmech.queries.one_way import Histogram
 from trigmech.reconstruction.tables import cells_of_columns
@@ -35,7 +35,7 @@ class TableAccount:
         "It is found by trial: tables as the private one may be are released once more, with simulated noise, and the "
         "rows made of that compared with them.")
     synthesis: Synthesis
-    release: TableRelease
+    release: Release
 
     def measured(self) -> dict[str, Any]:
         """Return what each round measured, what was chosen, and how the rows were made of it."""

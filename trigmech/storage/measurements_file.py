@@ -15,11 +15,14 @@ from numpy.typing import NDArray
 from trigmech._validate import Kind, fields
 from trigmech.domain import Domain
 from trigmech.errors import InputError
+from trigmech.functions.chebyshev import ChebyshevBasis
+from trigmech.functions.features import Features
 from trigmech.functions.partition import Partition, columns_of
 from trigmech.functions.released_column import ReleasedColumn
-from trigmech.measurement.table_release import TableRelease
+from trigmech.measurement.released import Axes, Release
 from trigmech.queries.base import Measurement, Query
 from trigmech.queries.book import KINDS, Book, Numbers
+from trigmech.queries.functions import Functions
 from trigmech.queries.joint import Marginal, Products
 from trigmech.storage.archive import take
 
@@ -28,6 +31,9 @@ Integers = NDArray[np.int64]
 Arrays = dict[str, NDArray]
 
 KIND = "measurements"
+AXES = ("directions", "images", "previous")
+# Beyond any plan: a file must not ask for work without bound when its functions are set up.
+MOST_DEGREES, MOST_PROFILE, MOST_COEFFICIENTS = 2**22, 2**10, 2**17
 # Positions of a column, beyond what any mechanism makes.
 MOST_POSITIONS = 2**17
 # Squares of released numbers and of what noise they have must not overflow.
@@ -36,7 +42,7 @@ LARGEST = 1e100
 MOST_SIZE = 2**27
 
 
-def parts_of(release: TableRelease, domain: Domain) -> tuple[dict[str, Any], Arrays]:
+def parts_of(release: Release, domain: Domain) -> tuple[dict[str, Any], Arrays]:
     """Return what the manifest holds of a release, and its arrays by name; all public.
 
     The domain is the schema's. That of the release is the same, but for integers whose bounds were found for it: their
@@ -50,7 +56,7 @@ def parts_of(release: TableRelease, domain: Domain) -> tuple[dict[str, Any], Arr
     unknown = [coordinate for coordinate, _ in domain.levels if release.domain.levels_of(coordinate) is None]
     if without_levels(domain, unknown) != release.domain:
         raise InputError("the release is of another domain than the schema's")
-    book = Book([(j, column.partition) for j, column in enumerate(release.columns)])
+    book = Book([(j, column.partition) for j, column in enumerate(release.columns)], domain=domain)
     queries: dict[int, Query] = {id(each.query): each.query for each in release.measurements}
     for query in queries.values():
         if KINDS.get(query.name) is not type(query):
@@ -62,7 +68,13 @@ def parts_of(release: TableRelease, domain: Domain) -> tuple[dict[str, Any], Arr
     manifest = {"kind": KIND, "n": int(release.n), "queries": names, "importance": float(release.importance)}
     if unknown:
         manifest["continuous"] = unknown
-    return manifest, {
+    more = {} if release.mean is None else {"release.mean": release.mean}
+    if release.axes is not None:
+        more |= {f"release.axes.{name}": getattr(release.axes, name) for name in AXES}
+    for i, features in enumerate(book.features):
+        more |= {f"release.functions.{i}.degrees": features.basis.index,
+                 f"release.functions.{i}.profiles": features.profiles}
+    return manifest, more | {
         "release.columns.mass": _joined([column.mass for column in release.columns]),
         "release.columns.deviations": np.array([column.deviation for column in release.columns]),
         "release.partitions.columns": _whole([j for j, _ in book.partitions]),
@@ -80,7 +92,7 @@ def parts_of(release: TableRelease, domain: Domain) -> tuple[dict[str, Any], Arr
         "release.measurements.values": _joined([each.known for each in release.measurements])}
 
 
-def release_of(value: Any, arrays: Arrays, domain: Domain) -> TableRelease:
+def release_of(value: Any, arrays: Arrays, domain: Domain) -> Release:
     """Return the release of :func:`parts_of`, or raise an InputError; its arrays are taken from the dictionary.
 
     Parameters
@@ -105,27 +117,36 @@ def release_of(value: Any, arrays: Arrays, domain: Domain) -> TableRelease:
         raise InputError("release: importance must be at least 0")
     domain = without_levels(domain, unknown)
     whole = columns_of(domain)
-    book = _book_in(arrays, whole)
+    book = _book_in(arrays, whole, domain)
     queries = _queries_in(arrays, values["queries"], book)
     places = take(arrays, "release.measurements.queries", "m", kind="int64")
-    weights, noise = (_positive(arrays, f"release.measurements.{name}", len(places)) for name in ("weights", "noise"))
+    weights = _positive(arrays, "release.measurements.weights", len(places))
+    noise = take(arrays, "release.measurements.noise", len(places))
     if not ((places >= 0) & (places < len(queries))).all():
         raise InputError("release.measurements.queries must be numbers of queries")
     held = [queries[place] for place in places.tolist()]
     drawn = parts_in(arrays, "release.measurements.values", [query.size for query in held])
+    fixed = np.array([_is_constant(query) for query in held], dtype=bool)
+    if noise[fixed].any():
+        raise InputError("release.measurements.noise must be 0 for the constant")
+    checked_deviations("release.measurements.noise", noise[~fixed])
     # What is computed of both must not overflow either.
-    checked_deviations("release.measurements", noise / weights)
+    checked_deviations("release.measurements", (noise / weights)[~fixed])
     made = tuple(Measurement(*each) for each in zip(held, weights.tolist(), drawn, noise.tolist(), strict=True))
-    columns = _columns_in(arrays, book, len(whole))
-    release = TableRelease(values["n"], domain, made, columns, importance=values["importance"])
-    return release if _are_of(queries, [column.partition for column in columns]) else release.on(columns)
+    columns = _columns_in(arrays, book, min(len(whole), len(book.partitions)))
+    mean, axes = axes_in(arrays, domain.d)
+    release = Release(values["n"], domain, made, columns, importance=values["importance"], mean=mean, axes=axes)
+    if not columns or _are_of(queries, [column.partition for column in columns]):
+        return release
+    return release.on(columns)
 
 
-def _book_in(arrays: Arrays, whole: Sequence[Partition]) -> Book:
+def _book_in(arrays: Arrays, whole: Sequence[Partition], domain: Domain) -> Book:
     columns = take(arrays, "release.partitions.columns", "p", kind="int64")
     counts = take(arrays, "release.partitions.intervals", len(columns), kind="int64").tolist()
+    # Without any, columns were not measured by positions.
     if not (((columns >= 0) & (columns < len(whole))).all()
-            and np.array_equal(columns[: len(whole)], np.arange(len(whole)))):
+            and np.array_equal(columns[: len(whole)], np.arange(len(whole) if len(columns) else 0))):
         raise InputError("release.partitions.columns must be numbers of columns, first of each column one")
     held = [whole[j] for j in columns.tolist()]
     if not all(count == 0 if column.value is None else 1 <= count <= MOST_POSITIONS
@@ -144,7 +165,37 @@ def _book_in(arrays: Arrays, whole: Sequence[Partition]) -> Book:
     maps = parts_in(arrays, "release.maps.cells", [partitions[place].size for place in places.tolist()], "int64")
     if not all(np.array_equal(found := np.unique(cells), np.arange(len(found))) for cells in maps):
         raise InputError("the cells of each column must be numbered from 0, without gaps")
-    return Book(list(zip(columns.tolist(), partitions, strict=True)), list(zip(places.tolist(), maps, strict=True)))
+    sets = []
+    while (name := f"release.functions.{len(sets)}") + ".degrees" in arrays:
+        sets.append(features_in(take(arrays, f"{name}.degrees", "K", domain.d, kind="int64"),
+                                take(arrays, f"{name}.profiles", "G", "q + 1")))
+    return Book(list(zip(columns.tolist(), partitions, strict=True)),
+                list(zip(places.tolist(), maps, strict=True)), sets, domain)
+
+
+def features_in(degrees: Integers, profiles: Array) -> Features:
+    """Return the functions of a file, or raise an InputError."""
+    if (degrees < 0).any() or (degrees > MOST_DEGREES).any() or degrees.max(axis=0, initial=0).sum() > MOST_DEGREES:
+        raise InputError(f"the degrees of all columns must be at least 0, and at most {MOST_DEGREES} together")
+    basis = ChebyshevBasis(degrees)
+    if profiles.shape[1] > MOST_PROFILE or profiles.size > MOST_COEFFICIENTS:
+        raise InputError(f"profiles must have at most {MOST_PROFILE} coefficients, and {MOST_COEFFICIENTS} together")
+    return Features.exactly(basis, profiles)
+
+
+def axes_in(arrays: Arrays, d: int) -> tuple[Array | None, Axes | None]:
+    """Return the mean of the rows and the principal axes, as far as a file has them, or raise an InputError."""
+    mean = take(arrays, "release.mean", d) if "release.mean" in arrays else None
+    if "release.axes.directions" not in arrays:
+        return mean, None
+    if mean is None:
+        raise InputError("principal axes need a mean")
+    k = arrays["release.axes.directions"].shape[-1] if arrays["release.axes.directions"].ndim else 0
+    axes = Axes(*(take(arrays, f"release.axes.{name}", d, k) for name in AXES))
+    if not 1 <= k <= d or not all(np.abs(columns.T @ columns - np.eye(k)).max() < 1e-6
+                                  for columns in (axes.directions, axes.previous)):
+        raise InputError("principal axes must be 1 to d orthonormal columns")
+    return mean, axes
 
 
 def _queries_in(arrays: Arrays, names: list[Any], book: Book) -> list[Query]:
@@ -168,6 +219,11 @@ def _queries_in(arrays: Arrays, names: list[Any], book: Book) -> list[Query]:
             raise InputError(f"a query in the file has more than {MOST_SIZE} numbers")
         found.append(query)
     return found
+
+
+def _is_constant(query: Query) -> bool:
+    """Return whether a query is the constant alone, whose mean has no noise."""
+    return isinstance(query, Functions) and query.size == len(query.degrees) == 1 and not query.degrees.any()
 
 
 def _columns_in(arrays: Arrays, book: Book, d: int) -> tuple[ReleasedColumn, ...]:

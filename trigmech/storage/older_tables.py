@@ -16,7 +16,7 @@ from trigmech.domain import Domain
 from trigmech.errors import InputError
 from trigmech.functions.partition import Partition, columns_of
 from trigmech.functions.released_column import ReleasedColumn
-from trigmech.measurement.table_release import TableRelease
+from trigmech.measurement.released import Release
 from trigmech.planning.contrasted import MOST_IN_LOOK
 from trigmech.planning.tables import MOST_INTERVALS
 from trigmech.queries.base import Measurement
@@ -32,7 +32,7 @@ Arrays = dict[str, NDArray]
 KIND = "tables"
 
 
-def release_of(value: Any, arrays: Arrays, domain: Domain) -> TableRelease:
+def release_of(value: Any, arrays: Arrays, domain: Domain) -> Release:
     """Return the release of a file, or raise an InputError; its arrays are taken from the dictionary.
 
     Parameters
@@ -70,7 +70,7 @@ def release_of(value: Any, arrays: Arrays, domain: Domain) -> TableRelease:
                   for j, (partition, own, deviation, each) in enumerate(zip(
                       looked, noisy, deviations, contrasted.tolist(), strict=True)))
     columns = _columns_in(arrays, whole)
-    release = TableRelease(values["n"], domain, (*looks, *_closer_in(arrays, looked)), columns)
+    release = Release(values["n"], domain, (*looks, *_closer_in(arrays, looked)), columns)
     if values["dependence"] is not None:
         release = _with_dependence(release, values["dependence"], arrays)
     return release if values["selected"] is None else _with_selected(release, values["selected"], arrays)
@@ -105,7 +105,7 @@ def _closer_in(arrays: Arrays, looked: Sequence[Partition]) -> tuple[Measurement
     return tuple(found)
 
 
-def _with_dependence(release: TableRelease, value: Any, arrays: Arrays) -> TableRelease:
+def _with_dependence(release: Release, value: Any, arrays: Arrays) -> Release:
     """Return the release with its second round."""
     single = fields(value, "release: dependence", {"deviation": float, "product_weight": float})
     checked_deviations("the second round", np.array([single["deviation"]]))
@@ -141,7 +141,7 @@ def _with_dependence(release: TableRelease, value: Any, arrays: Arrays) -> Table
     return replace(release, measurements=(*release.measurements, *made))
 
 
-def _with_selected(release: TableRelease, value: Any, arrays: Arrays) -> TableRelease:
+def _with_selected(release: Release, value: Any, arrays: Arrays) -> Release:
     """Return the release with its last round."""
     single = fields(value, "release: selected", {"deviation": float, "importance": float})
     if len(release.measurements) == len(release.looks) + len(release.closer) or not (

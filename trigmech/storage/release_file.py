@@ -4,7 +4,6 @@ All of it is public. The table, seeds, the state of generators and the paths of 
 cannot be saved.
 """
 
-import math
 import os
 import platform
 from dataclasses import replace
@@ -17,30 +16,22 @@ from numpy.typing import NDArray
 from trigmech._validate import Kind, fields, of_kind
 from trigmech.distribution import Distribution
 from trigmech.errors import InputError, TrigmechError
-from trigmech.functions.chebyshev import ChebyshevBasis
-from trigmech.functions.features import Features
-from trigmech.functions.index import FunctionIndex
-from trigmech.measurement.released import Axes, Release
-from trigmech.measurement.table_release import TableRelease
+from trigmech.measurement.released import Release
 from trigmech.mechanisms.base import Mechanism, check_points
 from trigmech.privacy.ledger import Ledger
 from trigmech.reconstruction.result import NOT_SOLVED, Reconstruction
 from trigmech.schema.schema import Schema
-from trigmech.storage import archive, measurements_file, mechanism_file, older_tables
+from trigmech.storage import archive, measurements_file, mechanism_file, older_moments, older_tables
 from trigmech.storage.archive import take
 
 Array = NDArray[np.float64]
 
 PRIVACY = {True: "simulated, not private", False: "as the ledger proves"}
-AXES = ("directions", "images", "previous")
 LIBRARIES = ("pandas", "polars", "pyarrow", "modin", "cudf")
 TEXT = (str, 200)
-# Beyond any plan; a file must not ask for work without bound when its functions are set up.
-MAX_DEGREES = 2**22
-MAX_PROFILE, MAX_COEFFICIENTS = 2**10, 2**17
 
 
-def write(path: str | os.PathLike[str], *, release: Release | TableRelease, ledger: Ledger, schema: Schema,
+def write(path: str | os.PathLike[str], *, release: Release, ledger: Ledger, schema: Schema,
           library: str | None, versions: dict[str, str], categorical: tuple[str, ...] = (),
           fit: Reconstruction | None = None, mechanism: Mechanism | None = None,
           made_by: str | None = None) -> None:
@@ -63,10 +54,7 @@ def write(path: str | os.PathLike[str], *, release: Release | TableRelease, ledg
     -----
     Privacy: public parts alone, as their classes say. A simulated release says in the manifest that it is not private.
     """
-    if isinstance(release, TableRelease):
-        released, arrays = measurements_file.parts_of(release, schema.domain)
-    else:
-        released, arrays = _release_out(release)
+    released, arrays = measurements_file.parts_of(release, schema.domain)
     content: dict[str, Any] = {"privacy": PRIVACY[ledger.simulated], "versions": dict(versions),
                                "schema": schema.to_dict(), "ledger": ledger.to_dict(), "release": released, "fit": None,
                                "rows": None if fit is None else fit.rows, "library": library}
@@ -141,10 +129,12 @@ def _together(content: dict[str, Any], arrays: dict[str, NDArray]) -> dict[str, 
     if schema.private_bounds or schema.private_categories:
         raise InputError("the schema's bounds must be complete, and its categories, as they are when a release is made")
     released = values["release"]
-    kind = str(released.get("kind")) if isinstance(released, dict) else None
-    readers = {measurements_file.KIND: measurements_file, older_tables.KIND: older_tables}
-    release = (readers[kind].release_of(released, arrays, schema.domain) if kind in readers else
-               _release_in(released, arrays, schema, ledger))
+    kind = released.get("kind") if isinstance(released, dict) else None
+    if kind in older_moments.KINDS:
+        release = older_moments.release_of(released, arrays, schema.domain, ledger)
+    else:
+        reader = older_tables if kind == older_tables.KIND else measurements_file
+        release = reader.release_of(released, arrays, schema.domain)
     parts: dict[str, Any] = {"release": release, "ledger": ledger, "schema": schema, "library": values["library"],
                              "categorical": tuple(categorical), "versions": versions,
                              "mechanism": None, "made_by": None}
@@ -174,62 +164,7 @@ def versions_now() -> dict[str, str]:
     return found
 
 
-# The release and its fit as plain values and arrays, and back.
-
-
-def _release_out(release: Release) -> tuple[dict[str, Any], dict[str, NDArray]]:
-    arrays = {"release.index": release.basis.index, "release.profiles": release.profiles,
-              "release.means": release.means, "release.scales": release.deviations}
-    if release.mean is not None:
-        arrays["release.mean"] = release.mean
-    if release.axes is not None:
-        arrays |= {f"release.axes.{name}": getattr(release.axes, name) for name in AXES}
-    return {"kind": "moments", "n": int(release.n)}, arrays
-
-
-def _release_in(value: Any, arrays: dict[str, NDArray], schema: Schema, ledger: Ledger) -> Release:
-    kind, d = (value.get("kind") if isinstance(value, dict) else None), schema.domain.d
-    # Releases by the thesis's mechanisms had one noise scale, and a kind of their own.
-    older = kind == "thesis"
-    more: dict[str, Kind] = {"scale": float} if older else {}
-    values = fields(value, "release", {"kind": object, "n": (int, 2), **more})
-    index = take(arrays, "release.index", "K", d, kind="int64")
-    if (index > MAX_DEGREES).any() or index.max(axis=0, initial=0).sum() > MAX_DEGREES:
-        raise InputError(f"the degrees of all columns must be at most {MAX_DEGREES} together")
-    basis = ChebyshevBasis(index)
-    if kind not in ("moments", "thesis"):
-        raise InputError('the kind of a release must be "measurements", "moments", "tables" or "thesis"')
-    moving = index.any(axis=1)
-    if older:
-        if not values["scale"] > 0.0:
-            raise InputError("scale must be a number above 0")
-        features, deviations = Features(basis), np.where(moving, _deviation(values["scale"], ledger), 0.0)
-    else:
-        features = _features(basis, take(arrays, "release.profiles", "G", "q + 1"))
-        deviations = take(arrays, "release.scales", features.K)
-        if not (np.delete(deviations, np.flatnonzero(~moving)) > 0).all() or deviations[: basis.K][~moving].any():
-            raise InputError("the scales of the noise must be positive, and 0 for the constant")
-    means = take(arrays, "release.means", features.K)
-    mean, axes = (take(arrays, "release.mean", d) if "release.mean" in arrays else None), _axes_in(arrays, d)
-    if axes is not None and mean is None:
-        raise InputError("principal axes need a mean")
-    return Release(values["n"], features, means, deviations,
-                   FunctionIndex(index, schema.domain, len(features.profiles)), mean, axes)
-
-
-def _axes_in(arrays: dict[str, NDArray], d: int) -> Axes | None:
-    if "release.axes.directions" not in arrays:
-        return None
-    k = arrays["release.axes.directions"].shape[-1] if arrays["release.axes.directions"].ndim else 0
-    axes = Axes(*(take(arrays, f"release.axes.{name}", d, k) for name in AXES))
-    if not 1 <= k <= d or not _orthonormal(axes.directions) or not _orthonormal(axes.previous):
-        raise InputError("principal axes must be 1 to d orthonormal columns")
-    return axes
-
-
-def _deviation(scale: float, ledger: Ledger) -> float:
-    laplace = any(charge.purpose == "basis means" and charge.law == "laplace" for charge in ledger.charges)
-    return scale * (math.sqrt(2.0) if laplace else 1.0)
+# The fit as plain values and arrays, and back.
 
 
 def _fit_out(fit: Reconstruction) -> tuple[dict[str, Any], dict[str, NDArray]]:
@@ -242,7 +177,7 @@ def _fit_out(fit: Reconstruction) -> tuple[dict[str, Any], dict[str, NDArray]]:
                      "dependent": bool(fit.dependent)}, arrays
 
 
-def _fit_in(value: Any, arrays: dict[str, NDArray], release: Release | TableRelease, d: int) -> Reconstruction:
+def _fit_in(value: Any, arrays: dict[str, NDArray], release: Release, d: int) -> Reconstruction:
     kind = value.get("kind") if isinstance(value, dict) else None
     own: dict[str, dict[str, Kind]] = {"reconstruction": {"misfit": float, "shrunk": bool, "dependent": bool},
                                        "linear program": {"objective": float, "gap": float}}
@@ -262,23 +197,3 @@ def _fit_in(value: Any, arrays: dict[str, NDArray], release: Release | TableRele
         raise InputError('the status of a linear program must be "optimal", "time limit" or "not solved"')
     del values["kind"]
     return Reconstruction(distribution, target, **values)
-
-
-def _features(basis: ChebyshevBasis, profiles: Array) -> Features:
-    """Return the features with exactly these profiles, which Features has scaled before they were saved.
-
-    Its constructor checks them, and scales them once more, by 1 but for rounding. What was released are means of the
-    functions as they were, and fits depend on all bits of these.
-    """
-    if profiles.shape[1] > MAX_PROFILE or profiles.size > MAX_COEFFICIENTS:
-        raise InputError(f"profiles must have at most {MAX_PROFILE} coefficients, and {MAX_COEFFICIENTS} together")
-    features = Features(basis, profiles)
-    if features.profiles.shape != profiles.shape or not np.allclose(features.profiles, profiles, rtol=1e-6, atol=0.0):
-        raise InputError("the profiles must be scaled to a maximum of 1")
-    object.__setattr__(features, "profiles", profiles)
-    return features
-
-
-def _orthonormal(columns: Array) -> bool:
-    return bool(np.abs(columns.T @ columns - np.eye(columns.shape[1])).max() < 1e-6)
-

@@ -16,10 +16,11 @@ from trigmech.planning.dependence import MOST_ENTRIES
 from trigmech.planning.selection import MOST_TRIPLES
 from trigmech.planning.tables import MOST_FINER, TableDesign
 from trigmech.privacy.budget import Charge
+from trigmech.queries.functions import Functions
 from trigmech.schema.column import Column
 from trigmech.schema.encoding import LONGEST_KEY
 from trigmech.schema.schema import Schema
-from trigmech.storage import archive, release_file, rounds_file
+from trigmech.storage import archive, measurements_file, rounds_file
 
 NUMBER = 8
 # Of a number in a rounds file, with what stands between two; and of a category in a manifest, where a byte may become
@@ -38,8 +39,8 @@ def check_room(schema: Schema, charges: Sequence[Charge], measured: Any, points:
     ----------
     schema : Schema
     charges : sequence of Charge
-    measured : TableDesign, or an object with features
-        Of other objects only the points are looked at.
+    measured : TableDesign, or another design
+        Of others the functions are counted that they name.
     points : int
         How many are made at most.
     found : int
@@ -57,12 +58,13 @@ def check_room(schema: Schema, charges: Sequence[Charge], measured: Any, points:
     released, size = 0, 0
     if isinstance(measured, TableDesign):
         released, size = _of_tables(measured)
-    elif isinstance(features := getattr(measured, "features", None), Features):
+    for features in _functions(measured):
         degrees = int(features.basis.index.max(axis=0, initial=0).sum())
-        if degrees > release_file.MAX_DEGREES:
+        if degrees > measurements_file.MOST_DEGREES:
             raise InputError(f"the degrees of all columns are {degrees} together, and the file of a release can hold "
-                             f"{release_file.MAX_DEGREES}; take lower ones")
-        released, size = features.K, NUMBER * (features.basis.index.size + features.profiles.size)
+                             f"{measurements_file.MOST_DEGREES}; take lower ones")
+        released += features.K
+        size += NUMBER * (features.basis.index.size + features.profiles.size)
     size += NUMBER * (3 * released + points * (D + 1)) + archive.HEADER * (1 + archive.MAX_ARRAYS) + manifest
     if size > archive.MAX_BYTES or released * NUMBER_IN_WORDS + manifest > rounds_file.LARGEST_FILE:
         raise InputError(f"a release of {schema.d} columns, of up to {released} numbers and {points} points of {D} "
@@ -83,6 +85,13 @@ def _manifest(schema: Schema, charges: Sequence[Charge]) -> int:
         if Column.from_dict(read) != column:
             raise InputError(f"column {column.name!r} cannot be written into a file so that it is read as it is")
     return len(text)
+
+
+def _functions(measured: Any) -> list[Features]:
+    """Return the package's own functions that a design measures, each set once."""
+    asked = [each.query for one in getattr(measured, "rounds", ()) for each in getattr(one, "asked", ())]
+    sets = [getattr(measured, "features", None), *(query.features for query in asked if isinstance(query, Functions))]
+    return list({id(each): each for each in sets if isinstance(each, Features)}.values())
 
 
 def _of_tables(design: TableDesign) -> tuple[int, int]:

@@ -16,8 +16,8 @@ M(D) - M(D') = (x x^T - y y^T)/n =: E/n. E has rank at most 2 with eigenvalues o
 even d). For X with k orthonormal columns, |E X|_F <= min(sqrt(2) d, sqrt(k) d) = sqrt(min(k, 2)) d, and entrywise
 |E X|_1 <= sqrt(d k) |E X|_F. Given all earlier outputs X is fixed, so adaptive composition over the iterations applies.
 
-Rounding of what is computed is added as in :mod:`trigmech.planning.design`: a product of M, or of the covariance (whose
-entries combine three means), and X, itself computed with d additions an entry, moves by at most 3 d `rounding` + 2.02
+Rounding is added as in :mod:`trigmech.queries.functions`: a product of M, or of the covariance (whose entries combine
+three means), and X, itself computed with d additions an entry, moves by at most 3 d `rounding` + 2.02
 d^2 sqrt(k) u more in Frobenius norm.
 
 Together. Pure: epsilons add up. Approximate: all steps are Gaussian, mu^2 adds up (Dong, Roth and Su 2022), and mu is
@@ -42,9 +42,10 @@ from typing import Literal
 
 from trigmech.errors import BudgetError
 from trigmech.functions.chebyshev import ChebyshevBasis
-from trigmech.planning.design import UPWARD, rounding
+from trigmech.planning.design import UPWARD
 from trigmech.privacy.accounting import gaussian_mu
 from trigmech.privacy.budget import Budget, Charge
+from trigmech.queries.functions import rounding
 
 Calibration = Literal["published", "rigorous"]
 

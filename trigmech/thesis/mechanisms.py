@@ -2,7 +2,7 @@
 
 import math
 from abc import abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -14,7 +14,6 @@ from trigmech.errors import InputError, SolverError, shown
 from trigmech.functions.chebyshev import ChebyshevBasis, Ties
 from trigmech.functions.features import Features
 from trigmech.functions.grid import Grid, round_to_levels
-from trigmech.functions.index import FunctionIndex
 from trigmech.measurement.moments import measure
 from trigmech.measurement.release import Session
 from trigmech.measurement.released import Release
@@ -132,9 +131,8 @@ class ThesisMechanism(Mechanism):
         """Release means of Chebyshev products, and principal axes if the algorithm has them."""
         measured: ThesisDesign = design.measured
         moments = measure(rows, measured.features, grid=measured.grid, covariance=measured.rank > 0)
-        released = release(moments, measured.features, measured.scales, self.calibration, session, rng, measured.rank,
-                           measured.iterations)
-        return replace(released, index=FunctionIndex.of(measured.features, rows.domain))
+        return release(moments, measured.features, measured.scales, self.calibration, session, rng, measured.rank,
+                       measured.iterations, rows.domain)
 
     def reconstruct(self, release: Release, design: Design | None, rng: np.random.Generator) -> Reconstruction:
         """Return weights of candidates with the least L1 distance from the released means; post-processing.

@@ -1,24 +1,27 @@
 """What the thesis's mechanisms release: means of Chebyshev products, the mean of the rows, principal axes."""
 
-import math
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from trigmech.domain import Domain
 from trigmech.errors import InputError
 from trigmech.functions.features import Features
 from trigmech.measurement.moments import PrivateMoments
-from trigmech.measurement.release import Session, check_functions
+from trigmech.measurement.release import Session
 from trigmech.measurement.released import Axes, Release
 from trigmech.privacy.budget import Charge
+from trigmech.queries.base import Measurement
+from trigmech.queries.functions import Functions
 from trigmech.thesis.calibration import Calibration, NoiseScales
 
 Array = NDArray[np.float64]
 
 
 def release(moments: PrivateMoments, features: Features, scales: NoiseScales, calibration: Calibration,
-            session: Session, rng: np.random.Generator, rank: int = 0, iterations: int = 0) -> Release:
+            session: Session, rng: np.random.Generator, rank: int = 0, iterations: int = 0,
+            domain: Domain | None = None) -> Release:
     """Release means of Chebyshev products, and principal axes if the scales have them.
 
     Parameters
@@ -39,6 +42,8 @@ def release(moments: PrivateMoments, features: Features, scales: NoiseScales, ca
         For the public random start of the subspace iteration.
     rank, iterations : int
         Of the subspace iteration.
+    domain : Domain, optional
+        Of the rows. Default: numbers alone.
 
     Returns
     -------
@@ -58,11 +63,12 @@ def release(moments: PrivateMoments, features: Features, scales: NoiseScales, ca
     -----
     Privacy: proved in :mod:`trigmech.thesis.calibration`; the ledger holds the total.
     """
-    check_functions(moments, features)
     d = features.d
+    if features.basis.constant not in (None, 0):
+        raise InputError("the constant must be the first of the functions")
     if scales.mean is None or scales.axes is None:
         session.charge(scales.means)
-        return _noisy_means(moments, features, scales.means, session)
+        return _noisy_means(moments, features, domain, scales.means, session)
     if moments.second.shape != (d, d) or not (1 <= rank <= d and iterations >= 1):
         raise InputError(f"principal axes need the covariance of {d} columns, a rank from 1 to {d} and at least one "
                          f"iteration; given rank={rank!r} and iterations={iterations!r}")
@@ -72,11 +78,11 @@ def release(moments: PrivateMoments, features: Features, scales: NoiseScales, ca
     if calibration == "rigorous":
         # A data set's ledger file could have room for the first step alone, which would then be spent in vain.
         session.charge(scales.means, scales.mean, charge)
-        released = _noisy_means(moments, features, scales.means, session)
+        released = _noisy_means(moments, features, domain, scales.means, session)
         mean = session.draw(moments.first / moments.n, scales.mean)
     else:
         session.charge(scales.means)
-        released = _noisy_means(moments, features, scales.means, session)
+        released = _noisy_means(moments, features, domain, scales.means, session)
         session.charge(scales.mean)
         mean = session.draw(moments.first / moments.n, scales.mean)
         charge = scales.axes(float(np.linalg.norm(mean)))
@@ -85,12 +91,16 @@ def release(moments: PrivateMoments, features: Features, scales: NoiseScales, ca
                    axes=subspace_iteration(moments, mean, charge, calibration, session, rng, rank, iterations))
 
 
-def _noisy_means(moments: PrivateMoments, features: Features, charge: Charge, session: Session) -> Release:
-    moving = features.basis.index.any(axis=1)
-    means = np.ones(features.K)
-    means[moving] = session.draw((moments.basis_sum / moments.n)[moving], charge)
-    deviation = charge.scale * (1.0 if charge.law == "gaussian" else math.sqrt(2.0))
-    return Release(moments.n, features, means, np.where(moving, deviation, 0.0))
+def _noisy_means(moments: PrivateMoments, features: Features, domain: Domain | None, charge: Charge,
+                 session: Session) -> Release:
+    first, made = int(features.basis.constant is not None), list[Measurement[Functions]]()
+    if first:
+        # The constant's mean is 1 whatever the table: it is known without a draw.
+        made.append(Measurement(Functions(features, domain, members=slice(0, 1)), 1.0, np.ones(1), 0.0))
+    if first < features.K:
+        moving = Functions(features, domain, members=slice(first, None))
+        made += session.drawn([Measurement(moving)], [moments.basis_sum[first:]], charge, moments.n)
+    return Release(moments.n, made[0].query.domain, tuple(made))
 
 
 def subspace_iteration(moments: PrivateMoments, mean: Array, charge: Charge, calibration: Calibration, session: Session,
