@@ -34,7 +34,7 @@ from trigmech.measurement.private_bounds import histogram_charge
 from trigmech.measurement.release import Session
 from trigmech.measurement.rows import PrivateRows
 from trigmech.mechanisms.base import PublicFacts
-from trigmech.planning.design import UPWARD
+from trigmech.planning.design import UPWARD, MomentDesign
 from trigmech.planning.one_hot import plan_mixed
 from trigmech.privacy.accounting import gaussian_mu
 from trigmech.privacy.budget import Charge, Law, Norm
@@ -361,7 +361,7 @@ def thesis(mechanism: str, calibration: Calibration, n: int, d: int, size: int, 
     def draw(moments: Any, noise: Noise, ledger: Ledger) -> object:
         # One public start of the iteration, as if its seed were known.
         rng.bit_generator.state = beginning
-        return release(moments, features, charges, calibration, Session(ledger, noise), rng, rank, iterations)
+        return release(moments, charges, calibration, Session(ledger, noise), rng, rank, iterations)
 
     name = f"{mechanism}, R = {size}, k = {rank}, L = {iterations}" if rank else f"{mechanism}, t = {size}"
     return worst(lambda tables: Subject(name, calibration, n, d, budget, _pair(
@@ -374,10 +374,16 @@ def own(name: str, mechanism: tm.MomentMechanism, n: int, d: int, delta: float) 
     design = mechanism.design(n, d, budget)
 
     def draw(moments: Any, noise: Noise, ledger: Ledger) -> object:
-        return Session(ledger, noise).release_moments(moments, design.features, design.blocks)
+        return _drawn(moments, design, noise, ledger)
 
     return worst(lambda tables: Subject(name, "rigorous", n, d, budget, _pair(
         measure(table, design.features) for table in tables), draw), n, d)
+
+
+def _drawn(moments: Any, design: MomentDesign, noise: Noise, ledger: Ledger) -> object:
+    """Release sums that were made before, as a run does by its session."""
+    sums = [moments.basis_sum[each.asked[0].query.members] for each in design.rounds]
+    return Session(ledger, noise).released(design.rounds, sums, moments.n)
 
 
 def categories(n: int, delta: float) -> Subject:
@@ -389,9 +395,9 @@ def categories(n: int, delta: float) -> Subject:
     tables[1, 0] = 0.0, 1.0, 0.0, 1.0, 0.0
 
     def draw(moments: Any, noise: Noise, ledger: Ledger) -> object:
-        return Session(ledger, noise).release_moments(moments, design.features, design.blocks)
+        return _drawn(moments, design, noise, ledger)
 
-    return Subject(f"MomentMechanism, categories, {design.blocks[-1].charge.law}", "rigorous", n, 2, budget, _pair(
+    return Subject(f"MomentMechanism, categories, {design.rounds[-1].charge.law}", "rigorous", n, 2, budget, _pair(
         measure(PrivateRows.of(table, domain), design.features) for table in tables), draw)
 
 

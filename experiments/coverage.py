@@ -1,7 +1,7 @@
 """How often the truth lies within the predicted error bars, how wide they are, and what lies outside."""
 
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,7 +13,6 @@ from experiments.cells import call, write_markdown
 from experiments.frames import formatted, markdown, measured, read_csv, shown, write
 from experiments.runs import answers, cube, workloads
 from trigmech.evaluation.error_bars import PredictedError
-from trigmech.measurement.released import Release
 from trigmech.workload import Workload
 
 Array = NDArray[np.float64]
@@ -36,7 +35,7 @@ def held_bars(dataset: str, epsilon: float, delta: float, repetition: int, n_que
     X, exact, found = cube(dataset), answers(dataset, n_queries, n_pairs=PAIR_QUERIES), {}
     rng = np.random.default_rng([repetition, *dataset.encode()])
     synthesis = tm.synthesize(X, tm.Schema.cube(X.shape[1]), tm.Budget(epsilon, delta), tm.MomentMechanism(), rng)
-    points, basis = synthesis.distribution.points, cast(Release, synthesis.release).basis
+    points, basis = synthesis.distribution.points, synthesis.release.basis
     # The points of the default mechanism have equal weights.
     missed = basis.means(points) - basis.means(X)
     for which, workload in workloads(X.shape[1], n_queries, PAIR_QUERIES).items():

@@ -3,7 +3,7 @@
 import dataclasses
 import json
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from functools import partial
 from pathlib import Path
@@ -14,7 +14,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from releases import release_moments
 
 import trigmech as tm
 from trigmech import run as run_module
@@ -23,14 +22,16 @@ from trigmech.domain import Domain, OneHotGroup
 from trigmech.errors import BudgetError, InputError, NumericalError, TrigmechError
 from trigmech.functions.chebyshev import ChebyshevBasis
 from trigmech.functions.features import Features
-from trigmech.functions.index import FunctionIndex
 from trigmech.measurement.moments import measure
 from trigmech.measurement.release import Session
 from trigmech.measurement.released import Release
+from trigmech.measurement.rows import PrivateRows
 from trigmech.mechanisms import default
-from trigmech.planning.design import Block
+from trigmech.mechanisms.base import Measured
+from trigmech.planning.design import round_of
 from trigmech.privacy.ledger import Ledger
 from trigmech.privacy.noise import SimulatedNoise
+from trigmech.queries.functions import Functions
 from trigmech.reconstruction import pipeline as numbers_module
 from trigmech.reconstruction import result as result_module
 from trigmech.reconstruction.pipeline import reconstruct
@@ -71,7 +72,7 @@ def released(draw, domain, whole_row=False):
     features = Features(ChebyshevBasis(np.array(rows)), profiles)
     means = draw(hnp.arrays(np.float64, features.K, elements=MEANS))
     scales = draw(hnp.arrays(np.float64, features.K, elements=SCALES))
-    return Release(draw(st.sampled_from([2, 50, 10**6])), features, means, scales, FunctionIndex.of(features, domain))
+    return Release.of_moments(draw(st.sampled_from([2, 50, 10**6])), features, means, scales, domain)
 
 
 def sound(made, release, domain, count=None):
@@ -189,28 +190,26 @@ def test_a_mechanism_that_fails_at_the_release_costs_no_bounds(tmp_path, drawn):
     assert drawn == []
 
 
-def test_moments_of_other_functions_are_refused_at_the_release():
-    X = np.random.default_rng(3).uniform(-1.0, 1.0, (40, 3))
-    first, second = (ChebyshevBasis(index) for index in ([[1, 0, 0], [0, 1, 0]], [[1, 0, 0], [0, 2, 0]]))
-    charge = tm.Charge("moments", "gaussian", 1.0, 1e-3, "L2", 1, "here")
-    blocks, ledger, noise = [Block(slice(0, 2), np.ones(2), charge)], Ledger(BOTH), SimulatedNoise(
-        np.random.default_rng(1))
-    profile = [1.0, 0.3, 0.1]
-    for measured, asked in ((Features(first), Features(second)), (first, Features(second)),
-                            (Features(ChebyshevBasis([[1, 0, 0]]), [profile]),
-                             Features(ChebyshevBasis([[1, 0, 0]]), [[1.0, 0.2, 0.1]]))):
-        with pytest.raises(InputError, match="other functions"):
-            release_moments(measure(X, measured), asked, blocks, ledger, noise)
-    basis = ChebyshevBasis.graded(3, 2)
-    with pytest.raises(InputError, match="other functions"):
-        release(measure(X, first), Features(basis), noise_scales(basis, 40, BOTH, "rigorous", True), "rigorous",
-                Session(ledger, noise), np.random.default_rng(1))
+def test_axes_without_a_covariance_are_refused_before_the_charge():
+    X, ledger, basis = np.random.default_rng(3).uniform(-1.0, 1.0, (40, 3)), Ledger(BOTH), ChebyshevBasis.graded(3, 2)
     with pytest.raises(InputError, match="covariance"):
-        release(measure(X, Features(basis)), Features(basis), noise_scales(basis, 40, BOTH, "rigorous", True, 2, 3),
-                "rigorous", Session(ledger, noise), np.random.default_rng(1), 2, 3)
+        release(measure(X, Features(basis)), noise_scales(basis, 40, BOTH, "rigorous", True, 2, 3), "rigorous",
+                Session(ledger, SimulatedNoise(np.random.default_rng(1))), np.random.default_rng(1), 2, 3)
     assert ledger.charges == []
-    # The same functions, made anew, are no others.
-    assert release_moments(measure(X, first), Features(ChebyshevBasis(first.index)), blocks, ledger, noise).n == 40
+
+
+def test_what_moves_further_than_its_charge_says_is_refused_before_the_charge():
+    """Queries about other functions than a charge was made for, and weights or a set of which it knows nothing."""
+    rows, ledger = PrivateRows.of(np.random.default_rng(3).uniform(-1.0, 1.0, (40, 3))), Ledger(BOTH)
+    session, basis = Session(ledger, SimulatedNoise(np.random.default_rng(1))), ChebyshevBasis.graded(3, 4)
+    charge = tm.Charge("moments", "gaussian", 10.0, 2.0 / 40 + 1e-9, "L2", 1, "here")
+    enough = Functions.of(basis, members=slice(1, 2))
+    for query in (Functions.of(basis, members=slice(1, 4)), replace(enough, weights=np.array([1.01])),
+                  replace(enough, proved={"L2": 2.01}), replace(enough, proved={"L2": 2.0}, weights=np.array([1e7]))):
+        with pytest.raises(tm.BudgetError, match="would move further than was charged for"):
+            session.release(rows, Measured((round_of(query, charge),)))
+    assert ledger.charges == []
+    assert session.release(rows, Measured((round_of(enough, charge),))).n == 40
 
 
 @pytest.mark.parametrize("mechanism", [

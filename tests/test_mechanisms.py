@@ -200,8 +200,8 @@ def test_a_real_run_is_not_repeatable_and_says_so(cls):
 def released(directions, values):
     d = len(directions)
     axes = Axes(directions, directions * values, directions)
-    return Release(50, Features(ChebyshevBasis.graded(d, 3)), np.ones(3), np.full(3, 0.1), mean=np.full(d, 0.2),
-                   axes=axes)
+    return Release.of_moments(50, Features(ChebyshevBasis.graded(d, 3)), np.ones(3), np.full(3, 0.1),
+                              mean=np.full(d, 0.2), axes=axes)
 
 
 @pytest.mark.parametrize("options", [{}, {"draw": "published"}, {"background": 0.25}, {"grid": 6}], ids=str)
@@ -240,7 +240,7 @@ def test_the_semi_axes_are_those_with_which_uniform_points_have_the_released_cov
 
 def test_candidates_need_axes():
     with pytest.raises(InputError, match="axes"):
-        ellipsoid_points(Release(9, Features(ChebyshevBasis.graded(2, 3)), np.ones(3), np.full(3, 0.1)), 5, 1.0,
+        ellipsoid_points(Release.of_moments(9, ChebyshevBasis.graded(2, 3), np.ones(3), np.full(3, 0.1)), 5, 1.0,
                          np.random.default_rng(0))
 
 

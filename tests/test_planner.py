@@ -6,7 +6,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from releases import release_moments
+from releases import blocks, release_moments
 from scipy import stats
 
 from trigmech.errors import BudgetError, InputError
@@ -15,13 +15,13 @@ from trigmech.functions.features import Features
 from trigmech.measurement.moments import PrivateMoments
 from trigmech.mechanisms.moment import default_workload
 from trigmech.planning import search
-from trigmech.planning.design import PROFILE_DEGREE, rounding, roundings
 from trigmech.planning.error_model import unmeasured_variances
 from trigmech.planning.search import MAX_FUNCTIONS, plan_moments
 from trigmech.privacy.accounting import gaussian_mu
 from trigmech.privacy.budget import Budget
 from trigmech.privacy.ledger import Ledger
 from trigmech.privacy.noise import SimulatedNoise
+from trigmech.queries.functions import PROFILE_DEGREE, rounding, roundings
 from trigmech.workload import GaussianKernels, Mixture, PairKernels, Polynomials, SecondMoments, Smooth
 
 
@@ -44,9 +44,9 @@ each_setting = pytest.mark.parametrize("setting", SETTINGS, ids=str)
 @each_setting
 def test_blocks_cover_all_functions_once_and_in_order(setting):
     design = design_of(*setting)
-    covered = [r for block in design.blocks for r in range(design.features.K)[block.members]]
+    covered = [r for block in blocks(design) for r in range(design.features.K)[block.members]]
     assert covered == list(range(design.features.K))
-    assert all((block.weights > 0).all() for block in design.blocks)
+    assert all((block.weights > 0).all() for block in blocks(design))
     assert design.features.K <= MAX_FUNCTIONS
     assert np.isfinite(design.deviations).all()
     assert (design.deviations > 0).all()
@@ -63,7 +63,7 @@ def test_blocks_cover_all_functions_once_and_in_order(setting):
 def test_the_charges_spend_the_budget_and_no_more(setting):
     *_, epsilon, delta = setting
     ledger = Ledger(Budget(epsilon, delta))
-    for block in design_of(*setting).blocks:
+    for block in blocks(design_of(*setting)):
         ledger.charge(block.charge)
     assert ledger.proved_epsilon <= epsilon
     if delta > 0:
@@ -71,7 +71,7 @@ def test_the_charges_spend_the_budget_and_no_more(setting):
         assert charge.mu >= 0.99999 * gaussian_mu(ledger.budget)
     assert ledger.proved_epsilon >= 0.999 * epsilon
     with pytest.raises(BudgetError, match="over the budget"):
-        ledger.charge(design_of(*setting).blocks[0].charge)
+        ledger.charge(blocks(design_of(*setting))[0].charge)
 
 
 # A search for rows that move the released vector further than is charged
@@ -111,10 +111,10 @@ def furthest(name):
     """How far each block's weighted vector moves at most, times n, as far as coordinate ascent finds."""
     design = searched_design(name)
     rng, grid = np.random.default_rng(3), np.linspace(0.0, np.pi, 25)
-    found = np.zeros(len(design.blocks))
+    found = np.zeros(len(blocks(design)))
     # One search for each vector; of the many blocks in the max norm, for some.
-    for b in range(len(design.blocks))[:: max(1, len(design.blocks) // 6)]:
-        block = design.blocks[b]
+    for b in range(len(blocks(design)))[:: max(1, len(blocks(design)) // 6)]:
+        block = blocks(design)[b]
         power = NORMS[block.charge.law]
 
         def weighted(angles, block=block):
@@ -137,7 +137,7 @@ def furthest(name):
 
 @pytest.mark.parametrize("name", SEARCHED)
 def test_no_rows_found_move_the_released_vector_further_than_is_charged(name):
-    charged = ROWS * np.array([block.charge.sensitivity for block in searched_design(name).blocks])
+    charged = ROWS * np.array([block.charge.sensitivity for block in blocks(searched_design(name))])
     found = furthest(name)
     assert (found <= charged).all()
     # The planted fault, a bound divided by 1.5, is refuted for every design.
@@ -146,7 +146,7 @@ def test_no_rows_found_move_the_released_vector_further_than_is_charged(name):
 
 def test_the_searched_designs_are_of_every_law_and_kind():
     designs = [searched_design(name) for name in SEARCHED]
-    assert {block.charge.law for design in designs for block in design.blocks} == set(NORMS)
+    assert {block.charge.law for design in designs for block in blocks(design)} == set(NORMS)
     assert any(design.triples and design.whole_row and design.pair_degree for design in designs)
 
 
@@ -159,9 +159,9 @@ def scale_p(design, reported, numbers=9000):
     zero = PrivateMoments(ROWS, np.zeros(K), np.empty(0), np.empty((0, 0)), design.features)
     noise = SimulatedNoise(rng)
     ledgers = [Ledger(Budget(1.0), enforced=False) for _ in range(numbers // K + 1)]
-    z = np.array([release_moments(zero, design.features, design.blocks, ledger, noise).means for ledger in ledgers])
+    z = np.array([release_moments(zero, design.features, design, ledger, noise).means for ledger in ledgers])
     z /= reported
-    law = design.blocks[0].charge.law
+    law = blocks(design)[0].charge.law
     if law == "gaussian":
         statistic, null = (z**2).sum(), stats.chi2(z.size)
     elif law == "laplace":
@@ -169,8 +169,8 @@ def scale_p(design, reported, numbers=9000):
     else:
         # The largest entry of a block of size k is a Gamma(k) number of scales, the deviation of an entry is
         # sqrt((k+1)(k+2)/3) scales.
-        statistic = sum(np.abs(z[:, block.members]).max(axis=1).sum()
-                        * math.sqrt((len(block.weights) + 1) * (len(block.weights) + 2) / 3) for block in design.blocks)
+        statistic = sum(np.abs(z[:, each.members]).max(axis=1).sum()
+                        * math.sqrt((len(each.weights) + 1) * (len(each.weights) + 2) / 3) for each in blocks(design))
         null = stats.gamma(z.size)
     return 2.0 * min(null.cdf(statistic), null.sf(statistic))
 
@@ -365,7 +365,7 @@ def test_the_predicted_error_of_second_moments_is_that_of_a_simulation(d, delta)
     truth = SecondMoments(d).answers(X)[:, 0]
     squares = []
     for seed in range(100):
-        released = release_moments(exact, design.features, design.blocks, Ledger(Budget(1.0), enforced=False),
+        released = release_moments(exact, design.features, design, Ledger(Budget(1.0), enforced=False),
                                    SimulatedNoise(np.random.default_rng(seed)))
         squares.append(((queries @ released.means + constant - truth) ** 2).mean())
     (predicted,) = design.predicted.values()

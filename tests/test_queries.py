@@ -17,6 +17,7 @@ from trigmech.measurement.sums import Chunk
 from trigmech.planning.dependence import _scores
 from trigmech.queries.base import Measurement, Query, moved, scaled, sensitivity_of
 from trigmech.queries.book import KINDS
+from trigmech.queries.functions import Functions
 from trigmech.queries.joint import SCORE_BITS, Marginal, Products
 from trigmech.queries.one_way import Contrasts, Detail, Histogram, Ranges
 from trigmech.storage import measurements_file
@@ -61,6 +62,11 @@ def queries():
     signs = tuple(contrasts(int(cells.max()) + 1)[cells] << SCORE_BITS for cells in maps)
     every = np.array([(a, b) for a in range(6) for b in range(a + 1, 6)], dtype=np.int64)
     fine = np.linspace(*parts[2].edges[2:4], 6)
+    domain, degrees = SCHEMA.domain, np.zeros((8, SCHEMA.domain.d), dtype=np.int64)
+    for row, factors in zip(degrees, ({0: 1}, {0: 2}, {1: 1}, {3: 1}, {0: 1, 1: 3}, {3: 1, 0: 2}, {3: 1, 5: 1}, {1: 4}),
+                            strict=True):
+        row[list(factors)] = list(factors.values())
+    features = tm.Features(tm.ChebyshevBasis(degrees), [[1.0, 0.3, 0.2], [2.0, 0.0, 0.5]])
     found = {
         "histogram of a number": Histogram(0, parts[0]), "histogram of categories": Histogram(3, parts[3]),
         "histogram with special values": Histogram(2, parts[2]),
@@ -72,7 +78,11 @@ def queries():
         "table of two": Marginal((2, 3), (parts[2], parts[3]), (maps[2], maps[3])),
         "table of three": Marginal((0, 1, 4), (parts[0], parts[1], parts[4]), (maps[0], maps[1], maps[4])),
         "products of ranks": Products(parts, scores, pairs),
-        "products of contrasts": Products(parts, signs, every, True, tuple(maps))}
+        "products of contrasts": Products(parts, signs, every, True, tuple(maps)),
+        "functions": Functions.of(features, domain, weights=rng.uniform(0.5, 2.0, features.K)),
+        "functions of whole rows": Functions.of(features, domain, slice(7, None)),
+        "some functions": Functions.of(features, domain, slice(2, 6), np.array([1.0, 0.5, 3.0, 0.1])),
+        "functions alike": Functions.of(tm.ChebyshevBasis.graded(domain.d, 9, 1), domain)}
     assert {type(query) for query in found.values()} == {
         kind for kind in KINDS.values() if kind.__module__.startswith("trigmech.")}
     return found
@@ -154,7 +164,7 @@ def test_no_replaced_row_moves_a_vector_further_than_its_diameter(query, norm):
                "L2": np.sqrt((apart**2).sum(axis=2))}[norm].max()
     assert largest <= query.diameter(norm) * (1.0 + 1e-12)
     # And not by far less, or all noise is larger than it must be: the bound for products is one for any scores.
-    assert largest >= query.diameter(norm) * (0.2 if isinstance(query, Products) else 1.0 - 1e-6)
+    assert largest >= query.diameter(norm) * (0.2 if isinstance(query, Products | Functions) else 1.0 - 1e-6)
 
 
 def test_moves_add_up_as_norms_do_and_disjoint_looks_count_once():

@@ -12,7 +12,6 @@ from trigmech.domain import Domain, OneHotGroup
 from trigmech.evaluation.error_bars import predicted_error
 from trigmech.functions.chebyshev import ChebyshevBasis
 from trigmech.functions.features import Features
-from trigmech.functions.index import FunctionIndex
 from trigmech.measurement.released import Release
 from trigmech.mechanisms.moment import MomentMechanism
 from trigmech.planning.one_hot import plan_mixed
@@ -49,8 +48,8 @@ def features_of(d, p, q, profile=False):
 
 def released(X, features, deviation, domain=None, seed=0):
     noise = np.random.default_rng(seed).normal(0.0, deviation, features.K)
-    return Release(len(X), features, features.evaluate(X).mean(axis=0) + noise, np.full(features.K, deviation),
-                   FunctionIndex.of(features, domain))
+    return Release.of_moments(len(X), features, features.evaluate(X).mean(axis=0) + noise,
+                              np.full(features.K, deviation), domain)
 
 
 SHAPES = {"one column": (1, 6, 0, False), "two columns": (2, 4, 2, False), "three columns": (3, 4, 2, True),
@@ -227,8 +226,7 @@ def shuffled(given, seed):
     order = np.random.default_rng(seed).permutation(given.features.basis.K)
     places = np.concatenate([order, np.arange(given.features.basis.K, given.features.K)])
     features = Features(ChebyshevBasis(given.features.basis.index[order]), given.features.profiles)
-    return Release(given.n, features, given.means[places], given.deviations[places],
-                   FunctionIndex.of(features, given.index.domain)), places
+    return Release.of_moments(given.n, features, given.means[places], given.deviations[places], given.domain), places
 
 
 @pytest.mark.parametrize("fit", ["rows", "cloud"])

@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import oracles
 import pytest
-from releases import release_counts, release_moments
+from releases import Block, release_counts, release_moments
 
 from trigmech.domain import Domain, OneHotGroup
 from trigmech.errors import BudgetError, InputError
@@ -16,11 +16,11 @@ from trigmech.measurement.private_bounds import histogram_charge
 from trigmech.measurement.release import Session
 from trigmech.measurement.released import Release
 from trigmech.measurement.rows import PrivateRows
-from trigmech.planning.design import Block, rounding
 from trigmech.privacy import noise as noise_module
 from trigmech.privacy.budget import Budget, Charge
 from trigmech.privacy.ledger import Ledger
 from trigmech.privacy.noise import SimulatedNoise, SystemNoise, lattice_step
+from trigmech.queries.functions import Functions, rounding
 from trigmech.thesis.calibration import covariance_sensitivity, noise_scales, published_rho
 from trigmech.thesis.release import release
 
@@ -65,7 +65,7 @@ def run(X, noise, calibration="rigorous", approximate=False, budget=None, rank=2
     ledger = Ledger(budget, enforced=False) if ledger is None else ledger
     charges = noise_scales(basis, len(X), budget, calibration, approximate, rank, iterations)
     features = Features(basis)
-    released = release(measure(X, features, grid=grid, covariance=True), features, charges, calibration,
+    released = release(measure(X, features, grid=grid, covariance=True), charges, calibration,
                        Session(ledger, noise), np.random.default_rng(5), rank, iterations)
     return released, ledger, charges
 
@@ -339,8 +339,8 @@ def test_an_image_is_the_noisy_product_with_the_published_or_the_released_mean_s
     assert axes.directions[:, 1] @ axes.images[:, 1] > 0
 
 
-@pytest.mark.parametrize("position", [0, 4, None])
-def test_the_constant_gets_no_noise_wherever_it_stands(position):
+@pytest.mark.parametrize("position", [0, None])
+def test_the_constant_gets_no_noise(position):
     index = ChebyshevBasis.graded(5, 9).index[1:]
     basis = ChebyshevBasis(index if position is None else np.insert(index, position, 0, axis=0))
     noise = Silent(offset=100.0)
@@ -415,9 +415,8 @@ def test_noise_and_its_scales_are_divided_by_the_weights(parts):
 
 @pytest.mark.parametrize("weight", [0.0, -1.0, math.nan, math.inf])
 def test_weights_that_are_none_are_refused(weight):
-    charge = Charge("part", "gaussian", 1.0, 0.1, "L2", 1, "here")
-    with pytest.raises(BudgetError, match="part: weights must be positive and finite"):
-        Block(slice(0, 3), np.array([1.0, weight, 2.0]), charge)
+    with pytest.raises(BudgetError, match="3 functions must have as many weights, positive and finite"):
+        Functions.of(ChebyshevBasis.graded(2, 5), members=slice(0, 3), weights=np.array([1.0, weight, 2.0]))
 
 
 class Watched(Silent):
@@ -600,8 +599,8 @@ def test_linf_noise_that_is_not_charged_for_its_lattice_is_refused():
     ledger, blocks = Ledger(Budget(1.0)), real_blocks(PARTS["blocks"])
     charge = Charge("part 2", "linf", 1.0, lattice_step(1.0) / 2, "Linf", 1, "here")
     with pytest.raises(BudgetError, match=r"part 2: the linf noise .* inf by its own proof"):
-        release_moments(moments, features, [*blocks[:2], Block(blocks[2].members, blocks[2].weights, charge)], ledger,
-                        SystemNoise())
+        release_moments(moments, features, [*blocks[:2], Block(blocks[2].members, blocks[2].weights / 1e3, charge)],
+                        ledger, SystemNoise())
     assert ledger.charges == []
 
 

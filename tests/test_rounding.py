@@ -10,16 +10,17 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from releases import blocks
 
 from trigmech.domain import Domain, OneHotGroup
 from trigmech.functions.chebyshev import ChebyshevBasis
 from trigmech.measurement.moments import measure
-from trigmech.planning.design import PROFILE_DEGREE
 from trigmech.planning.minimax import plan_smooth
 from trigmech.planning.one_hot import plan_mixed
 from trigmech.planning.search import plan_moments
 from trigmech.planning.tables import plan_tables
 from trigmech.privacy.budget import Budget
+from trigmech.queries.functions import PROFILE_DEGREE
 from trigmech.thesis.calibration import noise_scales
 from trigmech.workload import GaussianKernels, SecondMoments
 
@@ -126,7 +127,7 @@ def test_planned_moments_are_charged_for_their_rounding(whole_row, law):
     each = np.full(design.features.K, term(MANY, degree))
     for g, low in enumerate(design.features.floors):
         each[design.features.basis.K + g] = term(MANY, 4 * 4 * PROFILE_DEGREE / math.sqrt(1.0 - low))
-    for block in design.blocks:
+    for block in blocks(design):
         least = added(block.charge.law, block.weights * each[block.members])
         # All of the rest is less than 2/n an entry, and the lattice's step.
         most = least + added(block.charge.law, block.weights * np.full(len(block.weights), 2.1 / MANY))
@@ -140,9 +141,9 @@ def test_planned_moments_are_charged_for_their_rounding(whole_row, law):
 def test_linf_noise_is_charged_for_the_step_of_its_lattice(n, epsilon):
     # What is drawn is of values rounded to the lattice, and its certificate asks for what the charge says.
     design = plan_moments(n, 30, Budget(epsilon), SecondMoments(30), degree=2, pair_degree=0)
-    blocks = [block for block in design.blocks if block.charge.law == "linf"]
-    assert len(blocks) == 2
-    for block in blocks:
+    cubes = [block for block in blocks(design) if block.charge.law == "linf"]
+    assert len(cubes) == 2
+    for block in cubes:
         parts = [2.0 / n, term(n, 2), lattice(block.charge.scale)]
         assert block.charge.sensitivity == pytest.approx(math.fsum(parts), rel=4e-16, abs=0.0)
         # Which is more than its last bits.
@@ -153,7 +154,7 @@ def test_linf_noise_is_charged_for_the_step_of_its_lattice(n, epsilon):
 def test_whole_row_functions_are_charged_for_the_degree_that_covers_them(n):
     design = plan_moments(n, 30, Budget(1.0), GaussianKernels(30, seed=0, widths=(2.0, 6.0)), degree=2, pair_degree=0,
                           whole_row=True)
-    block = design.blocks[-1]
+    block = blocks(design)[-1]
     assert (block.charge.law, block.charge.purpose) == ("linf", "whole rows")
     # At least the degree for which the products of q-th degree polynomials of all columns are proved to be covered.
     least, most = (factor * 30 * PROFILE_DEGREE / math.sqrt(1.0 - design.features.floors.max()) for factor in (4, 6))
@@ -167,7 +168,7 @@ def test_whole_row_functions_are_charged_for_the_degree_that_covers_them(n):
 def test_weighted_indicators_are_charged_for_their_rounding(law):
     domain = Domain(9, [OneHotGroup((2, 3), False, 1), OneHotGroup((4, 5, 6), True), OneHotGroup((7, 8), True)])
     design = plan_mixed(MANY, domain, BUDGETS[law], SecondMoments(2), degree=2, pair_degree=1)
-    block = design.blocks[-1]
+    block = blocks(design)[-1]
     assert block.charge.purpose == "indicators"
     assert (block.weights > 0).all()
     least = added(law, block.weights * term(MANY, 3))
@@ -178,7 +179,7 @@ def test_weighted_indicators_are_charged_for_their_rounding(law):
 @pytest.mark.parametrize("d", [1, 2])
 def test_the_minimax_moments_are_charged_for_their_rounding(d, law):
     design = plan_smooth(MANY, d, BUDGETS[law], 1.0, 200)
-    (block,) = design.blocks
+    (block,) = blocks(design)
     least = added(law, block.weights * term(MANY, design.features.degree))
     assert least <= block.charge.sensitivity <= least + added(law, block.weights * 2.1 / MANY)
 
@@ -201,7 +202,7 @@ DESIGNS = {
 def test_where_rounding_is_all_that_moves_every_entry_s_is_charged_for(name, law):
     design = DESIGNS[name](BUDGETS[law])
     first = 0
-    for block in design.blocks:
+    for block in blocks(design):
         stop = first + len(block.weights)
         # Of a mean of so many rows each entry errs by 8 units, whatever its degree.
         exact = added(block.charge.law, block.weights * float(8 * UNIT))

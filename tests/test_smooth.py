@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from releases import blocks
 
 from trigmech.errors import InputError
 from trigmech.mechanisms.moment import minimax
@@ -37,7 +38,7 @@ def designed(name, epsilon=1.0):
 def furthest(name, power):
     """n times the largest movement of the weighted means that is found, by coordinate ascent over angles."""
     design, d = designed(name), DESIGNS[name][1]
-    index, weights = design.features.basis.index, design.blocks[0].weights
+    index, weights = design.features.basis.index, blocks(design)[0].weights
     rng, grid = np.random.default_rng(1), np.linspace(0.0, np.pi, 241 if d == 1 else 49)
 
     def weighted(angles):
@@ -62,7 +63,7 @@ def furthest(name, power):
 
 @each_design
 def test_no_rows_found_move_the_means_further_than_is_charged(name):
-    (block,) = designed(name).blocks
+    (block,) = blocks(designed(name))
     found = furthest(name, 1 if block.charge.law == "laplace" else 2)
     assert found <= DESIGNS[name][0] * block.charge.sensitivity
     # The planted fault: had 1 been taken for the movement of each function, as the thesis does, it would be refuted.
@@ -103,7 +104,7 @@ def test_noise_grows_with_the_order_at_the_rate_of_the_proof(name):
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, 30.0])
 def test_the_charge_spends_the_budget_and_no_more(name, epsilon):
     ledger = Ledger(Budget(epsilon, DESIGNS[name][3]))
-    (block,) = designed(name, epsilon).blocks
+    (block,) = blocks(designed(name, epsilon))
     ledger.charge(block.charge)
     assert 0.999 * epsilon <= ledger.proved_epsilon <= epsilon
 

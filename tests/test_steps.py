@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 import pytest
+from releases import blocks
 
 import trigmech as tm
 from trigmech.errors import BudgetError, InputError
@@ -234,7 +235,7 @@ def test_functions_of_one_s_own_are_released_and_explained(budget):
 @each_budget
 def test_no_replaced_row_moves_the_weighted_means_further_than_is_charged(budget):
     design, search = tm.design(5, tm.Schema.cube(2), budget, Own()), np.random.default_rng(5)
-    charge, w = design.charges[0], design.measured.blocks[0].weights
+    charge, w = design.charges[0], blocks(design.measured)[0].weights
     order, rows = (2 if charge.norm == "L2" else 1), search.uniform(-1, 1, (5, 2))
     worst = 0.0
     for pair in search.uniform(-1, 1, (3_000, 2, 2)):
@@ -248,7 +249,7 @@ def test_no_replaced_row_moves_the_weighted_means_further_than_is_charged(budget
 
 def test_weights_are_undone_and_the_noise_is_what_the_budget_asks_for():
     # Two designs of one budget: what weighs twice as much has half the noise of what it had, but for the common scale.
-    even, uneven = (tm.design(100, tm.Schema.cube(2), BUDGETS[1], Own(weights)).measured.blocks[0]
+    even, uneven = (blocks(tm.design(100, tm.Schema.cube(2), BUDGETS[1], Own(weights)).measured)[0]
                     for weights in ((1.0, 1.0, 1.0), (2.0, 1.0, 1.0)))
     ratio = (uneven.deviation / uneven.weights) / (even.deviation / even.weights)
     np.testing.assert_allclose(ratio, np.sqrt(2.0) * np.array([0.5, 1.0, 1.0]), rtol=1e-6)

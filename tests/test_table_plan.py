@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from releases import blocks, blocks_of
 
 import trigmech as tm
 from trigmech.domain import Domain, OneHotGroup
@@ -114,7 +115,7 @@ def test_the_noise_that_is_planned_is_that_of_what_is_charged(kind):
     selection = Selection(4, 2, 2, True, ())
     one = kind(n, 1.0, selection, True)
     weights = one.normal(one.by_importance(rng.uniform(0.1, 1.0, len(selection.sizes))))
-    blocks = one.blocks(design.features, weights)
+    blocks = blocks_of(one.rounds(design.features, weights))
     told = np.concatenate([block.deviation / block.weights for block in blocks])
     # Rounding, and what scales are raised by, is not foreseen.
     np.testing.assert_allclose(np.repeat(one.deviations(weights), selection.sizes), told, rtol=1e-6)
@@ -171,7 +172,7 @@ def test_the_minimax_moments_are_as_many_and_as_exact_as_the_theorem_says(d, n, 
     strength = tables.strength_of(budget)
     m = math.ceil(max(1.0, n * strength) ** (1.0 / max(d if delta else 1.5 * d, smoothness)))
     assert (m + 1) ** d - 1 == design.features.K
-    (block,) = design.blocks
+    (block,) = blocks(design)
     norms = np.sqrt((design.index.degrees**2).sum(axis=1))
     np.testing.assert_allclose(block.weights, norms ** (-smoothness / 2.0 if delta else -2.0 * smoothness / 3.0))
     # A smooth function's coefficients have squares times norms^(2 k) of a sum of at most 4.

@@ -98,10 +98,9 @@ class Release:
         values, noise = np.asarray(means, dtype=np.float64), np.asarray(deviations, dtype=np.float64)
         # Functions whose noise is alike are one measurement.
         ends = np.flatnonzero(np.append(noise[1:] != noise[:-1], True)) + 1
-        shared = Functions(features, domain)
-        made = tuple(Measurement(replace(shared, weights=None, members=slice(a, b)), 1.0, values[a:b], float(noise[a]))
+        made = tuple(Measurement(Functions.of(features, domain, slice(a, b)), 1.0, values[a:b], float(noise[a]))
                      for a, b in zip([0, *ends[:-1].tolist()], ends.tolist(), strict=True))
-        return cls(n, shared.domain, made, mean=mean, axes=axes)
+        return cls(n, made[0].query.domain, made, mean=mean, axes=axes)
 
     def described(self, schema: Schema) -> "Release":
         """Return the release with the schema, whose constraints rows are to keep."""

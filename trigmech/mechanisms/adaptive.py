@@ -246,7 +246,7 @@ class AdaptiveMechanism(Mechanism):
         """Return how many rows are fitted."""
         return self.points or points_of(n, d)
 
-    def run(self, rows: PrivateRows, design: Design, session: Session, rng: np.random.Generator) -> Release:  # type: ignore[override]
+    def run(self, rows: PrivateRows, design: Design, session: Session, rng: np.random.Generator) -> Release:
         """Release the rounds."""
         facts = replace(design.facts, n=rows.n)
         made, selected, charged = list[Measurement[Query]](), list[Query](), False
@@ -278,7 +278,7 @@ class AdaptiveMechanism(Mechanism):
                 columns = common_positions(facts.domain, made)
         return Release(rows.n, facts.domain, tuple(made), columns).on(columns)
 
-    def reconstruct(self, release: Release, design: Design | None,  # type: ignore[override]
+    def reconstruct(self, release: Release, design: Design | None,
                     rng: np.random.Generator) -> Reconstruction:
         """Return rows that have what was released."""
         return reconstruct_table(release, self.most_points(release.n, release.domain.d), rng)

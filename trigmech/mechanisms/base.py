@@ -18,7 +18,7 @@ from trigmech.measurement.released import Release
 from trigmech.measurement.rows import PrivateRows
 from trigmech.planning.design import UPWARD, Round, round_of
 from trigmech.privacy.accounting import gaussian_mu
-from trigmech.privacy.budget import Budget, Charge, shown_up
+from trigmech.privacy.budget import Budget, Charge, Norm, shown_up
 from trigmech.privacy.ledger_lock import new_run
 from trigmech.queries.base import Measurement, sensitivity_of
 from trigmech.queries.functions import Functions
@@ -269,8 +269,8 @@ class Mechanism(ABC):
             check_positive(evaluation_error=evaluation_error)
             check_functions_of_own(functions, facts.domain.d, evaluation_error)
         gaussian = self.approximate and facts.budget.delta > 0
-        norm = "L2" if gaussian else "L1"
-        query = Functions(functions, facts.domain, w, proved={norm: diameter}, error=evaluation_error or 0.0)
+        norm: Norm = "L2" if gaussian else "L1"
+        query = Functions.of(functions, facts.domain, weights=w, proved={norm: diameter}, error=evaluation_error or 0.0)
         sensitivity = sensitivity_of([Measurement(query)], norm, n, 1.0)
         strength = gaussian_mu(facts.budget) if gaussian else facts.budget.epsilon
         charge = Charge("moments", "gaussian" if gaussian else "laplace", sensitivity / strength * UPWARD, sensitivity,

@@ -99,7 +99,7 @@ class TableMechanism(Mechanism):
         """Return how many rows are fitted: those that are asked for, or those of n rows."""
         return self.points or points_of(n, d)
 
-    def run(self, rows: PrivateRows, design: Design, session: Session, rng: np.random.Generator) -> Release:  # type: ignore[override]
+    def run(self, rows: PrivateRows, design: Design, session: Session, rng: np.random.Generator) -> Release:
         """Release the columns, then tables and products by their released distributions."""
         release = released(rows, design.measured, session)
         logger.info("released %d columns, %d intervals closer", len(release.columns), len(release.closer))
@@ -107,7 +107,7 @@ class TableMechanism(Mechanism):
                     len(release.triples), 0 if release.products is None else release.products.query.size)
         return release
 
-    def reconstruct(self, release: Release, design: Design | None,  # type: ignore[override]
+    def reconstruct(self, release: Release, design: Design | None,
                     rng: np.random.Generator) -> Reconstruction:
         """Return rows that have what was released."""
         return reconstruct_table(release, self.most_points(release.n, release.domain.d), rng)

@@ -141,8 +141,8 @@ class _Vector(Allocation):
     def rounds(self, features: Features, weights: Array) -> tuple[Round, ...]:
         each = np.repeat(weights, self.selection.sizes)
         sensitivity = self.diameter(weights) / self.n + self.norm(each, roundings(features, self.n))
-        functions = Functions(features, weights=each, proved={"L2" if self.GAUSSIAN else "L1": self.diameter(weights)})
-        return (round_of(functions, vector_charge("moments", self.GAUSSIAN, sensitivity, self.strength, _PROOF)),)
+        charge = vector_charge("moments", self.GAUSSIAN, sensitivity, self.strength, _PROOF)
+        return (round_of(Functions.of(features, weights=each, proved={charge.norm: self.diameter(weights)}), charge),)
 
 
 class GaussianVector(_Vector):
@@ -222,6 +222,6 @@ class InfinityBlocks(Allocation):
             if not epsilon > 0:
                 raise BudgetError(f"epsilon = {self.strength} is too small for this many kinds of moments")
             scale = sensitivity / epsilon
-            found.append(round_of(Functions(features, members=members), Charge(
+            found.append(round_of(Functions.of(features, members=members), Charge(
                 name, "linf", scale, sensitivity + lattice_step(scale), "Linf", 1, _PROOF)))
         return tuple(found)

@@ -119,5 +119,5 @@ def _round(features: Features, n: int, budget: Budget, weights: Array) -> Round:
     else:
         diameter = 2.0 * float(weights.sum())
         sensitivity = 2.0 * float(weights.sum()) / n + float(weights.sum()) * slack
-    functions = Functions(features, weights=weights, proved={"L2" if gaussian else "L1": diameter})
+    functions = Functions.of(features, weights=weights, proved={"L2" if gaussian else "L1": diameter})
     return round_of(functions, vector_charge("moments", gaussian, sensitivity, strength_of(budget), _PROOF))

@@ -17,7 +17,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,12 +46,12 @@ class Functions(Query):
     ----------
     features : FunctionSet
         Chebyshev products (:class:`trigmech.ChebyshevBasis`), :class:`trigmech.Features`, or functions of one's own.
-    domain : Domain, optional
-        Of the coordinates. Default: numbers alone.
-    weights : ndarray (K,), optional
-        What each mean is multiplied by before the noise, and divided by after it. Default: 1.
-    members : slice, optional
-        Which K consecutive functions these are. Default: all. Queries about one set of functions share the object, so
+    domain : Domain
+        Of the coordinates.
+    weights : ndarray (K,)
+        What each mean is multiplied by before the noise, and divided by after it.
+    members : slice
+        Which K consecutive functions these are. Queries about one set of functions share the object, so
         that its values are computed once.
     proved : mapping of str to float, optional
         For "L1", "L2" or "Linf" the largest distance between the weighted values of two rows, where more is proved than
@@ -67,21 +67,24 @@ class Functions(Query):
 
     name: ClassVar[str] = "functions"
     features: FunctionSet
-    domain: Domain = None  # type: ignore[assignment]
-    weights: Array = None  # type: ignore[assignment]
-    members: slice = field(default_factory=lambda: slice(None))
+    domain: Domain
+    weights: Array
+    members: slice
     proved: Mapping[str, float] = field(default_factory=dict)
     error: float = 0.0
 
+    @classmethod
+    def of(cls, features: FunctionSet, domain: Domain | None = None, members: slice = slice(None),
+           weights: Array | None = None, **more: Any) -> Self:
+        """Return the query about some functions of a set, by default all, of numbers alone, with weights of 1."""
+        places = range(features.K)[members]
+        return cls(features, domain or Domain(features.d), np.ones(len(places)) if weights is None else weights,
+                   slice(places.start, places.stop), **more)
+
     def __post_init__(self) -> None:
-        if self.domain is None:
-            object.__setattr__(self, "domain", Domain(self.features.d))
         places = range(self.features.K)[self.members]
-        if self.weights is None:
-            object.__setattr__(self, "weights", np.ones(len(places)))
         if not places or places.step != 1:
             raise BudgetError(f"the members {self.members} are no consecutive functions of {self.features.K}")
-        object.__setattr__(self, "members", slice(places.start, places.stop))
         if self.weights.shape != (len(places),) or not (np.isfinite(self.weights) & (self.weights > 0)).all():
             raise BudgetError(f"{len(places)} functions must have as many weights, positive and finite")
 
@@ -192,7 +195,7 @@ class Functions(Query):
             raise InputError("the means in the file are of functions that there are not")
         if not ((weights >= 1e-100) & (weights <= 1e100)).all():
             raise InputError("the weights of functions must be positive")
-        return cls(features, book.domain, weights, slice(first, first + len(weights)))
+        return cls.of(features, book.domain, slice(first, first + len(weights)), weights)
 
 
 def rounding(n: int, degree: int) -> float:

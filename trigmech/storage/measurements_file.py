@@ -68,7 +68,7 @@ def parts_of(release: Release, domain: Domain) -> tuple[dict[str, Any], Arrays]:
     manifest = {"kind": KIND, "n": int(release.n), "queries": names, "importance": float(release.importance)}
     if unknown:
         manifest["continuous"] = unknown
-    more = {} if release.mean is None else {"release.mean": release.mean}
+    more: Arrays = {} if release.mean is None else {"release.mean": release.mean}
     if release.axes is not None:
         more |= {f"release.axes.{name}": getattr(release.axes, name) for name in AXES}
     for i, features in enumerate(book.features):
@@ -165,7 +165,7 @@ def _book_in(arrays: Arrays, whole: Sequence[Partition], domain: Domain) -> Book
     maps = parts_in(arrays, "release.maps.cells", [partitions[place].size for place in places.tolist()], "int64")
     if not all(np.array_equal(found := np.unique(cells), np.arange(len(found))) for cells in maps):
         raise InputError("the cells of each column must be numbered from 0, without gaps")
-    sets = []
+    sets = list[Features]()
     while (name := f"release.functions.{len(sets)}") + ".degrees" in arrays:
         sets.append(features_in(take(arrays, f"{name}.degrees", "K", domain.d, kind="int64"),
                                 take(arrays, f"{name}.profiles", "G", "q + 1")))

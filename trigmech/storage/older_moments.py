@@ -25,14 +25,14 @@ def release_of(value: Any, arrays: dict[str, NDArray], domain: Domain, ledger: L
     values = fields(value, "release", {"kind": object, "n": (int, 2), **more})
     index = take(arrays, "release.index", "K", domain.d, kind="int64")
     profiles = np.empty((0, 2)) if thesis else take(arrays, "release.profiles", "G", "q + 1")
-    features, moving = features_in(index, profiles), index.any(axis=1)
+    features, moving = features_in(index, profiles), np.asarray(index.any(axis=1))
     if thesis:
         if not values["scale"] > 0.0:
             raise InputError("scale must be a number above 0")
         deviations = np.where(moving, _deviation(values["scale"], ledger), 0.0)
     else:
         deviations = take(arrays, "release.scales", features.K)
-        if not (np.delete(deviations, np.flatnonzero(~moving)) > 0).all() or deviations[: len(moving)][~moving].any():
+        if not (np.delete(deviations, np.flatnonzero(~moving)) > 0).all() or deviations[: len(index)][~moving].any():
             raise InputError("the scales of the noise must be positive, and 0 for the constant")
     return Release.of_moments(values["n"], features, take(arrays, "release.means", features.K), deviations, domain,
                               *axes_in(arrays, domain.d))

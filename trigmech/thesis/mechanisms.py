@@ -131,7 +131,7 @@ class ThesisMechanism(Mechanism):
         """Release means of Chebyshev products, and principal axes if the algorithm has them."""
         measured: ThesisDesign = design.measured
         moments = measure(rows, measured.features, grid=measured.grid, covariance=measured.rank > 0)
-        return release(moments, measured.features, measured.scales, self.calibration, session, rng, measured.rank,
+        return release(moments, measured.scales, self.calibration, session, rng, measured.rank,
                        measured.iterations, rows.domain)
 
     def reconstruct(self, release: Release, design: Design | None, rng: np.random.Generator) -> Reconstruction:

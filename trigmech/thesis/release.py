@@ -19,18 +19,16 @@ from trigmech.thesis.calibration import Calibration, NoiseScales
 Array = NDArray[np.float64]
 
 
-def release(moments: PrivateMoments, features: Features, scales: NoiseScales, calibration: Calibration,
-            session: Session, rng: np.random.Generator, rank: int = 0, iterations: int = 0,
+def release(moments: PrivateMoments, scales: NoiseScales, calibration: Calibration, session: Session,
+            rng: np.random.Generator, rank: int = 0, iterations: int = 0,
             domain: Domain | None = None) -> Release:
     """Release means of Chebyshev products, and principal axes if the scales have them.
 
     Parameters
     ----------
     moments : PrivateMoments
-        Of the features; with the covariance if there are axes.
-    features : Features
-        Without functions of whole rows. The constant may be among them: its mean is 1 whatever the table, so it gets
-        no noise and costs nothing.
+        Of Chebyshev products, with the covariance if there are axes. The constant may be the first of them: its mean is
+        1 whatever the table, so it gets no noise and costs nothing.
     scales : NoiseScales
         Public; made by :func:`trigmech.thesis.calibration.noise_scales`.
     calibration : {"published", "rigorous"}
@@ -52,7 +50,7 @@ def release(moments: PrivateMoments, features: Features, scales: NoiseScales, ca
     Raises
     ------
     InputError
-        If the moments are of other functions or lack the covariance that the scales need, or rank or iterations are
+        If the moments lack the covariance that the scales need, or rank or iterations are
         below 1 or too large; nothing is charged or drawn then.
     BudgetError
         If the charges would exceed the ledger's budget: nothing is charged or drawn then, but for earlier steps at the
@@ -63,6 +61,7 @@ def release(moments: PrivateMoments, features: Features, scales: NoiseScales, ca
     -----
     Privacy: proved in :mod:`trigmech.thesis.calibration`; the ledger holds the total.
     """
+    features = Features.of(moments.functions)
     d = features.d
     if features.basis.constant not in (None, 0):
         raise InputError("the constant must be the first of the functions")
@@ -96,9 +95,9 @@ def _noisy_means(moments: PrivateMoments, features: Features, domain: Domain | N
     first, made = int(features.basis.constant is not None), list[Measurement[Functions]]()
     if first:
         # The constant's mean is 1 whatever the table: it is known without a draw.
-        made.append(Measurement(Functions(features, domain, members=slice(0, 1)), 1.0, np.ones(1), 0.0))
+        made.append(Measurement(Functions.of(features, domain, slice(0, 1)), 1.0, np.ones(1), 0.0))
     if first < features.K:
-        moving = Functions(features, domain, members=slice(first, None))
+        moving = Functions.of(features, domain, slice(first, None))
         made += session.drawn([Measurement(moving)], [moments.basis_sum[first:]], charge, moments.n)
     return Release(moments.n, made[0].query.domain, tuple(made))
 
