@@ -113,7 +113,7 @@ def test_imports_keep_to_the_contracts(copied):
     ("results", "from trigmech.measurement.release import Session"),
     ("queries/base", "from trigmech.measurement.rows import PrivateRows"),
     ("queries/joint", "from trigmech.planning.tables import TableDesign"),
-    ("queries/one_way", "from trigmech.domain import Domain"),
+    ("queries/one_way", "from trigmech.schema.schema import Schema"),
     ("planning/selection", "from trigmech.measurement.exact import exact_sums"),
     ("storage/mechanism_file", "from trigmech.measurement.rows import PrivateRows"),
     ("mechanisms/moment", "from trigmech.thesis import calibration"),

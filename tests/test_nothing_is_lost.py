@@ -24,7 +24,7 @@ from trigmech.queries.joint import Marginal
 from trigmech.queries.one_way import Contrasts
 from trigmech.results import NoisyMoments
 from trigmech.schema import toml as schema_file
-from trigmech.storage import archive, release_file, rounds_file
+from trigmech.storage import archive, measurements_file, rounds_file
 
 FEW = tm.TableMechanism(points=16)
 BOTH = tm.Budget(1.0, 1e-6)
@@ -182,7 +182,7 @@ def test_what_arrays_may_take_is_refused_before_the_charge(monkeypatch):
         patch.setattr(rounds_file, "LARGEST_FILE", 2**16)
         refused("bytes that a file can hold", columns, table)
     with monkeypatch.context() as patch:
-        patch.setattr(release_file, "MAX_DEGREES", 5)
+        patch.setattr(measurements_file, "MOST_DEGREES", 5)
         refused("the degrees of all columns are 6 together", columns, table,
                 tm.MomentMechanism(degree=2, pair_degree=0, triples=False, whole_row=False))
 

@@ -164,8 +164,8 @@ def differences(left, right, where="release"):
     if type(left) is not type(right):
         return [f"{where}: {type(left).__name__} and {type(right).__name__}"]
     if dataclasses.is_dataclass(left):
-        # What was planned is not part of a file.
-        return [each for field in dataclasses.fields(left) if field.name != "design"
+        # What was planned is not part of a file, and what was proved is not believed to one.
+        return [each for field in dataclasses.fields(left) if field.name not in ("design", "proved")
                 for each in differences(getattr(left, field.name), getattr(right, field.name), f"{where}.{field.name}")]
     if isinstance(left, list | tuple):
         pairs = zip(left, right, strict=False)
@@ -187,7 +187,8 @@ def test_planted_differences_are_found():
     turned = Distribution(np.asfortranarray(fit.points), fit.weights)
     for change in ({"fit": dataclasses.replace(fit, rows=301)}, {"library": "pandas"},
                    {"fit": dataclasses.replace(fit, seconds=0.5)},
-                   {"release": dataclasses.replace(release, means=-release.means)},
+                   {"release": dataclasses.replace(release, measurements=(dataclasses.replace(
+                       release.measurements[0], values=-release.means),))},
                    {"fit": dataclasses.replace(fit, distribution=turned)}):
         assert len(differences(synthesis, dataclasses.replace(synthesis, **change))) == 1
 
@@ -627,11 +628,12 @@ def test_loading_never_unpickles_and_loads_no_heavy_library(tmp_path):
 
 # Files by version 0.1: of a closer look, and of tables that were measured again and of three columns; and of contrasts.
 OLDER, OLDER_PURE = "older-tables", "releases-0.1/tables-contrasts"
+OLDER_MOMENTS = "older-moments"
 
 
 def taken_apart(case):
     """Content and arrays of a file, to be spoilt."""
-    if case in (OLDER, OLDER_PURE):
+    if case in (OLDER, OLDER_PURE, OLDER_MOMENTS):
         return archive.read(DATA / f"{case}.tm")
     with TemporaryDirectory() as folder:
         return archive.read(save(Path(folder) / "a.tm", made(case)))
@@ -767,7 +769,7 @@ UNFIT = {
     "another library": (MOMENTS, put("library", value="os"), "library must be"),
     "types of categories that are no names": (MOMENTS, put("categorical", value=[["x1"]]), "categorical must be"),
     "no rows": (MOMENTS, put("rows", value=0), "rows must be an integer"),
-    "a release of no kind": (MOMENTS, put("release", "kind", value="other"), '"moments", "tables" or "thesis"'),
+    "a release of no kind": (MOMENTS, put("release", "kind", value="other"), 'measurements, tables, moments, thesis'),
     "a status that there is not": (THESIS, put("fit", "status", value="stalled"), '"time limit" or "not solved"'),
     "a release of the older kind without its scale": (THESIS, put("release", "kind", value="thesis"),
                                                       "release must be an object"),
@@ -777,18 +779,40 @@ UNFIT = {
     "points outside the cube": (MOMENTS, array("distribution.points", entry(1.5)), "in the cube"),
     "points of another type": (MOMENTS, array("distribution.points", lambda old: old.astype(np.uint8)), "float64"),
     "a negative weight": (MOMENTS, array("distribution.weights", entry(-0.1)), "at least 0"),
-    "means of other functions": (MOMENTS, array("release.means", lambda old: old[1:]), "release.means"),
+    "means of other functions": (MOMENTS, array("release.measurements.values", lambda old: old[1:]),
+        "release.measurements.values"),
     "weights of another sum": (MOMENTS, array("distribution.weights", lambda old: old / 2), "sum to 1"),
-    "an infinite mean": (MOMENTS, array("release.means", entry(np.inf)), "release.means"),
-    "noise in the constant": (THESIS, array("release.scales", entry(1.0)), "scales"),
-    "degrees whose sum overflows": (MOMENTS, array("release.index", lambda old: np.full_like(old, 2**62)), "degrees"),
-    "no noise": (MOMENTS, array("release.scales", entry(0.0)), "scales"),
-    "functions given twice": (MOMENTS, array("release.index", lambda old: old[[0, *range(len(old) - 1)]]), "distinct"),
-    "a negative degree": (MOMENTS, array("release.index", entry(-1)), "at least 0"),
-    "a profile of another scale": (MOMENTS, array("release.profiles", lambda old: 2 * old), "maximum of 1"),
-    "a profile of endless length": (MOMENTS, array("release.profiles", lambda old: np.ones((1, 2**11))), "1024"),
-    "profiles without end": (MOMENTS, array("release.profiles", lambda old: np.ones((2**12, 2**6))), "131072 together"),
-    "profiles of another width": (MOMENTS, array("release.profiles", lambda old: np.empty((0, 9))), "scaled"),
+    "an infinite mean": (MOMENTS, array("release.measurements.values", entry(np.inf)), "release.measurements.values"),
+    "noise in the constant": (THESIS, array("release.measurements.noise", entry(1.0)),
+        "noise must be 0 for the constant"),
+    "degrees whose sum overflows": (MOMENTS, array("release.functions.0.degrees", lambda old: np.full_like(old, 2**62)),
+        "degrees"),
+    "no noise": (MOMENTS, array("release.measurements.noise", entry(0.0)), SIZED),
+    "functions given twice": (MOMENTS, array("release.functions.0.degrees", lambda old: old[[0, *range(len(old) - 1)]]),
+        "distinct"),
+    "a negative degree": (MOMENTS, array("release.functions.0.degrees", entry(-1)), "at least 0"),
+    "a profile of another scale": (MOMENTS, array("release.functions.0.profiles", lambda old: 2 * old), "maximum of 1"),
+    "a profile of endless length": (MOMENTS, array("release.functions.0.profiles", lambda old: np.ones((1, 2**11))),
+        "1024"),
+    "profiles without end": (MOMENTS, array("release.functions.0.profiles", lambda old: np.ones((2**12, 2**6))),
+        "131072 together"),
+    "profiles of another width": (MOMENTS, array("release.functions.0.profiles", lambda old: np.empty((0, 9))),
+        "scaled"),
+    "older: means of other functions": (OLDER_MOMENTS, array("release.means", lambda old: old[1:]),
+        "release.means"),
+    "older: an infinite mean": (OLDER_MOMENTS, array("release.means", entry(np.inf)), "release.means"),
+    "older: degrees whose sum overflows": (OLDER_MOMENTS, array("release.index", lambda old: np.full_like(old, 2**62)),
+        "degrees"),
+    "older: no noise": (OLDER_MOMENTS, array("release.scales", entry(0.0)), "scales"),
+    "older: functions given twice": (OLDER_MOMENTS, array("release.index", lambda old: old[[0, *range(len(old) - 1)]]),
+        "distinct"),
+    "older: a negative degree": (OLDER_MOMENTS, array("release.index", entry(-1)), "at least 0"),
+    "older: a profile of endless length": (OLDER_MOMENTS, array("release.profiles", lambda old: np.ones((1, 2**11))),
+        "1024"),
+    "older: profiles without end": (OLDER_MOMENTS, array("release.profiles", lambda old: np.ones((2**12, 2**6))),
+        "131072 together"),
+    "older: profiles of another width": (OLDER_MOMENTS, array("release.profiles", lambda old: np.empty((0, 9))),
+        "scaled"),
     "a target of other functions": (MOMENTS, array("fit.target", lambda old: old[1:]), "fit.target"),
     "another array": (MOMENTS, array("seed", lambda old: np.ones(1)), "'seed' is no part"),
     "axes of too many columns": (THESIS, array("release.axes.directions", lambda old: np.ones((3, 9))), "axes"),
@@ -1167,7 +1191,7 @@ def test_more_categories_than_are_contrasted_are_saved(tmp_path):
     ({"target": np.ones(1)}, "shape"), ({"rows": 1.5}, "rows must be"), ({"library": "other"}, "library must be"),
     ({"distribution": Distribution(np.zeros((1, 2)), np.ones(1))}, "shape"),
     ({"distribution": Distribution(np.zeros((1, 3), dtype=np.float32), np.ones(1))}, "float64"),
-    ({"schema": Schema.cube(2)}, "shape"),
+    ({"schema": Schema.cube(2)}, "another domain than the schema's"),
 ])
 def test_parts_that_do_not_belong_together_are_not_saved(tmp_path, change, words):
     change = dict(change)

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from trigmech.synthesizer import Synthesizer
     from trigmech.thesis.mechanisms import ImprovedTrigI, ImprovedTrigII, TrigI, TrigII
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 # Steps are logged for handlers that a program adds, and nowhere else.
 logging.getLogger(__name__).addHandler(logging.NullHandler())

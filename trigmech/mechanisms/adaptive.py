@@ -75,9 +75,10 @@ class AdaptiveDesign:
     domain : Domain
     gaussian : bool
         Whether measured queries get Gaussian noise; else Laplace noise.
-    rounds : tuple of Measure or Select
+    steps : tuple of Measure or Select
+        The mechanism's rounds.
     charges : tuple of Charge
-        Of each round.
+        One for each round.
     first : tuple of Measurement
         What the first round asks, with the noise that it will have.
     """
@@ -85,7 +86,7 @@ class AdaptiveDesign:
     n: int
     domain: Domain
     gaussian: bool
-    rounds: tuple[Measure | Select, ...]
+    steps: tuple[Measure | Select, ...]
     charges: tuple[Charge, ...]
     first: tuple[Measurement[Query], ...]
 
@@ -251,7 +252,7 @@ class AdaptiveMechanism(Mechanism):
         facts = replace(design.facts, n=rows.n)
         made, selected, charged = list[Measurement[Query]](), list[Query](), False
         columns = common_positions(facts.domain, ())
-        for k, (each, charge) in enumerate(zip(design.measured.rounds, design.charges, strict=True)):
+        for k, (each, charge) in enumerate(zip(design.measured.steps, design.charges, strict=True)):
             so_far = SoFar(facts, k, tuple(made), tuple(selected), columns)
             try:
                 asked = self._asked(so_far, each)

@@ -18,7 +18,7 @@ from trigmech.storage.measurements_file import axes_in, features_in
 KINDS = ("moments", "thesis")
 
 
-def release_of(value: Any, arrays: dict[str, NDArray], domain: Domain, ledger: Ledger) -> Release:
+def release_of(ledger: Ledger, value: Any, arrays: dict[str, NDArray], domain: Domain) -> Release:
     """Return the release, or raise an InputError; its arrays are taken from the dictionary."""
     thesis = value.get("kind") == "thesis"
     more: dict[str, Kind] = {"scale": float} if thesis else {}

@@ -7,6 +7,7 @@ cannot be saved.
 import os
 import platform
 from dataclasses import replace
+from functools import partial
 from importlib import metadata
 from typing import Any
 
@@ -130,11 +131,11 @@ def _together(content: dict[str, Any], arrays: dict[str, NDArray]) -> dict[str, 
         raise InputError("the schema's bounds must be complete, and its categories, as they are when a release is made")
     released = values["release"]
     kind = released.get("kind") if isinstance(released, dict) else None
-    if kind in older_moments.KINDS:
-        release = older_moments.release_of(released, arrays, schema.domain, ledger)
-    else:
-        reader = older_tables if kind == older_tables.KIND else measurements_file
-        release = reader.release_of(released, arrays, schema.domain)
+    readers = {measurements_file.KIND: measurements_file.release_of, older_tables.KIND: older_tables.release_of} | {
+        name: partial(older_moments.release_of, ledger) for name in older_moments.KINDS}
+    if not isinstance(kind, str) or kind not in readers:
+        raise InputError(f"the kind of a release must be one of {', '.join(readers)}")
+    release = readers[kind](released, arrays, schema.domain)
     parts: dict[str, Any] = {"release": release, "ledger": ledger, "schema": schema, "library": values["library"],
                              "categorical": tuple(categorical), "versions": versions,
                              "mechanism": None, "made_by": None}
