@@ -404,7 +404,7 @@ def distances(made):
 
 def fitted(made):
     fit, some = made.fit, "some" if made.fit.dependent else "no"
-    if isinstance(made.release, tm.measurement.table_release.Release):
+    if made.release.columns:
         how, what, steps = (("Method", "rows whose entries move between categories and intervals until their tables "
                              "meet the released ones"), ("Tables and products", "without what is noise"), "sweeps")
     else:
