@@ -85,7 +85,9 @@ class OwnQuery(tm.AdaptiveMechanism):
 
     def ask(self, so_far):
         if so_far.round == 0:
-            return [Distance(0, 1), so_far.histogram("region"), so_far.histogram("x", intervals=8)]
+            products = tm.ChebyshevBasis(np.eye(so_far.facts.domain.d, dtype=np.int64)[:3] + [[0, 1] + [0] * 6] * 3)
+            return [Distance(0, 1), so_far.histogram("region"), so_far.histogram("x", intervals=8),
+                    so_far.functions(products, np.array([1.0, 2.0, 1.0]))]
         return [so_far.marginal("x", "y"), so_far.marginal("age", "pay", "region", cells=4), so_far.marginal("age")]
 
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from trigmech._validate import is_number
 from trigmech.domain import Domain
 from trigmech.errors import InputError, shown
+from trigmech.functions.features import FunctionSet
 from trigmech.functions.partition import columns_of, even_edges
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.measurement.exact import exact_sums
@@ -23,6 +24,7 @@ from trigmech.planning.dependence import MOST_ENTRIES, cells_of
 from trigmech.planning.design import UPWARD, strength_of, vector_charge
 from trigmech.privacy.budget import Budget, Charge
 from trigmech.queries.base import ROUNDED_UP, UNIT, Measurement, Query, scaled
+from trigmech.queries.functions import Functions
 from trigmech.queries.joint import Marginal, Products
 from trigmech.queries.one_way import Detail, Histogram, Ranges
 from trigmech.reconstruction.common import common_positions
@@ -138,6 +140,13 @@ class SoFar:
             raise InputError(f"a table must be of different columns, at least one, not {shown(columns)}")
         return Marginal(tuple(held), tuple(self.columns[j].partition for j in held),
                         tuple(cells_of(self.columns[j], cells, 0.5 / cells, cells) for j in held))
+
+    def functions(self, features: FunctionSet, weights: Array | None = None) -> Functions:
+        """Return the query of the means of functions of whole points, such as a :class:`trigmech.ChebyshevBasis`.
+
+        Weights (K,) say how exactly each is measured beside the others; by default all are measured alike.
+        """
+        return Functions.of(features, self.facts.domain, weights=weights)
 
     def predicted(self, query: Query) -> Array:
         """Return what the means of a table are if its columns, as they were released, are independent."""
