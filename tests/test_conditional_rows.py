@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import trigmech as tm
 from trigmech.distribution import Distribution
 from trigmech.errors import InputError
+from trigmech.measurement.released import Release
 from trigmech.reconstruction import conditional
 from trigmech.reconstruction.conditional import _targets_given, conditional_points
 from trigmech.reconstruction.constrained import ConstrainedRows
@@ -139,7 +140,7 @@ def test_several_shares_are_raked_from_the_rows_that_have_what_is_given():
             for place, wanted in ((0, down), (1, across)):
                 sums = {v: sum(mass for cell, mass in cells.items() if cell[place] == v) for v in "pq"}
                 cells = {cell: mass * wanted[cell[place]] / sums[cell[place]] for cell, mass in cells.items()}
-        made = counted(conditional_points(SMALL, None, small(), size, np.random.default_rng(0), {"c": c},
+        made = counted(conditional_points(SMALL, Release(2, SMALL.domain, ()), small(), size, np.random.default_rng(0), {"c": c},
                                           {"a": down, "b": across}))
         assert set(made) == {(*cell, c) for cell in cells}
         for cell, mass in cells.items():
@@ -147,12 +148,12 @@ def test_several_shares_are_raked_from_the_rows_that_have_what_is_given():
 
 
 def test_rows_that_match_are_drawn_by_their_fitted_weights():
-    made = counted(conditional_points(SMALL, None, small(), 1_100, np.random.default_rng(0), {"c": "p"}))
+    made = counted(conditional_points(SMALL, Release(2, SMALL.domain, ()), small(), 1_100, np.random.default_rng(0), {"c": "p"}))
     assert made == {("p", "p", "p"): 600, ("p", "q", "p"): 100, ("q", "p", "p"): 200, ("q", "q", "p"): 200}
 
 
 def test_rows_of_different_shares_stand_in_no_order():
-    points = conditional_points(SMALL, None, small(), 1_000, np.random.default_rng(0),
+    points = conditional_points(SMALL, Release(2, SMALL.domain, ()), small(), 1_000, np.random.default_rng(0),
                                 shares={"a": {"p": 0.5, "q": 0.5}})
     values = pd.DataFrame(SMALL.decode(points))
     assert (values.a == "p").sum() == 500
