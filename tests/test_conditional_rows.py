@@ -120,6 +120,10 @@ SMALL = tm.Schema([tm.Column(name, kind="categorical", categories=("p", "q")) fo
 JOINT = {"p": [[0.30, 0.05], [0.10, 0.10]], "q": [[0.05, 0.16], [0.16, 0.08]]}
 
 
+# Of no columns: rows are drawn as they were fitted.
+NOTHING = Release(2, SMALL.domain, ())
+
+
 def small():
     """A fitted table of one point for each combination, and these combinations."""
     cells = [(a, b, c) for a in "pq" for b in "pq" for c in "pq"]
@@ -140,7 +144,7 @@ def test_several_shares_are_raked_from_the_rows_that_have_what_is_given():
             for place, wanted in ((0, down), (1, across)):
                 sums = {v: sum(mass for cell, mass in cells.items() if cell[place] == v) for v in "pq"}
                 cells = {cell: mass * wanted[cell[place]] / sums[cell[place]] for cell, mass in cells.items()}
-        made = counted(conditional_points(SMALL, Release(2, SMALL.domain, ()), small(), size, np.random.default_rng(0), {"c": c},
+        made = counted(conditional_points(SMALL, NOTHING, small(), size, np.random.default_rng(0), {"c": c},
                                           {"a": down, "b": across}))
         assert set(made) == {(*cell, c) for cell in cells}
         for cell, mass in cells.items():
@@ -148,12 +152,12 @@ def test_several_shares_are_raked_from_the_rows_that_have_what_is_given():
 
 
 def test_rows_that_match_are_drawn_by_their_fitted_weights():
-    made = counted(conditional_points(SMALL, Release(2, SMALL.domain, ()), small(), 1_100, np.random.default_rng(0), {"c": "p"}))
+    made = counted(conditional_points(SMALL, NOTHING, small(), 1_100, np.random.default_rng(0), {"c": "p"}))
     assert made == {("p", "p", "p"): 600, ("p", "q", "p"): 100, ("q", "p", "p"): 200, ("q", "q", "p"): 200}
 
 
 def test_rows_of_different_shares_stand_in_no_order():
-    points = conditional_points(SMALL, Release(2, SMALL.domain, ()), small(), 1_000, np.random.default_rng(0),
+    points = conditional_points(SMALL, NOTHING, small(), 1_000, np.random.default_rng(0),
                                 shares={"a": {"p": 0.5, "q": 0.5}})
     values = pd.DataFrame(SMALL.decode(points))
     assert (values.a == "p").sum() == 500
