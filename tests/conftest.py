@@ -10,6 +10,7 @@ With it goes what fixtures started; pytest-xdist reports the test and goes on in
 """
 
 import faulthandler
+import multiprocessing
 import os
 
 import pytest
@@ -46,6 +47,16 @@ def pytest_timeout_set_timer(item, settings):
 
 def pytest_timeout_cancel_timer(item):
     faulthandler.cancel_dump_traceback_later()
+
+
+@pytest.fixture
+def quick_processes(monkeypatch):
+    """Workers that begin as copies of a process that has loaded the package, for tests of what they are asked."""
+    from trigmech.engines import processes
+
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["trigmech.engines.processes"])
+    monkeypatch.setattr(processes.multiprocessing, "get_context", lambda kind: context)
 
 
 @pytest.fixture

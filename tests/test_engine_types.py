@@ -20,6 +20,7 @@ from trigmech.measurement.persons import chunk_of, hashes
 from trigmech.tables.parquet_files import ParquetFiles
 
 WITHOUT = tm.Schema([tm.Column("x", 0, 10)])
+pytestmark = pytest.mark.usefixtures("quick_processes")
 
 
 @pytest.fixture(scope="module")

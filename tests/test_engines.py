@@ -19,7 +19,7 @@ from engine_tables import BASIS, BUDGET, COLUMNS, MECHANISMS, SCHEMA, N, measure
 
 import trigmech as tm
 from trigmech.cli.app import main
-from trigmech.engines import choice
+from trigmech.engines import choice, processes
 from trigmech.engines.processes import FileWorkers
 from trigmech.engines.question import Answer, Persons, Question, answered
 from trigmech.engines.spark import joined
@@ -33,6 +33,7 @@ from trigmech.tables import parquet_files
 from trigmech.tables.parquet_files import ParquetFiles, Piece
 
 TESTS = Path(__file__).parent
+pytestmark = pytest.mark.usefixtures("quick_processes")
 
 
 @pytest.fixture(autouse=True)
@@ -153,8 +154,9 @@ def test_the_pieces_of_a_process_that_died_count_once(two, whole, tmp_path):
     np.testing.assert_array_equal(found.limbs, exact.limbs)
 
 
-def test_processes_that_die_again_and_again_are_an_error_that_says_what_to_do(pattern, tmp_path):
-    said = r"ended 4 times .* take fewer workers, or .* smaller row groups"
+def test_processes_that_die_again_and_again_are_an_error_that_says_what_to_do(pattern, tmp_path, monkeypatch):
+    monkeypatch.setattr(processes, "MOST_DEATHS", 1)
+    said = r"ended 2 times .* take fewer workers, or .* smaller row groups"
     with (contextlib.closing(FileWorkers(ParquetFiles(pattern), SCHEMA, 1)) as one,
           pytest.raises(WorkerError, match=said)):
         sums(one, Ending(BASIS, folder=str(tmp_path), times=1000))
@@ -189,7 +191,7 @@ def progress(step, done, total):
         if len(measured) == 2:
             sys.stdin.read()
 tm.synthesize(sys.argv[1], SCHEMA, BUDGET, MECHANISMS["tables"], ledger="ledger.json", rounds="a.rounds",
-              engine="processes", workers=2, progress=progress)
+              engine="processes", workers=1, progress=progress)
 """
 
 
@@ -211,7 +213,7 @@ def test_a_run_whose_first_process_was_killed_goes_on_and_its_workers_are_gone(p
     charged = LedgerFile.open(ledger.path).entries
     assert len(drawn.splitlines()) == 2
     made = tm.synthesize(pattern, SCHEMA, BUDGET, MECHANISMS["tables"], ledger=tmp_path / "ledger.json",
-                         rounds=tmp_path / "a.rounds", engine="processes", workers=2)
+                         rounds=tmp_path / "a.rounds")
     assert (tmp_path / "a.rounds").read_text().startswith(drawn)
     assert [entry.charge for entry in LedgerFile.open(ledger.path).entries][: len(charged)] == [
         entry.charge for entry in charged]

@@ -121,7 +121,10 @@ def test_no_message_quotes_a_row(address, whole, tmp_path):
     assert SECRET not in str(refused.value)
 
 
-def test_what_does_not_go_together_is_refused_before_anything_is_charged(address, whole, tmp_path):
+def test_what_does_not_go_together_is_refused_before_anything_is_charged(address, whole, tmp_path, monkeypatch):
+    # Who is not there is waited for, here for a moment.
+    client = distributed.Client
+    monkeypatch.setattr(distributed, "Client", lambda *given, **options: client(*given, **options | {"timeout": 1}))
     ledger = LedgerFile.create(tmp_path / "ledger.json", tm.Budget(50.0, 1e-6))
     secret = tm.Schema([*COLUMNS[:2], tm.Column("region", kind="categorical", categories="private")])
     lost = frame(whole)

@@ -68,7 +68,9 @@ def session(tmp_path_factory):
         warnings.simplefilter("ignore")
         made = (sql.SparkSession.builder.master("local[2,4]").config("spark.ui.enabled", "false")
                 .config("spark.sql.shuffle.partitions", "3").config("spark.sql.warehouse.dir", str(folder))
-                .config("spark.driver.host", "127.0.0.1").config("spark.ui.showConsoleProgress", "false").getOrCreate())
+                .config("spark.driver.host", "127.0.0.1").config("spark.ui.showConsoleProgress", "false")
+                # Java's better compiler would take longer than what it makes faster.
+                .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC").getOrCreate())
         made.sparkContext.setLogLevel("OFF")
         yield made
         made.stop()

@@ -251,10 +251,10 @@ def in_this_process(todo, jobs, title):
 
 @pytest.fixture
 def quickly(folders, monkeypatch):
-    """Cells in this process, of 50 queries, without the progress bar's processes."""
+    """Cells in this process, of 10 queries, without the progress bar's processes."""
     def run(todo, jobs, title):
         for cell in todo:
-            yield cell, cells.run_cell(call(cell.function, **{**dict(cell.arguments), "n_queries": 50}))
+            yield cell, cells.run_cell(call(cell.function, **{**dict(cell.arguments), "n_queries": 10}))
 
     monkeypatch.setattr(cells, "run_cells", run)
     monkeypatch.setattr(comparison, "methods", lambda setting, quick: [
@@ -262,7 +262,7 @@ def quickly(folders, monkeypatch):
         *(comparison.Method("histograms", "histograms", (("bins", bins),), 2) for bins in (4, 8))])
     monkeypatch.setattr(curves, "BEST", "diagonal")
     # Answers of a product need not be exact here: test_baselines holds them to the definition.
-    monkeypatch.setattr(baselines, "SPLINE_POINTS", 65)
+    monkeypatch.setattr(baselines, "SPLINE_POINTS", 17)
     return folders
 
 

@@ -623,14 +623,20 @@ def test_a_rival_that_fails_or_runs_out_of_time_says_so(newcomer):
     table = mixed(20, 1)
     with pytest.raises(rivals.RivalError, match="ValueError: no such thing"):
         run_copy(newcomer, table, MIXED, "Break")
-    with pytest.raises(rivals.RivalError, match="ran out of time: 2 s of processor time"):
-        run_copy(newcomer, table, MIXED, "Spin", seconds=2.0)
+    with pytest.raises(rivals.RivalError, match="ran out of time: 1 s of processor time"):
+        run_copy(newcomer, table, MIXED, "Spin", seconds=1.0)
+    # A process that works little may take WAITING times as long.
     with pytest.raises(rivals.RivalError, match="ran out of time"):
-        run_copy(newcomer, table, MIXED, "Sleep", seconds=0.9)
+        run_copy(newcomer, table, MIXED, "Sleep", seconds=0.15)
 
 
 def test_a_rival_that_cannot_be_installed_says_why_and_leaves_nothing(tmp_path, monkeypatch):
     monkeypatch.setenv(rivals.VARIABLE, str(tmp_path))
+    # To copy an installer into the new environment takes seconds.
+    monkeypatch.setattr(rivals.Rival, "python", property(lambda self: Path(sys.executable)))
+    ran = subprocess.run
+    monkeypatch.setattr(subprocess, "run", lambda command, **options: ran(
+        [*command, "--without-pip"] if "venv" in command else command, **options))
     rival = rivals.Rival("none", tmp_path / "with_none.py", ("/no/such/package",), ())
     with pytest.raises(rivals.RivalError, match=r"none could not be installed: .*/no/such/package"):
         rivals.install(rival)
@@ -685,7 +691,7 @@ def run_board(*arguments):
 
 def test_a_scoreboard_is_run_scored_and_written_and_goes_on_where_it_was(small):
     asked = ("nist", "--datasets", "tiny,synmeter_bean", "--methods",
-             "independent,bootstrap,Copy-copy,Break-copy", "--eps", "1,5", "--seeds", "2")
+             "independent,bootstrap,Copy-copy,Break-copy", "--eps", "1,5", "--seeds", "2", "--cells", "16")
     result = run_board(*asked)
     assert result.exit_code == 0, result.output
     assert "left out: synmeter_bean" in result.output
@@ -693,7 +699,7 @@ def test_a_scoreboard_is_run_scored_and_written_and_goes_on_where_it_was(small):
     assert set(lines["method"]) == {"independent", "bootstrap", "Copy-copy", "Break-copy"}
     score = lines[lines["measure"] == "k_marginal"].set_index(["method", "cells", "epsilon"])
     assert set(score.index) == {("independent", 0, 0.0), ("bootstrap", 0, 0.0),
-                                *(("Copy-copy", size, e) for size in (16, 64) for e in (1.0, 5.0))}
+                                *(("Copy-copy", 16, e) for e in (1.0, 5.0))}
     assert score.loc[("independent", 0, 0.0), "mean"] < score.loc[("Copy-copy", 16, 1.0), "mean"] <= 1000.0
     assert (score["seeds"] == 2).all()
     text = (small / "nist_partial.md").read_text(encoding="utf-8")
@@ -811,6 +817,8 @@ def test_anyones_table_is_a_data_set_of_the_protocols_that_it_fits(small, tmp_pa
     assert (len(train), len(test)) == (81, 20)
     assert sorted(pd.concat([train, test])["age"]) == sorted(table["age"].clip(upper=80))
     assert "synmeter" not in own.protocols  # numbers are missing
+    if kind == "parquet":
+        return  # it has been read, and goes on as the other does
     result = run_board("nist", "aim", "adult", "synmeter", "--datasets", str(path), "--methods",
                        "Copy-copy,independent", "--seeds", "1")
     assert result.exit_code == 0, result.output

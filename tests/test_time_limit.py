@@ -41,11 +41,11 @@ def test_that_is_tried_again(number):
 
 @pytest.mark.timeout(60)
 def test_that_may_take_longer():
-    time.sleep(0.7)
+    time.sleep(0.5)
 
 @pytest.mark.nightly
 def test_of_every_night():
-    time.sleep(0.7)
+    time.sleep(0.5)
 """
 MAY = {"test_that_may_take_longer", "test_of_every_night"}
 
@@ -54,7 +54,7 @@ def test_a_test_that_hangs_fails_and_the_others_are_run(tmp_path):
     shutil.copy(ROOT / "tests" / "conftest.py", tmp_path)
     (tmp_path / "test_hanging.py").write_text(HANGING)
     done = subprocess.run([sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-c", ROOT / "pyproject.toml",
-                           "--rootdir", tmp_path, "--timeout", "0.5", "--tb", "no", "-rfEp", "-n", "2", "-m", "",
+                           "--rootdir", tmp_path, "--timeout", "0.2", "--tb", "no", "-rfEp", "-n", "2", "-m", "",
                            tmp_path], capture_output=True, text=True, check=False, timeout=50)
     assert done.returncode == 1
     ends = set(re.findall(r"^(?:FAILED|ERROR) .*::(\w+)", done.stdout, re.MULTILINE))
