@@ -46,7 +46,7 @@ UNHELD = {
         "from ε = 0.4": "held by a comment", "at ε = 0.8)": SETTING, "For ε ≤ 0.5": SETTING, "(σ = 0.5)": SETTING},
     "docs/comparison.md": {"at most 2 megabytes": SETTING, "best at 0.5": TERMS},
     "docs/format.md": {'the category "2.0"': "a text in a cell"},
-    "docs/holders.md": {"nor 1.0 instead of 1": "a text in a cell", "1.0, not proved": "the version of a tool",
+    "docs/holders.md": {"and 1.0 is the same as 1": "a text in a cell", "1.0, not proved": "the version of a tool",
                         "At most 50,000 rows": SETTING},
     "docs/idea.md": {"95 % unless": SETTING},
     "docs/large.md": {"some 500,000 rows": SETTING, "50,000 rows are fitted": SETTING, "1, 1.0 and": "cells",
