@@ -1,9 +1,10 @@
 """What comes out of a release: measurements with values, public, from which everything else is made."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -167,18 +168,11 @@ class Release:
         """Return the release for columns whose positions are cut further."""
         partitions: list[Partition] = [column.partition for column in columns]
         made: dict[int, Query] = {}
-        # Maps that several queries share are shared afterwards, so that a fit has each once.
-        maps: dict[tuple[int, int], Integers] = {}
+        # What several queries share they share afterwards, so that a fit has each once.
+        known: dict[Any, Any] = {}
         for each in self.measurements:
-            query = each.query
-            if id(query) in made:
-                continue
-            again = query.on(partitions)
-            if isinstance(query, Marginal) and isinstance(again, Marginal):
-                again = replace(again, maps=tuple(
-                    maps.setdefault((j, id(before)), after)
-                    for j, before, after in zip(query.columns, query.maps, again.maps, strict=True)))
-            made[id(query)] = again
+            if id(each.query) not in made:
+                made[id(each.query)] = each.query.on(partitions, known)
         return replace(self, columns=tuple(columns), measurements=tuple(
             replace(each, query=made[id(each.query)]) for each in self.measurements))
 
@@ -242,7 +236,8 @@ class Release:
     @property
     def K(self) -> int:  # noqa: N802 - the thesis's letter
         """How many numbers are known."""
-        return len(self.means)
+        queries = {id(each.query): each.query for each in self.measurements}
+        return sum(math.prod(query.shape) for query in queries.values())
 
     @cached_property
     def means(self) -> Array:

@@ -149,8 +149,11 @@ class Query(ABC):
         """
         raise InputError(f"queries of the kind {cls.name!r} cannot be read")
 
-    def on(self, finer: Sequence[Partition]) -> Self:
-        """Return the same query for columns whose positions are cut further: ``finer`` has all columns' partitions."""
+    def on(self, finer: Sequence[Partition], known: dict[Any, Any] | None = None) -> Self:
+        """Return the same query for columns whose positions are cut further: ``finer`` has all columns' partitions.
+
+        Queries keep in ``known`` what others among those that are cut together can use again.
+        """
         return self
 
 

@@ -48,6 +48,8 @@ class Book:
         self.domain, self._sets = domain, list[FunctionSet](features)
         self._partitions = {(j, id(partition)): i for i, (j, partition) in enumerate(self.partitions)}
         self._maps = {(p, id(cells)): i for i, (p, cells) in enumerate(self.maps)}
+        # Of maps that were read, for tables of which there are many.
+        self._found: dict[int, tuple[int, Partition, Integers]] = {}
         self._counts: dict[int, int] = {}
         self.columns = len({column for column, _ in self.partitions})
 
@@ -85,8 +87,10 @@ class Book:
 
     def map_at(self, number: int) -> tuple[int, Partition, Integers]:
         """Return the column, the partition and the cells of a map's number."""
-        place, cells = self.maps[_within(number, len(self.maps), "map")]
-        return *self.partition_at(place), cells
+        if number not in self._found:
+            place, cells = self.maps[_within(number, len(self.maps), "map")]
+            self._found[number] = *self.partition_at(place), cells
+        return self._found[number]
 
     def count_at(self, number: int) -> int:
         """Return how many cells the map of a number has."""
@@ -106,11 +110,11 @@ class Numbers:
         return int(self.some(1)[0])
 
     def some(self, count: int) -> NDArray[Any]:
-        """Return the next numbers (count,)."""
+        """Return the next numbers (count,), in memory of their own."""
         first, self._next = self._next, self._next + count
         if not 0 <= first <= self._next <= len(self._values):
             raise InputError("a query in the file has too few numbers")
-        return self._values[first : self._next]
+        return self._values[first : self._next].copy()
 
     def rest(self) -> NDArray[Any]:
         """Return all numbers that are left."""

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise, product
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -112,14 +112,20 @@ class Marginal(Query):
             if size > MOST_CELLS:
                 raise InputError(f"a table in the file has more than {MOST_CELLS} cells")
         made = cls(columns, tuple(partition for _, partition, _ in held), tuple(cells for *_, cells in held))
-        object.__setattr__(made, "shape", shape)
+        made.__dict__["shape"] = shape
         return made
 
-    def on(self, finer: Sequence[Partition]) -> Self:
+    def on(self, finer: Sequence[Partition], known: dict[Any, Any] | None = None) -> Self:
         """Return the table of the same cells, as sets of finer positions."""
-        own = tuple(finer[j] for j in self.columns)
-        return replace(self, partitions=own, maps=tuple(cells[parents(*each)] for *each, cells in zip(
-            own, self.partitions, self.maps, strict=True)))
+        maps, known = list[Integers](), {} if known is None else known
+        for j, partition, cells in zip(self.columns, self.partitions, self.maps, strict=True):
+            if (key := (j, id(cells))) not in known:
+                known[key] = cells[parents(finer[j], partition)]
+            maps.append(known[key])
+        made = replace(self, partitions=tuple(finer[j] for j in self.columns), maps=tuple(maps))
+        # Known already: a release has many tables, and maps of many positions.
+        made.__dict__["shape"] = self.shape
+        return made
 
 
 @register
@@ -243,7 +249,7 @@ class Products(Query):
             raise InputError(f"scores must lie between -2^{SCORE_BITS} and 2^{SCORE_BITS}")
         return cls(tuple(partitions), tuple(scores), pairs, bool(contrasted), tuple(maps))
 
-    def on(self, finer: Sequence[Partition]) -> Self:
+    def on(self, finer: Sequence[Partition], known: dict[Any, Any] | None = None) -> Self:
         """Return the products of the same scores, at finer positions."""
         own = [parents(cut, partition) for cut, partition in zip(finer, self.partitions, strict=True)]
         return replace(self, partitions=tuple(finer),

@@ -6,7 +6,7 @@ queries share are written once. Each query is a row of whole numbers and a row o
 """
 
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -207,8 +207,8 @@ def _queries_in(arrays: Arrays, names: list[Any], book: Book) -> list[Query]:
     lengths = take(arrays, "release.queries.lengths", len(kinds), 2, kind="int64")
     if not ((kinds >= 0) & (kinds < len(names))).all() or (lengths < 0).any():
         raise InputError("release.queries.kinds must be numbers of kinds, and lengths at least 0")
-    integers = parts_in(arrays, "release.queries.integers", lengths[:, 0].tolist(), "int64")
-    floats = parts_in(arrays, "release.queries.floats", lengths[:, 1].tolist())
+    integers = _views_in(arrays, "release.queries.integers", lengths[:, 0].tolist(), "int64")
+    floats = _views_in(arrays, "release.queries.floats", lengths[:, 1].tolist())
     found = []
     for kind, numbers, more in zip(kinds.tolist(), map(Numbers, integers), map(Numbers, floats), strict=True):
         query = KINDS[names[kind]].read(numbers, more, book)
@@ -269,10 +269,14 @@ def without_levels(domain: Domain, coordinates: Sequence[int]) -> Domain:
 
 def parts_in(arrays: Arrays, name: str, lengths: Sequence[int], kind: str = "float64") -> list[NDArray]:
     """Take an array and return its parts, each in memory of its own, as they were before they were joined."""
+    return [part.copy() for part in _views_in(arrays, name, lengths, kind)]
+
+
+def _views_in(arrays: Arrays, name: str, lengths: Sequence[int], kind: str = "float64") -> list[NDArray]:
     whole = take(arrays, name, sum(lengths), kind=kind)
     if (whole > LARGEST).any() or (whole < -LARGEST).any():
         raise InputError(f"{name} must hold numbers up to {LARGEST:g}")
-    return [whole[start:stop].copy() for start, stop in pairwise(np.cumsum([0, *lengths]).tolist())]
+    return [whole[start:stop] for start, stop in pairwise(accumulate(lengths, initial=0))]
 
 
 def checked_deviations(name: str, found: Array) -> None:
