@@ -1,6 +1,7 @@
 """Laws that hold of every kind of query: encoding, noise, diameters, exact sums, names, files, finer positions."""
 
 import math
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -194,6 +195,16 @@ def test_each_mean_has_a_name_and_the_kind_is_one(query):
     assert len(set(names)) == len(names)
     assert isinstance(query.kind, str)
     assert set(query.columns) <= set(range(SCHEMA.d))
+
+
+def test_functions_of_whole_rows_have_their_places_in_the_whole_set_as_names():
+    whole = queries()["functions"]
+    names = whole.names(SCHEMA.coordinates)
+    for members in (slice(0, 3), slice(5, 9), slice(8, 9), slice(9, 10)):
+        some = replace(whole, members=members, weights=whole.weights[members])
+        assert some.names(SCHEMA.coordinates) == names[members]
+        assert some.kinds.tolist() == whole.kinds[members].tolist()
+    assert names[-2:] == ["whole row 1", "whole row 2"]
 
 
 def release_of(query, weight=0.25, noise=0.01):

@@ -27,7 +27,7 @@ from trigmech.errors import BudgetError, InputError
 from trigmech.functions import lattice
 from trigmech.functions.chebyshev import ChebyshevBasis
 from trigmech.functions.features import Features, FunctionSet
-from trigmech.functions.index import FunctionIndex
+from trigmech.functions.index import WHOLE_ROW, FunctionIndex
 from trigmech.functions.sensitivity import l1_diameter, l2_diameter
 from trigmech.queries.base import UNIT, Array, Query
 from trigmech.queries.book import Book, Numbers, register
@@ -89,14 +89,19 @@ class Functions(Query):
             raise BudgetError(f"{len(places)} functions must have as many weights, positive and finite")
 
     @cached_property
-    def index(self) -> FunctionIndex:
-        """What each function of the whole set is."""
-        return FunctionIndex.of(self.features, self.domain)
-
-    @property
     def degrees(self) -> NDArray[np.int64]:
         """The multi-indices of the products among the members."""
-        return self.index.degrees[self.members]
+        return self._products[self.members]
+
+    @property
+    def _products(self) -> NDArray[np.int64]:
+        basis = getattr(self.features, "basis", self.features)
+        return basis.index if isinstance(basis, ChebyshevBasis) else np.zeros((0, self.features.d), dtype=np.int64)
+
+    @cached_property
+    def index(self) -> FunctionIndex:
+        """What each member is."""
+        return FunctionIndex(self.degrees, self.domain, self.size - len(self.degrees))
 
     @property
     def size(self) -> int:
@@ -111,7 +116,7 @@ class Functions(Query):
     @property
     def kinds(self) -> NDArray[np.str_]:
         """The kind of each."""
-        return self.index.kinds[self.members]
+        return self.index.kinds
 
     @property
     def columns(self) -> tuple[int, ...]:  # type: ignore[override]
@@ -175,7 +180,9 @@ class Functions(Query):
 
     def names(self, coordinates: Sequence[str]) -> list[str]:
         """Return what each function is, in words."""
-        return self.index.names(coordinates)[self.members]
+        first = max(self.members.start - len(self._products), 0)
+        return [*self.index.names(coordinates)[: len(self.degrees)],
+                *(f"{WHOLE_ROW} {first + g + 1}" for g in range(self.index.whole))]
 
     def written(self, book: Book) -> tuple[list[int], Array]:
         """Return the number of the set of functions, the first member, and the weights.
