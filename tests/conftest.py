@@ -10,6 +10,7 @@ With it goes what fixtures started; pytest-xdist reports the test and goes on in
 """
 
 import faulthandler
+import gc
 import multiprocessing
 import os
 
@@ -39,6 +40,13 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if item.get_closest_marker("nightly"):
             item.add_marker(pytest.mark.timeout(NIGHTLY))
+
+
+def pytest_collection_finish():
+    # What was collected stays to the end, so it need not be looked through for garbage again and again.
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
 
 
 def pytest_timeout_set_timer(item, settings):

@@ -126,8 +126,8 @@ def test_pure_ratios_are_at_most_what_the_ledger_proves():
                  "tables, closer look, laplace"):
         subject = subject_of(name)
         for which in (0, 1):
-            count = 60 if "closer" in name else 200
-            ratio, _ = runs_of(subject, which, SimulatedNoise(np.random.default_rng(9)), count)
+            runs = 60 if "closer" in name else 200
+            ratio, _ = runs_of(subject, which, SimulatedNoise(np.random.default_rng(9)), runs)
             assert np.abs(ratio).max() <= subject.ledger().proved_epsilon + 1e-8
 
 
