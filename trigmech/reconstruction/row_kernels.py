@@ -4,101 +4,61 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from trigmech.reconstruction.row_arrays import Crossings, Objective, Residuals, Sets
+
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+Row = NDArray[np.int32]
 
 # Rows whose products are added together.
 CHUNK = 256
 
 
 @njit(cache=True, nogil=True)
-def sweep(rows: NDArray[np.int32], order: Integers, columns: Integers, least_gain: float,
-          first: Integers, histogram: Floats, histogram_weight: Floats,
-          cell: Integers, cells: Integers, map_of: Integers,
-          table_start: Integers, table_of: Integers, table_columns: Integers, table_maps: Integers,
-          table_strides: Integers, table_offset: Integers, table_weight: Floats, table: Floats,
-          feature: Floats, features: Integers,
-          group_start: Integers, other_start: Integers, other_columns: Integers, other_features: Integers,
-          product_start: Integers, product_of: Integers, product_own: Integers, product_weight: Floats,
-          product: Floats,
-          rule_start: Integers, rule_of: Integers, rule_columns: Integers, rule_maps: Integers,
-          rule_strides: Integers, rule_offset: Integers, forbidden: NDArray[np.bool_]) -> int:
+def sweep(objective: Objective, residuals: Residuals, rows: NDArray[np.int32], order: Integers, columns: Integers,
+          least_gain: float) -> int:
     """Move every entry of the rows in ``order`` to the position with the least objective; return the moves.
 
-    Positions of all columns stand one after the other: column j has first[j] to first[j + 1]. All residuals are in
-    rows: the sum over the rows of a function less its target, which is kept up to date.
-
     rows (m, d): positions within each column. columns: which to move, in order. least_gain: by how much a move must
-    lower the objective, in these units.
-    histogram (positions,), histogram_weight (d,): residuals and weights of the columns' own frequencies.
-    cell (maps, positions), cells (maps,): numbers of cells for each position of a column; map_of (d + 1,): the maps of
-    a column are map_of[j] to map_of[j + 1]; maps have as many entries as the column has positions, at first[j].
-    Tables: of column j those in table_of[table_start[j]:table_start[j + 1]]; table t is of the columns
-    table_columns[t] (-1: none) by their maps table_maps[t], its cell at table_offset[t] + sum of strides.
-    Products: of column j the groups g from group_start[j] to group_start[j + 1], each of products that differ in the
-    column's own feature alone: product_own[s] of product_of[s], product_start[g] <= s < product_start[g + 1]. The
-    others are other_features[o] of other_columns[o], other_start[g] <= o < other_start[g + 1]. feature (most,
-    positions), features (d,): values, and how many; a feature beyond these is the indicator of a position.
-    Rules: as tables, of any number of columns; where ``forbidden`` no entry is moved to.
+    lower the objective, in units of rows.
     """
-    d = rows.shape[1]
+    first, cell, cells, map_of = objective.first, objective.cell, objective.cells, objective.map_of
+    feature, features, groups = objective.feature, objective.features, objective.groups
+    tables, table_of, rules, rule_of = objective.tables, objective.tables_of, objective.rules, objective.rules_of
+    group_start, part_start, product_of = groups.start, groups.product_start, groups.product_of
+    histogram, table, product = residuals.frequencies, residuals.tables, residuals.products
     most = feature.shape[0]
     linear, curvature = np.zeros(most), np.zeros(most)
     # Of the row that is moved; and for each product of the column that is moved, the other columns' part.
-    value = np.zeros((d, most))
-    longest = 0
-    for j in range(d):
-        longest = max(longest, group_start[j + 1] - group_start[j])
-    part = np.zeros(longest)
-    widest = 0
-    for k in range(len(cells)):
-        widest = max(widest, cells[k])
-    gain = np.zeros((len(cells), widest))
-    score = np.zeros(0)
-    for j in range(d):
-        if first[j + 1] - first[j] > len(score):
-            score = np.zeros(first[j + 1] - first[j])
+    value, part = np.zeros((rows.shape[1], most)), np.zeros(np.diff(group_start).max())
+    gain, score = np.zeros((len(cells), cells.max())), np.zeros(np.diff(first).max())
     moves = 0
     for i in order:
-        for j in range(d):
-            for a in range(features[j]):
-                value[j, a] = feature[a, first[j] + rows[i, j]]
+        row = rows[i]
+        _read(objective, row, value)
         for j in columns:
             start, size, q = first[j], first[j + 1] - first[j], features[j]
-            x = rows[i, j]
+            x = row[j]
             for k in range(map_of[j], map_of[j + 1]):
                 for b in range(cells[k]):
                     gain[k, b] = 0.0
             # Of a table, moving from cell a to b changes the sum of squares by 2 (R_b - R_a + 1), and by 0 if a = b.
-            for s in range(table_start[j], table_start[j + 1]):
-                t = table_of[s]
-                base, stride, k = table_offset[t], 0, 0
-                for c in range(table_columns.shape[1]):
-                    h = table_columns[t, c]
-                    if h == j:
-                        stride, k = table_strides[t, c], table_maps[t, c]
-                    elif h >= 0:
-                        base += table_strides[t, c] * cell[table_maps[t, c], rows[i, h]]
+            for s in range(table_of.start[j], table_of.start[j + 1]):
+                t = table_of.of[s]
+                base, stride, k = _beside(tables, t, row, j, cell)
                 a = cell[k, x]
-                w = 2.0 * table_weight[t]
+                w = 2.0 * objective.table_weights[t]
                 leaving = 1.0 - table[base + stride * a]
                 for b in range(cells[k]):
                     gain[k, b] += w * (table[base + stride * b] + leaving)
                 gain[k, a] -= w
-            for s in range(rule_start[j], rule_start[j + 1]):
-                t = rule_of[s]
-                base, stride, k = rule_offset[t], 0, 0
-                for c in range(rule_columns.shape[1]):
-                    h = rule_columns[t, c]
-                    if h == j:
-                        stride, k = rule_strides[t, c], rule_maps[t, c]
-                    elif h >= 0:
-                        base += rule_strides[t, c] * cell[rule_maps[t, c], rows[i, h]]
+            for s in range(rule_of.start[j], rule_of.start[j + 1]):
+                base, stride, k = _beside(rules, rule_of.of[s], row, j, cell)
                 for b in range(cells[k]):
-                    if forbidden[base + stride * b]:
+                    if objective.forbidden[base + stride * b]:
                         gain[k, b] = np.inf
             tried = score[:size]
-            w = 2.0 * histogram_weight[j]
+            w = 2.0 * objective.frequency_weights[j]
             near = histogram[start : start + size]
             leaving = 1.0 - histogram[start + x]
             for y in range(size):
@@ -107,25 +67,22 @@ def sweep(rows: NDArray[np.int32], order: Integers, columns: Integers, least_gai
                 cell_of = cell[k, :size]
                 for y in range(size):
                     tried[y] += gain[k, cell_of[y]]
-            for a in range(q):
-                linear[a] = 0.0
-                curvature[a] = 0.0
-            constant = 0.0
+            linear[:q], curvature[:q], constant = 0.0, 0.0, 0.0
             for g in range(group_start[j], group_start[j + 1]):
                 others = 1.0
-                for o in range(other_start[g], other_start[g + 1]):
-                    h, a = other_columns[o], other_features[o]
+                for o in range(groups.other_start[g], groups.other_start[g + 1]):
+                    h, a = groups.other_columns[o], groups.other_features[o]
                     if a < features[h]:
                         others *= value[h, a]
-                    elif a - features[h] != rows[i, h]:
+                    elif a - features[h] != row[h]:
                         others = 0.0
                         break
                 part[g - group_start[j]] = others
                 if others == 0.0:
                     continue
-                for s in range(product_start[g], product_start[g + 1]):
-                    r, own = product_of[s], product_own[s]
-                    w = product_weight[r] * others
+                for s in range(part_start[g], part_start[g + 1]):
+                    r, own = product_of[s], groups.own[s]
+                    w = objective.products.weights[r] * others
                     if own < q:
                         linear[own] += w * product[r]
                         curvature[own] += w * others
@@ -153,15 +110,8 @@ def sweep(rows: NDArray[np.int32], order: Integers, columns: Integers, least_gai
             moves += 1
             histogram[start + x] -= 1.0
             histogram[start + chosen] += 1.0
-            for s in range(table_start[j], table_start[j + 1]):
-                t = table_of[s]
-                base, stride, k = table_offset[t], 0, 0
-                for c in range(table_columns.shape[1]):
-                    h = table_columns[t, c]
-                    if h == j:
-                        stride, k = table_strides[t, c], table_maps[t, c]
-                    elif h >= 0:
-                        base += table_strides[t, c] * cell[table_maps[t, c], rows[i, h]]
+            for s in range(table_of.start[j], table_of.start[j + 1]):
+                base, stride, k = _beside(tables, table_of.of[s], row, j, cell)
                 table[base + stride * cell[k, x]] -= 1.0
                 table[base + stride * cell[k, chosen]] += 1.0
             for a in range(q):
@@ -171,22 +121,22 @@ def sweep(rows: NDArray[np.int32], order: Integers, columns: Integers, least_gai
                 others = part[g - group_start[j]]
                 if others == 0.0:
                     continue
-                for s in range(product_start[g], product_start[g + 1]):
-                    own = product_own[s]
+                for s in range(part_start[g], part_start[g + 1]):
+                    own = groups.own[s]
                     if own < q:
                         product[product_of[s]] += others * linear[own]
                     elif own - q == x:
                         product[product_of[s]] -= others
                     elif own - q == chosen:
                         product[product_of[s]] += others
-            rows[i, j] = chosen
+            row[j] = chosen
     return moves
 
 
 @njit(cache=True, nogil=True)
-def add_products(rows: NDArray[np.int32], first: Integers, feature: Floats, features: Integers, start: Integers,
-                 columns: Integers, own: Integers, sums: Floats) -> None:
-    """Add each product's sum over the rows; product r is of the features own[o] of columns[o], start[r] <= o."""
+def add_products(objective: Objective, rows: NDArray[np.int32], sums: Floats) -> None:
+    """Add each product's sum over the rows."""
+    first, feature, features, products = objective.first, objective.feature, objective.features, objective.products
     m, d = rows.shape
     value = np.zeros((d, feature.shape[0], CHUNK))
     product = np.zeros(CHUNK)
@@ -199,8 +149,8 @@ def add_products(rows: NDArray[np.int32], first: Integers, feature: Floats, feat
                     value[j, a, i] = feature[a, first[j] + part[i, j]]
         for r in range(len(sums)):
             product[:size] = 1.0
-            for o in range(start[r], start[r + 1]):
-                j, a = columns[o], own[o]
+            for o in range(products.start[r], products.start[r + 1]):
+                j, a = products.columns[o], products.factors[o]
                 if a < features[j]:
                     factor = value[j, a]
                     for i in range(size):
@@ -215,15 +165,9 @@ def add_products(rows: NDArray[np.int32], first: Integers, feature: Floats, feat
 
 
 @njit(cache=True, nogil=True)
-def sweep_together(rows: NDArray[np.int32], order: Integers, others: Integers, seeds: Integers,
-                   movable: NDArray[np.bool_], members: Integers, first: Integers,
-                   histogram: Floats, histogram_weight: Floats, cell: Integers,
-                   tables: Integers, table_columns: Integers, table_maps: Integers, table_strides: Integers,
-                   table_offset: Integers, table_weight: Floats, table: Floats,
-                   feature: Floats, features: Integers, products: Integers, factor_start: Integers,
-                   factor_columns: Integers, factors: Integers, product_weight: Floats, product: Floats,
-                   rules: Integers, rule_columns: Integers, rule_maps: Integers, rule_strides: Integers,
-                   rule_offset: Integers, forbidden: NDArray[np.bool_]) -> int:
+def sweep_together(objective: Objective, residuals: Residuals, rows: NDArray[np.int32], order: Integers,
+                   others: Integers, seeds: Integers, movable: NDArray[np.bool_], members: Integers, tables: Integers,
+                   products: Integers, rules: Integers) -> int:
     """Move several entries of each row at once to those of another row, if that lowers the objective; return the moves.
 
     As :func:`sweep`, with the columns ``members`` and the tables, products and rules that have any of them. others,
@@ -231,36 +175,36 @@ def sweep_together(rows: NDArray[np.int32], order: Integers, others: Integers, s
     more as the rules then need; -1: all members' entries. Of them the one with the least objective is taken.
     movable (d,): columns whose entries may change.
     """
-    d = rows.shape[1]
+    d, first = rows.shape[1], objective.first
+    histogram, table, product = residuals.frequencies, residuals.tables, residuals.products
     offered, chosen = np.empty(d, dtype=np.int32), np.empty(d, dtype=np.int32)
     held, value = np.empty(len(tables), dtype=np.int64), np.empty(len(products))
     moves = 0
     for place in range(len(order)):
         row = rows[order[place]]
         for s in range(len(tables)):
-            held[s] = table_offset[tables[s]] + _cell(row, tables[s], table_columns, table_maps, table_strides, cell)
+            held[s] = _cell(objective.tables, tables[s], row, objective.cell)
         for s in range(len(products)):
-            value[s] = _product(row, products[s], factor_start, factor_columns, factors, first, feature, features)
+            value[s] = _product(objective, products[s], row)
         best = -1e-9
         for candidate in range(others.shape[1]):
             other = rows[others[place, candidate]]
-            if not _taken_over(row, other, seeds[place, candidate], offered, movable, members, rules, rule_columns,
-                               rule_maps, rule_strides, rule_offset, cell, forbidden):
+            if not _taken_over(objective, row, other, seeds[place, candidate], offered, movable, members, rules):
                 continue
             change = 0.0
             for j in members:
                 if offered[j] != row[j]:
-                    change += 2.0 * histogram_weight[j] * (
+                    change += 2.0 * objective.frequency_weights[j] * (
                         histogram[first[j] + offered[j]] - histogram[first[j] + row[j]] + 1.0)
             for s in range(len(tables)):
                 a, t = held[s], tables[s]
-                b = table_offset[t] + _cell(offered, t, table_columns, table_maps, table_strides, cell)
+                b = _cell(objective.tables, t, offered, objective.cell)
                 if a != b:
-                    change += 2.0 * table_weight[t] * (table[b] - table[a] + 1.0)
+                    change += 2.0 * objective.table_weights[t] * (table[b] - table[a] + 1.0)
             for s in range(len(products)):
                 r = products[s]
-                u = _product(offered, r, factor_start, factor_columns, factors, first, feature, features) - value[s]
-                change += product_weight[r] * u * (2.0 * product[r] + u)
+                u = _product(objective, r, offered) - value[s]
+                change += objective.products.weights[r] * u * (2.0 * product[r] + u)
             if change < best:
                 best = change
                 chosen[:] = offered
@@ -273,106 +217,114 @@ def sweep_together(rows: NDArray[np.int32], order: Integers, others: Integers, s
         for s in range(len(tables)):
             t = tables[s]
             table[held[s]] -= 1.0
-            table[table_offset[t] + _cell(chosen, t, table_columns, table_maps, table_strides, cell)] += 1.0
+            table[_cell(objective.tables, t, chosen, objective.cell)] += 1.0
         for s in range(len(products)):
             r = products[s]
-            product[r] += _product(chosen, r, factor_start, factor_columns, factors, first, feature,
-                                   features) - value[s]
+            product[r] += _product(objective, r, chosen) - value[s]
         row[:] = chosen
     return moves
 
 
 @njit(cache=True, nogil=True)
-def exchange(rows: NDArray[np.int32], order: Integers, others: Integers, sets: Integers, of_set: Integers,
-             member_start: Integers, member_of: Integers, first: Integers, cell: Integers,
-             table_start: Integers, table_of: Integers, table_columns: Integers, table_maps: Integers,
-             table_strides: Integers, table_offset: Integers, table_weight: Floats, table: Floats,
-             feature: Floats, features: Integers, product_start: Integers, product_of: Integers,
-             factor_start: Integers, factor_columns: Integers, factors: Integers, product_weight: Floats,
-             product: Floats, rule_start: Integers, rule_of: Integers, rule_columns: Integers, rule_maps: Integers,
-             rule_strides: Integers, rule_offset: Integers, forbidden: NDArray[np.bool_]) -> int:
+def exchange(objective: Objective, residuals: Residuals, rows: NDArray[np.int32], order: Integers, others: Integers,
+             chosen: Integers, sets: Sets) -> int:
     """Exchange entries between two rows if that lowers the objective and, alone, that of tables; return how often.
 
-    As :func:`sweep`, with lists by sets of columns: of set s those members, tables, products and rules that lie from
-    start[s] to start[s + 1]. of_set (d,): which set a column is in. What is exchanged are the entries of all columns of
-    a set, for each of ``sets``. others (len(order), c): for each row c other rows, one after the other. The columns'
-    own frequencies stay as they are. That tables must gain spares most looks at products, of which there are many.
+    What is exchanged are the entries of all columns of a set, for each set of ``chosen``. others (len(order), c): for
+    each row c other rows, one after the other. The columns' own frequencies stay as they are. That tables must gain
+    spares most looks at products, of which there are many.
     """
-    d = rows.shape[1]
-    value, other = np.zeros((d, feature.shape[0])), np.zeros((d, feature.shape[0]))
+    table, product, weights = residuals.tables, residuals.products, objective.products.weights
+    member_of, table_of, product_of, rule_of = sets.members, sets.tables, sets.products, sets.rules
+    forbidden, offset = objective.forbidden, objective.rules.offset
+    shape = rows.shape[1], objective.feature.shape[0]
+    value, other = np.zeros(shape), np.zeros(shape)
     moves = 0
     for place in range(len(order)):
         one = rows[order[place]]
-        _read(one, first, feature, features, value)
+        _read(objective, one, value)
         for candidate in range(others.shape[1]):
             two = rows[others[place, candidate]]
-            _read(two, first, feature, features, other)
-            for own in sets:
+            _read(objective, two, other)
+            for own in chosen:
                 alike = True
-                for s in range(member_start[own], member_start[own + 1]):
-                    alike &= one[member_of[s]] == two[member_of[s]]
+                for s in range(member_of.start[own], member_of.start[own + 1]):
+                    alike &= one[member_of.of[s]] == two[member_of.of[s]]
                 if alike:
                     continue
                 change = 0.0
-                for s in range(table_start[own], table_start[own + 1]):
-                    t = table_of[s]
-                    a, b, x, y = _crossed(one, two, t, own, of_set, table_columns, table_maps, table_strides, cell)
+                for s in range(table_of.start[own], table_of.start[own + 1]):
+                    t = table_of.of[s]
+                    a, b, x, y = _crossed(objective.tables, t, one, two, own, sets.of, objective.cell)
                     if a != b and x != y:
-                        o = table_offset[t]
-                        change += 2.0 * table_weight[t] * (
+                        o = objective.tables.offset[t]
+                        change += 2.0 * objective.table_weights[t] * (
                             table[o + a + y] - table[o + a + x] + table[o + b + x] - table[o + b + y] + 2.0)
                 if change > 0.0:
                     continue
-                for s in range(product_start[own], product_start[own + 1]):
-                    r = product_of[s]
-                    u = _gained(one, two, r, own, of_set, factor_start, factor_columns, factors, features, value, other)
-                    change += product_weight[r] * u * (2.0 * product[r] + u)
+                for s in range(product_of.start[own], product_of.start[own + 1]):
+                    r = product_of.of[s]
+                    u = _gained(objective, r, one, two, own, sets.of, value, other)
+                    change += weights[r] * u * (2.0 * product[r] + u)
                 if not change < -1e-9:
                     continue
                 broken = False
-                for s in range(rule_start[own], rule_start[own + 1]):
-                    t = rule_of[s]
-                    a, b, x, y = _crossed(one, two, t, own, of_set, rule_columns, rule_maps, rule_strides, cell)
-                    broken |= forbidden[rule_offset[t] + a + y] or forbidden[rule_offset[t] + b + x]
+                for s in range(rule_of.start[own], rule_of.start[own + 1]):
+                    t = rule_of.of[s]
+                    a, b, x, y = _crossed(objective.rules, t, one, two, own, sets.of, objective.cell)
+                    broken |= forbidden[offset[t] + a + y] or forbidden[offset[t] + b + x]
                 if broken:
                     continue
                 moves += 1
-                for s in range(table_start[own], table_start[own + 1]):
-                    t = table_of[s]
-                    a, b, x, y = _crossed(one, two, t, own, of_set, table_columns, table_maps, table_strides, cell)
-                    o = table_offset[t]
+                for s in range(table_of.start[own], table_of.start[own + 1]):
+                    t = table_of.of[s]
+                    a, b, x, y = _crossed(objective.tables, t, one, two, own, sets.of, objective.cell)
+                    o = objective.tables.offset[t]
                     table[o + a + x] -= 1.0
                     table[o + b + y] -= 1.0
                     table[o + a + y] += 1.0
                     table[o + b + x] += 1.0
-                for s in range(product_start[own], product_start[own + 1]):
-                    r = product_of[s]
-                    product[r] += _gained(one, two, r, own, of_set, factor_start, factor_columns, factors, features,
-                                          value, other)
-                for s in range(member_start[own], member_start[own + 1]):
-                    j = member_of[s]
+                for s in range(product_of.start[own], product_of.start[own + 1]):
+                    r = product_of.of[s]
+                    product[r] += _gained(objective, r, one, two, own, sets.of, value, other)
+                for s in range(member_of.start[own], member_of.start[own + 1]):
+                    j = member_of.of[s]
                     one[j], two[j] = two[j], one[j]
-                    for a in range(features[j]):
+                    for a in range(objective.features[j]):
                         value[j, a], other[j, a] = other[j, a], value[j, a]
     return moves
 
 
 @njit(cache=True, nogil=True)
-def _read(row: NDArray[np.int32], first: Integers, feature: Floats, features: Integers, value: Floats) -> None:
+def _read(objective: Objective, row: Row, value: Floats) -> None:
     for j in range(len(row)):
-        for a in range(features[j]):
-            value[j, a] = feature[a, first[j] + row[j]]
+        for a in range(objective.features[j]):
+            value[j, a] = objective.feature[a, objective.first[j] + row[j]]
 
 
 @njit(cache=True, nogil=True)
-def _crossed(one: NDArray[np.int32], two: NDArray[np.int32], t: int, own: int, of_set: Integers, columns: Integers,
-             maps: Integers, strides: Integers, cell: Integers) -> tuple[int, int, int, int]:
+def _beside(crossings: Crossings, t: int, row: Row, own: int, cell: Integers) -> tuple[int, int, int]:
+    """Return where a row's cell would be if its own column's were cell 0; that column's stride; and its map."""
+    base, stride, k = crossings.offset[t], 0, 0
+    for c in range(crossings.columns.shape[1]):
+        h = crossings.columns[t, c]
+        if h == own:
+            stride, k = crossings.strides[t, c], crossings.maps[t, c]
+        elif h >= 0:
+            base += crossings.strides[t, c] * cell[crossings.maps[t, c], row[h]]
+    return base, stride, k
+
+
+@njit(cache=True, nogil=True)
+def _crossed(crossings: Crossings, t: int, one: Row, two: Row, own: int, of_set: Integers,
+             cell: Integers) -> tuple[int, int, int, int]:
     """Return where two rows are in a table, a + x and b + y, of which x and y are what they would exchange."""
     a, b, x, y = 0, 0, 0, 0
-    for c in range(columns.shape[1]):
-        h = columns[t, c]
+    for c in range(crossings.columns.shape[1]):
+        h = crossings.columns[t, c]
         if h >= 0:
-            mine, theirs = strides[t, c] * cell[maps[t, c], one[h]], strides[t, c] * cell[maps[t, c], two[h]]
+            stride, k = crossings.strides[t, c], crossings.maps[t, c]
+            mine, theirs = stride * cell[k, one[h]], stride * cell[k, two[h]]
             if of_set[h] == own:
                 x += mine
                 y += theirs
@@ -383,12 +335,13 @@ def _crossed(one: NDArray[np.int32], two: NDArray[np.int32], t: int, own: int, o
 
 
 @njit(cache=True, nogil=True)
-def _gained(one: NDArray[np.int32], two: NDArray[np.int32], r: int, own: int, of_set: Integers, start: Integers,
-            columns: Integers, factors: Integers, features: Integers, value: Floats, other: Floats) -> float:
+def _gained(objective: Objective, r: int, one: Row, two: Row, own: int, of_set: Integers, value: Floats,
+            other: Floats) -> float:
     """Return by how much a product's sum over two rows grows if they exchange entries."""
+    products, features = objective.products, objective.features
     a, b, x, y = 1.0, 1.0, 1.0, 1.0
-    for o in range(start[r], start[r + 1]):
-        j, k = columns[o], factors[o]
+    for o in range(products.start[r], products.start[r + 1]):
+        j, k = products.columns[o], products.factors[o]
         if k < features[j]:
             mine, theirs = value[j, k], other[j, k]
         else:
@@ -403,34 +356,28 @@ def _gained(one: NDArray[np.int32], two: NDArray[np.int32], r: int, own: int, of
 
 
 @njit(cache=True, nogil=True)
-def _cell(row: NDArray[np.int32], t: int, columns: Integers, maps: Integers, strides: Integers, cell: Integers) -> int:
-    place = 0
-    for c in range(columns.shape[1]):
-        h = columns[t, c]
-        if h >= 0:
-            place += strides[t, c] * cell[maps[t, c], row[h]]
-    return place
+def _cell(crossings: Crossings, t: int, row: Row, cell: Integers) -> int:
+    return _beside(crossings, t, row, -1, cell)[0]
 
 
 @njit(cache=True, nogil=True)
-def _product(row: NDArray[np.int32], r: int, start: Integers, columns: Integers, own: Integers, first: Integers,
-             feature: Floats, features: Integers) -> float:
+def _product(objective: Objective, r: int, row: Row) -> float:
+    products, features = objective.products, objective.features
     value = 1.0
-    for o in range(start[r], start[r + 1]):
-        j, a = columns[o], own[o]
+    for o in range(products.start[r], products.start[r + 1]):
+        j, a = products.columns[o], products.factors[o]
         if a < features[j]:
-            value *= feature[a, first[j] + row[j]]
+            value *= objective.feature[a, objective.first[j] + row[j]]
         elif a - features[j] != row[j]:
             return 0.0
     return value
 
 
 @njit(cache=True, nogil=True)
-def _taken_over(row: NDArray[np.int32], other: NDArray[np.int32], seed: int, offered: NDArray[np.int32],
-                movable: NDArray[np.bool_], members: Integers, rules: Integers, rule_columns: Integers,
-                rule_maps: Integers, rule_strides: Integers, rule_offset: Integers, cell: Integers,
-                forbidden: NDArray[np.bool_]) -> bool:
+def _taken_over(objective: Objective, row: Row, other: Row, seed: int, offered: Row, movable: NDArray[np.bool_],
+                members: Integers, rules: Integers) -> bool:
     """Write to ``offered`` the row with entries of another; return whether it is another row that keeps the rules."""
+    columns = objective.rules.columns
     offered[:] = row
     for j in members:
         if movable[j] and (seed < 0 or seed == j):
@@ -439,10 +386,10 @@ def _taken_over(row: NDArray[np.int32], other: NDArray[np.int32], seed: int, off
     while again:
         again = False
         for t in rules:
-            if forbidden[rule_offset[t] + _cell(offered, t, rule_columns, rule_maps, rule_strides, cell)]:
+            if objective.forbidden[_cell(objective.rules, t, offered, objective.cell)]:
                 broken = True
-                for c in range(rule_columns.shape[1]):
-                    h = rule_columns[t, c]
+                for c in range(columns.shape[1]):
+                    h = columns[t, c]
                     if h >= 0 and movable[h] and offered[h] != other[h]:
                         offered[h] = other[h]
                         broken, again = False, True

@@ -19,20 +19,18 @@ All is in units of rows: residuals are sums over the m rows less m times the tar
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trigmech.distribution import systematic
+from trigmech.reconstruction.row_arrays import Objective, Residuals, Sets, crossings, groups, lists, products
 from trigmech.reconstruction.row_kernels import add_products, exchange, sweep, sweep_together
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.int32]
 Integers = NDArray[np.int64]
 
-# Of how many columns a table is at most.
-WIDEST = 3
 MOST_SWEEPS = 40
 # A descent ends when a fifth of a sweep lowers the objective by less than this part, or when the objective is below
 # this part of its expectation under the noise: more would fit noise.
@@ -43,25 +41,11 @@ OTHERS = 4
 PARTNERS = 1
 
 
-class Residuals(NamedTuple):
-    """Sums over the rows less m times the targets, of the columns' frequencies, of tables and of products."""
-
-    frequencies: Array
-    tables: Array
-    products: Array
-
-
 @dataclass(frozen=True, eq=False)
 class FittedRows:
-    """Where a descent ended.
+    """Where a descent ended: positions (m, d), and the objective over the number of functions.
 
-    Parameters
-    ----------
-    rows : ndarray (m, d) of int
-        Positions.
-    misfit : float
-        The objective over the number of functions: with weights 1 / deviation^2 a reduced chi-square.
-    sweeps : int
+    With weights 1 / deviation^2 that misfit is a reduced chi-square.
     """
 
     rows: Codes
@@ -72,12 +56,7 @@ class FittedRows:
 class RowObjective:
     """What a table of rows should have: asked for piece by piece, then descended.
 
-    Parameters
-    ----------
-    sizes : sequence of int
-        Positions of each column.
-    features : sequence of ndarray (size, q_j), optional
-        Each column's features at its positions, of which products are made.
+    Columns have so many positions each, and features (size, q_j) there, of which products are made.
     """
 
     def __init__(self, sizes: Sequence[int], features: Sequence[Array] | None = None) -> None:
@@ -131,199 +110,109 @@ class RowObjective:
 
 
 class CompiledObjective:
-    """The objective as flat arrays; see :func:`trigmech.reconstruction.row_kernels.sweep`.
-
-    Parameters
-    ----------
-    asked : RowObjective
-    """
+    """The objective as the flat arrays of :mod:`trigmech.reconstruction.row_arrays`."""
 
     def __init__(self, asked: RowObjective) -> None:
-        self.sizes, self.d, self._first = asked.sizes, asked.d, asked._first
-        self._feature, self._features = asked._feature, asked._features
-        self._frequencies, self._frequency_weights = asked._frequencies, asked._frequency_weights
-        self._set_maps(asked._maps)
-        self._set_tables(asked._tables)
-        self._set_products(asked._products)
-        self._set_rules(asked._rules, asked._together)
-
-    def _set_maps(self, maps: list[tuple[int, Integers]]) -> None:
-        order = sorted(range(len(maps)), key=lambda k: maps[k][0])
-        self._place = {k: i for i, k in enumerate(order)}
-        self._map_owners = np.array([maps[k][0] for k in order], dtype=np.int64)
-        self._map_of = np.searchsorted(self._map_owners, np.arange(self.d + 1)).astype(np.int64)
-        self._cell = np.zeros((max(len(order), 1), int(self.sizes.max())), dtype=np.int64)
-        for i, k in enumerate(order):
-            self._cell[i, : len(maps[k][1])] = maps[k][1]
-        self._cells = np.array([int(maps[k][1].max()) + 1 for k in order] or [1], dtype=np.int64)
-
-    def _set_tables(self, tables: list[tuple[tuple[int, ...], Array, float]]) -> None:
-        count = len(tables)
-        self._table_columns, self._table_maps, self._table_strides = (
-            np.full((max(count, 1), WIDEST), fill, dtype=np.int64) for fill in (-1, 0, 0))
-        for t, (maps, target, _) in enumerate(tables):
-            places = [self._place[k] for k in maps]
-            self._table_maps[t, : len(maps)] = places
-            self._table_columns[t, : len(maps)] = self._map_owners[places]
-            self._table_strides[t, : len(maps)] = [int(np.prod(target.shape[c + 1 :])) for c in range(len(maps))]
-        self._table_sizes = np.array([target.size for _, target, _ in tables], dtype=np.int64)
-        self._table_offset = np.concatenate([[0], np.cumsum(self._table_sizes)]).astype(np.int64)
-        self._table_weight = np.array([weight for _, _, weight in tables], dtype=np.float64)
-        self._table_target = np.concatenate([target.ravel() for _, target, _ in tables] or [np.zeros(0)])
-        self._table_start, self._table_of = _lists(self.d, self._table_columns[:count])
-
-    def _set_products(self, products: list[tuple[Integers, Integers, Array, Array]]) -> None:
-        widest = max([columns.shape[1] for columns, *_ in products], default=1)
-        parts = [[np.full((0, widest), -1)], [np.zeros((0, widest), dtype=np.int64)]]
-        for columns, features, *_ in products:
-            missing = ((0, 0), (0, widest - columns.shape[1]))
-            parts[0].append(np.pad(columns, missing, constant_values=-1))
-            parts[1].append(np.pad(features, missing))
-        columns, features = (np.concatenate(part).astype(np.int64) for part in parts)
-        self._product_target = np.concatenate([np.zeros(0), *(targets for *_, targets, _ in products)])
-        self._product_weight = np.concatenate([np.zeros(0), *(weights for *_, weights in products)])
-        held, self._product_columns = columns >= 0, columns
-        self._factor_start, self._factor_columns, self._factors = _starts(held), columns[held], features[held]
-        self._set_groups(columns, features, held)
-
-    def _set_groups(self, columns: Integers, features: Integers, held: NDArray[np.bool_]) -> None:
-        """Put together, of each column, the products that differ in its own feature alone."""
-        start, of = _lists(self.d, columns)
-        owner = np.repeat(np.arange(self.d), np.diff(start))
-        columns, features, held = columns[of], features[of], held[of]
-        own = columns == owner[:, None]
-        others = np.where(held & ~own, columns * (int(features.max(initial=0)) + 1) + features, -1)
-        _, first, group = np.unique(np.column_stack([owner, others]), axis=0, return_index=True, return_inverse=True)
-        order = np.argsort(group.ravel(), kind="stable")
-        self._product_start = np.concatenate([[0], np.cumsum(np.bincount(group.ravel()))]).astype(np.int64)
-        self._product_of, self._product_own = of[order], features[own][order]
-        self._group_start = np.searchsorted(owner[first], np.arange(self.d + 1)).astype(np.int64)
-        kept = others[first] >= 0
-        self._other_start = _starts(kept)
-        self._other_columns, self._other_features = columns[first][kept], features[first][kept]
-
-    def _set_rules(self, rules: list[tuple[tuple[int, ...], NDArray[np.bool_]]],
-                   together: list[tuple[int, ...]]) -> None:
-        count, width = len(rules), max((len(maps) for maps, _ in rules), default=1)
-        columns, self._rule_maps, self._rule_strides = (np.full((count, width), fill, dtype=np.int64)
-                                                        for fill in (-1, 0, 0))
-        for t, (maps, allowed) in enumerate(rules):
-            places = [self._place[k] for k in maps]
-            columns[t, : len(maps)], self._rule_maps[t, : len(maps)] = self._map_owners[places], places
-            self._rule_strides[t, : len(maps)] = [int(np.prod(allowed.shape[c + 1 :])) for c in range(len(maps))]
-        self._rule_columns = columns
-        self._rule_offset = np.concatenate([[0], np.cumsum([allowed.size for _, allowed in rules])]).astype(np.int64)
-        self._forbidden = np.concatenate([~allowed.ravel() for _, allowed in rules] or [np.zeros(0, dtype=np.bool_)])
-        self._rule_start, self._rule_of = _lists(self.d, columns)
-        self._together = [
-            (np.array(members, dtype=np.int64), *(np.flatnonzero(np.isin(held, members).any(axis=1)) for held in (
-                self._table_columns[: len(self._table_sizes)], self._product_columns, columns)))
-            for members in together]
+        self.sizes, self.d = asked.sizes, asked.d
+        order = sorted(range(len(asked._maps)), key=lambda k: asked._maps[k][0])
+        place = {k: i for i, k in enumerate(order)}
+        owners, maps = np.array([asked._maps[k][0] for k in order], dtype=np.int64), [asked._maps[k][1] for k in order]
+        cell = np.zeros((max(len(order), 1), int(self.sizes.max())), dtype=np.int64)
+        for i, cells in enumerate(maps):
+            cell[i, : len(cells)] = cells
+        tables, rules = (crossings([each[1].shape for each in held], [[place[k] for k in each[0]] for each in held],
+                                   owners) for held in (asked._tables, asked._rules))
+        widest = max([columns.shape[1] for columns, *_ in asked._products], default=1)
+        columns, features = (np.concatenate([np.zeros((0, widest), dtype=np.int64), *(
+            np.pad(each[part], ((0, 0), (0, widest - each[part].shape[1])), constant_values=fill)
+            for each in asked._products)]).astype(np.int64) for part, fill in ((0, -1), (1, 0)))
+        targets, weights = (np.concatenate([np.zeros(0), *(each[part] for each in asked._products)]) for part in (2, 3))
+        self._targets = Residuals(asked._frequencies, np.concatenate(
+            [np.zeros(0), *(target.ravel() for _, target, _ in asked._tables)]), targets)
+        self._arrays = Objective(
+            asked._first, asked._frequency_weights, cell,
+            np.array([int(cells.max()) + 1 for cells in maps] or [1], dtype=np.int64),
+            np.searchsorted(owners, np.arange(self.d + 1)).astype(np.int64), asked._feature, asked._features,
+            tables, np.array([weight for *_, weight in asked._tables], dtype=np.float64), rules,
+            np.concatenate([np.zeros(0, dtype=np.bool_), *(~allowed.ravel() for _, allowed in asked._rules)]),
+            products(columns, features, weights), lists(self.d, tables.columns), lists(self.d, rules.columns),
+            groups(self.d, columns, features))
+        self._table_sizes = np.diff(tables.offset)
+        measured = tables.columns, columns, rules.columns
+        self._together = [(np.array(members, dtype=np.int64),
+                           *(np.flatnonzero(np.isin(held, members).any(axis=1)) for held in measured))
+                          for members in asked._together]
         # Columns that move together are one set of what is exchanged.
         sets = np.arange(self.d)
-        for members in together:
+        for members in asked._together:
             sets[np.isin(sets, sets[list(members)])] = sets[list(members)].min()
-        self._sets, self._of_set = np.unique(sets), sets
-        self._exchanged = [_lists(self.d, np.where(held >= 0, sets[held], -1)) for held in (
-            np.arange(self.d)[:, None], self._table_columns[: len(self._table_sizes)], self._product_columns, columns)]
+        self._sets = Sets(sets, *(lists(self.d, np.where(held >= 0, sets[held], -1))
+                                  for held in (np.arange(self.d)[:, None], *measured)))
 
     @property
     def size(self) -> int:
         """The number of functions with a weight."""
-        return int(self.sizes[self._frequency_weights > 0].sum() + self._table_sizes[self._table_weight > 0].sum()
-                   + (self._product_weight > 0).sum())
+        arrays = self._arrays
+        return int(self.sizes[arrays.frequency_weights > 0].sum() + self._table_sizes[arrays.table_weights > 0].sum()
+                   + (arrays.products.weights > 0).sum())
 
     def residuals(self, rows: Codes) -> Residuals:
         """Return the residuals of a table (m, d) of positions."""
-        m = len(rows)
-        frequencies, tables = -m * self._frequencies, -m * self._table_target
+        m, first, tables = len(rows), self._arrays.first, self._arrays.tables
+        residuals = Residuals(*(-m * targets for targets in self._targets))
         for j in range(self.d):
-            frequencies[self._first[j] : self._first[j + 1]] += np.bincount(rows[:, j], minlength=int(self.sizes[j]))
+            residuals.frequencies[first[j] : first[j + 1]] += np.bincount(rows[:, j], minlength=int(self.sizes[j]))
         for t, size in enumerate(self._table_sizes.tolist()):
             place = np.zeros(m, dtype=np.int64)
-            for j, k, stride in zip(self._table_columns[t], self._table_maps[t], self._table_strides[t], strict=True):
+            for j, k, stride in zip(tables.columns[t], tables.maps[t], tables.strides[t], strict=True):
                 if j >= 0:
-                    place += stride * self._cell[k, rows[:, j]]
-            tables[self._table_offset[t] : self._table_offset[t + 1]] += np.bincount(place, minlength=size)
-        products = -m * self._product_target
-        add_products(rows, self._first, self._feature, self._features, self._factor_start, self._factor_columns,
-                     self._factors, products)
-        return Residuals(frequencies, tables, products)
+                    place += stride * self._arrays.cell[k, rows[:, j]]
+            residuals.tables[tables.offset[t] : tables.offset[t + 1]] += np.bincount(place, minlength=size)
+        add_products(self._arrays, rows, residuals.products)
+        return residuals
 
     def value(self, residuals: Residuals, m: int) -> float:
         """Return the objective of m rows with these residuals."""
-        return float(np.repeat(self._frequency_weights, self.sizes) @ residuals.frequencies**2
-                     + np.repeat(self._table_weight, self._table_sizes) @ residuals.tables**2
-                     + self._product_weight @ residuals.products**2) / m**2
+        arrays = self._arrays
+        return float(np.repeat(arrays.frequency_weights, self.sizes) @ residuals.frequencies**2
+                     + np.repeat(arrays.table_weights, self._table_sizes) @ residuals.tables**2
+                     + arrays.products.weights @ residuals.products**2) / m**2
 
     def sweep(self, rows: Codes, residuals: Residuals, order: Integers, columns: Integers,
               least_gain: float = 0.0) -> int:
         """Move each entry of some rows once, in place, and keep the residuals up to date; return the moves."""
-        return sweep(rows, order, columns, least_gain, self._first, residuals.frequencies, self._frequency_weights,
-                     self._cell, self._cells, self._map_of, self._table_start, self._table_of, self._table_columns,
-                     self._table_maps, self._table_strides, self._table_offset, self._table_weight, residuals.tables,
-                     self._feature, self._features, self._group_start, self._other_start, self._other_columns,
-                     self._other_features, self._product_start, self._product_of, self._product_own,
-                     self._product_weight, residuals.products, self._rule_start, self._rule_of, self._rule_columns,
-                     self._rule_maps, self._rule_strides, self._rule_offset, self._forbidden)
+        return sweep(self._arrays, residuals, rows, order, columns, least_gain)
 
     def sweep_together(self, rows: Codes, residuals: Residuals, order: Integers, columns: Integers,
                        rng: np.random.Generator) -> int:
         """Move entries of columns that move together to those of other rows, in place; return the moves."""
         moves, movable = 0, np.isin(np.arange(self.d), columns)
-        for members, tables, products, rules in self._together:
+        for members, *held in self._together:
             others = rng.integers(len(rows), size=(len(order), OTHERS))
             # Every other candidate takes over all entries.
             seeds = rng.choice(members, size=others.shape)
             seeds[:, ::2] = -1
-            moves += sweep_together(
-                rows, order, others, seeds, movable, members, self._first, residuals.frequencies,
-                self._frequency_weights, self._cell, tables, self._table_columns, self._table_maps,
-                self._table_strides, self._table_offset, self._table_weight, residuals.tables, self._feature,
-                self._features, products, self._factor_start, self._factor_columns, self._factors,
-                self._product_weight, residuals.products, rules, self._rule_columns, self._rule_maps,
-                self._rule_strides, self._rule_offset, self._forbidden)
+            moves += sweep_together(self._arrays, residuals, rows, order, others, seeds, movable, members, *held)
         return moves
 
     def exchange(self, rows: Codes, residuals: Residuals, order: Integers, columns: Integers,
                  rng: np.random.Generator) -> int:
         """Exchange entries of a column, or of all that move together, between rows, in place; return the moves."""
         others = rng.integers(len(rows), size=(len(order), PARTNERS))
-        sets = np.setdiff1d(self._sets, self._of_set[np.setdiff1d(np.arange(self.d), columns)])
-        members, tables, products, rules = self._exchanged
-        return exchange(rows, order, others, sets, self._of_set, *members, self._first, self._cell, *tables,
-                        self._table_columns, self._table_maps, self._table_strides, self._table_offset,
-                        self._table_weight, residuals.tables, self._feature, self._features, *products,
-                        self._factor_start, self._factor_columns, self._factors, self._product_weight,
-                        residuals.products, *rules, self._rule_columns, self._rule_maps, self._rule_strides,
-                        self._rule_offset, self._forbidden)
+        fixed = np.setdiff1d(np.arange(self.d), columns)
+        chosen = np.setdiff1d(self._sets.of, self._sets.of[fixed])
+        return exchange(self._arrays, residuals, rows, order, others, chosen, self._sets)
 
     def descend(self, rows: Codes, rng: np.random.Generator, *, columns: Sequence[int] | None = None,
                 most: int = MOST_SWEEPS, least_move: float = 0.0, enough: float = ENOUGH, exchanging: int = 0,
                 progress: Callable[[int, int], None] | None = None) -> FittedRows:
         """Move the rows, in place, until more would fit the noise.
 
-        Parameters
-        ----------
-        rows : ndarray (m, d) of int32
-            The start.
-        rng : numpy.random.Generator
-            Of the orders in which rows and columns are visited.
-        columns : sequence of int, optional
-            That may move. Default: all.
-        most : int
-            Sweeps at most.
-        least_move : float
-            What a move must gain, as a part of the objective over the number of entries.
-        enough : float
-            A misfit at which the descent ends.
-        exchanging : int
-            In so many sweeps, the first, rows exchange entries too.
-        progress : callable, optional
-            Called with the parts of sweeps made and the most there can be.
+        The rng is of the orders in which rows and columns (by default all) are visited, in ``most`` sweeps at most. A
+        move must gain ``least_move``, as a part of the objective over the number of entries; the descent ends at a
+        misfit of ``enough``. In the first ``exchanging`` sweeps rows exchange entries too. ``progress`` is called with
+        the parts of sweeps made and the most there can be.
 
-        Notes
-        -----
         Cost of a sweep: for each entry one look at each cell of each table of its column, and at each feature of each
         of its positions. One thread: the same bits on any machine of the same arithmetic.
         """
@@ -352,19 +241,3 @@ class CompiledObjective:
 def independent_rows(masses: Sequence[Array], m: int, rng: np.random.Generator) -> Codes:
     """Return m rows (m, d) of independent columns with these probabilities (size,), as evenly as rows allow."""
     return np.column_stack([rng.permutation(systematic(mass, m, rng)) for mass in masses]).astype(np.int32)
-
-
-def _starts(held: NDArray[np.bool_]) -> Integers:
-    """Return where each row's entries start among those that are held, and where the last ones end."""
-    return np.concatenate([[0], np.cumsum(held.sum(axis=1))]).astype(np.int64)
-
-
-def _lists(d: int, members: Integers) -> tuple[Integers, Integers]:
-    """Return, of sets of columns (K, up to 3), those that hold each column: where its list starts, and the lists."""
-    columns, sets = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
-    for c in range(members.shape[1]):
-        held = np.flatnonzero(members[:, c] >= 0)
-        columns.append(members[held, c])
-        sets.append(held)
-    owner, held = np.unique(np.column_stack([np.concatenate(columns), np.concatenate(sets)]), axis=0).T
-    return np.searchsorted(owner, np.arange(d + 1)).astype(np.int64), np.ascontiguousarray(held, dtype=np.int64)

@@ -1,0 +1,143 @@
+"""What rows should have, as the flat arrays that compiled sweeps work on.
+
+Positions of all columns stand one after the other: column j has first[j] to first[j + 1]. All residuals are in rows:
+the sum over the rows of a function less its target, which is kept up to date.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+
+class Lists(NamedTuple):
+    """A list for each column, or for each set of columns: list j is of[start[j]:start[j + 1]]."""
+
+    start: Integers
+    of: Integers
+
+
+class Crossings(NamedTuple):
+    """Tables or rules (t,): of ``columns`` (t, widest), -1 for none, by ``maps``; a cell is offset + sum of strides."""
+
+    columns: Integers
+    maps: Integers
+    strides: Integers
+    offset: Integers
+
+
+class Products(NamedTuple):
+    """Products (K,) of features: of factors[o] of columns[o], start[r] <= o < start[r + 1]."""
+
+    start: Integers
+    columns: Integers
+    factors: Integers
+    weights: Floats
+
+
+class Groups(NamedTuple):
+    """Groups of products that differ in one column's own feature alone: column j has start[j] <= g < start[j + 1].
+
+    Its own features are own[s] of product_of[s], product_start[g] <= s < product_start[g + 1]; the other features are
+    other_features[o] of other_columns[o], other_start[g] <= o < other_start[g + 1].
+    """
+
+    start: Integers
+    other_start: Integers
+    other_columns: Integers
+    other_features: Integers
+    product_start: Integers
+    product_of: Integers
+    own: Integers
+
+
+class Objective(NamedTuple):
+    """What rows should have.
+
+    cell (maps, positions), cells (maps,): the cell of each position of a column, and how many; the maps of column j are
+    map_of[j] to map_of[j + 1]. feature (most, positions), features (d,): values, and how many; a feature beyond these
+    is the indicator of a position. Where ``forbidden`` no entry is moved to.
+    """
+
+    first: Integers
+    frequency_weights: Floats
+    cell: Integers
+    cells: Integers
+    map_of: Integers
+    feature: Floats
+    features: Integers
+    tables: Crossings
+    table_weights: Floats
+    rules: Crossings
+    forbidden: NDArray[np.bool_]
+    products: Products
+    tables_of: Lists
+    rules_of: Lists
+    groups: Groups
+
+
+class Sets(NamedTuple):
+    """Sets of columns that are exchanged together: of which each column is (d,), and what has any column of a set."""
+
+    of: Integers
+    members: Lists
+    tables: Lists
+    products: Lists
+    rules: Lists
+
+
+class Residuals(NamedTuple):
+    """Sums over the rows less m times the targets, of the columns' frequencies, of tables and of products."""
+
+    frequencies: Floats
+    tables: Floats
+    products: Floats
+
+
+def lists(d: int, members: Integers) -> Lists:
+    """Return the sets that hold each of d columns, of sets of columns (K, widest) with -1 for none."""
+    place, held = np.nonzero(members.T >= 0)
+    owner, of = np.unique(np.column_stack([members[held, place], held]), axis=0).T
+    return Lists(np.searchsorted(owner, np.arange(d + 1)).astype(np.int64), np.ascontiguousarray(of, dtype=np.int64))
+
+
+def crossings(shapes: Sequence[tuple[int, ...]], maps: Sequence[Sequence[int]], owners: Integers) -> Crossings:
+    """Return tables or rules of these shapes, by these maps, of which each is of the column that owns it."""
+    filled = np.zeros((3, len(maps), max(map(len, maps), default=1)), dtype=np.int64)
+    filled[0] = -1
+    for t, (shape, places) in enumerate(zip(shapes, maps, strict=True)):
+        strides = [int(np.prod(shape[c + 1 :])) for c in range(len(shape))]
+        filled[:, t, : len(places)] = owners[list(places)], places, strides
+    sizes = [int(np.prod(shape)) for shape in shapes]
+    return Crossings(*filled, np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64))
+
+
+def products(columns: Integers, features: Integers, weights: Floats) -> Products:
+    """Return products of features of columns (K, widest), -1 for none."""
+    held = columns >= 0
+    return Products(_starts(held), columns[held], features[held], weights)
+
+
+def groups(d: int, columns: Integers, features: Integers) -> Groups:
+    """Put together, of each column, the products that differ in its own feature alone."""
+    start, of = lists(d, columns)
+    owner = np.repeat(np.arange(d), np.diff(start))
+    columns, features = columns[of], features[of]
+    own = columns == owner[:, None]
+    others = np.where((columns >= 0) & ~own, columns * (int(features.max(initial=0)) + 1) + features, -1)
+    _, first, group = np.unique(np.column_stack([owner, others]), axis=0, return_index=True, return_inverse=True)
+    order = np.argsort(group.ravel(), kind="stable")
+    kept = others[first] >= 0
+    return Groups(np.searchsorted(owner[first], np.arange(d + 1)).astype(np.int64), _starts(kept),
+                  columns[first][kept], features[first][kept],
+                  np.concatenate([[0], np.cumsum(np.bincount(group.ravel()))]).astype(np.int64), of[order],
+                  features[own][order])
+
+
+def _starts(held: NDArray[np.bool_]) -> Integers:
+    """Return where each row's entries start among those that are held, and where the last ones end."""
+    return np.concatenate([[0], np.cumsum(held.sum(axis=1))]).astype(np.int64)
