@@ -60,7 +60,7 @@ lower = 2010-01-01
 upper = 2020-12-31
 """
 # What a release says whatever its table holds.
-ADVICE = ("trigmech: values that are infinite or outside the bounds count as the nearest bound, and a release never "
+ADVICE = ("trigmech: infinite values and values outside the bounds count as the nearest bound, and a release never "
           "says whether there are any; `trigmech schema check schema.toml --against data.csv` counts them, for you "
           "alone")
 NAMES = ["age", "income", "colour", "joined"]
@@ -166,7 +166,7 @@ def test_a_schema_is_begun_completed_and_checked(run, tmp_path):
     assert run("schema", "check", "schema.toml")[:2] == (0, (
         "schema.toml is complete\nnumbers are rounded to whole ones, by the range (change it by decimals): 'income'\n"
         "times are whole days; what is finer in the table is cut off (change it by resolution): 'joined'\n"
-        "next: trigmech schema check schema.toml --against DATA   (for you alone: counts what does not fit)\n"))
+        "next: trigmech schema check schema.toml --against DATA   (for you alone: counts values that do not fit)\n"))
     told = run("schema", "check", "schema.toml", "--against", "data.csv")
     assert "next:" not in told[1]
     assert told[2].startswith("NOT PRIVATE, for you alone:")
@@ -178,7 +178,7 @@ def test_a_schema_is_begun_completed_and_checked(run, tmp_path):
 def test_a_release_with_its_ledger_and_tables(run, clinic):
     status, said, told = run(*RELEASE, "--ledger", "book.json", "--csv", "synth.csv.gz", "--rows", "40")
     assert (status, told) == (
-        0, f"{ADVICE} book.json was not there: made, with (1, 0.0001) as the data set's total budget")
+        0, f"{ADVICE} book.json did not exist: made, with (1, 0.0001) as the data set's total budget")
     assert "proved: (" in said
     assert "NOT PRIVATE" not in said
     assert said.splitlines()[-2] == (
@@ -415,11 +415,11 @@ def test_a_budget_is_raised_and_what_other_tools_claim_is_added(run, tmp_path):
     assert content(tmp_path) == before
     status, said, _ = run("ledger", "raise", "book.json", "--epsilon", "2")
     assert status == 0
-    assert said.startswith("book.json: the budget was (1, 1e-06) and is (2, 1e-06) now; accepted next: ")
+    assert said.startswith("book.json: the budget was (1, 1e-06) and is now (2, 1e-06); accepted next: ")
     assert run(*add, "add-remove")[0] == 0
     status, said, _ = run("ledger", "verify", "book.json")
     assert status == 0
-    assert "2 of the charges are claims of other tools, which nothing here can verify" in said
+    assert "2 of the charges are claims of other tools, which cannot be verified here" in said
     assert json.loads(run("ledger", "verify", "book.json", "--json")[1])["claimed"] == 2
     said = run("ledger", "show", "book.json")[1]
     assert "the budget was raised from (1, 1e-06), reserve 2e-07 to (2, 1e-06), reserve 2e-07" in said
@@ -438,7 +438,7 @@ def test_what_was_written_is_told_to_machines(run, clinic):
     assert again["rows"] == len(Path("synth.csv").read_text().split()) - 1
     status, _, told = run("sample", "clinic.tm", "--json")
     assert status == 2
-    assert "give --out a file" in told
+    assert "name a file with --out" in told
     assert facts("report", "clinic.tm") == {"release": "clinic.tm", "page": "clinic.html", "private": False,
                                             "figures": None}
     made = facts("ledger", "create", "book.json", "--epsilon", "3")
@@ -498,7 +498,7 @@ def test_a_dry_run_says_what_the_budget_will_buy_and_leaves_everything_as_it_was
         assert status == 0
         assert "150 rows are few for 4 columns at this budget" in warned
     assert "there is room for it" in told["ledger.json"]
-    assert "absent.json: it is not there, and would be made with (1, 0.0001)" in told["absent.json"]
+    assert "absent.json: it does not exist, and would be made with (1, 0.0001)" in told["absent.json"]
     for words in (f"{ROWS} rows, budget (1, 0.0001)", "income  mean: ± ", "colour  frequency of a category: ± ",
                   "age     share of a special or missing value: ± ", "joined  mean: ± "):
         assert words in told["ledger.json"], words
@@ -608,7 +608,7 @@ WRONG = [
     # Usage
     (2, ("dmeo",), "No such command"),
     (2, (*RELEASE, "--epsilon", "0"), "epsilon must be positive and finite, not 0.0"),
-    (2, (*RELEASE, "--rows", "5"), "give --csv as well"),
+    (2, (*RELEASE, "--rows", "5"), "give --csv too"),
     (2, (*RELEASE, "--bounds-share", "1"), "--bounds-share must be above 0 and below 1, not 1.0"),
     (2, RELEASE[:-2], "Missing option '--out'"),
     (2, (*RELEASE, "--csv", "-", "--json"), "give one of them a file"),
@@ -623,7 +623,7 @@ WRONG = [
     (3, (*RELEASE[:-1], "swapped.toml", "--force"), "'swapped.toml' may be a schema"),
     (3, (*RELEASE, "--csv", "ledger.json", "--ledger", "other.json"), "'ledger.json' is a ledger file"),
     (3, ("sample", "clinic.tm", "--out", "paid.zip"), "'paid.zip' is a release, which was paid for"),
-    (3, ("report", "clinic.tm", "--out", "data.csv"), "'data.csv' exists and is no page"),
+    (3, ("report", "clinic.tm", "--out", "data.csv"), "'data.csv' exists and is not a page"),
     (3, ("schema", "init", "data.csv", "--out", "ledger.json", "--force"), "'ledger.json' is a ledger file"),
     # Input
     (3, ("schema", "init", "absent.csv"), "there is no such file"),
@@ -687,8 +687,8 @@ def test_a_mistake_is_named_costs_nothing_and_changes_no_file(run, mistaken, sta
 @pytest.mark.parametrize(("error", "status", "words"), [
     (SolverError("the solver stopped"), 5, "trigmech: the solver stopped"),
     (OSError(28, SECRET), 3, "trigmech: No space left on device"),
-    (OSError(SECRET), 1, "an unexpected OSError; its message is withheld"),
-    (KeyError(SECRET), 1, "an unexpected KeyError; its message is withheld"),
+    (OSError(SECRET), 1, "an unexpected OSError; its message is hidden"),
+    (KeyError(SECRET), 1, "an unexpected KeyError; its message is hidden"),
     (MemoryError(SECRET), 1, "not enough memory"),
     (KeyboardInterrupt(), 130, "trigmech: interrupted"),
 ])
@@ -777,7 +777,7 @@ def test_a_release_that_cannot_be_saved_anywhere_is_said_to_be_lost(run, clinic,
     # A ledger file that was made for the run stays, for it was charged.
     assert tm.LedgerFile.open("new.json").entries != ()
     assert "cannot write 'new.tm': No space left on device" in told
-    assert "it is lost, and what was charged stays spent" in told
+    assert "it is lost, and its charges stay spent" in told
     assert SECRET not in told
 
 
@@ -794,7 +794,7 @@ def test_a_table_that_cannot_be_written_is_told_apart_from_its_release(run, clin
     status, _, told = run(*RELEASE, "--csv", "away/rows.csv")
     assert status == 3
     assert "cannot write 'away/rows.csv'" in told
-    assert "The release itself is saved as 'new.tm', and `trigmech sample`" in told
+    assert "The release itself is saved as 'new.tm'; `trigmech sample`" in told
     assert SECRET not in told
     assert tm.load("new.tm").rows == ROWS
 
@@ -913,7 +913,7 @@ def test_a_release_that_is_stopped_leaves_whole_files_and_its_charge(made, tmp_p
         beside = [name for name in after if name.endswith(".part")]
         if number == signal.SIGINT:
             assert process.returncode == 130
-            assert told == "trigmech: interrupted; no file is half written, and what was charged stays spent\n"
+            assert told == "trigmech: interrupted; no file is half written, and charges stay spent\n"
             assert beside == []
         else:
             assert process.returncode == -number

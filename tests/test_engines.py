@@ -371,7 +371,7 @@ def test_the_command_line_takes_a_pattern_and_an_engine(pattern, tmp_path, monke
             ([pattern, "--engine", "ray"], 2, "engine must be one of"),
             ([pattern, "--workers", "0"], 2, "--workers"),
             ([pattern, "--scheduler", "tcp://a:1", "--workers", "2"], 2, "give either workers"),
-            ([pattern, "--delimiter", ";"], 2, "does not go with a pattern"),
+            ([pattern, "--delimiter", ";"], 2, "do not apply to a pattern"),
             ([pattern, "--scheduler", "tcp://a:1"], 3, "scheduler is the address of a cluster"),
             ([pattern.replace("*", "x*")], 3, "no file fits the pattern")):
         status, said = release(monkeypatch, capsys, *arguments, *common, "--force")

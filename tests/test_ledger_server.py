@@ -648,11 +648,11 @@ def test_every_command_takes_the_address(server, book, run, tmp_path):  # noqa: 
     (tmp_path / "data.csv").write_text("age\n" + "\n".join(f"{age:.1f}" for age in rng.uniform(0, 100, 200)) + "\n")
     (tmp_path / "schema.toml").write_text('[columns.age]\nkind = "continuous"\nlower = 0\nupper = 120\n')
     ask = ("release", "data.csv", "--schema", "schema.toml", "--epsilon", "1", "--ledger", address, "--out")
-    assert "it is not there, and would be made with (1, 0)" in run(*ask, "a.tm", "--dry-run")[1]
+    assert "it does not exist, and would be made with (1, 0)" in run(*ask, "a.tm", "--dry-run")[1]
     status, _, err = run(*ask, "absent/a.tm")
     assert (status, LedgerFile.exists(address)) == (3, False)
     status, _, err = run(*ask, "a.tm")
-    assert (status, f"{address} was not there: made, with (1, 0) as" in err) == (0, True)
+    assert (status, f"{address} did not exist: made, with (1, 0) as" in err) == (0, True)
     assert "it would be REFUSED" in run(*ask, "b.tm", "--dry-run")[1]
     status, _, err = run(*ask, "b.tm")
     assert (status, "over the budget (1, 0) of the ledger 'postgresql://" in err) == (4, True)

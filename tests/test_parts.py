@@ -436,7 +436,7 @@ def test_the_next_round_has_a_name_of_its_own_and_files_are_read_as_the_schema_f
     table().to_csv("data.csv", index=False, sep=";", na_rep="n/a")
     call("design", "--schema", "schema.toml", "--n", N, "--epsilon", 1, "--delta", 1e-6, "--out", "all.json")
     assert "lacks the column" in call("measure", "data.csv", "--design", "all.json", "--out", "a.part", status=3)
-    assert "another schema than the design's" in call("measure", "data.csv", "--design", "all.json", "--schema",
+    assert "is not the design's schema" in call("measure", "data.csv", "--design", "all.json", "--schema",
                                                       "other.toml", "--out", "a.part", status=3)
     design = "all.json"
     for following in ("all.round2.json", "all.round3.json", "all.round4.json", None):

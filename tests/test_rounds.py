@@ -677,7 +677,7 @@ def test_a_command_that_was_killed_goes_on_when_it_is_given_again(call, folder, 
     status, told = call(*RELEASE)
     assert status == 0
     assert 1 <= len(drawn) < len(charges)
-    assert "going on with the run of new.tm.rounds" in told
+    assert "continuing the interrupted run of new.tm.rounds" in told
     assert not Path("new.tm.rounds").exists()
     assert len(LedgerFile.open("book.json").entries) == len(charges)
     assert [path.name for path in folder.iterdir() if "rounds" in path.name or path.name.startswith(".")] == []
@@ -693,7 +693,7 @@ def test_an_interrupted_command_says_that_it_goes_on(call, drawn, monkeypatch):
         patch.setattr(tm.TableMechanism, "reconstruct", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         status, told = call(*RELEASE)
     assert status == 130
-    assert "the same command goes on by new.tm.rounds" in told
+    assert "run the same command again to continue from new.tm.rounds" in told
     assert call(*RELEASE)[0] == 0
     assert len(drawn) <= len(LedgerFile.open("book.json").entries)
     assert (Path("new.tm.rounds").exists(), Path("rows.csv").exists()) == (False, True)

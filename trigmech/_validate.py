@@ -1,6 +1,6 @@
 """Checks of arguments and of values in files: messages name the thing, the rule and, if public, what was given."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from math import inf
 from numbers import Real
 from typing import Any, get_args
@@ -20,6 +20,12 @@ LONGEST_TEXT = 10_000
 Kind = type | tuple[type, int]
 RULES = {bool: "true or false", int: "an integer", Real: "a finite number", float: "a number with a decimal point",
          list: "a list"}
+
+
+def lacks(wanted: Iterable[str], held: Collection[str]) -> str:
+    """Return the rule that a table breaks which lacks columns of a schema, "" if it lacks none."""
+    absent = ", ".join(repr(name) for name in wanted if name not in held)
+    return f"lacks the column(s) {absent} that the schema names" if absent else ""
 
 
 def numbers(name: str, values: Any, *shape: int | str) -> NDArray:

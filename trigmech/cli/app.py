@@ -19,46 +19,31 @@ import trigmech as tm
 from trigmech._memory import IMPORT, NEEDED, check_memory, shortage
 from trigmech.cli.files import STANDARD, check_outputs, keep_what_counts, table_against, write_sample
 from trigmech.cli.ledger import ledger_app
-from trigmech.cli.options import (
-    Data,
-    DateFormat,
-    Decimal,
-    Delimiter,
-    Delta,
-    Encoding,
-    Epsilon,
-    Json,
-    Saved,
-    budget_of,
-    file_options,
-    files_given,
-    table_of,
-    tell,
-)
+from trigmech.cli.options import Data, Delta, Epsilon, Json, Saved, Written, budget_of, files_given, grouped, tell
 from trigmech.cli.parts import part_app
 from trigmech.cli.progress import progress_bar, tell_steps
 from trigmech.cli.release import release
 from trigmech.errors import BudgetError, InputError, SolverError, TrigmechError
 
-# Signals that end a program: of a closed terminal, and by whoever stops it.
+# Signals that end a program: a closed terminal, and a request to stop.
 ENDING = [getattr(signal, name) for name in ("SIGHUP", "SIGTERM") if hasattr(signal, name)]
 
 
 class Commands(TyperGroup):
-    """The commands, which end alike under every version of Typer when interrupted or when nobody reads on."""
+    """The commands; an interruption or a closed pipe ends them alike under every version of Typer."""
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command that the context names."""
-        # Else what is kept in temporary files would stay there.
+        # Without this, temporary files would stay.
         before = {number: signal.signal(number, _end) for number in ENDING} if (
             threading.current_thread() is threading.main_thread()) else {}
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
-            typer.echo("trigmech: interrupted; no file is half written, and what was charged stays spent", err=True)
+            typer.echo("trigmech: interrupted; no file is half written, and charges stay spent", err=True)
             raise typer.Exit(130) from None
         except BrokenPipeError:
-            # Whoever read our output has had enough; what is still buffered must go nowhere at the end.
+            # The reader closed the pipe; buffered output must go nowhere at the end.
             with suppress(OSError):
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(0) from None
@@ -80,7 +65,7 @@ app = typer.Typer(cls=Commands, no_args_is_help=True, rich_markup_mode="markdown
     "`trigmech release data.csv --schema schema.toml --epsilon 1 --delta 1e-6 --out clinic.tm --csv synthetic.csv`,\n\n"
     "`trigmech report clinic.tm`.\n\n"
     "Exit status: 0 done, 1 a fault of the program, 2 wrong usage, 3 wrong input, 4 over the budget, 5 the solver "
-    "failed, 6 released with --strict but the points miss what was released, 130 interrupted (129 and 143 by a "
+    "failed, 6 released with --strict but the points miss the released values, 130 interrupted (129 and 143 by a "
     "signal)."))
 schema_app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown",
                          help="Write and check the public description of a table.")
@@ -90,6 +75,8 @@ app.add_typer(part_app, name="part")
 
 # Set to anything, this shows unexpected errors in full.
 DEBUG = "TRIGMECH_DEBUG"
+HowToRead = Annotated[Path | None, typer.Option(help="A schema file that says how to read that table; the release "
+                                                     "knows the columns.")]
 VERSIONS = ("numpy", "scipy", "numba", "highspy", "opendp", "dp-accounting", "narwhals", "pyarrow")
 
 
@@ -104,7 +91,7 @@ def _common(
     ctx: typer.Context,
     version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True,
                                           help="Print the version and end.")] = False,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Tell each step on standard error: plans, charges, "
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log each step on standard error: plans, charges, "
                                                                   "iterations; public facts only.")] = False,
 ) -> None:
     if "--help" not in sys.argv:
@@ -115,7 +102,7 @@ def _common(
 
 @app.command()
 def info(as_json: Json = False) -> None:
-    """Print the versions of the package and of what it stands on.
+    """Print the versions of the package and its main libraries.
 
     Example: `trigmech info --json`
     """
@@ -129,7 +116,7 @@ def info(as_json: Json = False) -> None:
 
 @app.command()
 def demo(
-    folder: Annotated[Path, typer.Option(help="Where synthetic.csv and demo.png go.")] = Path("trigmech-demo"),
+    folder: Annotated[Path, typer.Option(help="Folder for synthetic.csv and demo.png.")] = Path("trigmech-demo"),
     epsilon: Epsilon = 1.0,
     delta: Delta = 1e-3,
     rows: Annotated[int, typer.Option(min=1, help="Rows of the synthetic table.")] = 569,
@@ -168,25 +155,23 @@ def demo(
     console.print("What was spent:", style="bold")
     typer.echo(made.synthesis.ledger)
     typer.echo("Bounds are each column's own minimum and maximum, as in the thesis. For private data they must come\n"
-               "from elsewhere: bounds that are read off the table are not covered by the guarantee.")
+               "from elsewhere: the guarantee does not cover bounds that were read off the table.")
     typer.echo(f"written: {made.table} and {made.picture}")
 
 
 @schema_app.command("init")
+@grouped
 def schema_init(
     data: Data,
+    written: Written,
     out: Annotated[Path | None, typer.Option(help="File to write; default: standard output.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
-    no_header: Annotated[bool, typer.Option("--no-header", help="The CSV's first line is a row already.")] = False,
-    delimiter: Delimiter = None,
-    decimal: Decimal = None,
-    encoding: Encoding = None,
-    date_format: DateFormat = None,
+    no_header: Annotated[bool, typer.Option("--no-header", help="The CSV's first line is already a row.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Write a schema with the names and guessed kinds of a file's columns; bounds are for you to fill in.
+    """Write a schema with the names and guessed kinds of a file's columns; you fill in the bounds.
 
-    Bounds must not come from the data, so none are written: put in what is known of the subject.
+    Bounds must not come from the data, so the file leaves them empty: enter what is known about the subject.
 
     Example: `trigmech schema init data.csv --out schema.toml`
     """
@@ -201,8 +186,7 @@ def schema_init(
         raise InputError(f"{str(out)!r} exists and may hold your bounds; give --force to replace it")
     if out is not None and out.suffix.lower() != ".toml":
         keep_what_counts(out)
-    text = schema_file.init(TableFile(data, header=not no_header,
-                                      **file_options(delimiter, decimal, encoding, date_format)))
+    text = schema_file.init(TableFile(data, header=not no_header, **written.options))
     if out is not None:
         write_whole(out, text.encode())
     said = text.removesuffix("\n") if out is None else (
@@ -211,19 +195,17 @@ def schema_init(
 
 
 @schema_app.command("check")
+@grouped
 def schema_check(
     schema: Annotated[Path, typer.Argument(help="A schema file (TOML).")],
-    against: Annotated[str | None, typer.Option(help="The private table: counts what does not fit the schema, on "
-                                                     "standard error. NOT PRIVATE: do not publish that.")] = None,
-    delimiter: Delimiter = None,
-    decimal: Decimal = None,
-    encoding: Encoding = None,
-    date_format: DateFormat = None,
+    written: Written,
+    against: Annotated[str | None, typer.Option(help="The private table: counts values that do not fit the schema, on "
+                                                     "standard error. NOT PRIVATE: do not publish the counts.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Say what is missing or wrong in a schema, status 3 if anything is; else how fine values are, and its constraints.
+    """List faults of a schema, with status 3 if there are any; otherwise print how fine values are and its constraints.
 
-    With --against it also counts what does not fit in a private table, for yourself alone.
+    With --against it also counts the values of a private table that do not fit, for yourself alone.
 
     Example: `trigmech schema check schema.toml`
     """
@@ -237,11 +219,11 @@ def schema_check(
     fine = [] if loaded is None else how_fine(loaded.schema.columns)
     said = [*(problems or [f"{schema} is complete"]), *fine, *(f"constraint: {text}" for text in constraints)]
     if against is None and not problems:
-        said.append(f"next: trigmech schema check {schema} --against DATA   (for you alone: counts what does not fit)")
+        said.append(f"next: trigmech schema check {schema} --against DATA   (for you alone: counts values that do not "
+                    "fit)")
     facts: dict[str, Any] = {"file": str(schema), "problems": problems, "constraints": constraints, "how_fine": fine}
     if against is not None and loaded is not None:
-        table = table_of(files_given(against), file_options(delimiter, decimal, encoding, date_format), loaded.file)
-        counted = misfits(loaded.schema, table.chunks(loaded.schema))
+        counted = misfits(loaded.schema, written.table(files_given(against), loaded.file).chunks(loaded.schema))
         facts |= {"private": True, "misfits": counted}
         told = in_words(counted) or "every value fits the schema"
         typer.echo(f"NOT PRIVATE, for you alone: {told}. Do not publish this, and do not log it.", err=True)
@@ -255,22 +237,22 @@ app.command("release")(release)
 @app.command()
 def sample(
     saved: Saved,
-    rows: Annotated[int | None, typer.Option(min=1, help="Default: as many as the table had.")] = None,
+    rows: Annotated[int | None, typer.Option(min=1, help="How many rows; default: as many as the table had.")] = None,
     out: Annotated[str, typer.Option(help=".csv, .tsv, .csv.gz or .parquet, or - for CSV on standard output.")] = "-",
-    given: Annotated[list[str] | None, typer.Option(help="What all rows have in a column: region=north, age=30..39, or "
-                                                         "pay= for a missing value; repeatable.")] = None,
+    given: Annotated[list[str] | None, typer.Option(help="The value of a column in all rows: region=north, age=30..39, "
+                                                         "or pay= for a missing value; repeatable.")] = None,
     shares: Annotated[list[str] | None, typer.Option(help="Shares of a column's values: region=north:0.5,south:0.5; "
                                                           "repeatable.")] = None,
     rows_per_person: Annotated[int | None, typer.Option(
-        min=1, help="If the schema names a column of persons: rows of each; drawn independently.")] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="For the same rows again; harmless to privacy.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace the file that --out names, if it is there.")] = False,
+        min=1, help="If the schema names a person column: rows of each person, drawn independently.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Draw the same rows again; harmless to privacy.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the file that --out names, if it exists.")] = False,
     as_json: Json = False,
 ) -> None:
     """Draw synthetic rows from a saved release; needs no data and costs no budget.
 
-    It says how many of the rows are different, and how many rows were fitted to the release: a larger sample has copies
-    of these, with numbers drawn anew in their released intervals (docs/holders.md).
+    It prints how many of the rows are different, and how many rows were fitted to the release: a larger sample copies
+    these, with numbers drawn again within their released intervals (docs/holders.md).
 
     Example: `trigmech sample clinic.tm --rows 1000 --out synth.csv`
     """
@@ -279,7 +261,7 @@ def sample(
     from trigmech.cli.given import given_of, shares_of
 
     if out == STANDARD and as_json:
-        raise typer.BadParameter("--json and a table both write to standard output; give --out a file")
+        raise typer.BadParameter("--json and the table both write to standard output; name a file with --out")
     check_outputs((), (saved,), table=out, force=force)
     made = tm.load(saved)
     count = write_sample(made, out, rows, None if seed is None else np.random.default_rng(seed),
@@ -292,17 +274,15 @@ def sample(
 
 
 @app.command()
+@grouped
 def evaluate(
     saved: Saved,
     against: Annotated[str, typer.Option(help="The private table.")],
-    schema: Annotated[Path | None, typer.Option(help="For how to read that file; its columns are known.")] = None,
-    delimiter: Delimiter = None,
-    decimal: Decimal = None,
-    encoding: Encoding = None,
-    date_format: DateFormat = None,
+    written: Written,
+    schema: HowToRead = None,
     as_json: Json = False,
 ) -> None:
-    """Compare a release with the table it was made from. NOT PRIVATE: do not publish what this prints.
+    """Compare a release with the table it was made from. NOT PRIVATE: do not publish the output.
 
     Example: `trigmech evaluate clinic.tm --against data.csv`
     """
@@ -311,13 +291,12 @@ def evaluate(
     made = tm.load(saved)
     with progress_bar(quiet=as_json) as progress:
         progress("reading the table", 0, 0)
-        options = file_options(delimiter, decimal, encoding, date_format)
-        found = errors_of(made, table_against(made, against, schema, options), progress)
+        found = errors_of(made, table_against(made, against, schema, written), progress)
     if as_json:
         typer.echo(json.dumps({"private": True, **found}))
         return
     typer.echo("NOT PRIVATE: these figures were computed from the private table. Do not publish them.", err=True)
-    # A column's name may hold what would be markup.
+    # A column's name may look like markup.
     console = Console(markup=False, emoji=False, highlight=False)
     for title, figures in found.items():
         shown = Table(title)
@@ -328,15 +307,13 @@ def evaluate(
 
 
 @app.command()
+@grouped
 def report(
     saved: Saved,
-    against: Annotated[str | None, typer.Option(help="The private table: the page then shows it, and is not to be "
+    written: Written,
+    against: Annotated[str | None, typer.Option(help="The private table: the page then shows it and must not be "
                                                      "published.")] = None,
-    schema: Annotated[Path | None, typer.Option(help="For how to read that file; its columns are known.")] = None,
-    delimiter: Delimiter = None,
-    decimal: Decimal = None,
-    encoding: Encoding = None,
-    date_format: DateFormat = None,
+    schema: HowToRead = None,
     out: Annotated[Path | None, typer.Option(help="Default: beside the release, with the suffix .html.")] = None,
     figures: Annotated[Path | None, typer.Option(help="A folder for the figures as PNG and PDF files.")] = None,
     as_json: Json = False,
@@ -351,15 +328,14 @@ def report(
     check_outputs((page,), (saved, against, schema))
     keep_what_counts(page)
     if page.is_file() and page.stat().st_size and not pages.is_page(page):
-        raise InputError(f"{str(page)!r} exists and is no page; name another file")
+        raise InputError(f"{str(page)!r} exists and is not a page; name another file")
     if page.suffix.lower() not in (".html", ".htm"):
         raise InputError(f"cannot write {str(page)!r}: a page is written as .html; figures alone are written as .png "
                          "and .pdf into the folder that --figures names")
     made = tm.load(saved)
     with progress_bar(quiet=as_json) as progress:
         progress("reading the table", 0, 0)
-        options = file_options(delimiter, decimal, encoding, date_format)
-        table = None if against is None else table_against(made, against, schema, options)
+        table = None if against is None else table_against(made, against, schema, written)
         page = pages.write(made, page, against=table, figures=figures, progress=progress)
     tell({"release": str(saved), "page": str(page), "private": against is not None,
           "figures": None if figures is None else str(figures)},
@@ -369,7 +345,7 @@ def report(
 
 
 def main() -> None:
-    """Run the command line; errors of this package end it with one line and a status for their kind."""
+    """Run the command line; an error of this package ends it with one line and the status of its kind."""
     try:
         app(prog_name="trigmech")
     except TrigmechError as error:
@@ -385,10 +361,10 @@ def main() -> None:
             typer.echo(f"trigmech: {little}", err=True)
             sys.exit(1)
         if isinstance(error, OSError) and error.errno:
-            # Such as a full disk. The system's words for a number quote nothing.
+            # Such as a full disk. The system's words for an error number quote nothing.
             typer.echo(f"trigmech: {os.strerror(error.errno)}", err=True)
             sys.exit(3)
-        # What a library says of its input may quote the table, so it is not shown unasked.
-        typer.echo(f"trigmech: an unexpected {type(error).__name__}; its message is withheld, for it might quote the "
+        # A library's message may quote the table, so it is not shown unasked.
+        typer.echo(f"trigmech: an unexpected {type(error).__name__}; its message is hidden because it might quote the "
                    f"table. This is a fault of the program. {DEBUG}=1 shows the message and its origin.", err=True)
         sys.exit(1)

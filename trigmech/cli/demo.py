@@ -26,19 +26,10 @@ SHOWN_COLUMNS = 6
 
 @dataclass(frozen=True, eq=False)
 class Demonstration:
-    """What `run` made.
+    """The result of `run`: errors on W1 of the release and of the uniform distribution, predicted ones, and written
+    files.
 
-    Parameters
-    ----------
-    synthesis : Synthesis
-    evaluation, uniform : Evaluation
-        On W1, of the release and of the uniform distribution on the cube.
-    predicted : PredictedError
-        On W1, at 95 %, without the table.
-    widths : tuple of float
-        The sigma of the columns of the evaluations.
-    table, picture : Path
-        The files written.
+    ``widths`` are the sigmas of the columns of the evaluations; ``predicted`` holds at 95 %, without the table.
     """
 
     synthesis: Synthesis
@@ -53,9 +44,9 @@ class Demonstration:
 def run(folder: Path, budget: Budget, rows: int, seed: int | None, say: Callable[[str], None]) -> Demonstration:
     """Release WDBC, and write synthetic.csv and demo.png to a folder, which is made if it does not exist.
 
-    A seed makes the run a simulation; ``say`` is called with each step. If the folder cannot be written to, an
-    InputError is raised before anything is released. Bounds are each column's minimum and maximum, as in the thesis:
-    this is a public data set and a demonstration.
+    A seed makes the run a simulation; ``say`` is called with each step. An InputError is raised before anything is
+    released if the folder cannot be written to. Bounds are each column's minimum and maximum, as in the thesis, because
+    the data set is public.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""The files that the command line is given: looked at before budget is spent, and written."""
+"""Files of the command line: checked before budget is spent, and written."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import typer
 
 import trigmech as tm
 from trigmech._files import check_writable
+from trigmech.cli.options import Written
 from trigmech.errors import InputError, TrigmechError
 from trigmech.privacy.ledger_server import Server, is_address
 
@@ -30,11 +31,10 @@ def check_outputs(outputs: Iterable[Path | None], inputs: Iterable[str | Path | 
                   table: str | Path | None = None, force: bool = False) -> None:
     """Raise an error if a file cannot be written, or would replace an input or another output.
 
-    To be called before anything is charged: what cannot be written is lost with what it cost. ``table`` is the output
-    that a synthetic table is written to, which may be "-". The error is a typer.BadParameter if a file is given twice
-    or an output is "-"; else an InputError, also if a table would replace what was paid for or written by hand or,
-    unless ``force`` is True, any other file, which may be somebody's only table; or if it has the name of something
-    else.
+    Call it before anything is charged: an output that cannot be written is lost with its cost. ``table`` is the output
+    for a synthetic table, which may be "-". Usage errors (a file given twice, an output "-") are typer.BadParameter,
+    others InputError: a table must not replace a paid or hand-written file or, unless ``force`` is True, any other
+    file.
     """
     to_file = None if table is None or str(table) == STANDARD else Path(table)
     given = [Path(path) for path in inputs if path is not None and str(path) != STANDARD]
@@ -44,8 +44,8 @@ def check_outputs(outputs: Iterable[Path | None], inputs: Iterable[str | Path | 
         if str(path) == STANDARD:
             raise typer.BadParameter("'-' (standard output) is not possible here; name a file")
         if any(_same(path, other) for other in given):
-            raise typer.BadParameter(f"{str(path)!r} is given twice, and what it holds would be replaced; give the "
-                                     "output a name of its own")
+            raise typer.BadParameter(f"{str(path)!r} is given twice and would be overwritten; give the output "
+                                     "a name of its own")
         given.append(path)
         if not path.parent.exists():
             raise InputError(f"cannot write {str(path)!r}: there is no folder {str(path.parent)!r}; make it first")
@@ -60,30 +60,27 @@ def check_outputs(outputs: Iterable[Path | None], inputs: Iterable[str | Path | 
 
 
 def keep_others(path: Path, what: str, read: Callable[[Path], Any]) -> None:
-    """Raise an InputError if writing a file would replace what a function cannot read: another thing than `what`."""
+    """Raise an InputError if writing a file would replace one that `read` cannot read, so that it is something else."""
     if path.exists() and path.stat().st_size:
         try:
             read(path)
         except InputError:
-            raise InputError(f"{str(path)!r} exists and is no {what}; name another file") from None
+            raise InputError(f"{str(path)!r} exists and is not a {what}; name another file") from None
 
 
 def keep_what_counts(path: Path, force: bool = False) -> None:
-    """Raise an InputError if writing a file would replace what was paid for or written by hand.
-
-    That is a ledger, a schema or, unless ``force`` is True, a release.
-    """
+    """Raise an InputError if writing would replace a ledger, a schema or, unless ``force`` is True, a release."""
     if not path.is_file() or path.stat().st_size == 0:
         return
     with path.open("rb") as file:
         start = file.read(128)
     if start.startswith(b"{") and b'"trigmech ledger' in start:
-        raise InputError(f"{str(path)!r} is a ledger file, the record of what was spent; name another file")
+        raise InputError(f"{str(path)!r} is a ledger file, the record of spent budget; name another file")
     if path.suffix.lower() == ".toml":
         raise InputError(f"{str(path)!r} may be a schema, with bounds that somebody wrote; name another file")
     if (path.suffix.lower() == RELEASE or RELEASE_START.match(start)) and not force:
         raise InputError(f"{str(path)!r} is a release, which was paid for; name another file, or let `trigmech "
-                         "release --force` replace it by a new one")
+                         "release --force` replace it")
 
 
 def _same(first: Path, second: Path) -> bool:
@@ -93,22 +90,22 @@ def _same(first: Path, second: Path) -> bool:
 
 
 def file_of(ledger: str | None) -> Path | None:
-    """Return the path of a ledger that is a file; None if it is on a server, or if there is none."""
+    """Return the path of a ledger file; None if the ledger is on a server, or there is no ledger."""
     return None if ledger is None or is_address(ledger) else Path(ledger)
 
 
 def name_of(ledger: str) -> str:
-    """Return the name of a data set if none is given: that of its ledger."""
+    """Return the default name of a data set: that of its ledger."""
     file = file_of(ledger)
     return Server(ledger, 0.0).ledger if file is None else file.stem
 
 
 @contextmanager
 def ledger_of_run(path: str | None, budget: tm.Budget, reserve_delta: float) -> Iterator[tm.LedgerFile | None]:
-    """Yield the ledger, made with a run's budget and reserve as the total if it is not there, which is printed.
+    """Yield the ledger; if it does not exist, it is made with a run's budget and reserve as its total, which is
+    printed.
 
-    If the run fails before anything is charged, a ledger that was made for it goes again: the next run, of another
-    budget perhaps, would find its total fixed.
+    If the run fails before anything is charged, a new ledger is removed, so that the next run can choose another total.
     """
     if path is None or tm.LedgerFile.exists(path):
         yield None if path is None else tm.LedgerFile.open(path)
@@ -123,10 +120,10 @@ def ledger_of_run(path: str | None, budget: tm.Budget, reserve_delta: float) -> 
         raise
     finally:
         if kept:
-            typer.echo(f"{path} was not there: made, with {budget} as the data set's total budget", err=True)
+            typer.echo(f"{path} did not exist: made, with {budget} as the data set's total budget", err=True)
 
 
-def table_against(made: tm.Synthesis, data: str, schema: Path | None, given: dict[str, Any]) -> Any:
+def table_against(made: tm.Synthesis, data: str, schema: Path | None, written: Written) -> Any:
     """Return the private table with the release's columns, read as the options or the schema file say; private."""
     import pyarrow
 
@@ -134,14 +131,14 @@ def table_against(made: tm.Synthesis, data: str, schema: Path | None, given: dic
     from trigmech.tables.reader import TableFile
 
     options = {} if schema is None else schema_file.load(schema).file
-    return pyarrow.concat_tables(TableFile(data, **options | given).chunks(made.schema))
+    return pyarrow.concat_tables(TableFile(data, **options | written.options).chunks(made.schema))
 
 
 @dataclass(frozen=True)
 class Sampled:
-    """How many synthetic rows were written, how many of them are different, and how many the release was fitted with.
+    """How many synthetic rows were written, how many of them differ, and how many were fitted to the release.
 
-    The last is None of rows with given columns or shares, which may have been fitted for the sample.
+    The last is None for rows with given columns or shares, which may have been fitted for the sample.
     """
 
     rows: int
@@ -157,7 +154,7 @@ def write_sample(made: tm.Synthesis, path: str | Path, rows: int | None, rng: Ge
                  **asked: Any) -> Sampled:
     """Write synthetic rows to a file, or to standard output for "-"; ``asked`` are given columns and shares.
 
-    The numbers of persons that are made up for a sample do not make its rows different.
+    Person numbers, which are made up for a sample, do not make its rows different.
     """
     from trigmech.tables.different import different_rows
     from trigmech.tables.reader import write_table

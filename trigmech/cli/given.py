@@ -1,4 +1,4 @@
-"""What is given of a sample's columns, as text: name=value and name=value:share,value:share."""
+"""Given columns and shares of a sample, as text: name=value and name=value:share,value:share."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,7 +12,8 @@ MISSING, RANGE = "", ".."
 
 
 def given_of(schema: Schema, texts: Sequence[str]) -> dict[str, Any]:
-    """Return what columns have by texts such as "region=north", "age=30..39" or, where it is missing, "pay="."""
+    """Return the given values of columns from texts such as "region=north", "age=30..39" or, for a missing value,
+    "pay="."""
     found: dict[str, Any] = {}
     for text in texts:
         named = _named(schema, text, "=")
@@ -24,10 +25,10 @@ def given_of(schema: Schema, texts: Sequence[str]) -> dict[str, Any]:
 
 
 def shares_of(schema: Schema, texts: Sequence[str]) -> dict[str, dict[Any, float]]:
-    """Return the shares of values by texts such as "region=north:0.5,south:0.5", or "region:north=0.5,south=0.5"."""
+    """Return the shares of values from texts such as "region=north:0.5,south:0.5" or "region:north=0.5,south=0.5"."""
     found: dict[str, dict[Any, float]] = {}
     for text in texts:
-        # The sign that does not stand after the name stands before each share.
+        # One of the signs follows the name, and the other precedes each share.
         parsed = [(name, [part.rpartition("=" if sign == ":" else ":") for part in listed.split(",")])
                   for name, sign, listed in _named(schema, text, "=", ":")]
         whole = [(name, pairs) for name, pairs in parsed if all(between for _, between, _ in pairs)]
@@ -42,9 +43,9 @@ def shares_of(schema: Schema, texts: Sequence[str]) -> dict[str, dict[Any, float
 
 
 def _named(schema: Schema, text: str, *signs: str) -> list[tuple[str, str, str]]:
-    """Return each column's name that a text may begin with, the sign after it and what follows, longest names first.
+    """Return each column's name that a text may begin with, the sign after it and the rest, longest names first.
 
-    If it is no column's name, what stands before the first sign, if there is one.
+    If no column's name fits, the text before the first sign takes its place.
     """
     known = sorted(((name, sign) for name in schema.names for sign in signs if text.startswith(f"{name}{sign}")),
                    key=lambda each: -len(each[0]))

@@ -13,14 +13,14 @@ ledger_app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown",
 
 File = Annotated[str, typer.Argument(help=(
     "A ledger: a file, or postgresql://user@host/database?ledger=NAME, with the password in PGPASSWORD or ~/.pgpass."))]
-Epsilon = Annotated[float, typer.Option(help="Of all releases of the data set together: epsilon, above 0.")]
+Epsilon = Annotated[float, typer.Option(help="Epsilon of all releases of the data set together, above 0.")]
 
 
 @ledger_app.command("create")
 def create(
-    file: Annotated[str, typer.Argument(help="The ledger to make: a file, or an address as of the other commands.")],
+    file: Annotated[str, typer.Argument(help="The ledger to make: a file, or an address as in the other commands.")],
     epsilon: Epsilon,
-    delta: Annotated[float, typer.Option(help="Of all releases together, at least 0, far below 1 / rows.")] = 0.0,
+    delta: Annotated[float, typer.Option(help="Delta of all releases together, at least 0, far below 1 / rows.")] = 0.0,
     data_set: Annotated[str, typer.Option(help="A name for the data set.")] = "",
     reserve_delta: Annotated[float, typer.Option(
         help="The part of delta for releases of other tools, see 'trigmech ledger add'.")] = 0.0,
@@ -38,7 +38,7 @@ def create(
 
 @ledger_app.command("show")
 def show(file: File, as_json: Json = False) -> None:
-    """Print all charges and their total, recomputed, and what the next release may cost.
+    """Print all charges, their recomputed total, and how much the next release may cost.
 
     Example: `trigmech ledger show ledger.json`
     """
@@ -48,15 +48,15 @@ def show(file: File, as_json: Json = False) -> None:
 
 @ledger_app.command("verify")
 def verify(file: File, as_json: Json = False) -> None:
-    """Recompute every total from the events, and check that no entry was changed, moved or lost; else status 3.
+    """Recompute every total from the events and check that no entry was changed, moved or lost; otherwise status 3.
 
     Example: `trigmech ledger verify ledger.json`
     """
     book = tm.LedgerFile.open(file)
     problems, claimed = book.verify(), book.claims
-    lines = problems or [f"{file}: every entry and every total is as it should be"]
+    lines = problems or [f"{file}: every entry and every total is correct"]
     if claimed:
-        lines = [*lines, f"{claimed} of the charges are claims of other tools, which nothing here can verify"]
+        lines = [*lines, f"{claimed} of the charges are claims of other tools, which cannot be verified here"]
     tell({"file": str(file), "problems": problems, "claimed": claimed}, "\n".join(lines), as_json)
     raise typer.Exit(3 if problems else 0)
 
@@ -65,44 +65,44 @@ def verify(file: File, as_json: Json = False) -> None:
 def raise_budget(
     file: File,
     epsilon: Epsilon,
-    delta: Annotated[float | None, typer.Option(help="Not less than now; default: as it is.")] = None,
+    delta: Annotated[float | None, typer.Option(help="Not below the present delta; default: unchanged.")] = None,
     reserve_delta: Annotated[float | None, typer.Option(
-        help="The part of delta for releases of other tools, not less than now; default: as it is.")] = None,
+        help="The part of delta for releases of other tools, not below the present one; default: unchanged.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Raise what all releases of the data set may spend together; the ledger records when, from what and to what.
+    """Raise the total budget of the data set; the ledger records the time, the old and the new budget.
 
-    It can never be lowered. To raise it is a new promise to the people in the data: decide it before looking at
-    releases, as the budget itself.
+    It can never be lowered. Raising it is a new promise to the people in the data: decide on it before looking at
+    releases, as on the budget itself.
 
     Example: `trigmech ledger raise ledger.json --epsilon 5`
     """
     book = tm.LedgerFile.open(file)
     old = book.budget
     book.raise_budget(budget_of(epsilon, old.delta if delta is None else delta), reserve_delta)
-    tell(book.summary, f"{file}: the budget was {old} and is {book.budget} now; accepted next: {book.remaining}",
+    tell(book.summary, f"{file}: the budget was {old} and is now {book.budget}; accepted next: {book.remaining}",
          as_json)
 
 
 @ledger_app.command("add")
 def add(
     file: File,
-    epsilon: Annotated[float, typer.Option(help="What each release is claimed to cost: epsilon, above 0.")],
+    epsilon: Annotated[float, typer.Option(help="The claimed cost of each release: epsilon, above 0.")],
     purpose: Annotated[str, typer.Option(help="What is released.")],
     by: Annotated[str, typer.Option(metavar="TOOL", help="Who claims it, such as a program and its version.")],
     neighbours: Annotated[str, typer.Option(metavar="replace-one|add-remove", help=(
-        "Which tables the claim is for: one row replaced; or added or removed, recorded as what it implies for "
-        "replaced."))],
-    delta: Annotated[float, typer.Option(help="And delta, at least 0; it must fit the ledger's reserve.")] = 0.0,
-    count: Annotated[int, typer.Option(min=1, help="Releases, each of which costs this.")] = 1,
+        "The neighbouring tables of the claim: one row replaced; or one row added or removed, which is recorded as the "
+        "claim that it implies for a replaced row."))],
+    delta: Annotated[float, typer.Option(help="Its delta, at least 0; it must fit the ledger's reserve.")] = 0.0,
+    count: Annotated[int, typer.Option(min=1, help="How many releases, each at this cost.")] = 1,
     as_json: Json = False,
 ) -> None:
-    """Record a release by another tool, on its word, before it is made; refused if it does not fit the budget.
+    """Record a release by another tool, as that tool claims it, before it is made; refused if over the budget.
 
     Example: `trigmech ledger add ledger.json --epsilon 0.5 --purpose "mean age" --by "SmartNoise 1.0" --neighbours
     add-remove`
     """
     book = tm.LedgerFile.open(file)
     book.add(purpose, budget_of(epsilon, delta), by, neighbours=neighbours, count=count)
-    tell(book.summary, f"{file}: recorded, claimed by {by}, not proved here; accepted next: {book.remaining}",
+    tell(book.summary, f"{file}: recorded as claimed by {by}, not proved here; accepted next: {book.remaining}",
          as_json)

@@ -1,4 +1,4 @@
-"""The commands on parts: a design for all, sums where the rows are, and the release of their total."""
+"""The commands for parts: one design, sums measured by each party, and the release of their total."""
 
 from __future__ import annotations
 
@@ -11,21 +11,14 @@ import trigmech as tm
 from trigmech.cli.files import check_outputs, file_of, keep_others, ledger_of_run
 from trigmech.cli.options import (
     Data,
-    DateFormat,
-    Decimal,
-    Delimiter,
-    Encoding,
-    EngineName,
+    Engine,
     Epsilon,
     Json,
-    Scheduler,
     TableData,
-    WorkerCount,
+    Written,
     budget_of,
-    engine_options,
-    file_options,
     files_given,
-    table_of,
+    grouped,
     tell,
 )
 from trigmech.cli.progress import progress_bar
@@ -33,31 +26,31 @@ from trigmech.errors import InputError
 from trigmech.privacy.budget import BOUNDS_SHARE
 
 part_app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown", help=(
-    "Release one table that lies in several places: exact sums of parts, added and released together.\n\n"
-    "`part design` for all; `part measure` where rows are; `part release` where the sums are added. A part is as "
-    "PRIVATE as its table; designs and releases are public. `part share` instead of `part measure` puts a share of the "
-    "noise in."))
+    "Release one table that is kept in several places: exact sums of its parts, added and released together.\n\n"
+    "Run `part design` once, `part measure` where the rows are, and `part release` where the sums are added. A part is "
+    "as PRIVATE as its table; designs and releases are public. `part share` replaces `part measure` and adds a share "
+    "of the noise."))
 
-DesignFile = Annotated[Path, typer.Option("--design", help="The design, by 'part design' or 'part release'.")]
-HowWritten = Annotated[Path | None, typer.Option("--schema", help="The design's schema file, for how the data file is "
-                                                                  "written: its table [file].")]
+DesignFile = Annotated[Path, typer.Option("--design", help="The design, from 'part design' or 'part release'.")]
+HowWritten = Annotated[Path | None, typer.Option("--schema", help="The design's schema file, whose table [file] says "
+                                                                  "how the data file is written.")]
 Parts = Annotated[list[Path], typer.Argument(help="Parts, such as north.part south.part; or shares.")]
 
 
 @part_app.command("design")
 def make_design(
     schema: Annotated[Path, typer.Option(help="The schema (TOML), the same for all.")],
-    n: Annotated[int, typer.Option(min=2, help="Persons in all parts together (rows, if each is a person); public.")],
+    n: Annotated[int, typer.Option(min=2, help="Persons in all parts together (or rows, if each is one); public.")],
     epsilon: Epsilon,
     out: Annotated[Path, typer.Option(help="Where the design is written, such as design.json.")],
     delta: Annotated[float, typer.Option(help="Privacy budget: delta, far below 1 / n.")] = 0.0,
-    smooth: Annotated[bool, typer.Option("--smooth", help="For smooth queries alone, by one round.")] = False,
-    shares: Annotated[bool, typer.Option("--shares", help="For 'part share': of one run, whose shares are added once."
-                                         )] = False,
+    smooth: Annotated[bool, typer.Option("--smooth", help="Serve smooth queries only, in one round.")] = False,
+    shares: Annotated[bool, typer.Option("--shares", help="For 'part share': one run, whose shares are added "
+                                                          "once.")] = False,
     bounds_share: Annotated[float, typer.Option(help="Part of the budget for private bounds.")] = BOUNDS_SHARE,
     as_json: Json = False,
 ) -> None:
-    """Write the design that all parts are measured by; public, and made of public facts.
+    """Write the design by which all parts are measured; it is public and uses public facts only.
 
     Example: `trigmech part design --schema schema.toml --n 25000 --epsilon 1 --delta 1e-7 --out design.json`
     """
@@ -70,25 +63,21 @@ def make_design(
                      tm.MomentMechanism() if smooth else None, bounds_share=bounds_share)
     design_file.save(out, made.for_shares() if shares else made)
     tell({"design": str(out), "n": n, "passes": made.passes},
-         f"{made}\nwritten: {out}; up to {made.passes} rounds: each part is measured as often", as_json)
+         f"{made}\nwritten: {out}; up to {made.passes} rounds: each part is measured once in each", as_json)
 
 
 @part_app.command("measure")
+@grouped
 def measure(
     data: TableData,
     out: Annotated[Path, typer.Option(help="Where the part is written, such as north.part. PRIVATE.")],
     design: DesignFile,
+    written: Written,
+    measured_by: Engine,
     schema: HowWritten = None,
-    delimiter: Delimiter = None,
-    decimal: Decimal = None,
-    encoding: Encoding = None,
-    date_format: DateFormat = None,
-    engine: EngineName = None,
-    workers: WorkerCount = None,
-    scheduler: Scheduler = None,
     as_json: Json = False,
 ) -> None:
-    """Write the exact sums over the rows of a file that a design asks for next. They are PRIVATE, as the file is.
+    """Write the exact sums over a file's rows that a design asks for next. They are as PRIVATE as the file.
 
     All rows of a person must be in one part.
 
@@ -97,52 +86,48 @@ def measure(
     from trigmech.parts import design_file
     from trigmech.parts.shares import load_part
 
-    measured_by = engine_options(engine, workers, scheduler)
-    files = files_given(data)
+    engine, files = measured_by.options, files_given(data)
     check_outputs((out,), (*files, design, schema))
     keep_others(out, "part", load_part)
     asked = design_file.load(design)
-    table = table_of(files, file_options(delimiter, decimal, encoding, date_format), _written(schema, asked))
+    table = written.table(files, _file_of(schema, asked))
     with progress_bar(quiet=as_json) as progress:
-        part = tm.measure_part(table, asked, progress=progress, **measured_by)
+        part = tm.measure_part(table, asked, progress=progress, **engine)
     part.save(out)
     tell(_facts(part, out), f"{part.n:,} persons\nwritten: {out} (NOT PRIVATE: keep it as safe as the table)", as_json)
 
 
 @part_app.command("share")
+@grouped
 def share(
     data: Data,
+    written: Written,
     out: Annotated[Path, typer.Option(help="Where the share is written, such as north.share. PRIVATE alone.")],
     design: DesignFile,
-    party: Annotated[int, typer.Option(min=1, help="The number of this party, from 1 on: each has one of its own.")],
-    parties: Annotated[int, typer.Option(min=1, help="How many shares will be released together, no more, no fewer.")],
-    tolerated: Annotated[int, typer.Option(min=0, help="Parties that may use what they know of their noise.")] = 0,
+    party: Annotated[int, typer.Option(min=1, help="The number of this party, from 1; each party has its own.")],
+    parties: Annotated[int, typer.Option(min=1, help="Exactly how many shares will be released together.")],
+    tolerated: Annotated[int, typer.Option(min=0, help="How many parties may use their knowledge of their noise.")] = 0,
     schema: HowWritten = None,
-    delimiter: Delimiter = None,
-    decimal: Decimal = None,
-    encoding: Encoding = None,
-    date_format: DateFormat = None,
     as_json: Json = False,
 ) -> None:
-    """Write what a design draws next of the rows of a file, with this party's share of the noise in it.
+    """Write the sums that a design asks for next, with this party's share of the noise added.
 
-    Only the sum of all shares has all the noise. Let somebody add them ('part add') who does not release.
+    Only the sum of all shares has all the noise. Somebody who does not release should add them ('part add').
 
     Example: `trigmech part share north.csv --design design.json --party 1 --parties 3 --out north.share`
     """
     from trigmech.parts import design_file
     from trigmech.parts.shares import load_part
-    from trigmech.tables.reader import TableFile
 
     check_outputs((out,), (data, design, schema))
     keep_others(out, "share", load_part)
     asked = design_file.load(design)
-    table = TableFile(data, **_written(schema, asked) | file_options(delimiter, decimal, encoding, date_format))
+    table = written.table([data], _file_of(schema, asked))
     with progress_bar(quiet=as_json) as progress:
         own = tm.share_part(table, asked, party=party, parties=parties, tolerated=tolerated, progress=progress)
     own.save(out)
     tell(_facts(own, out), f"{own.n:,} persons, of one of {parties} parties\nwritten: {out} (NOT PRIVATE alone: it has "
-                           "a share of the noise)", as_json)
+                           "only a share of the noise)", as_json)
 
 
 @part_app.command("add")
@@ -151,7 +136,7 @@ def add(
     out: Annotated[Path, typer.Option(help="Where their sum is written. PRIVATE.")],
     as_json: Json = False,
 ) -> None:
-    """Write the sum of parts, which is a part of all their persons. It is PRIVATE, as they are.
+    """Write the sum of parts, which is the part of all their persons. It is as PRIVATE as they are.
 
     Example: `trigmech part add north.part south.part --out both.part`
     """
@@ -167,7 +152,7 @@ def add(
 
 @part_app.command("show")
 def show(parts: Parts, as_json: Json = False) -> None:
-    """Print of parts what is public: how many persons, of how many measured parts, to which question.
+    """Print the public facts of parts: how many persons, from how many measured parts, for which question.
 
     Example: `trigmech part show north.part`
     """
@@ -184,19 +169,19 @@ def release(
     parts: Parts,
     design: DesignFile,
     out: Annotated[Path, typer.Option(
-        help="Where the release is saved, such as clinic.tm; if the design asks again, its next round is written to "
+        help="Where the release is saved, such as clinic.tm; if the design has another round, it is written to "
              "--next instead.")],
     ledger: Annotated[str | None, typer.Option(
-        help="The data set's ledger, a file or postgresql://...; made with this budget as its total if it is not "
-             "there.")] = None,
+        help="The data set's ledger, a file or postgresql://...; if it does not exist, it is made with this "
+             "budget as its total.")] = None,
     following: Annotated[Path | None, typer.Option(
-        "--next", help="Where the next round's design is written, if there is one. Default: beside --out, such as "
+        "--next", help="Where the design of another round is written. Default: beside --out, such as "
                        "clinic.round2.json.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Add parts or shares and release their total: the release, or the next round's design for all to measure by.
+    """Add parts or shares and release their total: write the release, or the design of the next round.
 
-    What is drawn is kept beside --out, in a file that ends in .rounds, until the last round is released: keep it.
+    Drawn values are kept beside --out, in a file that ends in .rounds, until the last round is released: keep it.
 
     Example: `trigmech part release north.part south.part --design design.json --ledger ledger.json --out clinic.tm`
     """
@@ -219,8 +204,8 @@ def release(
     if isinstance(released, tm.Design):
         design_file.save(following, released)
         tell({"design": str(following), "done": False, "rounds": str(rounds)},
-             f"the next round is in {following}: let each part be measured by it, and release again with the same "
-             f"--out; keep {rounds}", as_json)
+             f"the next round is in {following}: measure each part by it, and release again with the same --out; "
+             f"keep {rounds}", as_json)
         return
     made = reconstruct(released)
     made.save(out)
@@ -229,20 +214,20 @@ def release(
           "warnings": list(made.warnings)}, f"{made.ledger}\nwritten: {out}", as_json)
 
 
-def _written(schema: Path | None, asked: tm.Design) -> dict[str, Any]:
-    """Return how the schema file of a design says that tables are written; nothing without one."""
+def _file_of(schema: Path | None, asked: tm.Design) -> dict[str, Any]:
+    """Return the table [file] of a design's schema file; empty without a file."""
     if schema is None:
         return {}
     from trigmech.schema import toml as schema_file
 
     loaded = schema_file.load(schema)
     if loaded.schema != asked.schema:
-        raise InputError(f"{str(schema)!r} is another schema than the design's")
+        raise InputError(f"{str(schema)!r} is not the design's schema")
     return loaded.file
 
 
 def _round(asked: tm.Design) -> int:
-    """Return which round a design asks for."""
+    """Return the number of the round that a design asks for."""
     return 1 if asked.history is None else asked.history.round + 1
 
 

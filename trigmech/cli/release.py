@@ -1,4 +1,4 @@
-"""The command that releases a table: all that can be refused first, then the charge, then what it bought."""
+"""The command that releases a table: it refuses what it must before the charge, then charges and writes."""
 
 from __future__ import annotations
 
@@ -7,40 +7,15 @@ import shlex
 import tempfile
 import warnings
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 import trigmech as tm
-from trigmech.cli.files import (
-    STANDARD,
-    Sampled,
-    check_outputs,
-    file_of,
-    keep_what_counts,
-    ledger_of_run,
-    write_sample,
-)
-from trigmech.cli.options import (
-    DateFormat,
-    Decimal,
-    Delimiter,
-    Encoding,
-    EngineName,
-    Epsilon,
-    Json,
-    Scheduler,
-    TableData,
-    WorkerCount,
-    budget_of,
-    engine_options,
-    file_options,
-    files_given,
-    table_of,
-    tell,
-)
+from trigmech.cli.files import STANDARD, Sampled, check_outputs, file_of, keep_what_counts, ledger_of_run, write_sample
+from trigmech.cli.options import Engine, Epsilon, Json, TableData, Written, budget_of, files_given, grouped, tell
 from trigmech.cli.progress import progress_bar
 from trigmech.errors import BudgetError, FitWarning, InputError, TrigmechError
 from trigmech.privacy.budget import BOUNDS_SHARE
@@ -49,116 +24,141 @@ if TYPE_CHECKING:
     from trigmech.tables.parquet_files import ParquetFiles
     from trigmech.tables.reader import TableFile
 
-# With fewer rows, or persons, a release is refused unless it is forced.
-FEWEST = 20
-# So many expected errors are named then.
-SHOWN = 6
-# The exit status of a release whose points miss what was released, if one is asked for.
+# With fewer rows, or persons, a release is refused unless it is forced; the refusal names so many expected errors.
+FEWEST, SHOWN = 20, 6
+# The exit status with --strict if the points miss the released values.
 MISSED = 6
 
 
-def release(
-    data: TableData,
-    schema: Annotated[Path, typer.Option(help="The schema (TOML); see 'trigmech schema init'.")],
-    epsilon: Epsilon,
-    out: Annotated[Path, typer.Option(help="Where the release is saved, such as clinic.tm.")],
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What a release is asked to do."""
+
+    data: TableData
+    schema: Annotated[Path, typer.Option(help="The schema (TOML); see 'trigmech schema init'.")]
+    epsilon: Epsilon
+    out: Annotated[Path, typer.Option(help="Where the release is saved, such as clinic.tm.")]
     delta: Annotated[float | None, typer.Option(
-        help="Privacy budget: delta, at least 0 and below 1, far below 1 / rows; default: 0.")] = None,
+        help="Privacy budget: delta, at least 0 and below 1, far below 1 / rows; default: 0.")] = None
     csv: Annotated[Path | None, typer.Option(
-        help="Also write a synthetic table (.csv, .tsv, .csv.gz or .parquet), or - for standard output.")] = None,
-    rows: Annotated[int | None, typer.Option(min=1, help="Rows of that table; default: as many as the data, "
-                                                           "or one for each person.")] = None,
+        help="Also write a synthetic table (.csv, .tsv, .csv.gz or .parquet), or - for standard output.")] = None
+    rows: Annotated[int | None, typer.Option(
+        min=1, help="Rows of that table; default: as many as the data, or one for each person.")] = None
     ledger: Annotated[str | None, typer.Option(
-        help="The data set's ledger, a file or postgresql://user@host/database?ledger=NAME; made with this budget as "
-             "its total if it is not there.")] = None,
-    delimiter: Delimiter = None,
-    decimal: Decimal = None,
-    encoding: Encoding = None,
-    date_format: DateFormat = None,
-    engine: EngineName = None,
-    workers: WorkerCount = None,
-    scheduler: Scheduler = None,
+        help="The data set's ledger: a file or postgresql://user@host/database?ledger=NAME. If it does not exist, it "
+             "is made with this budget as its total.")] = None
     bounds_share: Annotated[float, typer.Option(
-        help="Part of the budget for private bounds and categories.")] = BOUNDS_SHARE,
+        help="Part of the budget for private bounds and categories.")] = BOUNDS_SHARE
     simulate: Annotated[int | None, typer.Option(
-        min=0, metavar="SEED", help="A repeatable simulation. It is NOT private.")] = None,
+        min=0, metavar="SEED", help="A repeatable simulation. It is NOT private.")] = None
     strict: Annotated[bool, typer.Option(
-        "--strict", help="End with status 6 if the points miss what was released; it is saved all the same.")] = False,
+        "--strict", help="End with status 6 if the points miss the released values; the release is saved anyway.")
+    ] = False
     force: Annotated[bool, typer.Option(
-        "--force", help="Replace the files that --out and --csv name, if they are there; and release fewer than 20 "
-                        "rows or persons.")] = False,
+        "--force", help="Replace the files that --out and --csv name if they exist, and release fewer than 20 rows or "
+                        "persons.")] = False
     dry_run: Annotated[bool, typer.Option(
-        "--dry-run", help="Say what the budget will buy, in the columns' units; charge and write nothing.")] = False,
-    as_json: Json = False,
-) -> None:
+        "--dry-run", help="Print what the budget will buy, in the columns' units; charge and write nothing.")] = False
+
+    @property
+    def budget(self) -> tm.Budget:
+        """The budget of the release."""
+        return budget_of(self.epsilon, self.delta or 0.0)
+
+    @property
+    def rounds(self) -> Path | None:
+        """Where drawn values are kept until the release is saved; a simulation can be made again."""
+        return (None if self.ledger is None or self.simulate is not None
+                else self.out.with_name(f"{self.out.name}.rounds"))
+
+    @property
+    def advice(self) -> str:
+        """How to count values that do not fit: the same words whatever the table holds, for they are public."""
+        against = shlex.join(["trigmech", "schema", "check", str(self.schema), "--against", self.data])
+        return ("infinite values and values outside the bounds count as the nearest bound, and a release never says "
+                f"whether there are any; `{against}` counts them, for you alone")
+
+    def check(self, files: list[str], as_json: bool) -> None:
+        """Raise an error if options contradict each other, or a file cannot be written or must not be replaced."""
+        if self.rows is not None and self.csv is None:
+            raise typer.BadParameter("--rows is the length of the table that --csv writes; give --csv too")
+        if str(self.csv) == STANDARD and as_json:
+            raise typer.BadParameter("--csv - and --json both write to standard output; give one of them a file")
+        if not 0.0 < self.bounds_share < 1.0:
+            raise typer.BadParameter(f"--bounds-share must be above 0 and below 1, not {self.bounds_share}")
+        # Taking the lock empties its file.
+        file = file_of(self.ledger)
+        lock = None if file is None else Path(f"{os.path.realpath(file)}.lock")
+        check_outputs((file, lock, self.out, self.rounds), (*files, self.schema), table=self.csv, force=self.force)
+        keep_what_counts(self.out, self.force)
+        if self.out.exists() and not self.force:
+            raise InputError(f"{str(self.out)!r} exists; name another file, or give --force to replace it")
+
+
+@grouped
+def release(asked: Asked, written: Written, measured_by: Engine, as_json: Json = False) -> None:
     """Release a table: save the release, and write a synthetic table if asked to.
 
     Example: `trigmech release data.csv --schema schema.toml --epsilon 1 --delta 1e-6 --out clinic.tm --rows 10000
     --csv synth.csv --ledger ledger.json`
     """
-    import numpy as np
-
     from trigmech.measurement.private_categories import threshold_delta
     from trigmech.measurement.rows import persons_of
     from trigmech.report.advice import clipping_of, warnings_of
     from trigmech.schema import toml as schema_file
 
-    budget = budget_of(epsilon, delta or 0.0)
-    _check_usage(csv, rows, bounds_share, as_json)
-    measured_by = engine_options(engine, workers, scheduler)
-    # What is drawn is kept here until the release is saved; a simulation can be made again.
-    rounds = None if ledger is None or simulate is not None else out.with_name(f"{out.name}.rounds")
-    files = files_given(data)
-    _check_files(files, schema, out, csv, ledger, force, rounds)
-    loaded = schema_file.load(schema)
-    advice = advice_to_check(schema, data)
+    budget, engine, files = asked.budget, measured_by.options, files_given(asked.data)
+    asked.check(files, as_json)
+    loaded = schema_file.load(asked.schema)
     if not as_json:
-        typer.echo(f"trigmech: {advice}", err=True)
-    table = table_of(files, file_options(delimiter, decimal, encoding, date_format), loaded.file)
-    if dry_run:
-        return _tell_preview(table, loaded.schema, budget, bounds_share, ledger, delta is not None, advice, as_json)
-    # Counting finds what cannot be read before a ledger file is made.
-    if rounds is not None and rounds.exists():
-        typer.echo(f"trigmech: going on with the run of {rounds}, which was broken off; what it was charged for is not "
-                   "charged again", err=True)
+        typer.echo(f"trigmech: {asked.advice}", err=True)
+    table = written.table(files, loaded.file)
+    if asked.dry_run:
+        return _tell_preview(asked, table, loaded.schema, as_json)
+    if asked.rounds is not None and asked.rounds.exists():
+        typer.echo(f"trigmech: continuing the interrupted run of {asked.rounds}; its charges are not charged again",
+                   err=True)
+    # Counting finds a file that cannot be read before a ledger file is made.
     n = persons_of(table, loaded.schema)
-    said = warn(warnings_of(n, loaded.schema, budget, delta is not None))
-    if 2 <= n < FEWEST and not force:
-        raise InputError(too_few(n, loaded.schema, budget, bounds_share))
+    said = warn(warnings_of(n, loaded.schema, budget, asked.delta is not None))
+    if 2 <= n < FEWEST and not asked.force:
+        raise InputError(too_few(n, loaded.schema, budget, asked.bounds_share))
     reserve = threshold_delta(budget) if loaded.schema.private_categories else 0.0
-    with ledger_of_run(ledger, budget, reserve) as book, progress_bar(quiet=as_json) as progress, \
-            warnings.catch_warnings():
-        # Printed below, in the words of a command.
-        warnings.simplefilter("ignore", FitWarning)
-        try:
-            made = tm.synthesize(table, loaded.schema, budget, ledger=book, bounds_share=bounds_share, rounds=rounds,
-                                 rng=None if simulate is None else np.random.default_rng(simulate),
-                                 progress=progress, **measured_by)
-        except BudgetError as error:
-            if book is None:
-                raise
-            raise BudgetError(f"{error}. Nothing was written") from None
-        except KeyboardInterrupt:
-            if rounds is not None and rounds.exists():
-                typer.echo(f"trigmech: the same command goes on by {rounds}, and nothing is charged twice", err=True)
-            raise
+    with ledger_of_run(asked.ledger, budget, reserve) as book, progress_bar(quiet=as_json) as progress:
+        made = _synthesized(asked, table, loaded.schema, book, progress=progress, **engine)
         progress("saving", 0, 0)
-        _save(made, out, book)
-        if rounds is not None:
-            rounds.resolve().unlink(missing_ok=True)
-        count = None if csv is None else _write_table(made, csv, rows, out)
+        _save(made, asked.out, book)
+        if asked.rounds is not None:
+            asked.rounds.resolve().unlink(missing_ok=True)
+        count = None if asked.csv is None else _write_table(made, asked.csv, asked.rows, asked.out)
     said += warn(clipping_of(made))
-    said += warn([f"{sentence}. It is saved, for it is paid for" for sentence in made.warnings], "WARNING")
-    _tell(made, out, csv, count, said, advice, as_json)
-    if strict and made.warnings:
+    said += warn([f"{sentence}. It is saved, because it is paid for" for sentence in made.warnings], "WARNING")
+    _tell(made, asked, count, said, as_json)
+    if asked.strict and made.warnings:
         raise typer.Exit(MISSED)
 
 
-def advice_to_check(schema: Path, data: str) -> str:
-    """Return how values that do not fit are counted: the same words whatever the table holds, for they are public."""
-    against = shlex.join(["trigmech", "schema", "check", str(schema), "--against", data])
-    return ("values that are infinite or outside the bounds count as the nearest bound, and a release never says "
-            f"whether there are any; `{against}` counts them, for you alone")
+def _synthesized(asked: Asked, table: TableFile | ParquetFiles, schema: tm.Schema, book: tm.LedgerFile | None,
+                 **options: Any) -> tm.Synthesis:
+    import numpy as np
+
+    try:
+        with warnings.catch_warnings():
+            # Printed afterwards, in the words of a command.
+            warnings.simplefilter("ignore", FitWarning)
+            return tm.synthesize(table, schema, asked.budget, ledger=book, bounds_share=asked.bounds_share,
+                                 rounds=asked.rounds,
+                                 rng=None if asked.simulate is None else np.random.default_rng(asked.simulate),
+                                 **options)
+    except BudgetError as error:
+        if book is None:
+            raise
+        raise BudgetError(f"{error}. Nothing was written") from None
+    except KeyboardInterrupt:
+        if asked.rounds is not None and asked.rounds.exists():
+            typer.echo(f"trigmech: run the same command again to continue from {asked.rounds}; nothing is charged "
+                       "twice", err=True)
+        raise
 
 
 def too_few(n: int, schema: tm.Schema, budget: tm.Budget, bounds_share: float) -> str:
@@ -166,29 +166,8 @@ def too_few(n: int, schema: tm.Schema, budget: tm.Budget, bounds_share: float) -
     whose = "rows" if schema.person is None else "persons"
     errors = [f"{each.column!r}, {each}" for each in tm.preview(n, schema, budget, bounds_share=bounds_share).columns]
     more = f"; and {len(errors) - SHOWN} more" if len(errors) > SHOWN else ""
-    return (f"{n} {whose} are too few for a release: below {FEWEST} most of it is noise, of which the standard "
-            f"deviation is expected to be: {'; '.join(errors[:SHOWN])}{more}. Nothing is charged. --force releases it "
-            "all the same")
-
-
-def _check_usage(csv: Path | None, rows: int | None, bounds_share: float, as_json: bool) -> None:
-    if rows is not None and csv is None:
-        raise typer.BadParameter("--rows is of the table that --csv writes; give --csv as well")
-    if str(csv) == STANDARD and as_json:
-        raise typer.BadParameter("--csv - and --json both write to standard output; give one of them a file")
-    if not 0.0 < bounds_share < 1.0:
-        raise typer.BadParameter(f"--bounds-share must be above 0 and below 1, not {bounds_share}")
-
-
-def _check_files(data: list[str], schema: Path, out: Path, csv: Path | None, ledger: str | None, force: bool,
-                 rounds: Path | None) -> None:
-    # Who takes the lock empties the file that it is.
-    file = file_of(ledger)
-    lock = None if file is None else Path(f"{os.path.realpath(file)}.lock")
-    check_outputs((file, lock, out, rounds), (*data, schema), table=csv, force=force)
-    keep_what_counts(out, force)
-    if out.exists() and not force:
-        raise InputError(f"{str(out)!r} exists; name another file, or give --force to replace it")
+    return (f"{n} {whose} are too few for a release: below {FEWEST} it is mostly noise; expected standard deviations "
+            f"of the noise: {'; '.join(errors[:SHOWN])}{more}. Nothing is charged. --force releases it anyway")
 
 
 def warn(warnings: list[str], mark: str = "warning") -> list[str]:
@@ -198,28 +177,28 @@ def warn(warnings: list[str], mark: str = "warning") -> list[str]:
     return warnings
 
 
-def _tell_preview(table: TableFile | ParquetFiles, schema: tm.Schema, budget: tm.Budget, bounds_share: float,
-                  ledger: str | None, delta_chosen: bool, advice: str, as_json: bool) -> None:
-    """Print what a release would be worth; of the table only its names and the number of its rows are used."""
+def _tell_preview(asked: Asked, table: TableFile | ParquetFiles, schema: tm.Schema, as_json: bool) -> None:
+    """Print what a release would be worth; it uses only the names of the table and the number of its rows."""
+    from trigmech._validate import lacks
     from trigmech.measurement.rows import persons_of
 
-    absent = [name for name in schema.names if name not in table.names]
-    if absent and table.options.get("header", True):
-        raise InputError(f"the table lacks the column(s) {', '.join(map(repr, absent))} that the schema names")
+    if table.options.get("header", True) and (rule := lacks(schema.names, table.names)):
+        raise InputError(f"the table {rule}")
+    ledger = asked.ledger
     there = ledger is not None and tm.LedgerFile.exists(ledger)
-    expected = tm.preview(persons_of(table, schema), schema, budget, bounds_share=bounds_share,
-                          ledger=ledger if there else None, delta_chosen=delta_chosen)
+    expected = tm.preview(persons_of(table, schema), schema, asked.budget, bounds_share=asked.bounds_share,
+                          ledger=ledger if there else None, delta_chosen=asked.delta is not None)
     warn(list(expected.warnings))
     made = "" if ledger is None or there else (
-        f"\nledger {ledger}: it is not there, and would be made with {budget} as the data set's total budget")
-    tell({"dry_run": True, **expected.to_dict(), "advice": advice}, f"{expected}{made}", as_json)
+        f"\nledger {ledger}: it does not exist, and would be made with {asked.budget} as the data set's total budget")
+    tell({"dry_run": True, **expected.to_dict(), "advice": asked.advice}, f"{expected}{made}", as_json)
 
 
 def _save(made: tm.Synthesis, out: Path, book: tm.LedgerFile | None) -> None:
-    """Save a release: where it was asked for, or else, as it is paid for, in the folder for temporary files.
+    """Save a release where it was asked for, or else, because it is paid for, in the folder for temporary files.
 
-    If it is not where it was asked for, an InputError names where it is, or states that it is lost; and the ledger
-    names where it is, if it can still be written.
+    In the second case an InputError says where it is, or that it is lost; the ledger records where it is, if it can
+    still be written.
     """
     try:
         made.save(out)
@@ -230,13 +209,13 @@ def _save(made: tm.Synthesis, out: Path, book: tm.LedgerFile | None) -> None:
         beside = Path(tempfile.mkdtemp(prefix="trigmech-")) / "release.tm"
         made.save(beside)
     except (TrigmechError, OSError, MemoryError):
-        raise InputError(f"{reason}; nor could the release be saved in the folder for temporary files, so it is lost, "
-                         "and what was charged stays spent") from None
+        raise InputError(f"{reason}; the release could not be saved in the folder for temporary files either, so it is "
+                         "lost, and its charges stay spent") from None
     if book is not None and made.ledger.run is not None:
         with suppress(TrigmechError, OSError, ValueError):
             book.note_kept(made.ledger.run, beside)
-    raise InputError(f"{reason}. The release, which is paid for, was saved as {str(beside)!r} instead: copy it to "
-                     "where it is to stay")
+    raise InputError(f"{reason}. The release, which is paid for, was saved as {str(beside)!r} instead: copy it to a "
+                     "safe place")
 
 
 def _write_table(made: tm.Synthesis, csv: Path, rows: int | None, out: Path) -> Sampled:
@@ -245,8 +224,8 @@ def _write_table(made: tm.Synthesis, csv: Path, rows: int | None, out: Path) -> 
     except BrokenPipeError:
         raise
     except (TrigmechError, OSError, MemoryError) as problem:
-        raise InputError(f"{_reason(problem, csv)}. The release itself is saved as {str(out)!r}, and `trigmech sample` "
-                         "makes a table of it at no further cost") from None
+        raise InputError(f"{_reason(problem, csv)}. The release itself is saved as {str(out)!r}; `trigmech sample` "
+                         "makes a table from it at no further cost") from None
 
 
 def _reason(problem: BaseException, path: Path) -> str:
@@ -258,14 +237,12 @@ def _reason(problem: BaseException, path: Path) -> str:
     return f"cannot write {str(path)!r}: {why}"
 
 
-def _tell(made: tm.Synthesis, out: Path, csv: Path | None, count: Sampled | None, said: list[str],
-          advice: str, as_json: bool) -> None:
-    ledger, to_standard = made.ledger, str(csv) == STANDARD
-    facts = {"release": str(out), "table": None if csv is None else str(csv), "n": made.release.n,
+def _tell(made: tm.Synthesis, asked: Asked, count: Sampled | None, said: list[str], as_json: bool) -> None:
+    ledger, csv, to_standard = made.ledger, asked.csv, str(asked.csv) == STANDARD
+    facts = {"release": str(asked.out), "table": None if csv is None else str(csv), "n": made.release.n,
              "simulated": ledger.simulated, "ledger": ledger.to_dict(), "proved_epsilon": ledger.proved_epsilon,
              "delta": ledger.budget.delta, "warnings": said,
-             "advice": advice} | ({} if count is None else asdict(count))
+             "advice": asked.advice} | ({} if count is None else asdict(count))
     table = "" if count is None else f" and {'standard output' if to_standard else csv} ({count})"
-    written = f"written: {out}{table}"
-    tell(facts, f"{ledger}\n{written}\nnext: trigmech report {out}   (a page to read)   or   trigmech sample {out} "
-                "--rows 1000", as_json, err=to_standard)
+    tell(facts, f"{ledger}\nwritten: {asked.out}{table}\nnext: trigmech report {asked.out}   (a page to read)   or   "
+                f"trigmech sample {asked.out} --rows 1000", as_json, err=to_standard)

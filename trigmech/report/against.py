@@ -7,6 +7,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from trigmech._validate import lacks
 from trigmech.distribution import Distribution, systematic
 from trigmech.errors import InputError
 from trigmech.evaluation.distances import ROWS_AT_A_TIME, Evaluation, compare
@@ -141,9 +142,8 @@ def _nearest(points: Array, rows: Array, count: int) -> Array:
 
 
 def _frame(schema: Schema, columns: dict[Any, Any]) -> Any:
-    absent = [name for name in schema.names if name not in columns]
-    if absent:
-        raise InputError(f"the table lacks the column(s) {', '.join(map(repr, absent))} that the schema names")
+    if rule := lacks(schema.names, columns):
+        raise InputError(f"the table {rule}")
     try:
         arrays = [np.asarray(columns[name]) for name in schema.names]
     except ValueError:

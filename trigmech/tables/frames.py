@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trigmech._optional import need
-from trigmech._validate import numbers
+from trigmech._validate import lacks, numbers
 from trigmech.errors import InputError, TrigmechError
 from trigmech.tables.column_types import Categories, filled, to_arrow, to_pandas
 from trigmech.tables.scalars import (
@@ -93,9 +93,8 @@ class Columns:
         if self._frame is not None:
             # Once: each look at it makes it anew, for all columns.
             schema = dict(self._frame.schema)
-            absent = [name for name in names if name not in schema]
-            if absent:
-                raise InputError(f"the table lacks the column(s) {', '.join(map(repr, absent))} that the schema names")
+            if rule := lacks(names, schema):
+                raise InputError(f"the table {rule}")
             # What narwhals returns for objects is a guess from the first cells.
             self._schema = {name: nw.Object() if _native_type(self._frame[name]) == "object" else schema[name]
                             for name in names}

@@ -8,6 +8,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from trigmech._validate import lacks
 from trigmech.errors import InputError, shown
 from trigmech.tables.column_types import ColumnsOfFile
 from trigmech.tables.reader import TableFile, rows_at_once
@@ -99,10 +100,8 @@ class ParquetFiles:
     def check(self, schema: ColumnsOfFile, alike: bool = False) -> None:
         """Raise an InputError if a file lacks a column or, where types must be alike, has another than others."""
         for file in self.files:
-            absent = [name for name in schema.names if name not in file.names]
-            if absent:
-                raise InputError(f"cannot read {str(file.path)!r}: it lacks the column(s) "
-                                 f"{', '.join(map(repr, absent))} that the schema names")
+            if rule := lacks(schema.names, file.names):
+                raise InputError(f"cannot read {str(file.path)!r}: it {rule}")
         held = [file for file in self.files if sum(file.groups or ())]
         for name, other in product(schema.names if alike else (), held[1:]):
             kinds = [plain_type(file.types[name]) for file in (held[0], other)]

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from trigmech._optional import need
+from trigmech._validate import lacks
 from trigmech.errors import InputError
 from trigmech.tables.column_types import ColumnsOfFile
 from trigmech.tables.csv_cells import trimmed
@@ -304,12 +305,11 @@ class TableFile:
             places = list(range(len(names)))
         else:
             place = {name: j for j, name in enumerate(self.names)}
-            absent = [name for name in names if name not in place]
-            if absent:
+            if rule := lacks(names, place):
                 more = "" if self._csv is None else "; " + (self.separators or (
                     "if its first row holds no names, write header = false below [file] in the schema file, or give "
                     "header=False"))
-                raise self._error(f"it lacks the column(s) {', '.join(map(repr, absent))} that the schema names{more}")
+                raise self._error(f"it {rule}{more}")
             places = [place[name] for name in names]
         with self._row_free():
             if self._csv is None:
