@@ -180,7 +180,16 @@ def test_the_pair_attains_the_sensitivity_where_a_fault_of_sqrt_2_must_show(name
 # Verdicts
 
 
-@pytest.mark.parametrize("name", SUBJECTS)
+# Of releases by several rounds the audits take seconds; each law of noise is audited by day, too.
+BY_NIGHT = ("tables, closer look, laplace", "tables, both rounds, gaussian", "tables, linf", "tables, gaussian",
+            "halved, gaussian", "noisy mean, n = 20")
+
+
+def by_day(names):
+    return [pytest.param(name, marks=[pytest.mark.nightly] * (name in BY_NIGHT)) for name in names]
+
+
+@pytest.mark.parametrize("name", by_day(SUBJECTS))
 def test_no_correct_mechanism_is_refuted(name):
     line = audited(name, "simulated", 1_200 if not adaptive(subject_of(name)) else 100 if "closer" in name else 300)
     assert not line["refuted"]
@@ -198,7 +207,7 @@ def test_no_correct_mechanism_is_refuted_with_real_noise(name):
     assert line["fault"] == ""
 
 
-@pytest.mark.parametrize("name", [name for name in FAULTS if name != "noisy mean, n = 5"])
+@pytest.mark.parametrize("name", by_day(name for name in FAULTS if name != "noisy mean, n = 5"))
 def test_every_planted_fault_is_refuted(name):
     line = audited(name, "simulated", RUNS.get(name, 4_000))
     assert line["refuted"]

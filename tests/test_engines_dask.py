@@ -53,8 +53,7 @@ def sums(address, data, asked):
 def test_dask_releases_the_bits_of_a_frame(address, whole, pattern, tmp_path):
     for mechanism in MECHANISMS:
         alone = measured(whole, tmp_path, mechanism)
-        for pieces in (1, 7):
-            assert measured(frame(whole, pieces), tmp_path, mechanism, scheduler=address) == alone
+        assert measured(frame(whole, 7), tmp_path, mechanism, scheduler=address) == alone
         assert measured(pattern, tmp_path, mechanism, engine="dask", scheduler=address) == alone
 
 
