@@ -14,6 +14,7 @@ from scipy import stats
 import trigmech as tm
 from trigmech.measurement.exact import exact_sums
 from trigmech.measurement.rows import PrivateRows
+from trigmech.mechanisms.adaptive import check_query_of_own
 from trigmech.privacy import noise as noises
 from trigmech.privacy.noise import SimulatedNoise, SystemNoise, falls
 from trigmech.queries.base import Query
@@ -342,3 +343,17 @@ def test_parts_of_a_budget_satisfy_it_together(budget, shares):
     for wrong in ((), (0.7, 0.4), (0.0,), (-0.1,), ("half",)):
         with pytest.raises(tm.BudgetError, match="shares of a budget"):
             budget.split(*wrong)
+
+
+def test_a_query_of_ones_own_is_tried_at_points_of_the_domain():
+    """A query may rely on what rows are: of the indicators of categories one is 1."""
+    domain = SCHEMA.domain
+
+    class Careful(Distance):
+        def evaluate(self, points):
+            domain.check(points)
+            return super().evaluate(points)
+
+    check_query_of_own(Careful(0, 1), domain)
+    with pytest.raises(tm.InputError, match="must hold indicators"):
+        Careful(0, 1).evaluate(np.zeros((1, domain.d)))

@@ -1,6 +1,7 @@
 """Tables that Dask measures: the bits of a frame, whichever worker dies. Skipped where Dask is not installed."""
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -9,6 +10,7 @@ from engine_tables import BASIS, BUDGET, COLUMNS, MECHANISMS, SCHEMA, N, measure
 
 import trigmech as tm
 from trigmech.engines import choice
+from trigmech.engines.dask import _as_told
 from trigmech.engines.spread import SpreadTable
 from trigmech.errors import InputError, WorkerError
 from trigmech.measurement.moments import FunctionSums
@@ -142,3 +144,20 @@ def test_a_file_without_a_column_is_refused(address, pattern, tmp_path, whole):
     pq.write_table(whole.drop_columns("pay"), tmp_path / "table" / "9.parquet")
     with pytest.raises(InputError, match=r"lacks the column\(s\) 'pay'"):
         tm.synthesize(pattern, SCHEMA, BUDGET, engine="dask", scheduler=address)
+
+
+def test_a_partition_s_column_is_taken_in_types_that_mean_the_same():
+    """Texts in any type of texts, numbers in any type of numbers; nothing else in another type than was told."""
+    arrow, objects = pd.ArrowDtype(pa.large_string()), pd.Series(["a", None], dtype=object)
+    texts = [pd.Series(["a", None], dtype=kind) for kind in ("string[python]", "string[pyarrow]", arrow)]
+    for column in (*texts, objects):
+        for told in (each.dtype for each in texts):
+            found = _as_told(column, told, False)
+            assert found[0] == "a"
+            assert found.isna().tolist() == [False, True]
+    whole = pd.Series([1, 2])
+    assert _as_told(whole, np.dtype(float), False) is whole
+    for column, told, person in ((whole, np.dtype(float), True), (whole, arrow, False), (texts[0], whole.dtype, False),
+                                 (pd.Series([1, "a"], dtype=object), arrow, False)):
+        with pytest.raises(tm.InputError, match="another type in some partitions"):
+            _as_told(column, told, person)

@@ -250,6 +250,19 @@ def test_what_was_measured_twice_is_known_as_both_together_tell():
     np.testing.assert_allclose(known[0].deviation, precisions.sum() ** -0.5)
 
 
+@pytest.mark.parametrize("beside", [(), ("table of three",)])
+def test_what_was_measured_three_times_is_known_as_all_together_tell(beside):
+    """Also beside a table of three columns, where those of two that were measured again are joined first."""
+    query, rng = queries()["table of two"], np.random.default_rng(0)
+    held = [Measurement(query, weight, rng.normal(size=query.size), noise)
+            for weight, noise in ((0.5, 0.1), (2.0, 0.3), (1.5, 0.05))]
+    more = [Measurement(queries()[name], 1.0, rng.normal(size=queries()[name].size), 0.1) for name in beside]
+    (known,) = Release(50, SCHEMA.domain, (*held, *more)).tables
+    precisions = np.array([each.deviation for each in held]) ** -2.0
+    np.testing.assert_allclose(known.known, precisions @ [each.known for each in held] / precisions.sum(), rtol=1e-9)
+    np.testing.assert_allclose(known.deviation, precisions.sum() ** -0.5, rtol=1e-12)
+
+
 def test_least_squares_with_the_covariance_is_unbiased_and_as_sharp_as_said():
     """A user's fit of a line to the frequencies of prefix sums: by the covariance, and, wrongly, without it."""
     query, rng = queries()["ranges of a number"], np.random.default_rng(0)

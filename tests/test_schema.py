@@ -519,7 +519,7 @@ def vars_of(column):
     ({"lower": 0, "upper": 1, "special": [0.5], "kind": "integer"}, "must be integers"),
     ({"lower": 0, "upper": 1, "transform": "log"}, "bounds above 0"),
     ({"lower": 1e300, "upper": math.nextafter(1e300, 2e300), "transform": "log"}, "logarithms differ"),
-    ({"lower": 1, "upper": 2, "transform": "sqrt"}, "'log', 'log1p'"),
+    ({"lower": 1, "upper": 2, "transform": "sqrt"}, "one of log, log1p"),
     ({"lower": 0, "upper": 1, "decimals": 1.0}, "decimals must be an integer from 0 to 12, not 1.0"),
     ({"lower": 0, "upper": 1, "decimals": True}, "decimals must be"),
     ({"lower": 0, "upper": 1, "decimals": 13}, "decimals must be"),

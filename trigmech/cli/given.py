@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from trigmech.errors import InputError
-from trigmech.schema.column import Column, text_of
+from trigmech.schema.column import Column
 from trigmech.schema.constraints import categories_listed
 from trigmech.schema.schema import Schema
+from trigmech.schema.values import text_of
 
 MISSING, RANGE = "", ".."
 

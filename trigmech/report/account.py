@@ -1,4 +1,4 @@
-"""What a report asks of a release, whatever its kind."""
+"""The answers that a report needs about a release, whatever its kind."""
 
 from trigmech.report.moments import MomentAccount
 from trigmech.report.tables import TableAccount
@@ -8,6 +8,6 @@ Account = MomentAccount | TableAccount
 
 
 def account_of(synthesis: Synthesis) -> Account:
-    """Return what answers a report's questions about a release."""
+    """Return the answers to a report's questions about a release."""
     release = synthesis.release
     return TableAccount(synthesis, release) if release.columns else MomentAccount(synthesis, release)

@@ -13,8 +13,9 @@ from trigmech.privacy.budget import Budget, shown_up
 from trigmech.report.account import account_of
 from trigmech.report.expected import evenly
 from trigmech.results import Synthesis
-from trigmech.schema.column import Column, text_of
+from trigmech.schema.column import Column
 from trigmech.schema.schema import Schema
+from trigmech.schema.values import text_of
 
 # Beyond these a release protects little, or is hardly useful; a delta is recommended if it makes noise this much
 # smaller.

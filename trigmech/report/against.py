@@ -46,9 +46,9 @@ def affordable(rows: int, d: int) -> int:
 
 def errors_of(made: Synthesis, table: Any, say: Progress = lambda step, done, total: None,
               ) -> dict[str, dict[str, float]]:
-    """Return what a release gets wrong of a table (a pyarrow.Table), by kind and name; private.
+    """Return the errors of a release against a table (a pyarrow.Table), by kind and name; private.
 
-    ``say`` is called with the step, what is done of it, and its total.
+    ``say`` is called with the step, how much of it is done, and its total.
     """
     schema, domain, n = made.schema, made.schema.domain, table.num_rows
     # As a table would hold them: numbers rounded where their kind asks for it.

@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from trigmech.report.figures import number
-from trigmech.schema.column import Column, text_of
+from trigmech.schema.column import Column
 from trigmech.schema.encoding import transformed, transformed_bounds, untransformed
 from trigmech.schema.schema import Schema
+from trigmech.schema.values import text_of
 
 Array = NDArray[np.float64]
 
@@ -30,17 +31,10 @@ MISSING = "missing"
 
 @dataclass(frozen=True, eq=False)
 class Values:
-    """The values of one column in some rows; as private as the rows are.
+    """The values of one column in some rows; as private as the rows.
 
-    Parameters
-    ----------
-    column : Column
-    labels : tuple of str
-        Of its named values: categories, special values, and missing ones.
-    codes : ndarray (n,) of int
-        Which named value a row has; -1: none but a number.
-    numbers : ndarray (n,)
-        On the scale of the column's transform; not a number where the row has none, as in a column of categories.
+    ``labels`` are its named values: categories, special values and missing ones; ``codes`` (n,) say which one a row
+    has, -1 for a number. ``numbers`` (n,) are on the scale of the column's transform, NaN where a row has none.
     """
 
     column: Column
@@ -51,18 +45,10 @@ class Values:
 
 @dataclass(frozen=True, eq=False)
 class Marginal:
-    """The distribution of one column.
+    """The distribution of one column: shares of all rows by named value, and of the others by number.
 
-    Parameters
-    ----------
-    column : Column
-    labels : tuple of str
-    named : ndarray (labels,)
-        Shares of all rows.
-    edges, shares : ndarray (bins + 1,), (bins,)
-        Of the other rows, by their numbers; empty for categories.
-    mean, deviation : float
-        Of these numbers, in the column's units; not a number if there are none.
+    ``edges`` (bins + 1,) and ``shares`` (bins,) are empty for categories; ``mean`` and ``deviation`` of the numbers are
+    in the column's units, NaN if there are none.
     """
 
     column: Column
@@ -76,14 +62,9 @@ class Marginal:
 
 @dataclass(frozen=True, eq=False)
 class Noisy:
-    """What was released of one column, in the cells of its marginal; public.
+    """The released values of one column in the cells of its marginal, with the deviations of their noise; public.
 
-    Parameters
-    ----------
-    named, named_noise : ndarray (labels,)
-        Noisy shares of all rows, and the standard deviation of the noise in each.
-    shares, shares_noise : ndarray (bins,)
-        The same of its numbers.
+    ``named`` (labels,) are shares of all rows by named value, ``shares`` (bins,) those of its numbers.
     """
 
     named: Array
@@ -174,17 +155,10 @@ def ticks(column: Column, edges: Array) -> list[tuple[float, str]]:
 class Associations:
     """How strongly columns go together.
 
-    Parameters
-    ----------
-    ordered : list of int
-        The columns with an order: numbers, times, binary and ordinal ones.
-    correlation : ndarray (ordered, ordered)
-        Pearson's, on the scale of the columns' transforms; rows without a number in one of two columns are left out.
-    all : list of int
-        These and the columns of categories.
-    strength : ndarray (all, all)
-        From 0 to 1: the absolute correlation; the correlation ratio of a number given a category; Cramer's V of two
-        columns of categories.
+    ``ordered`` are the columns of numbers, times, binary and ordinal values, ``correlation`` Pearson's, on the scale of
+    the columns' transforms, over the rows with a number in both. ``all`` adds the columns of categories; ``strength``
+    is from 0 to 1: the absolute correlation, the correlation ratio of a number given a category, or Cramer's V of two
+    columns of categories.
     """
 
     ordered: list[int]

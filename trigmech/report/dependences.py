@@ -1,4 +1,4 @@
-"""How strongly the pairs of a release's columns depend on each other, by what was released of them."""
+"""How strongly the pairs of a release's columns depend on each other, as released."""
 
 import math
 from dataclasses import dataclass
@@ -21,20 +21,11 @@ ROUNDING = 1e-10
 
 @dataclass(frozen=True)
 class Dependence:
-    """The dependence of two columns, as the total variation of their table from that of independent columns.
+    """The dependence of two columns: the total variation of their table from that of independent columns.
 
-    Parameters
-    ----------
-    first, second : int
-        Columns.
-    strength : float
-        From 0 (exactly, if no dependence was found) towards 1: of what was released, after shrinkage.
-    synthetic : float
-        Of the synthetic rows, in the same cells.
-    shape : tuple of int
-        Cells of the two columns.
-    noise : float
-        Standard deviation in the frequency of one cell.
+    ``strength`` is from 0 (exactly, if no dependence was found) towards 1, released and shrunk; ``synthetic`` that of
+    the synthetic rows in the same cells; ``shape`` the cells of both columns; ``noise`` the standard deviation in one
+    cell.
     """
 
     first: int
@@ -52,13 +43,10 @@ class Dependence:
 
 
 def dependences_of(release: Release, fit: Reconstruction) -> list[Dependence]:
-    """Return all pairs of which tables were released, the strongest first.
+    """Return all pairs whose tables were released, the strongest first. Privacy: post-processing.
 
-    Notes
-    -----
-    Privacy: post-processing. The strength is the greater one of what the table shows and of what the first product of
-    the ranks shows in the same cells: of few rows the table is mostly noise, and that product less so. Those of higher
-    degrees are noisier, by both degrees.
+    The strength is the greater one of that in the table and that in the first product of the ranks in the same cells:
+    with few rows the table is mostly noise, and that product less so. Products of higher degrees are noisier.
     """
     targets = Targets(release)
     ranks = None if release.products is None or release.products.query.contrasted else release.products.query

@@ -19,8 +19,9 @@ from trigmech.queries.joint import Marginal
 from trigmech.queries.one_way import Histogram
 from trigmech.report.figures import number
 from trigmech.report.moments import noise_alone
-from trigmech.schema.column import Column, text_of
+from trigmech.schema.column import Column
 from trigmech.schema.schema import Schema
+from trigmech.schema.values import text_of
 
 Array = NDArray[np.float64]
 
@@ -73,18 +74,10 @@ class Expected:
 
 @dataclass(frozen=True)
 class Outlook:
-    """What a design would measure.
+    """The planned measurements of a design, with their noise in single columns and in two ``together``.
 
-    Parameters
-    ----------
-    columns, together : tuple of Expected
-        Of single columns, and of two at once.
-    measured : int
-        How many numbers would be released; of columns and tables, if the columns spread evenly.
-    words : str
-        What they are.
-    predicted : dict of str to float
-        Root mean square errors of queries, as far as the design predicts them.
+    ``measured`` counts the released numbers, for tables if the columns spread evenly; ``words`` describe them;
+    ``predicted`` are root mean square errors of queries, as far as the design predicts them.
     """
 
     columns: tuple[Expected, ...]

@@ -1,7 +1,7 @@
-"""The figures of a report: from public or declared numbers to pictures, the same bytes for the same numbers.
+"""The figures of a report, from public or declared numbers: the same bytes for the same numbers.
 
-Every figure can be read in black and white: what is synthetic is a dark line or a solid bar, what is true a light
-hatched one, and negative entries of a matrix carry a dash. Names are drawn as they are, never as mathematics.
+Every figure can be read in black and white: synthetic values are dark lines or solid bars, true ones light and hatched,
+and negative entries of a matrix carry a dash. Names are drawn literally, never as mathematics.
 """
 
 import io
@@ -58,7 +58,7 @@ def content(figure: Any, kind: Format) -> bytes:
 
 
 def plain(text: object) -> str:
-    """Return a text without what could break a file or turn the words around it: controls, surrogates, directions."""
+    """Return a text without characters that could break a file or reorder words: controls, surrogates, directions."""
     return "".join(c if c in JOINERS or unicodedata.category(c) == "Zs"
                    or unicodedata.category(c)[0] not in "CZ" else "\ufffd" for c in str(text))
 
@@ -91,7 +91,7 @@ def histogram(edges: Array, shares: Array, truth: Array | None, ticks: Sequence[
               released: Noise | None = None) -> Any:
     """Return the distribution of a column's numbers, beside the true one: fractions (bins,) of all rows.
 
-    What was ``released`` of the fractions, with the deviations of its noise, is drawn as bars of two deviations.
+    ``released`` fractions with the deviations of their noise are drawn as bars of two deviations.
     """
     figure, axes = _panel(3.3, 1.9)
     if truth is not None:

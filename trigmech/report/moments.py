@@ -1,4 +1,4 @@
-"""What a report says of a release of moments: what was measured, how points were made of it, what errors that left."""
+"""A report's account of a release of moments: measurements, how points were made, and the errors left."""
 
 import math
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ KINDS = {"column": "one number, degrees up to {}", "pair": "products of two numb
 
 @dataclass(frozen=True, eq=False)
 class MomentAccount:
-    """What a report asks of a release of moments; :class:`TableAccount` answers the same of columns and tables."""
+    """The answers to a report's questions about a release of moments; :class:`TableAccount` gives them for tables."""
 
     about_errors: ClassVar[str] = (
         "The errors of frequencies of categories, special and missing values: the noise in them, and what the points "

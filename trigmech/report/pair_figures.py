@@ -19,14 +19,7 @@ WRITTEN = 64
 
 @dataclass(frozen=True)
 class Axis:
-    """A column on an axis of numbers.
-
-    Parameters
-    ----------
-    name : str
-    ends : tuple of float
-    ticks : sequence of (float, str)
-    """
+    """A column on an axis of numbers: its ends, and marks with their texts."""
 
     name: str
     ends: tuple[float, float]

@@ -22,18 +22,10 @@ LAWS = {"laplace": "Laplace", "gaussian": "Gaussian", "linf": "l∞ (linf)",
 
 @dataclass(frozen=True)
 class Table:
-    """A table of a page.
+    """A table of a page; numbers become text: counts in full, others by :func:`number`.
 
-    Parameters
-    ----------
-    caption : str
-    head : sequence of str
-    rows : sequence of sequences of str, int or float
-        Numbers become text: counts in full, others by :func:`number`.
-    numeric : sequence of int, optional
-        Which columns hold numbers; default: all but the first.
-    links : sequence of str
-        The place on the page that each row's first cell points to, if any do.
+    ``numeric`` says which columns hold numbers, by default all but the first; ``links`` are the places on the page that
+    the rows' first cells point to.
     """
 
     caption: str

@@ -1,4 +1,4 @@
-"""What a report says of a release of columns and tables: what each round measured and chose, and with what noise."""
+"""A report's account of a release of columns and tables: each round's measurements, choices and noise."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class TableAccount:
-    """What a report asks of a release of columns and tables; see :class:`MomentAccount`."""
+    """The answers to a report's questions about a release of columns and tables; see :class:`MomentAccount`."""
 
     about_errors: ClassVar[str] = (
         "The noise in what was released of each column: for numbers in the share of the rows below a value, wherever "

@@ -1,4 +1,4 @@
-"""Cells of a column's values, of which it depends alone whether a row can keep constraints."""
+"""Cells of a column's values: the cells alone decide whether a row can satisfy the constraints."""
 
 from collections.abc import Mapping, Sequence
 
@@ -15,24 +15,13 @@ Codes = NDArray[np.int64]
 
 
 class ConstraintCells:
-    """Cells of the columns of constraints, and which combinations of cells can keep each constraint.
+    """Cells of the columns of constraints, and which combinations of cells can satisfy each constraint.
 
-    Numbers and times are cut at what they are compared with: each such value is looked at, and what lies between two.
-    What makes no difference to any constraint is one cell; so are categories. Two numbers in the same cell, which are
-    compared with each other, can be in any order: such a combination is allowed, and the values decide.
-
-    Parameters
-    ----------
-    constraints : sequence of Constraint
-    columns : mapping of str to Column
-        The schema's columns by name.
-    grid : ndarray (g,), optional
-        Numbers, or times in seconds since 1970, at which columns that are compared with each other are cut as well.
-
-    Attributes
-    ----------
-    tables : list of ndarray of bool
-        For each constraint which combinations it allows, an axis for each of its columns.
+    Numbers and times are cut at the values they are compared with: each such value is a piece, and so is each gap
+    between two. Pieces, or categories, that make no difference to any constraint form one cell. Two numbers in the same
+    cell that are compared with each other can be in any order: such a combination is allowed, and the values decide.
+    Columns that are compared with each other are also cut at ``grid`` (numbers, or seconds since 1970). ``tables``
+    holds for each constraint which combinations it allows, an axis for each of its columns.
     """
 
     def __init__(self, constraints: Sequence[Constraint], columns: Mapping[str, Column],
@@ -55,7 +44,7 @@ class ConstraintCells:
                                if name in each.columns])
 
     def _merge(self, name: str, axes: Sequence[tuple[int, int]]) -> None:
-        """Make one cell of all pieces of a column that are alike in all tables, of which its axes are given."""
+        """Make one cell of all pieces of a column that are alike in all tables; ``axes`` are its axes in them."""
         alike = np.hstack([np.packbits(np.moveaxis(self.tables[t], axis, 0).reshape(self._pieces(name), -1), axis=1)
                            for t, axis in axes])
         _, first, cell = np.unique(alike, axis=0, return_index=True, return_inverse=True)
@@ -64,14 +53,14 @@ class ConstraintCells:
             self.tables[t] = np.ascontiguousarray(np.take(self.tables[t], first, axis=axis))
 
     def _pieces(self, name: str) -> int:
-        """Return the number of a column's categories, or of numbers and of what lies between, and one for "missing"."""
+        """Return the number of a column's pieces: its categories, or its numbers and gaps, and one for "missing"."""
         if name not in self._breaks:
             return 2
         categories = self._columns[name].categories
         return 2 + 2 * len(self._breaks[name]) if categories is None else 1 + len(categories)
 
     def codes(self, name: str, values: Values) -> Codes:
-        """Return the cell (m,) of each value, which are of the form of :meth:`trigmech.Schema.decode`."""
+        """Return the cell (m,) of each value; values have the form of :meth:`trigmech.Schema.decode`."""
         column, held = self._columns[name], np.ma.getdata(values)
         if name not in self._breaks:
             codes = np.zeros(len(held), dtype=np.int64)
@@ -86,7 +75,7 @@ class ConstraintCells:
         return self._cell[name][np.where(np.ma.getmaskarray(values), self._pieces(name) - 1, codes)]
 
     def cuts(self, name: str) -> Matrix:
-        """Return the places in [-1, 1] at which the number of a column comes to another cell, ascending."""
+        """Return the places in [-1, 1] at which the number of a column moves to another cell, ascending."""
         column = self._columns[name]
         if name not in self._breaks or column.complete:
             return np.empty(0)
@@ -108,7 +97,7 @@ class ConstraintCells:
         return np.unique(place_of(column, cuts[(lower < cuts) & (cuts < upper)]))
 
     def _restored(self, name: str, values: Values) -> Values:
-        """Return numbers as they come back from the cube, where rounding may lose a value that was written down."""
+        """Return numbers as they come back from the cube, where rounding may change a stated value."""
         column = self._columns[name]
         if name not in self._breaks or column.kind != "continuous":
             return values

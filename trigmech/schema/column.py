@@ -1,20 +1,18 @@
 """What is public about one column: its name, its kind, its bounds or categories, and how its values are encoded."""
 
-import datetime
 import math
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, Literal, cast, get_args
-
-import numpy as np
 
 from trigmech.errors import InputError, shown
 from trigmech.schema import times
 from trigmech.schema.times import Resolution, Unit, is_date, number_of, with_resolution
+from trigmech.schema.values import float_of, is_unicode, listed, plain_category, plain_number, text_of
 
 Kind = Literal["continuous", "integer", "binary", "ordinal", "categorical", "datetime"]
 Missing = Literal["refuse", "centre", "keep"]
@@ -36,49 +34,47 @@ MOST_DECIMALS, LARGEST_EXACT = 12, 2.0**52
 class Column:
     """One column: its name, kind, and public bounds or categories. All of it is public.
 
-    Bounds, categories and special values must come from knowledge of the subject, never from the table: what is read
-    off the data is a leak that no later step repairs.
+    Bounds, categories and special values must come from knowledge of the subject, never from the table: no later step
+    repairs the leak of a value that was read off the data.
 
     Parameters
     ----------
     name : str
         Not empty.
     lower, upper : float, or datetime.datetime, datetime.date or ISO text for kind "datetime", optional
-        Public bounds, finite, lower < upper; values outside are clipped. Columns with categories have none.
+        Public bounds, finite, lower < upper; values outside are clipped. Columns with categories have no bounds.
     kind : {"continuous", "integer", "binary", "ordinal", "categorical", "datetime"}
-        Synthetic values of an integer column are rounded to integers, those of a binary column to the nearer bound.
-        An ordinal column has categories in an order, which are equally spaced numbers of one coordinate; a
-        categorical column has one indicator coordinate for each category. A datetime column comes back in whole units
-        of its resolution, without a time zone: values with one are converted to UTC.
+        Synthetic values of an integer column are rounded to integers, those of a binary column to the nearer bound. An
+        ordinal column has ordered categories, which become equally spaced numbers of one coordinate; a categorical
+        column has one indicator coordinate for each category. A datetime column returns whole units of its resolution
+        without a time zone: values with a zone are converted to UTC.
     categories : sequence of str, or of int, or of bool, or (ordinal only) of float, or "private", optional
-        At least two, distinct; an ordinal column's in their order. White space around text (that of Unicode, no-break
-        spaces too) does not count: neither here, nor in the tables that are read, files or not. It is kept in what is
-        made. "private" sets ``private_categories``.
+        At least two, distinct; an ordinal column's in their order. White space around text, also Unicode's, is ignored
+        here and in the tables that are read, and kept in synthetic values. "private" sets ``private_categories``.
     missing : {"refuse", "centre", "keep"}
-        What a missing value is: an error; the centre 0 of the cube (not for kind "categorical"), never restored; or
-        an indicator coordinate of its own, which comes back as missing.
+        A missing value is an error; or the centre 0 of the cube (not for kind "categorical"), never restored; or an
+        indicator coordinate of its own, which is decoded as missing.
     special : sequence of float (or of dates), optional
-        Values of a continuous, integer or datetime column that many records hold exactly, such as capital gains of 0.
-        Each has an indicator coordinate, and where that is 1 the number's coordinate is 0. They may lie outside the
-        bounds.
+        Values of a continuous, integer or datetime column that many records share exactly, such as capital gains of 0;
+        they may lie outside the bounds. Each has an indicator coordinate; where that is 1, the number is 0.
     transform : {"log", "log1p"}, optional
-        Continuous and integer columns only: log(x), with lower > 0, or log(1 + x - lower) is what is mapped affinely.
+        Continuous and integer columns only: log(x), with lower > 0, or log(1 + x - lower) is mapped affinely.
     decimals : int, optional
-        Continuous columns with public bounds only: how many digits after the point values have, 0 to 12, as prices
-        have 2. Synthetic values are rounded to as many. Without it they have as many as 1/10,000 of the range has (see
-        :mod:`trigmech.schema.rounding`), but for those that many rows share; from -1 to 1 they are not rounded.
+        Continuous columns with public bounds only: the number of digits after the point, 0 to 12, such as 2 for prices;
+        synthetic values are rounded to it. By default they have as many digits as 1/10,000 of the range (see
+        :mod:`trigmech.schema.rounding`), except values that many rows share; from -1 to 1 they are not rounded.
     resolution : {"day", "hour", "minute", "second"}, optional
-        Datetime columns only: how fine values are. What is finer in the table is cut off, so 9:59 is the hour 9:00.
-        Without it, by the bounds' form: of dates a day; of times an hour if both are whole hours, a day apart at
-        least, a minute if they are whole minutes, an hour apart at least, else a second, as where both are midnight. If
+        Datetime columns only: how fine values are. Finer parts are cut off, so 9:59 is the hour 9:00. The default
+        follows from the bounds: a day for dates; for times an hour if both are whole hours at least a day apart, a
+        minute if they are whole minutes at least an hour apart, and otherwise a second, also if both are midnight. If
         it is finer than a day and both bounds are dates, ``upper`` is the end of its day.
     other : one of the categories, optional
-        What any other value counts as; without it that is an error. If categories are private, any text ("other").
+        The category of any other value, which is otherwise an error. For private categories, any text ("other").
     private_bounds : bool
-        Continuous and integer columns only: the bounds are still to be found by a private step, and completed by
-        :meth:`trigmech.Schema.with_bounds`; ``lower`` and ``upper`` are left out.
+        Continuous and integer columns only: a private step will find the bounds, and
+        :meth:`trigmech.Schema.with_bounds` completes them; ``lower`` and ``upper`` are left out.
     private_categories : bool
-        Categorical columns only: the same of the frequent categories; :meth:`trigmech.Schema.with_categories`.
+        Categorical columns only: the same for frequent categories; see :meth:`trigmech.Schema.with_categories`.
 
     Raises
     ------
@@ -103,14 +99,13 @@ class Column:
     def __post_init__(self) -> None:
         if not (isinstance(self.name, str) and self.name and is_unicode(self.name)):
             raise InputError(f"a column's name must be a non-empty string, not {shown(self.name)}")
-        if self.kind not in get_args(Kind):
-            raise self._error(f"kind must be one of {', '.join(get_args(Kind))}, not {shown(self.kind)}")
-        if self.missing not in get_args(Missing):
-            raise self._error(f"missing must be one of {', '.join(get_args(Missing))}, not {shown(self.missing)}")
+        for option, known in (("kind", Kind), ("missing", Missing), ("transform", Transform),
+                              ("resolution", Resolution)):
+            value, may_be_absent = getattr(self, option), option in ("transform", "resolution")
+            if value not in get_args(known) and not (may_be_absent and value is None):
+                raise self._error(f"{option} must be one of {', '.join(get_args(known))}, not {shown(value)}")
         if self.missing == "centre" and self.kind == "categorical":
             raise self._error("categories have no centre; missing must be 'refuse' or 'keep'")
-        if self.transform is not None and self.transform not in get_args(Transform):
-            raise self._error(f"transform must be 'log', 'log1p' or left out, not {shown(self.transform)}")
         for option in ("private_bounds", "private_categories"):
             if not isinstance(getattr(self, option), bool):
                 raise self._error(f"{option} must be True or False, not {shown(getattr(self, option))}")
@@ -132,9 +127,6 @@ class Column:
             raise self._error(f"decimals must be an integer from 0 to {MOST_DECIMALS}, not {shown(self.decimals)}")
         if self.decimals is not None and self.private_bounds:
             raise self._error("decimals need public bounds")
-        if self.resolution is not None and self.resolution not in get_args(Resolution):
-            raise self._error(f"resolution must be one of {', '.join(get_args(Resolution))}, not "
-                              f"{shown(self.resolution)}")
         if self.kind in CATEGORIES or self.private_bounds:
             if self.lower is not None or self.upper is not None:
                 reason = "private bounds" if self.private_bounds else "categories"
@@ -152,7 +144,8 @@ class Column:
     def __repr__(self) -> str:
         options = {option.name: getattr(self, option.name) for option in fields(self)[1:]
                    if getattr(self, option.name) != option.default}
-        shown_first = [repr(self.name), *(map(_written, (self.lower, self.upper)) if "lower" in options else ()),
+        bounds = (self.lower, self.upper) if "lower" in options else ()
+        shown_first = [repr(self.name), *(repr(plain_number(bound)) for bound in bounds),
                        *([repr(self.kind)] if "lower" in options and "kind" in options else ())]
         named = [f"{option}={value!r}" for option, value in options.items()
                  if not ("lower" in options and option in ("lower", "upper", "kind"))]
@@ -172,7 +165,7 @@ class Column:
     def _check_numbers(self) -> None:
         if not (isinstance(self.lower, Real) and isinstance(self.upper, Real)):
             raise self._error(f"bounds must be numbers, not {shown(self.lower)} and {shown(self.upper)}")
-        lower, upper = _float(self.lower), _float(self.upper)
+        lower, upper = float_of(self.lower), float_of(self.upper)
         if not (math.isfinite(lower) and math.isfinite(upper) and lower < upper):
             alone = "; leave out a column that is the same for everybody" if lower == upper else ""
             raise self._error(f"bounds must be finite with lower < upper; given lower={lower} and upper={upper}{alone}")
@@ -210,13 +203,13 @@ class Column:
             if self.unit in ("h", "m") and not all(self.number(value).is_integer() for value in values):
                 raise self._error(f"special values must be whole {self.resolution}s, as the resolution says")
         else:
-            if not all(isinstance(value, Real) and math.isfinite(_float(value)) for value in self.special):
-                raise self._error(f"special values must be finite numbers, not {_listed(self.special)}")
-            values = tuple(_float(value) for value in self.special)
+            if not all(isinstance(value, Real) and math.isfinite(float_of(value)) for value in self.special):
+                raise self._error(f"special values must be finite numbers, not {listed(self.special)}")
+            values = tuple(float_of(value) for value in self.special)
             if self.kind == "integer" and not all(value.is_integer() for value in values):
-                raise self._error(f"special values of an integer column must be integers, not {_listed(self.special)}")
+                raise self._error(f"special values of an integer column must be integers, not {listed(self.special)}")
         if len(set(values)) < len(values):
-            raise self._error(f"special values must be distinct, not {_listed(self.special)}")
+            raise self._error(f"special values must be distinct, not {listed(self.special)}")
         self._set("special", values)
 
     def _check_private_categories(self) -> None:
@@ -278,8 +271,7 @@ class Column:
     def bounds(self) -> tuple[float, float]:
         """The numbers between which the column's one coordinate lies, before any transform."""
         if self.private_bounds:
-            raise self._error("its bounds are private and not found yet; find them by a private step and complete the "
-                              "schema by Schema.with_bounds")
+            raise self._error("its bounds are private and not found yet; complete the schema by Schema.with_bounds")
         if self.categories is not None:
             return 0.0, len(self.categories) - 1.0
         return self.number(self.lower), self.number(self.upper)
@@ -290,7 +282,7 @@ class Column:
 
     @property
     def steps(self) -> int:
-        """How many numbers that the column may hold there are from one whole number to the next, if it has steps."""
+        """How many steps of the column's numbers lie between two whole numbers, if it has steps."""
         return 10 ** (self.decimals or 0)
 
     def in_steps(self, value: float) -> float:
@@ -301,7 +293,7 @@ class Column:
 
     @property
     def complete(self) -> bool:
-        """Whether the column is indicators alone, of which one is 1."""
+        """Whether the column has only indicators, one of which is 1."""
         return self.kind == "categorical"
 
     @cached_property
@@ -314,7 +306,7 @@ class Column:
 
     @property
     def none_found(self) -> tuple[Category, ...]:
-        """The categories of a column with private ones if none is found: there must be two, and one is of no row."""
+        """The two categories of a column with private ones if no frequent one is found; no row has the second."""
         return (cast(str, self.other), f"not {self.other}")
 
     @property
@@ -332,23 +324,17 @@ class Column:
     # Plain data
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the column as plain data (text, numbers, booleans, lists) without the options left at their default.
-
-        Returns
-        -------
-        dict
-            Dates are ISO text, and bounds that are integers are integers.
-        """
+        """Return the column as text, numbers, booleans and lists, without default options; dates are ISO text."""
         plain: dict[str, Any] = {"name": self.name, "kind": self.kind}
         for option in ("lower", "upper"):
             if getattr(self, option) is not None:
-                plain[option] = _plain_number(getattr(self, option))
+                plain[option] = plain_number(getattr(self, option))
         if self.categories is not None:
             plain["categories"] = list(self.categories)
         elif self.private_categories:
             plain["categories"] = "private"
         if self.special:
-            plain["special"] = [_plain_number(value) for value in self.special]
+            plain["special"] = [plain_number(value) for value in self.special]
         for option, default in (("missing", "refuse"), ("transform", None), ("decimals", None),
                                 ("resolution", None), ("other", None), ("private_bounds", False)):
             if getattr(self, option) != default or type(getattr(self, option)) is not type(default):
@@ -357,13 +343,7 @@ class Column:
 
     @classmethod
     def from_dict(cls, plain: Any) -> "Column":
-        """Return the column of :meth:`to_dict`.
-
-        Raises
-        ------
-        InputError
-            If it is no dictionary, an option is unknown or of the wrong type, or a rule of Column is broken.
-        """
+        """Return the column of :meth:`to_dict`, or raise an InputError if an option is unknown or breaks a rule."""
         if not isinstance(plain, Mapping):
             raise InputError(f"a column must be a table of options, not {type(plain).__name__}")
         if "name" not in plain:
@@ -381,56 +361,3 @@ class Column:
             if any(isinstance(value, bool) for value in (given if isinstance(given, list | tuple) else [given])):
                 raise InputError(f"column {plain['name']!r}: {option} must be a number or a date, not {shown(given)}")
         return cls(**plain)
-
-
-def text_of(value: Any) -> str:
-    """Return a category, number or date as it is written: integral numbers without a point."""
-    if isinstance(value, Integral) and not isinstance(value, bool):
-        return str(int(value))
-    if isinstance(value, Real) and not isinstance(value, bool):
-        number = float(value)
-        return str(int(number)) if number.is_integer() else repr(number)
-    return value.isoformat() if isinstance(value, datetime.date) else str(value)
-
-
-def _written(bound: Any) -> str:
-    return repr(bound.isoformat() if isinstance(bound, datetime.date) else _plain_number(bound))
-
-
-def is_unicode(text: str) -> bool:
-    """Return whether a text has a form in UTF-8."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _float(value: Real) -> float:
-    """Return a number as a float, infinite if too large, and 0 for -0."""
-    try:
-        return float(value) + 0.0
-    except OverflowError:
-        return math.inf
-
-
-def _plain_number(value: Any) -> Any:
-    if isinstance(value, datetime.date):
-        return value.isoformat()
-    return int(value) if value.is_integer() and abs(value) < 2**53 else value
-
-
-def plain_category(value: Any) -> Any:
-    """Return a value as Python's own string, boolean, integer or float, or as it is if it is none of these."""
-    if isinstance(value, str):
-        return str.__str__(value)  # what it holds, also if its class writes itself otherwise
-    if isinstance(value, bool | np.bool_):
-        return bool(value)
-    # A span of time is no number, though NumPy counts it among the integers.
-    if not isinstance(value, Real) or isinstance(value, np.timedelta64):
-        return value
-    return int(value) if isinstance(value, Integral) else float(value) + 0.0
-
-
-def _listed(values: Iterable[Any]) -> str:
-    return f"[{', '.join(map(shown, values))}]"

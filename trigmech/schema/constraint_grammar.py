@@ -57,18 +57,9 @@ DEEPEST = 50
 
 
 def parse(text: str, columns: Mapping[str, Column]) -> Constraint:
-    """Return the constraint that a text states.
+    """Return the constraint that a text states about columns by name, in order.
 
-    Parameters
-    ----------
-    text : str
-    columns : mapping of str to Column
-        The schema's columns by name, in order.
-
-    Raises
-    ------
-    InputError
-        If the text is not of the grammar or does not suit the columns; the message names the place and the rule.
+    An InputError names the place and the rule if the text is not in the grammar or does not suit the columns.
     """
     if not isinstance(text, str):
         raise InputError(f"a constraint must be text, not {shown(text)}")

@@ -1,4 +1,4 @@
-"""What constraints, public rules that every synthetic row keeps, mean for rows.
+"""The meaning for rows of constraints, public rules that every synthetic row satisfies.
 
 Their grammar is in :mod:`trigmech.schema.constraint_grammar`.
 """
@@ -16,9 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trigmech.errors import InputError, shown
-from trigmech.schema.column import Category, Column, plain_category, text_of
+from trigmech.schema.column import Category, Column
 from trigmech.schema.encoding import Values
 from trigmech.schema.times import LAST_SECOND, MIDNIGHT, is_date
+from trigmech.schema.values import plain_category, text_of
 
 Truth = NDArray[np.bool_]
 Constant = Category | datetime.date
@@ -39,18 +40,9 @@ MOST_COMBINATIONS = 10**7
 
 @dataclass(frozen=True)
 class Condition:
-    """A comparison, or a question whether a value is missing.
+    """A comparison of a column with constants or with a column ``other``, or a question whether a value is missing.
 
-    Parameters
-    ----------
-    column : str
-    operator : str
-    constants : tuple
-        On the right, several only of "in"; none if a column is there.
-    other : str, optional
-        The column on the right.
-    by : Column, optional
-        The column whose categories are compared, as their numbers.
+    There are several constants only for "in". The categories of ``by`` are compared by their numbers.
     """
 
     column: str
@@ -107,7 +99,7 @@ class Join:
         return reduce(joined, found)
 
     def text(self, within: int = 0) -> str:
-        """Return the parts as they are written, in parentheses if what is around binds as tightly (``within``)."""
+        """Return the parts as written, in parentheses if the surrounding rule binds as tightly (``within``)."""
         if self.operator == "not":
             return f"not {self.parts[0].text(len(JOINS))}"
         level = JOINS.index(self.operator)
@@ -199,7 +191,7 @@ def _array(constants: tuple[Constant, ...]) -> NDArray:
 
 
 def category_key(value: Any) -> str | float:
-    """Return what two equal categories share: white space around text does not count, as in tables."""
+    """Return a key that equal categories share: white space around text is ignored, as in tables."""
     return value.strip() if isinstance(value, str) else float(value)
 
 
@@ -213,14 +205,14 @@ def _codes(column: Column, values: Values) -> NDArray[np.int64]:
 
 
 def held_by(column: Column) -> str:
-    """Return in a word what a column holds; only what is of the same word can be equal."""
+    """Return in a word the sort of values of a column; only values of the same sort can be equal."""
     if column.categories is None:
         return "times" if column.unit else "numbers"
     return sort_of(column.categories[0])
 
 
 def sort_of(value: Constant) -> str:
-    """Return the same word for a constant; dates are constants as text."""
+    """Return the sort of a constant in the same words; a date is text as a constant."""
     return "text" if isinstance(value, str) else "true and false" if isinstance(value, bool) else "numbers"
 
 
@@ -228,7 +220,7 @@ def sort_of(value: Constant) -> str:
 
 
 def categories_listed(column: Column) -> str:
-    """Return the names of a column's categories, of many the first ones, for a message."""
+    """Return the names of a column's categories for a message, only the first ones if there are many."""
     names = list(map(text_of, column.categories or ()))
     more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
     return ", ".join(map(repr, names[:LISTED])) + more
@@ -249,14 +241,10 @@ def written(value: Constant) -> str:
 
 
 def stated(column: Column, value: Any) -> str:
-    """Return the constraint that a column has a value, or one of a list, or one from (lower, upper), or none (None).
+    """Return the constraint that a column has a value, one of a list, one in a range (lower, upper), or none (None).
 
-    Of a column of times a date without a time is its whole day: a lower value is its beginning, an upper one its end.
-
-    Raises
-    ------
-    InputError
-        If the value is of no type that a constant has.
+    For a column of times, a date without a time is its whole day: a lower value is its beginning, an upper one its end.
+    An InputError is raised if a constant cannot have the value's type.
     """
     def constant(each: Any, end: bool = False) -> str:
         plain = column.date("a value", each) if column.unit else plain_category(each)

@@ -1,12 +1,12 @@
 """One column's values to its coordinates and back.
 
-A number lies in [-1, 1]: affinely between the bounds, after the column's transform. Of the indicators of a column each
-is 0 or 1 and at most one is 1, exactly one for categories. Where an indicator is 1, or the value is missing and counts
-as the centre, the number is 0.
+A number lies in [-1, 1]: affinely between the bounds, after the column's transform. Each indicator of a column is 0 or
+1 and at most one is 1, exactly one for categories. The number is 0 where an indicator is 1, or where the value is
+missing and counts as the centre.
 
 Replacing a row changes the number of a column by at most 2; and the indicators of a column by at most 2 in the L1 norm
-and sqrt(2) in the L2 norm, as one of them goes from 1 to 0 and another from 0 to 1. These are the facts that the
-sensitivities of the moments rest on, and :meth:`trigmech.domain.Domain.check` verifies them on any encoded rows.
+and sqrt(2) in the L2 norm, as one of them goes from 1 to 0 and another from 0 to 1. The sensitivities of the moments
+rest on these facts, and :meth:`trigmech.domain.Domain.check` verifies them on any encoded rows.
 """
 
 import math
@@ -20,9 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trigmech.errors import InputError
-from trigmech.schema.column import Category, Column, plain_category, text_of
+from trigmech.schema.column import Category, Column
 from trigmech.schema.rounding import beside_special, candidates, rounded
 from trigmech.schema.times import times_of
+from trigmech.schema.values import plain_category, text_of
 from trigmech.tables.frames import Columns, Matrix
 
 # The codes of a value that is missing, and of one that is no category.
@@ -58,8 +59,8 @@ def from_unit(points: Matrix, lower: Any, upper: Any) -> Matrix:
 def shortened(values: Matrix, error: Any) -> Matrix:
     """Return numbers that are within an error of one with few decimals as that one: 19.99, not 19.990000000000002.
 
-    A number that went to [-1, 1] and came back is then what it was. Few are three or four less than the error leaves to
-    see, so that other numbers are very seldom so near to one; they stay as they are.
+    So a number that went to [-1, 1] and came back is what it was. "Few" is three or four fewer than the error allows,
+    so that other numbers are very seldom that close to one; they stay as they are.
     """
     scale = 10.0 ** np.minimum(-np.ceil(np.log10(np.maximum(1000.0 * error, 1e-300))), MOST_DECIMALS)
     short = np.rint(values * scale) / scale
@@ -67,21 +68,10 @@ def shortened(values: Matrix, error: Any) -> Matrix:
 
 
 def encode(column: Column, table: Columns, j: int, out: Matrix) -> tuple[bool, bool]:
-    """Write one column of a table to its coordinates.
+    """Write column ``j`` of a private table to its coordinates ``out`` (n, width), which are zeros before.
 
-    Parameters
-    ----------
-    column : Column
-    table : Columns, private
-        Whose column with number ``j`` it is.
-    j : int
-    out : ndarray (n, width), private
-        Zeros, with a column for each of the column's coordinates.
-
-    Returns
-    -------
-    tuple of bool
-        Whether a value is missing that must not be, and whether one is no category. If so ``out`` is not usable.
+    Return whether a value is missing where that is refused, and whether one is no category; if so ``out`` is not
+    usable.
     """
     values, absent, unknown = _read(column, table, j)
     faults = bool(absent.any()) and column.missing == "refuse", bool(unknown.any())
@@ -103,12 +93,9 @@ def encode(column: Column, table: Columns, j: int, out: Matrix) -> tuple[bool, b
 
 
 def values_of(column: Column, table: Columns, j: int) -> np.ma.MaskedArray:
-    """Return the values of one column of a table in the form of :func:`decode`, but exactly as they stand in it.
+    """Return one column of a table in the form of :func:`decode`, but exactly as it stands in the table.
 
-    Raises
-    ------
-    InputError
-        If a value is no category.
+    An InputError is raised if a value is no category.
     """
     values, absent, unknown = _read(column, table, j)
     if unknown.any():
@@ -133,20 +120,11 @@ def _read(column: Column, table: Columns, j: int) -> tuple[Matrix, NDArray[np.bo
 
 
 def decode(column: Column, points: Matrix) -> Values:
-    """Return the values of one column from its coordinates.
+    """Return the values (m,) of one column from its coordinates (m, width); masked, where missing, if it keeps those.
 
-    Parameters
-    ----------
-    column : Column
-    points : ndarray (m, width)
-        Usually as :func:`encode` makes them; of other points the largest indicator counts, and beside a number one
-        above 1/2. A number beside indicators that are all 0 is not decoded to a special value.
-
-    Returns
-    -------
-    ndarray or masked array (m,)
-        Masked, where missing, if the column keeps missing values. Floats; int64 for integers that fit; int64, float,
-        bool or strings (objects) for categories; datetime64 of days or seconds.
+    They are floats; int64 for integers that fit; int64, float, bool or strings (objects) for categories; datetime64 of
+    days or seconds. Points need not be as :func:`encode` makes them: the largest indicator counts, and beside a number
+    one above 1/2. A number beside indicators that are all 0 is not decoded to a special value.
     """
     if column.complete:
         index = points.argmax(axis=1)
@@ -178,20 +156,11 @@ def decoded_number(column: Column, places: Matrix) -> Matrix:
 
 
 def rounded_within(column: Column, places: Matrix, low: Matrix, high: Matrix) -> Matrix:
-    """Return places (m,) of intervals [low, high) that are decoded to numbers of their intervals.
+    """Return places (m,) of intervals [low, high) of [-1, 1] that are decoded to numbers of their intervals.
 
     Rounding can take a number out of its interval. Such a place is replaced by that of the nearest number in the
-    interval of as few digits as lead to one. It stays as it is where no number of the column lies in the interval.
-
-    Parameters
-    ----------
-    column : Column
-    places, low, high : ndarray (m,)
-        In [-1, 1]; an interval that ends at 1 holds its end.
-
-    Returns
-    -------
-    ndarray (m,)
+    interval with as few digits as possible. It stays as it is where no number of the column lies in the interval. An
+    interval that ends at 1 contains its end.
     """
     def outside(held: Matrix, of: Any) -> NDArray[np.bool_]:
         place = place_of(column, decoded_number(column, held))
@@ -281,7 +250,8 @@ def categories_of(column: Column) -> NDArray:
 
 
 def codes_of(column: Column, table: Columns, j: int, other: bool = True) -> NDArray[np.int64]:
-    """Return the number of each value's category, ABSENT or UNKNOWN; private. Others are ``other`` if that is True."""
+    """Return the category number of each value, ABSENT or UNKNOWN; private. Other values are ``other`` if it is
+    True."""
     places = _places(column)
     return table.of_each(j, lambda value: _place(column, places, value, other), ABSENT)
 
@@ -309,9 +279,9 @@ def _place(column: Column, places: dict[Category, int], value: Any, other: bool)
 
 
 def key_of(value: Any) -> str | None:
-    """Return the text that a value is the category of where categories are found, or None if it can be none.
+    """Return the name under which a value is counted where categories are found, or None if it can be no category.
 
-    A row with the value is of the category of that text, if there is one: see :func:`_found`.
+    A row with the value has the category of that name, if there is one: see :func:`_found`.
     """
     with suppress(OverflowError, ValueError):  # of numbers as above, and of what is no Unicode
         plain = float(value) if isinstance(value, Decimal) else plain_category(value)

@@ -1,4 +1,4 @@
-"""PRIVATE. What the first rows of a table suggest of its columns' kinds, for its holder to confirm."""
+"""PRIVATE. Guesses of columns' kinds from the first rows of a table, for its holder to confirm."""
 
 import datetime
 import math
@@ -40,22 +40,9 @@ NAMED = r"(\d{1,2}\.?[- ]?[^\W\d_]{3,9}\.?[-, ]+\d{2,4}|[^\W\d_]{3,9}\.? \d{1,2}
 
 
 class Beginning:
-    """PRIVATE. The first rows of a table.
+    """PRIVATE. The first rows of a TableFile or dataframe, with its names and the ``options`` of its file.
 
-    Parameters
-    ----------
-    table : TableFile or dataframe, private
-
-    Attributes
-    ----------
-    names : tuple of str
-    options : dict
-        Those of the table's file.
-
-    Raises
-    ------
-    InputError
-        If the table is of another type or has no rows, or its first row, taken for a header, holds numbers.
+    An InputError is raised if the table is of another type or has no rows, or its header holds numbers.
     """
 
     def __init__(self, table: Any) -> None:

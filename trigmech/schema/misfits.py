@@ -1,4 +1,4 @@
-"""PRIVATE. How many values of a table do not fit its schema: for its holder's eyes, before anything is released."""
+"""PRIVATE. How many values of a table do not fit its schema: for its holder alone, before anything is released."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -23,28 +23,11 @@ CLIPPED = ("infinite", "far outside", "outside")
 
 
 def misfits(schema: Schema, tables: Iterable[Any]) -> dict[str, dict[str, int]]:
-    """Return how many values of each column do not fit it; private.
+    """Return how many values of each column do not fit it, by column and keys of :data:`WORDS`, without zeros; private.
 
-    Parameters
-    ----------
-    schema : Schema
-    tables : iterable of dataframe, private
-        Of consecutive rows.
-
-    Returns
-    -------
-    dict of str to dict of str to int, private
-        By column and by the keys of :data:`WORDS`, of those alone that there are. "outside" does not count what is
-        infinite or far outside; private bounds and categories are passed over.
-
-    Raises
-    ------
-    InputError
-        If a column is absent or cannot be read.
-
-    Notes
-    -----
-    Privacy: none; these are exact counts.
+    ``tables`` are private dataframes of consecutive rows. "outside" excludes infinite and far outside values; private
+    bounds and categories are skipped. An InputError is raised if a column is absent or cannot be read. Privacy: none;
+    these are exact counts.
     """
     found: dict[str, Counter[str]] = {name: Counter() for name in schema.names}
     for table in tables:

@@ -1,10 +1,10 @@
-"""How synthetic numbers are rounded: as a column's kind and decimals ask for it, or to what its range warrants.
+"""How synthetic numbers are rounded: by a column's kind and decimals, or by its range.
 
-A continuous column without ``decimals`` has as many digits after the point as 1/10,000 of its range has, and whole
-numbers if that is 1 or more. Under a transform it is 1/10,000 of the range of the logarithm, which is more digits for
-small numbers and fewer for large ones. A number that is a bound, or is a decimal of up to three digits more, such as a
-value that many rows share, was there before and stays as it is. Columns from -1 to 1 without a transform, as those of
-:meth:`trigmech.Schema.cube`, are taken to lie in the cube: their numbers are the points themselves, and not rounded.
+A continuous column without ``decimals`` has as many digits after the point as 1/10,000 of its range, and whole numbers
+if that is 1 or more. Under a transform it is 1/10,000 of the range of the logarithm: more digits for small numbers and
+fewer for large ones. A number that is a bound, or a decimal of up to three more digits, such as a value that many rows
+share, stays as it is. Columns from -1 to 1 without a transform, such as those of :meth:`trigmech.Schema.cube`, are
+taken to lie in the cube: their numbers are the points themselves and are not rounded.
 """
 
 import math
@@ -46,7 +46,7 @@ def has_steps(column: Column) -> bool:
 def digits_at(column: Column, values: Array) -> NDArray[np.int64] | None:
     """Return how many digits after the point a continuous column without decimals has at numbers (m,) of it.
 
-    None if they are not rounded, which is also so where no float has that many digits.
+    None if they are not rounded, also because no float has that many digits.
     """
     first, starts = _zones(column)
     if first is None:
@@ -63,11 +63,11 @@ def default_digits(column: Column) -> tuple[int, int] | None:
 
 
 def candidates(column: Column, values: Array, low: Array, high: Array) -> Iterator[Array]:
-    """Yield numbers (m,) between others, near to given values and of few digits; NaN where there is none.
+    """Yield numbers (m,) between others, near given values and with few digits; NaN where there is none.
 
-    First with the digits that the column asks for; if these are the default ones, then with up to three more, which
-    :func:`rounded` leaves as they are. With so many digits first with the ends, then without them: an end can belong to
-    the interval beside, or be a special value.
+    They have the digits of the column; if these are the default ones, then up to three more, which :func:`rounded`
+    keeps. For each number of digits the ends come first and are then left out: an end can belong to the next interval,
+    or be a special value.
     """
     digits = None if has_steps(column) else digits_at(column, values)
     for more in range(1 if digits is None else MORE + 1):
@@ -80,9 +80,9 @@ def candidates(column: Column, values: Array, low: Array, high: Array) -> Iterat
 
 
 def beside_special(column: Column, exact: Array, numbers: Array) -> Array:
-    """Return rounded numbers, those at a special value replaced by the next one of as many digits that is none.
+    """Return rounded numbers; one at a special value becomes the next number of as many digits that is not special.
 
-    A special value has its own indicator, so a number that is only rounded to it would make it too frequent.
+    A special value has its own indicator, so numbers rounded to it would make it too frequent.
     """
     digits = digits_at(column, numbers) if not has_steps(column) else None
     if not has_steps(column):

@@ -1,4 +1,4 @@
-"""Whether there is a row that keeps all constraints of a schema, decided before the schema is used."""
+"""Whether a row can satisfy all constraints of a schema, decided before the schema is used."""
 
 import datetime
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,23 +21,13 @@ Tables = list[tuple[tuple[str, ...], Truth]]
 
 
 def check_satisfiable(constraints: Sequence[Constraint], columns: Mapping[str, Column]) -> None:
-    """Raise an InputError unless a row can keep all constraints.
+    """Raise an InputError unless a row can satisfy all constraints.
 
-    Constraints that share columns are looked at together, on few values of each column: see :func:`representatives`.
-    The answer is exact for categories, special and missing values, integers, dates and times, and for continuous
-    columns as if between any two numbers there were another.
-
-    Parameters
-    ----------
-    constraints : sequence of Constraint
-    columns : mapping of str to Column
-        The schema's columns by name.
-
-    Raises
-    ------
-    InputError
-        If there is no such row; the message names a few constraints that cannot hold together. Or if a constraint has
-        too many combinations of values, or the search for a row takes too many steps: work is bounded.
+    Constraints that share columns are examined together, on few values of each column: see :func:`representatives`. The
+    answer is exact for categories, special and missing values, integers, dates and times, and for continuous columns as
+    if between any two numbers there were another. The message names a few constraints that contradict each other. An
+    InputError is also raised if a constraint has too many combinations of values or the search takes too many steps:
+    work is bounded.
     """
     positions, _ = representatives(constraints, columns)
     for names in connected([each.columns for each in constraints]):
@@ -60,28 +50,18 @@ def check_satisfiable(constraints: Sequence[Constraint], columns: Mapping[str, C
 
 def representatives(constraints: Sequence[Constraint], columns: Mapping[str, Column],
                     grid: Matrix | None = None) -> tuple[dict[str, Values], dict[str, Matrix]]:
-    """Return few values of each column, among which there is a row that keeps the constraints if there is any.
+    """Return few values of each column, among which there is a row that satisfies the constraints if any row does.
 
-    Of categories and of binary columns these are all. Whether a comparison of numbers or times holds depends on their
-    order among each other, the constants, bounds and special values alone. So of columns that are compared with one
+    For categories and binary columns these are all values. Whether a comparison of numbers or times holds depends only
+    on their order among each other, the constants, bounds and special values. So for columns that are compared with one
     another, g of them, all those constants, bounds and special values are taken, and between neighbouring ones as many
     more as g columns can need: the first g whole numbers, and g others between neighbours. "Missing" is added where it
-    is kept. Of a column that is never compared one value and "missing" are enough, so that private bounds, which are
-    found later, change nothing.
+    is kept. For a column that is never compared, one value and "missing" are enough, so that private bounds, which are
+    found later, change nothing. A ``grid`` (g,) adds numbers, taken like constants where columns of numbers are
+    compared with each other.
 
-    Parameters
-    ----------
-    constraints, columns
-        As for :func:`check_satisfiable`.
-    grid : ndarray (g,), optional
-        More numbers, taken like constants where columns of numbers are compared with each other.
-
-    Returns
-    -------
-    dict of str to ndarray or masked array (k,)
-        In the form of :meth:`trigmech.Schema.decode`, for each column of a constraint.
-    dict of str to ndarray
-        For each column that is compared: those constants, bounds, special values and numbers of the grid, ascending.
+    The first mapping has the values (k,) in the form of :meth:`trigmech.Schema.decode`; the second, for each compared
+    column, those constants, bounds, special values and numbers of the grid, ascending.
     """
     breaks: dict[str, Matrix] = {}
     found: dict[str, Values] = {name: np.ma.MaskedArray([0.0, 0.0], [False, True])
@@ -154,9 +134,9 @@ def connected(sets: Iterable[Iterable[str]]) -> list[set[str]]:
 
 
 def combination(tables: Tables, steps: int = STEPS) -> dict[str, int] | Literal[False] | None:
-    """Return the place of a value of each column that keep all constraints together, depth first.
+    """Return the place of a value of each column that together satisfy all constraints, depth first.
 
-    False if there are none, and None if finding out takes more steps.
+    False if there are none, and None if the search takes more steps.
     """
     stack: list[Iterator[tuple[dict[str, int], Tables]]] = [iter([({}, tables)])]
     while stack and steps > 0:
@@ -172,9 +152,9 @@ def combination(tables: Tables, steps: int = STEPS) -> dict[str, int] | Literal[
 
 
 def _extended(taken: dict[str, int], tables: Tables) -> Iterator[tuple[dict[str, int], Tables]]:
-    """Yield what is taken and what is left for each value of one more column that no constraint forbids by itself.
+    """Yield the taken values and the remaining tables for each value of one more column that no constraint forbids.
 
-    The column is one of the constraint with the fewest combinations left.
+    The column belongs to the constraint with the fewest combinations left.
     """
     column = min(tables, key=lambda each: each[1].size)[0][0]
     settled = [(names, np.moveaxis(table, names.index(column), 0)) for names, table in tables if column in names]

@@ -11,13 +11,14 @@ import numpy as np
 from trigmech._validate import check_integers, numbers
 from trigmech.domain import Domain, OneHotGroup
 from trigmech.errors import InputError, shown
-from trigmech.schema.column import Column, Kind, is_unicode
+from trigmech.schema.column import Column, Kind
 from trigmech.schema.constraint_grammar import parse
 from trigmech.schema.constraints import Constraint, Truth
 from trigmech.schema.encoding import Values, decode, encode, from_unit, levels_of, to_unit, values_of
 from trigmech.schema.rounding import rounded
 from trigmech.schema.satisfiability import check_satisfiable
 from trigmech.schema.times import is_date, read
+from trigmech.schema.values import is_unicode
 from trigmech.schema.words import as_html, as_written
 from trigmech.tables.frames import Columns, Matrix, to_matrix
 

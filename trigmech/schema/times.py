@@ -1,4 +1,4 @@
-"""Dates and times of a schema: what users may write for one, and how fine those of a column are."""
+"""Dates and times of a schema: the forms users may write, and how fine a column's values are."""
 
 import datetime
 from collections.abc import Iterable
@@ -53,8 +53,8 @@ def resolution_of(lower: datetime.date, upper: datetime.date, special: Iterable[
     """Return how fine times are, by the form of their bounds and special values.
 
     Dates are days. Times have the coarsest of hour, minute and second in which all of them are whole, hours only if the
-    bounds are a day apart, and minutes if they are an hour apart. Bounds that are both midnight, as a program writes a
-    date, say nothing: seconds, so that nothing is lost.
+    bounds are a day apart, and minutes only if they are an hour apart. Bounds that are both midnight, as a program
+    writes a date, say nothing: then seconds, so that nothing is lost.
     """
     times = [bound for bound in (lower, upper) if isinstance(bound, datetime.datetime)]
     if not times:

@@ -1,4 +1,4 @@
-"""A schema in words: as it can be written, as a table for notebooks, and what its options make of synthetic values."""
+"""A schema in words: as Python code, as a table for notebooks, and how fine its synthetic values are."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,7 +14,7 @@ OPTIONS = ("missing", "special", "transform", "decimals", "resolution", "other")
 
 
 def as_written(columns: Sequence[Column], constraints: Sequence[Constraint], person: str | None) -> str:
-    """Return a schema as it is made in Python; of a wide one the first columns and the last."""
+    """Return a schema as Python code; of many columns only the first and the last."""
     lines = [f"{column!r},"[:MOST_LETTERS] + "..." * (len(repr(column)) >= MOST_LETTERS) for column in columns]
     if len(lines) > MOST_LINES:
         lines[MOST_LINES - 2 : -1] = [f"...  # {len(lines) - MOST_LINES + 1} more"]

@@ -1,5 +1,4 @@
-"""Arrays, which may be masked, as columns of the libraries that have types for what is missing and for categories; and
-what a reader of files needs of a column to give it a type."""
+"""Arrays, which may be masked, as columns of dataframes; and the facts about columns that a reader of files needs."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
@@ -9,7 +8,7 @@ from numpy.typing import NDArray
 
 
 class ColumnOfFile(Protocol):
-    """What the cells of a column are, by a schema's column."""
+    """The cells of one column, by a schema."""
 
     @property
     def name(self) -> str:
@@ -29,7 +28,7 @@ class ColumnOfFile(Protocol):
 
 
 class ColumnsOfFile(Protocol):
-    """Which columns of a file are read, by a schema."""
+    """The columns of a file that are read, by a schema."""
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -35,16 +35,10 @@ NO_TIME = ("no date or time in ISO form, such as 2020-12-31; if dates are writte
 
 
 class CsvText:
-    """PRIVATE. A CSV file that is read again and again.
+    """PRIVATE. A CSV file that is read repeatedly.
 
-    Parameters
-    ----------
-    stream : callable, private
-        Opens the file: returns its bytes, no longer compressed, as a stream of pyarrow.
-    options : mapping
-        All of :data:`trigmech.tables.writer.USUAL`, checked.
-    error : callable
-        Makes an error that names the file of a rule that is broken.
+    ``stream`` opens it and returns its bytes, decompressed, as a stream of pyarrow; ``options`` are all of
+    :data:`trigmech.tables.writer.USUAL`, checked; ``error`` makes an error that names the file from a broken rule.
     """
 
     def __init__(self, stream: Callable[[], Any], options: Mapping[str, Any],

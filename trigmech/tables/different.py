@@ -14,16 +14,10 @@ def different_rows(columns: Iterable[NDArray]) -> int:
 
 
 def numbered(columns: Iterable[NDArray]) -> NDArray[np.int64]:
-    """Return a number for each row of a table (n,): equal rows have the same, and numbers count from 0 on.
+    """Return a number for each row of a table (n,): equal rows share one, and numbers count from 0.
 
-    Parameters
-    ----------
-    columns : iterable of array (n,)
-        As :meth:`trigmech.Schema.decode` gives them; masked entries are missing, and equal each other alone.
-
-    Notes
-    -----
-    Cost: a sort of each column, until all rows are known to differ; numbers that seldom repeat are looked at first.
+    ``columns`` are arrays (n,) from :meth:`trigmech.Schema.decode`; masked entries are missing and equal each other
+    alone. Cost: a sort of each column until all rows are known to differ; numbers that seldom repeat come first.
     """
     ordered = sorted(columns, key=lambda values: values.dtype.kind not in "fM")
     groups, count = np.zeros(len(ordered[0]) if ordered else 0, dtype=np.int64), 0

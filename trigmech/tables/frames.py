@@ -1,7 +1,7 @@
-"""Tables as they come: any dataframe that narwhals supports, or a plain array, to plain columns and back.
+"""Tables of any kind, dataframes that narwhals supports or plain arrays, to plain columns and back.
 
-What a cell means follows from the cell and the type of its column alone, which is public. Libraries look at other cells
-where a column's type is "object", so its cells are read here one by one; nothing is inferred from them.
+The meaning of a cell follows only from the cell and the type of its column, which is public. Libraries look at other
+cells where a column's type is "object", so its cells are read here one by one; nothing is inferred from them.
 """
 
 import math
@@ -35,26 +35,10 @@ ACCEPTED = ("a dataframe, also a lazy one, of pandas, polars, pyarrow or another
 
 
 def to_matrix(table: Any, names: tuple[str, ...]) -> Matrix:
-    """Return the named columns of a table of numbers as a matrix.
+    """Return the named columns of a private table of numbers as a C-contiguous matrix (n, d), NaN where missing.
 
-    Parameters
-    ----------
-    table : dataframe or array_like, private
-        A pandas, polars, pyarrow or other dataframe, whose columns are picked by name and may stand in any
-        order, or an array of shape (n, d) whose columns are in the order of ``names``.
-    names : tuple of str
-        The d public column names.
-
-    Returns
-    -------
-    ndarray (n, d) of float64, C-contiguous
-        A view of the input where that is possible. Missing values are NaN.
-
-    Raises
-    ------
-    InputError
-        If a column is absent or not numeric, or the array has another width, has no rows, or is not
-        two-dimensional.
+    The columns of a dataframe are picked by name, those of an array (n, d) are in the order of ``names``. An InputError
+    is raised if a column is absent or not numeric, or the array has another width, no rows, or not two dimensions.
     """
     table = collected(table)
     if isinstance(_frame(table), nw.DataFrame):
@@ -69,20 +53,10 @@ def to_matrix(table: Any, names: tuple[str, ...]) -> Matrix:
 
 
 class Columns:
-    """PRIVATE. The columns of a table, read one at a time and by what they hold, in the words of any library.
+    """PRIVATE. The columns of a table, read one at a time and by their type, from any library.
 
-    Parameters
-    ----------
-    table : dataframe or array_like (n, d), private
-        As in :func:`to_matrix`; an array may also hold objects, strings or times.
-    names : tuple of str
-        The d public names of the columns.
-
-    Raises
-    ------
-    InputError
-        If a column is absent, a name occurs twice, there are no rows, or the array has another width or is not
-        two-dimensional.
+    ``table`` is as in :func:`to_matrix`, or an array of objects, strings or times; ``names`` are public. An InputError
+    is raised if a column is absent, a name occurs twice, there are no rows, or the array has another shape.
     """
 
     def __init__(self, table: Any, names: tuple[str, ...]) -> None:
@@ -165,9 +139,9 @@ class Columns:
         return np.array([*found, missing])[codes]
 
     def tally(self, j: int, read: Callable[[Any], Any], rows: NDArray[np.int64] | None = None) -> Counter[Any]:
-        """Return how many rows there are, of all or of some, of each thing that a function makes of column j's values.
+        """Return how many rows, of all or of some, have each result of a function of column j's values.
 
-        Missing values, and those of which it makes None, are not counted; nor is what no row has, as some types list.
+        Missing values and results None are not counted, nor are values of a type that no row has.
         """
         values, codes = self.distinct(j)
         codes = codes if rows is None else codes[rows]
@@ -235,22 +209,11 @@ def categorical_names(table: Any, names: Iterable[str]) -> tuple[str, ...]:
 
 def like(library: Any, names: tuple[str, ...], columns: Matrix | Sequence[NDArray],
          categories: Mapping[str, Categories] | None = None) -> Any:
-    """Return columns as a dataframe of the library with the given name, or as an array for None.
+    """Return columns as a dataframe of the library with that name (:func:`library_of`), or as an array (n, d) for None.
 
-    Parameters
-    ----------
-    library : str or None
-        As :func:`library_of` gives it.
-    names : tuple of str
-    columns : ndarray (n, d) or sequence of d arrays (n,), which may be masked
-        Masked entries become missing: integers and booleans of pandas get its nullable types.
-    categories : mapping of str to Categories, optional
-        Of the columns that pandas, polars and pyarrow get in their types of categories, by name.
-
-    Returns
-    -------
-    dataframe or ndarray (n, d)
-        An array is of floats if all columns are numbers, NaN where missing, and else of objects, None where missing.
+    ``columns`` are a matrix (n, d) or d arrays (n,), whose masked entries become missing: integers and booleans of
+    pandas get its nullable types. Columns in ``categories`` get the types of categories of pandas, polars and pyarrow.
+    An array is of floats if all columns are numbers, NaN where missing, and otherwise of objects, None where missing.
     """
     if library is None:
         if isinstance(columns, np.ndarray):
@@ -284,10 +247,10 @@ def _check_rows(n: int) -> None:
 
 
 def collected(table: Any) -> Any:
-    """Return a table that can be read again and again: what is lazy, or a stream of Arrow, is read into memory.
+    """Return a table that can be read repeatedly: a lazy frame or a stream of Arrow is read into memory.
 
     Lazy frames of polars become its dataframes, others mostly pyarrow's; a dataframe or an array stays as it is. An
-    InputError is raised if it is none of these, or cannot be read.
+    InputError is raised if the table is neither, or cannot be read.
     """
     frame = _frame(table)
     if isinstance(frame, nw.DataFrame | np.ndarray):

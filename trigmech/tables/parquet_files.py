@@ -19,15 +19,7 @@ LETTERS = "*?["
 
 
 class Piece(NamedTuple):
-    """Some row groups of a file, or all of it; public.
-
-    Attributes
-    ----------
-    path : str
-    groups : tuple of int or None
-    rows : int
-        How many they have.
-    """
+    """Some row groups of a file (None: all of it), and the number of their rows; public."""
 
     path: str
     groups: tuple[int, ...] | None
@@ -80,13 +72,7 @@ class ParquetFiles:
 
     @cached_property
     def n(self) -> int:
-        """The number of rows.
-
-        Raises
-        ------
-        InputError
-            If there are none.
-        """
+        """The number of rows; an InputError is raised if there are none."""
         n = sum(piece.rows for piece in self.pieces)
         if n == 0:
             raise InputError("the files have no rows")
@@ -152,13 +138,8 @@ def is_list_of_paths(table: Any) -> bool:
 
 
 def read(piece: Piece, schema: ColumnsOfFile) -> Iterator[Any]:
-    """Yield a piece's rows as pyarrow tables.
-
-    Raises
-    ------
-    InputError
-        If the file has changed since the pieces were made.
-    """
+    """Yield a piece's rows as pyarrow tables; raises an InputError if the file has changed since the pieces were
+    made."""
     file = TableFile(piece.path)
     rows = file.groups or ()
     groups = range(len(rows)) if piece.groups is None else piece.groups
