@@ -205,13 +205,7 @@ class CubeProblem(Problem):
 
 
 class CubeSearch:
-    """Local maxima over the cube of combinations of one basis.
-
-    Parameters
-    ----------
-    basis : ChebyshevBasis
-        K functions of d columns.
-    """
+    """Local maxima over the cube of combinations of one basis."""
 
     def __init__(self, basis: ChebyshevBasis) -> None:
         self._basis = basis
@@ -226,35 +220,18 @@ class CubeSearch:
         self._column_degrees = degrees[by_column]
 
     def ascend(self, starts: ArrayLike, coefficients: ArrayLike, tolerance: float = 1e-12) -> tuple[Array, Array]:
-        """Go uphill on sum_r y_r phi_r from each start until no column alone gains more.
+        """Go uphill on sum_r y_r phi_r from starts (m, d) until no column alone gains more; return ends and values.
 
-        Parameters
-        ----------
-        starts : array_like (m, d)
-            Points of the cube.
-        coefficients : array_like (K,)
-            The y_r; finite.
-        tolerance : float
-            At least 0: a start ends with the first sweep over all columns that gains no more than this part of
-            sum_r abs(y_r), or after 1000 sweeps.
-
-        Returns
-        -------
-        points : ndarray (m, d)
-            Where each start ended, in the cube.
-        values : ndarray (m,)
-            The combination there; not below its value at the start, but for rounding.
+        No value is below that at the start, but for rounding. A start ends with the first sweep over all columns that
+        gains no more than this tolerance times sum_r abs(y_r), or after 1000 sweeps.
 
         Raises
         ------
         InputError
-            If a shape or a value breaks a rule above.
+            If a shape is wrong, a start is outside the cube, a coefficient is not finite or the tolerance is below 0.
 
-        Notes
-        -----
-        Privacy: post-processing of released coefficients.
-        Cost: a sweep takes, for each of its columns, a term's other factors: sum over r of the square of the number of
-        columns in r; 10 to 100 sweeps are common. The same bits for any number of threads.
+        Notes ----- Cost: a sweep takes, for each of its columns, a term's other factors: sum over r of the square of
+        the number of columns in r; 10 to 100 sweeps are common. The same bits for any number of threads.
         """
         points = np.array(numbers("starts", starts, "m", self._basis.d), dtype=np.float64, order="C")
         # Written so that it also refuses what is not a number.
