@@ -97,10 +97,6 @@ def fit_l1(basis: ChebyshevBasis, points: ArrayLike | Grid, target: ArrayLike, w
     time_limit : float, optional
         Seconds.
 
-    Returns
-    -------
-    Fit
-
     Raises
     ------
     InputError

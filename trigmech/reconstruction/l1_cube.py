@@ -92,16 +92,12 @@ def fit_cube(basis: ChebyshevBasis, target: ArrayLike, start: ArrayLike, weights
     gap : float
         Between 0 and 1: the relative gap at which to stop, see :class:`CubeFit`.
     noise_level : float
-        At least 0: an objective that is small enough, such as sum_r w_r E|noise_r| of the target's noise, which is how
-        far the true means are from the target on average. It saves time; going on can still come nearer to them.
+        At least 0: an objective that is small enough, such as sum_r w_r E|noise_r|, the mean distance of the true means
+        from the target. It saves time; going on can still come nearer to them.
     time_limit : float, optional
-        Seconds. Looked at between searches, each of which takes a small part of a second for K in the hundreds.
+        Seconds. It is checked between searches, each a small part of a second for K in the hundreds.
     rng : numpy.random.Generator, optional
         Draws the points from which the search starts; by default a fresh one.
-
-    Returns
-    -------
-    CubeFit
 
     Raises
     ------
@@ -114,11 +110,9 @@ def fit_cube(basis: ChebyshevBasis, target: ArrayLike, start: ArrayLike, weights
 
     Notes
     -----
-    Privacy: post-processing of a released target.
-    Cost: each iteration takes some hundred coordinate ascents and re-solves a program of K + 1 rows from the last
-    basis, which is most of the time.
-    The result depends on the arguments and the generator alone, whatever the number of threads, unless there is a time
-    limit.
+    Privacy: post-processing of a released target. Cost: each iteration takes some hundred coordinate ascents and
+    re-solves a program of K + 1 rows from the last basis, which is most of the time. Without a time limit the result
+    depends on the arguments and the generator alone, whatever the number of threads.
 
     References
     ----------
@@ -133,11 +127,8 @@ def fit_cube(basis: ChebyshevBasis, target: ArrayLike, start: ArrayLike, weights
     exact = EXACT * problem.scale
     found = solve_by_columns(problem, problem.first_columns(), clock, gap=gap, allowed_gap=max(gap, ALLOWED_GAP),
                               enough=max(noise_level, exact))
-    status: Literal["optimal", "noise level", "time limit"] = "optimal"
-    if found.objective <= noise_level:
-        status = "noise level"
-    elif found.interrupted:
-        status = "time limit"
+    status: Literal["optimal", "noise level", "time limit"] = (
+        "noise level" if found.objective <= noise_level else "time limit" if found.interrupted else "optimal")
     return CubeFit(problem.points[found.atoms], found.weights, found.objective, found.objective - found.gap, status,
                    clock.passed(), found.iterations)
 
