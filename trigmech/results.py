@@ -41,10 +41,9 @@ class Answers:
     Parameters
     ----------
     values : ndarray (queries, parts)
-        The answers; of a statistic in the shape in which it returns them.
+        The answers; a statistic's are in the shape in which it returns them.
     error : PredictedError or None
-        Error bars; None for releases by the thesis's mechanisms, which have none, and for queries that are about
-        indicators as well.
+        None for releases by the thesis's mechanisms, and for queries that are about indicators as well.
     """
 
     values: NDArray[np.float64]
@@ -64,18 +63,16 @@ class NoisyMoments:
     schema : Schema
         Public; maps points of the cube to the table's units.
     library : str, optional
-        Name of the library of the dataframe that came in, "pyarrow" for a file; None for an array. Nothing of the table
-        itself is kept.
+        The library of the dataframe that came in, "pyarrow" for a file; None for an array.
     categorical : tuple of str
-        Names of the columns of categories that came in a type of categories: of pandas, of polars, or a dictionary of
-        Arrow. The types are all that is known of; which categories there are is taken from the schema.
+        Names of the columns that came in a type of categories (pandas, polars, or a dictionary of Arrow). The schema
+        says which categories there are.
     versions : dict of str to str
         Of trigmech, numpy, opendp and python when the release was made.
     design : Design, optional
         What was planned. Files do not hold it.
     mechanism : Mechanism, optional
-        With its options; by default that of the design. Files hold the package's own mechanisms, not those of
-        somebody's own.
+        With its options; by default that of the design. Files hold the package's own mechanisms alone.
     made_by : str, optional
         The name of a mechanism that a file could not hold.
 
@@ -116,11 +113,11 @@ class NoisyMoments:
         """The standard deviations (K,) of their noise, each by itself.
 
         **The noise of two means of one column can be correlated.** TableMechanism measures prefix sums of a column's
-        intervals (at delta = 0 contrasts of the positions of a short column), and the frequencies here are decoded from
-        them: neighbouring intervals have a correlation of about -1/3, so that sums over intervals are far more exact
-        than independent noise would let them be. A least-squares fit that takes the noise for independent is wrong.
-        ``covariance`` of each of ``release.known``, the measurements in the order of the names, is that of its noise.
-        The noise of different measurements, and of all other numbers, is uncorrelated.
+        intervals (at delta = 0 contrasts of the positions of a short column), and the frequencies are decoded from
+        them: neighbouring intervals have a correlation of about -1/3, so sums over intervals are far more exact than
+        with independent noise. A least-squares fit that takes the noise for independent is wrong. Each measurement of
+        ``release.known``, in the order of the names, has the ``covariance`` of its noise; all other noise is
+        uncorrelated.
         """
         return self.release.deviations
 
@@ -141,8 +138,7 @@ class NoisyMoments:
         """
         if library is not None and library not in FRAMES:
             raise InputError(f"library must be one of {', '.join(map(repr, FRAMES))}, not {shown(library)}")
-        columns = [np.array(self.names, dtype=object), self.release.kinds.astype(object), self.means,
-                   self.deviations]
+        columns = [np.array(self.names, dtype=object), self.release.kinds.astype(object), self.means, self.deviations]
         return like(library or self.library or "pyarrow", ("name", "kind", "mean", "deviation"), columns)
 
     def save(self, path: str | Path) -> None:
@@ -157,23 +153,17 @@ class NoisyMoments:
 
     @classmethod
     def load(cls, path: str | Path) -> "NoisyMoments":
-        """Return the moments of a file by :meth:`save`, or by that of a :class:`Synthesis`.
+        """Return the moments of a file by :meth:`save`, or by that of a :class:`Synthesis`; see :func:`trigmech.load`.
 
         A mechanism of your own is not in the file; give it to :func:`trigmech.generate` or
         :func:`trigmech.reconstruct`.
-
-        Raises
-        ------
-        InputError
-            As :func:`trigmech.load`.
         """
         parts = release_file.read(Path(path))
         return NoisyMoments(**{name: value for name, value in parts.items() if name != "fit"})
 
     def _parts(self) -> dict[str, Any]:
-        return {"release": self.release, "ledger": self.ledger, "schema": self.schema, "library": self.library,
-                "categorical": self.categorical, "versions": self.versions, "mechanism": self.mechanism,
-                "made_by": self.made_by}
+        return {name: getattr(self, name) for name in (
+            "release", "ledger", "schema", "library", "categorical", "versions", "mechanism", "made_by")}
 
     @property
     def _guarantee(self) -> str:
@@ -247,8 +237,7 @@ class Synthesis(NoisyMoments):
 
     @property
     def _made(self) -> list[tuple[str, str]]:
-        return [("points", f"{len(self.distribution.points):,}"),
-                ("rows of a sample, by default", f"{self.rows:,}")]
+        return [("points", f"{len(self.distribution.points):,}"), ("rows of a sample, by default", f"{self.rows:,}")]
 
     def _parts(self) -> dict[str, Any]:
         return super()._parts() | {"fit": replace(self.fit, rows=self.rows)}
@@ -281,8 +270,8 @@ class Synthesis(NoisyMoments):
         Parameters
         ----------
         statistic : callable
-            Of a dictionary that has each column's values, in its own units, by name, as for :meth:`expect`; to finite
-            numbers, in an array of any shape. :mod:`trigmech.evaluation.statistics` has some.
+            Maps a dictionary of each column's values by name, in its own units, to finite numbers in an array of any
+            shape. :mod:`trigmech.evaluation.statistics` has some.
         level : float
             Probability, between 0 and 1, with which each bound holds.
         progress : callable, optional
@@ -296,8 +285,8 @@ class Synthesis(NoisyMoments):
         Raises
         ------
         InputError
-            If the release is not one of tables, as by :class:`trigmech.TableMechanism`, the level is no probability,
-            or the statistic returns something else.
+            If the release is not by :class:`trigmech.TableMechanism`, the level is no probability, or the statistic
+            returns something else.
 
         Notes
         -----
@@ -327,10 +316,6 @@ class Synthesis(NoisyMoments):
         level : float
             Probability, between 0 and 1, with which each bound holds.
 
-        Returns
-        -------
-        PredictedError
-
         Raises
         ------
         InputError
@@ -355,10 +340,6 @@ class Synthesis(NoisyMoments):
             to a :class:`trigmech.workload.Mixture` are one column, member after member.
         level : float
             As for :meth:`predicted_error`.
-
-        Returns
-        -------
-        Answers
 
         Raises
         ------
@@ -403,29 +384,19 @@ class Synthesis(NoisyMoments):
                 given: Mapping[str, Any] | None = None, shares: Mapping[str, Mapping[Any, float]] | None = None,
                 rows_per_person: int | None = None) -> dict[str, Any]:
         """Return a synthetic table as one array for each column, by name; see :meth:`sample`."""
-        if rows_per_person is not None and self.schema.person is None:
+        person, rng = self.schema.person, rng or np.random.default_rng()
+        if rows_per_person is not None and person is None:
             raise InputError("rows_per_person is for releases whose schema has a column of persons")
         each = 1 if rows_per_person is None else rows_per_person
         check_integers(1, rows_per_person=each)
-        if size is None and rows_per_person is not None:
-            size = self.rows * each
-        if self.schema.person is not None:
-            check_integers(0, **({} if size is None else {"size": size}))
-            own = self._columns(size, rng, given, shares)
-            count = len(next(iter(own.values())))
-            return {self.schema.person: np.arange(count) // each + 1, **own}
-        return self._columns(size, rng, given, shares)
-
-    def _columns(self, size: int | None, rng: np.random.Generator | None, given: Mapping[str, Any] | None,
-                 shares: Mapping[str, Mapping[Any, float]] | None) -> dict[str, Any]:
-        if size is None and self.rows > MAX_ROWS:
+        if size is None and rows_per_person is None and self.rows > MAX_ROWS:
             raise InputError(f"the formula for the number of rows gives {self.rows}; name a size")
-        size, rng = self.rows if size is None else size, rng or np.random.default_rng()
+        size = self.rows * each if size is None else size
         check_integers(0, size=size)
-        if not (given or shares):
-            return self.schema.decode(sampled(self.schema, self.release, self.distribution, size, rng))
-        return self.schema.decode(conditional_points(self.schema, self.release, self.distribution, size, rng, given,
-                                                     shares))
+        points = (conditional_points(self.schema, self.release, self.distribution, size, rng, given, shares)
+                  if given or shares else sampled(self.schema, self.release, self.distribution, size, rng))
+        own = self.schema.decode(points)
+        return own if person is None else {person: np.arange(len(points)) // each + 1, **own}
 
     def sample(self, size: int | None = None, rng: np.random.Generator | None = None, *,
                given: Mapping[str, Any] | None = None, shares: Mapping[str, Mapping[Any, float]] | None = None,
@@ -439,13 +410,12 @@ class Synthesis(NoisyMoments):
         rng : numpy.random.Generator, optional
             By default one seeded by the operating system.
         given : mapping, optional
-            Of names of columns to what all rows have there: a value; a list of values; a tuple, the least and the
-            largest of a range; or None for a missing value. Of a column of times a date is its
-            whole day. The other columns are as the release has them beside it.
+            By name of a column what all rows have there: a value; a list of values; a tuple, the least and the largest
+            of a range; or None for a missing value. In a column of times a date is its whole day. The other columns are
+            as the release has them beside it.
         shares : mapping, optional
-            Of names of columns to shares, of sum 1, for values or ranges of the column, such as
-            ``{"region": {"north": 0.5, "south": 0.5}}``: rows have these, and the other columns are as the release has
-            them beside each value.
+            By name of a column the shares, of sum 1, of its values or ranges, such as ``{"region": {"north": 0.5,
+            "south": 0.5}}``. The other columns are as the release has them beside each value.
         rows_per_person : int, optional
             If the schema has a column of persons: how many rows each made person has, by default 1; persons are
             numbered from 1. A person's rows are drawn independently of each other: **how a person's rows belong
@@ -454,22 +424,22 @@ class Synthesis(NoisyMoments):
         Returns
         -------
         dataframe or ndarray (size, d), in the columns' units
-            What was collected comes back as what it was collected to: polars's lazy frames as dataframes, streams of
-            Arrow and most others as pyarrow tables. Columns in ``categorical`` have a type of categories again, with
-            all categories of the schema, in order if the kind is "ordinal"; of polars only those of text.
+            Lazy frames of polars come back as dataframes, streams of Arrow and most others as pyarrow tables. Columns
+            in ``categorical`` have a type of categories again, with all categories of the schema, in order if the kind
+            is "ordinal"; in polars only those of text.
 
         Raises
         ------
         InputError
             If no size is given and the thesis's formula asks for more than 10^8 rows; if there is no column of a name,
-            a value is none of its column's, or shares do not sum to 1; or if the release has nothing of what is given.
+            a column cannot have a value, or shares do not sum to 1; or if the release has nothing of what is given.
 
         Notes
         -----
-        Privacy: post-processing. Rows are drawn from the points that match; of releases by
-        :class:`trigmech.TableMechanism` rows are fitted to the released numbers if these are too few. Of more rows than
-        there are points some are copies. Those of :class:`trigmech.TableMechanism` have numbers of their own, see
-        :mod:`trigmech.reconstruction.repeats`; others are equal.
+        Privacy: post-processing. Rows are drawn from the points that match; if these are too few and the release is by
+        :class:`trigmech.TableMechanism`, rows are fitted to the released numbers. If there are more rows than points,
+        some are copies, with numbers of their own if the release is by :class:`trigmech.TableMechanism`, see
+        :mod:`trigmech.reconstruction.repeats`.
         """
         categories = {column.name: Categories(categories_of(column), column.kind == "ordinal")
                       for column in self.schema.columns if column.name in self.categorical}

@@ -105,14 +105,8 @@ def distribution_difference(true: NDArray[np.float64], made: NDArray[np.float64]
 class Comparison:
     """What a distribution gets wrong of a table; private.
 
-    Parameters
-    ----------
-    evaluations : list of Evaluation
-        Of each family of queries about the numbers.
-    differences : ndarray (numbers,)
-        The largest difference between the distribution functions of each number.
-    variations : ndarray (g,)
-        The total variation between the frequencies of each group; see :func:`total_variations`.
+    For each family an evaluation; for each number (numbers,) the largest difference between the distribution functions;
+    for each group (g,) the total variation between the frequencies, see :func:`total_variations`.
     """
 
     evaluations: list[Evaluation]
@@ -122,24 +116,10 @@ class Comparison:
 
 def compare(chunks: Iterable[NDArray[np.float64]], n: int, domain: Domain, distribution: Distribution,
             rounded: Distribution, families: Sequence[Workload], say: Callable[[str, int, int], Any]) -> Comparison:
-    """Compare a distribution with a table in one pass over its rows.
+    """Compare a distribution with a table, points (k, d) of the cube, in one pass over its rows.
 
-    Parameters
-    ----------
-    chunks : iterable of ndarray (k, d), private
-        The table's rows as points of the cube.
-    n : int
-        Rows of all chunks.
-    domain : Domain
-    distribution, rounded : Distribution
-        What answers the queries, and the same as a table would hold it, with numbers rounded.
-    families : sequence of Workload
-        Queries about the domain's numbers.
-    say : callable
-        Called with the step, what is done of it, and its total.
+    ``distribution`` answers the queries; ``rounded`` is the same as a table would hold it, with numbers rounded.
 
-    Notes
-    -----
     Privacy: NONE. Cost: that of the queries on n rows and on the distribution's points; memory does not grow with n.
     """
     numbers = list(domain.numbers)

@@ -89,21 +89,7 @@ class PredictedError:
 
 def predicted_error(workload: Workload, release: Release, fit: Reconstruction,
                     level: float = 0.95) -> PredictedError:
-    """Return error bars for the answers of a fitted distribution.
-
-    Parameters
-    ----------
-    workload : Workload
-        Of as many columns as the release.
-    release : Release
-    fit : Reconstruction
-        Made from the release.
-    level : float
-        Between 0 and 1.
-
-    Returns
-    -------
-    PredictedError
+    """Return error bars for the answers of a distribution that was fitted to the release.
 
     Raises
     ------
@@ -194,22 +180,8 @@ def _unmeasured(workload: Workload, release: Release) -> Callable[[Array, int], 
 def missed_moments(release: Release, fit: Reconstruction) -> tuple[Array, NDArray[np.bool_]]:
     """Return how far the Chebyshev products' means are from the points', and where a released mean refutes its target.
 
-    Parameters
-    ----------
-    release : Release
-    fit : Reconstruction
-        Made from the release.
-
-    Returns
-    -------
-    missed : ndarray (K,)
-        What is believed of each mean, less that of the points: of whole-row functions nothing.
-    refuted : ndarray (K,) of bool
-        Where the released mean is believed instead of the target.
-
-    Notes
-    -----
-    Privacy: post-processing. Cost: m K.
+    The first (K,) is the believed mean less that of the points, and 0 for whole-row functions. Where the second (K,) is
+    true, the released mean is believed instead of the target. Cost: m K.
     """
     basis = release.basis
     means, scales = within_reason(release.means, release.deviations)

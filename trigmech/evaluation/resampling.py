@@ -60,14 +60,8 @@ class Resamples:
              progress: Progress | None = None) -> tuple[Array, PredictedError]:
         """Return a function's values of the fit, and their error bars.
 
-        Parameters
-        ----------
-        answer : callable
-            Of points (m, D) of the cube, to numbers in an array of any shape.
-        level : float
-        parts : bool
-            Whether the last of two axes are parts, whose worst errors are bounded one by one.
-        progress : callable, optional
+        ``answer`` maps points (m, D) of the cube to numbers in an array of any shape. With ``parts`` the last of two
+        axes are parts, whose worst errors are bounded one by one.
 
         Raises
         ------

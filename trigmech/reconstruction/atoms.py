@@ -27,18 +27,9 @@ ROUND_TIMES = (86_400, 3_600, 60, 1)
 def atoms(column: Column, released: ReleasedColumn, looks: Iterable[Detail]) -> Array:
     """Return where in [-1, 1] the rows of each interval (c,) are that is an atom; NaN for all others.
 
-    Parameters
-    ----------
-    column : Column
-        With bounds.
-    released : ReleasedColumn
-    looks : iterable of Detail
-        The closer looks at this column.
-
-    Notes
-    -----
-    Privacy: post-processing. An atom is an interval as narrow as the closer look goes, and lies within it, if its
-    number is mapped to [-1, 1] as all are. Special values are none: they have indicators.
+    The column has bounds; ``looks`` are the closer looks at it. An atom is an interval as narrow as the closer look
+    goes, and lies within it, if its number is mapped to [-1, 1] as all are. A special value is never an atom: it has an
+    indicator.
     """
     partition = released.partition
     found = np.full(partition.intervals, np.nan)

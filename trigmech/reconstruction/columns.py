@@ -50,25 +50,14 @@ def released_column(look: Measurement[Histogram]) -> ReleasedColumn:
 
 
 def distribution_of(partition: Partition, values: Array, deviation: float, cumulative: bool) -> ReleasedColumn:
-    """Return the distribution of a column of which the noisy histogram was released.
+    """Return the distribution of a column of which the noisy histogram (size,) was released.
 
-    Parameters
-    ----------
-    partition : Partition
-    values : ndarray (size,)
-        What was measured, with noise; see :mod:`trigmech.functions.prefix_sums`.
-    deviation : float
-        Of that noise.
-    cumulative : bool
-        Whether intervals were measured by the factor of prefix sums, or by their counts.
-
-    Notes
-    -----
-    The frequencies are corrected to a sum of 1 by least squares. The intervals are then cut into pieces of equal
-    density, as many as the noise allows (least squares with a price for each piece, by dynamic programming), and the
-    distribution function at the pieces' ends is the isotonic regression of the noisy one: thresholds keep the accuracy
-    with which prefix sums were measured, while the density has no spikes that are noise. Between these ends it is a
-    smooth curve instead of a chord, where that fits what was measured as well or better.
+    If ``cumulative``, intervals were measured by the factor of prefix sums (:mod:`trigmech.functions.prefix_sums`),
+    else by their counts. The frequencies are corrected to a sum of 1 by least squares. The intervals are then cut into
+    pieces of equal density, as many as the noise allows (least squares with a price for each piece, by dynamic
+    programming), and the distribution function at the pieces' ends is the isotonic regression of the noisy one:
+    thresholds keep the accuracy with which prefix sums were measured, while the density has no spikes that are noise.
+    Between these ends it is a smooth curve instead of a chord, where that fits what was measured as well or better.
     """
     k, c = len(partition.indicators), partition.intervals
     # Further off nothing but noise is left, and squares would overflow.

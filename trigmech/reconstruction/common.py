@@ -23,16 +23,8 @@ EVEN = 64
 def common_positions(domain: Domain, measurements: Sequence[Measurement[Query]]) -> tuple[ReleasedColumn, ...]:
     """Return each column's positions, of which all queries' positions consist, and their probabilities.
 
-    Parameters
-    ----------
-    domain : Domain
-    measurements : sequence of Measurement
-        With values.
-
-    Notes
-    -----
-    Privacy: post-processing. The probabilities are those of the most exact histogram of the column, with its closer
-    looks; else those of the most exact table that the column is in; else even.
+    These are those of the most exact histogram of the column, with its closer looks; else those of the most exact table
+    that the column is in; else even.
     """
     return tuple(_common(j, whole, measurements) for j, whole in enumerate(columns_of(domain)))
 

@@ -45,21 +45,10 @@ SOMEWHERE = math.sqrt(2.0) - 1.0
 
 
 class ConstrainedRows:
-    """The constraints of a schema for rows of positions of released columns.
+    """The constraints of a schema, with complete bounds and categories, for rows of positions of released columns.
 
-    Parameters
-    ----------
-    schema : Schema or None
-        With complete bounds and categories.
-    columns : sequence of ReleasedColumn
-        Of each column of the schema.
-    looks : sequence of Measurement, optional
-        By which values are found that many rows share.
-
-    Attributes
-    ----------
-    columns : list of ReleasedColumn
-        The same, those of numbers cut further where their constraints compare them.
+    By the looks values are found that many rows share. Its ``columns`` are the given ones, those of numbers cut further
+    where their constraints compare them.
     """
 
     def __init__(self, schema: Schema | None, columns: Sequence[ReleasedColumn],

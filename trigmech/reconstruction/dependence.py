@@ -14,31 +14,16 @@ LARGEST = 1e60
 
 
 def shrunk_table(deviation: Array, noise: float) -> Array:
-    """Return a table's deviation from what is known of fewer columns, without the noise.
+    """Return a noisy table's deviation from what is known of fewer columns, without the noise.
 
-    Parameters
-    ----------
-    deviation : ndarray (a, b) or (a, b, c)
-        Noisy.
-    noise : float
-        Standard deviation in each entry, above 0.
+    The noise has this standard deviation, above 0, in each entry. The result has sums of 0 along each axis: the
+    distributions of fewer columns are known better from elsewhere.
 
-    Returns
-    -------
-    ndarray of the same shape
-        With sums of 0 along each axis: the distributions of fewer columns are known better from elsewhere.
-
-    Notes
-    -----
     Three axes are taken as two, the longest one beside the others. Sums of 0 leave one dimension less of each axis. A
-    singular value y, in units of noise times the root of the longer
-    side, becomes sqrt((y^2 - r - 1)^2 - 4 r) / y with r the ratio of the sides, and 0 below 1 + sqrt(r): the best there
-    is for the squared error of a large matrix of low rank. What lies below together is kept as far as its squares
-    exceed those of noise alone (James and Stein), which serves tables of full rank.
-
-    References
-    ----------
-    Gavish and Donoho 2017, Optimal shrinkage of singular values.
+    singular value y, in units of noise times the root of the longer side, becomes sqrt((y^2 - r - 1)^2 - 4 r) / y with
+    r the ratio of the sides, and 0 below 1 + sqrt(r): the best there is for the squared error of a large matrix of low
+    rank (Gavish and Donoho 2017, Optimal shrinkage of singular values). What lies below together is kept as far as its
+    squares exceed those of noise alone (James and Stein), which serves tables of full rank.
     """
     if not (min(deviation.shape) > 0 and noise > 0.0):
         return deviation
@@ -61,19 +46,10 @@ def shrunk_table(deviation: Array, noise: float) -> Array:
 
 
 def shrunk_beside(deviation: Array, noise: float) -> Array:
-    """Return a table's deviation (a, b, c) from what rows have already, without the noise.
+    """Return a noisy table's deviation (a, b, c) from what rows have already, without the noise of each entry.
 
-    Parameters
-    ----------
-    deviation : ndarray (a, b, c)
-        Noisy.
-    noise : float
-        Standard deviation in each entry, above 0.
-
-    Notes
-    -----
-    What is of all axes is shrunk as in :func:`shrunk_table`. What is of fewer the rows have from elsewhere, but not
-    better than rows can: of that is kept what its squares exceed those of noise alone by (James and Stein).
+    The part of all axes is shrunk as in :func:`shrunk_table`. The rows have the parts of fewer axes from elsewhere, but
+    not better than rows can: these are kept as far as their squares exceed those of noise alone (James and Stein).
     """
     lower = deviation - noise * centred(np.clip(deviation / noise, -LARGEST, LARGEST))
     freedom = deviation.size - math.prod(side - 1 for side in deviation.shape)
@@ -89,27 +65,15 @@ def centred(values: Array) -> Array:
 
 
 def shrunk_products(deviation: Array, noise: float, places: NDArray[np.int64]) -> Array:
-    """Return products' deviations from independence without the noise.
+    """Return products' noisy deviations (K,) from independence without the noise.
 
-    Parameters
-    ----------
-    deviation : ndarray (K,)
-        Noisy.
-    noise : float
-        Standard deviation in each, above 0.
-    places : ndarray (K, 2) of int
-        Of both factors among the scores of all columns; no two of one column.
+    The noise is the standard deviation in each, above 0. places (K, 2): both factors among the scores of all columns;
+    no two of one column.
 
-    Notes
-    -----
-    Together they are a symmetric matrix but for the blocks on its diagonal, which are filled in from what is found. An
-    eigenvalue y, in units of noise times the root of the size, becomes sqrt(y^2 - 4), and 0 below 2: the best there is
-    for the squared error of a large matrix of low rank. What each product has beside these is shrunk by itself (James
-    and Stein).
-
-    References
-    ----------
-    Donoho and Gavish 2014 and 2017, for the shrinkage; factor analysis, for the diagonal.
+    Together they are a symmetric matrix but for the blocks on its diagonal, which are filled in from what is found
+    (factor analysis). An eigenvalue y, in units of noise times the root of the size, becomes sqrt(y^2 - 4), and 0 below
+    2: the best there is for the squared error of a large matrix of low rank (Donoho and Gavish 2014 and 2017). What
+    each product has beside these is shrunk by itself (James and Stein).
     """
     held, own = np.unique(places, return_inverse=True)
     size, (first, second) = len(held), own.reshape(-1, 2).T

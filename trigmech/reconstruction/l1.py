@@ -97,10 +97,6 @@ def fit_l1(basis: ChebyshevBasis, points: ArrayLike | Grid, target: ArrayLike, w
     time_limit : float, optional
         Seconds.
 
-    Returns
-    -------
-    Fit
-
     Raises
     ------
     InputError
@@ -289,10 +285,3 @@ class Problem:
         if len(found) > count:
             found = np.sort(found[np.argpartition(prices[found], len(found) - count)[len(found) - count :]])
         return found
-
-
-def _vector(name: str, values: ArrayLike, length: int) -> Array:
-    vector = numbers(name, values, length).astype(np.float64, copy=False)
-    if not np.isfinite(vector).all():
-        raise InputError(f"{name} must be {length} finite numbers; an entry is not finite")
-    return vector

@@ -92,16 +92,12 @@ def fit_cube(basis: ChebyshevBasis, target: ArrayLike, start: ArrayLike, weights
     gap : float
         Between 0 and 1: the relative gap at which to stop, see :class:`CubeFit`.
     noise_level : float
-        At least 0: an objective that is small enough, such as sum_r w_r E|noise_r| of the target's noise, which is how
-        far the true means are from the target on average. It saves time; going on can still come nearer to them.
+        At least 0: an objective that is small enough, such as sum_r w_r E|noise_r|, the mean distance of the true means
+        from the target. It saves time; going on can still come nearer to them.
     time_limit : float, optional
-        Seconds. Looked at between searches, each of which takes a small part of a second for K in the hundreds.
+        Seconds. It is checked between searches, each a small part of a second for K in the hundreds.
     rng : numpy.random.Generator, optional
         Draws the points from which the search starts; by default a fresh one.
-
-    Returns
-    -------
-    CubeFit
 
     Raises
     ------
@@ -114,11 +110,9 @@ def fit_cube(basis: ChebyshevBasis, target: ArrayLike, start: ArrayLike, weights
 
     Notes
     -----
-    Privacy: post-processing of a released target.
-    Cost: each iteration takes some hundred coordinate ascents and re-solves a program of K + 1 rows from the last
-    basis, which is most of the time.
-    The result depends on the arguments and the generator alone, whatever the number of threads, unless there is a time
-    limit.
+    Privacy: post-processing of a released target. Cost: each iteration takes some hundred coordinate ascents and
+    re-solves a program of K + 1 rows from the last basis, which is most of the time. Without a time limit the result
+    depends on the arguments and the generator alone, whatever the number of threads.
 
     References
     ----------
@@ -133,11 +127,8 @@ def fit_cube(basis: ChebyshevBasis, target: ArrayLike, start: ArrayLike, weights
     exact = EXACT * problem.scale
     found = solve_by_columns(problem, problem.first_columns(), clock, gap=gap, allowed_gap=max(gap, ALLOWED_GAP),
                               enough=max(noise_level, exact))
-    status: Literal["optimal", "noise level", "time limit"] = "optimal"
-    if found.objective <= noise_level:
-        status = "noise level"
-    elif found.interrupted:
-        status = "time limit"
+    status: Literal["optimal", "noise level", "time limit"] = (
+        "noise level" if found.objective <= noise_level else "time limit" if found.interrupted else "optimal")
     return CubeFit(problem.points[found.atoms], found.weights, found.objective, found.objective - found.gap, status,
                    clock.passed(), found.iterations)
 
@@ -205,13 +196,7 @@ class CubeProblem(Problem):
 
 
 class CubeSearch:
-    """Local maxima over the cube of combinations of one basis.
-
-    Parameters
-    ----------
-    basis : ChebyshevBasis
-        K functions of d columns.
-    """
+    """Local maxima over the cube of combinations of one basis."""
 
     def __init__(self, basis: ChebyshevBasis) -> None:
         self._basis = basis
@@ -226,35 +211,18 @@ class CubeSearch:
         self._column_degrees = degrees[by_column]
 
     def ascend(self, starts: ArrayLike, coefficients: ArrayLike, tolerance: float = 1e-12) -> tuple[Array, Array]:
-        """Go uphill on sum_r y_r phi_r from each start until no column alone gains more.
+        """Go uphill on sum_r y_r phi_r from starts (m, d) until no column alone gains more; return ends and values.
 
-        Parameters
-        ----------
-        starts : array_like (m, d)
-            Points of the cube.
-        coefficients : array_like (K,)
-            The y_r; finite.
-        tolerance : float
-            At least 0: a start ends with the first sweep over all columns that gains no more than this part of
-            sum_r abs(y_r), or after 1000 sweeps.
-
-        Returns
-        -------
-        points : ndarray (m, d)
-            Where each start ended, in the cube.
-        values : ndarray (m,)
-            The combination there; not below its value at the start, but for rounding.
+        No value is below that at the start, but for rounding. A start ends with the first sweep over all columns that
+        gains no more than this tolerance times sum_r abs(y_r), or after 1000 sweeps.
 
         Raises
         ------
         InputError
-            If a shape or a value breaks a rule above.
+            If a shape is wrong, a start is outside the cube, a coefficient is not finite or the tolerance is below 0.
 
-        Notes
-        -----
-        Privacy: post-processing of released coefficients.
-        Cost: a sweep takes, for each of its columns, a term's other factors: sum over r of the square of the number of
-        columns in r; 10 to 100 sweeps are common. The same bits for any number of threads.
+        Notes ----- Cost: a sweep takes, for each of its columns, a term's other factors: sum over r of the square of
+        the number of columns in r; 10 to 100 sweeps are common. The same bits for any number of threads.
         """
         points = np.array(numbers("starts", starts, "m", self._basis.d), dtype=np.float64, order="C")
         # Written so that it also refuses what is not a number.

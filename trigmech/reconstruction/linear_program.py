@@ -30,14 +30,8 @@ class Clock:
 class RestrictedProgram:
     """The program of the chosen columns: u over them, and the parts p, q >= 0 of each deviation.
 
-    Rows r: sum_j u_j phi_r(x_j) + p_r - q_r = b_r. Last row: sum_j u_j = 1. It costs w_r (p_r + q_r).
-
-    Parameters
-    ----------
-    target, costs : ndarray (K,)
-        b, and w of at least 0.
-    cap : float
-        The most that one u_j may be; 1 for no cap.
+    Rows r: sum_j u_j phi_r(x_j) + p_r - q_r = b_r. Last row: sum_j u_j = 1. It costs w_r (p_r + q_r), w_r at least 0.
+    No u_j may exceed the cap; 1 is no cap.
     """
 
     # Solver, simplex strategy (4 primal, 1 dual), iterations allowed in units of K + 50. New columns leave the basis

@@ -150,32 +150,16 @@ class Marginals:
 
 
 def copula_correlation(marginals: Marginals, products: Array, scales: Array, threshold: float = 3.0) -> Array | None:
-    """Return the correlation matrix of a Gaussian copula, from released means of x_i x_j that pass a noise test.
+    """Return the correlation matrix of a Gaussian copula, from released means (d, d) of x_i x_j that pass a noise test.
 
-    Parameters
-    ----------
-    marginals : Marginals
-    products : ndarray (d, d)
-        Released means of x_i x_j; the diagonal is not read.
-    scales : ndarray (d, d)
-        Their standard deviations.
-    threshold : float
-        A covariance counts only if it exceeds this many standard deviations of its noise.
-
-    Returns
-    -------
-    ndarray (d, d) or None
-        Positive definite with unit diagonal; None if no pair passes.
+    A covariance counts only if it exceeds ``threshold`` standard deviations (``scales``) of its noise. The diagonals
+    are not read. The matrix is positive definite with unit diagonal; it is None if no pair passes. The correlation of
+    the columns stands in for that of the normal scores: close for mild marginals, and the fit corrects it afterwards.
 
     Raises
     ------
     InputError
         If a matrix is not (d, d) or not symmetric off the diagonal.
-
-    Notes
-    -----
-    Privacy: post-processing. The correlation of the columns stands in for that of the normal scores: close for mild
-    marginals, and the fit corrects it afterwards.
     """
     d = marginals.d
     products, scales = numbers("products", products, d, d), numbers("scales", scales, d, d)

@@ -117,13 +117,9 @@ def draw(points: Array, weights: Array, count: int, jitter: float, rng: np.rando
 
 
 class Angles:
-    """Parameters without bounds, the angles arccos x, for the entries of points that are free to move.
+    """Parameters without bounds, the angles arccos x, for the entries of points (m, d) that are free to move.
 
-    Parameters
-    ----------
-    points : ndarray (m, d)
-    free : ndarray (m, d) of bool, optional
-        Default: all. Only columns with a free entry are among the parameters.
+    By default all are free. Only columns with a free entry are among the parameters.
     """
 
     def __init__(self, points: Array, free: NDArray[np.bool_] | None = None) -> None:

@@ -23,20 +23,10 @@ GRID = 256
 class Positions:
     """The positions of one column: first each of its indicators, then its number's, or none of the indicators.
 
-    Parameters
-    ----------
-    coordinates : ndarray (c,) of int
-        Of the column: its indicators, then its number if it has one.
-    values : ndarray (size, c)
-        Of these coordinates at the positions.
-    masses : ndarray (size,)
-        How probable each is where columns are independent.
-    indicators : int
-        How many coordinates are indicators.
-    edges : ndarray (numbers + 1,) or None
-        Ends of the cells of the number's positions.
-    between : bool
-        Whether the number can lie anywhere in its cell.
+    coordinates (c,): the column's indicators, then its number if it has one; values (size, c) of these at the
+    positions; masses (size,): how probable each is where columns are independent; indicators: how many coordinates are;
+    edges (numbers + 1,): ends of the cells of the number's positions; between: whether the number can lie anywhere in
+    its cell.
     """
 
     coordinates: Integers
@@ -142,14 +132,8 @@ def objective_of(index: FunctionIndex, functions: FunctionSet, positions: list[P
                  scales: Array) -> RowObjective:
     """Return what a table of rows should have: products, complete tables of two categories, functions of whole rows.
 
-    Parameters
-    ----------
-    index : FunctionIndex
-    functions : FunctionSet
-        Whose functions of whole rows are asked for if they are products of a profile.
-    positions : list of Positions
-    target, scales : ndarray (K,)
-        Means, and the deviations that have the same price.
+    Functions of whole rows are asked for if they are products of a profile. target, scales (K,): means, and the
+    deviations that have the same price.
     """
     factors = Factors(index.domain, positions)
     columns, features = _products(index, len(positions), factors)

@@ -28,31 +28,16 @@ def within_reason(means: Array, scales: Array) -> tuple[Array, Array]:
 
 
 def shrink_columns(means: Array, scales: Array) -> tuple[Array, Array]:
-    """Return posterior means and deviations of the columns' moments, each degree's a sample of one normal distribution.
+    """Return posterior means and deviations (p, d) of the columns' moments, each degree's a sample of one normal.
 
-    Parameters
-    ----------
-    means, scales : ndarray (p, d)
-        Released means of T_a, and the standard deviations of their noise.
-
-    Returns
-    -------
-    means, scales : ndarray (p, d)
-        Unchanged for fewer than 6 columns, and where deviations are not equal within a row.
+    They are unchanged for fewer than 6 columns, and where deviations are not equal within a row. The estimate is that
+    of James and Stein around the columns' mean (Efron and Morris 1973): for d > 3 its expected sum of squared errors is
+    below that of the means themselves, whatever the true moments are.
 
     Raises
     ------
     InputError
         If the shapes differ or a scale is not positive.
-
-    Notes
-    -----
-    Privacy: post-processing. The estimate is that of James and Stein around the columns' mean: for d > 3 its expected
-    sum of squared errors is below that of the means themselves, whatever the true moments are.
-
-    References
-    ----------
-    Efron and Morris 1973.
     """
     means = numbers("means", means, "p", "d")
     scales = numbers("scales", scales, *means.shape)
@@ -73,36 +58,20 @@ def shrink_columns(means: Array, scales: Array) -> tuple[Array, Array]:
 
 def shrink_interactions(index: NDArray[np.int64], means: Array, scales: Array, expected: Array,
                         caution: float = 0.5) -> Array:
-    """Return the moments of several columns, shrunk towards independence set of columns by set of columns.
+    """Return the moments (K,) of several columns, shrunk towards independence set of columns by set of columns.
 
     The k moments of one set of columns are kept to the fraction 1 - caution k / E of their deviation from independence,
     at least 0, E the sum of their squared deviations in units of the noise: k on average if there is no dependence.
     Caution 1 is about James and Stein's positive part. The default is half of it, because the points that are fitted
     next are a real distribution, which many noisy moments together are not, and that takes off much of the noise too.
 
-    Parameters
-    ----------
-    index : ndarray (K, d)
-        Multi-indices with at least two columns each; only which entries are 0 matters.
-    means, scales : ndarray (K,)
-        Released means and the standard deviations of their noise.
-    expected : ndarray (K,)
-        The means under independence, as by :func:`independent_means`.
-    caution : float
-        At least 0; default 1/2.
-
-    Returns
-    -------
-    ndarray (K,)
+    index (K, d): multi-indices with at least two columns each; only which entries are 0 matters. ``expected`` are the
+    means under independence, as by :func:`independent_means`.
 
     Raises
     ------
     InputError
         If shapes differ, a scale is not positive, or caution is below 0.
-
-    Notes
-    -----
-    Privacy: post-processing.
     """
     index = numbers("index", index, "K", "d")
     means, scales = numbers("means", means, len(index)), numbers("scales", scales, len(index))

@@ -154,16 +154,9 @@ class Cells:
 
 @dataclass(frozen=True, eq=False)
 class Pair:
-    """A table of two columns that rows should have.
+    """A table (a, b) of two columns that rows should have, by the cell of each position of both.
 
-    Parameters
-    ----------
-    columns : tuple of int
-    maps : tuple of ndarray (size,) of int
-        The cell of each position of both.
-    table : ndarray (a, b)
-    deviation : float
-        Of what may be wrong with each entry.
+    The deviation says how far each entry may be wrong.
     """
 
     columns: tuple[int, int]

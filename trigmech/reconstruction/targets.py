@@ -29,16 +29,9 @@ FURTHEST = 5.0
 class Targets:
     """What a distribution is fitted to.
 
-    Parameters
-    ----------
-    marginals : Marginals or None
-        Of the domain's numbers, where their columns hold no special value; None if there are none.
-    frequencies : tuple of ndarray
-        Of each group's indicators.
-    columns : ndarray (p, d)
-        Means of T_1, ..., T_p of each coordinate, p at least 12.
-    means, deviations, expected : ndarray (K,)
-        Of the functions, how far the former may be from the truth, and the means under independent columns.
+    The marginals are of the domain's numbers, where their columns hold no special value, or None; frequencies are of
+    each group's indicators; columns (p, d) are the means of T_1, ..., T_p of each coordinate, p at least 12; means (K,)
+    are of the functions, with how far they may be from the truth, and what is expected under independent columns.
     """
 
     marginals: Marginals | None

@@ -26,14 +26,8 @@ MOST_COLUMNS = {1: 2**20, 2: 128, 3: 128}
 class Importance(NamedTuple):
     """Sums over the columns of what :meth:`trigmech.workload.Family.importance` returns.
 
-    Parameters
-    ----------
-    single : ndarray (parts, p)
-        Of T_1, ..., T_p, over the columns.
-    pair : ndarray (parts, q, q)
-        Of T_a(x_i) T_b(x_j), over the pairs i < j.
-    triple : ndarray (parts,)
-        Of x_i x_j x_k, over i < j < k.
+    single (parts, p): of T_1, ..., T_p, over the columns. pair (parts, q, q): of T_a(x_i) T_b(x_j), over the pairs i <
+    j. triple (parts,): of x_i x_j x_k, over i < j < k.
     """
 
     single: Array
@@ -44,16 +38,8 @@ class Importance(NamedTuple):
 def summed_importance(family: Family, p: int, q: int) -> Importance:
     """Return how much each degree of the columns, each two degrees of the pairs, and the triples matter together.
 
-    Parameters
-    ----------
-    family : Family
-        No mixture, whose members may differ in what they treat alike.
-    p, q : int
-        The largest degrees of a column, and in a pair.
-
-    Returns
-    -------
-    Importance
+    The family is no mixture, whose members may differ in what they treat alike; p and q are the largest degrees of a
+    column and in a pair.
 
     Raises
     ------
@@ -63,8 +49,8 @@ def summed_importance(family: Family, p: int, q: int) -> Importance:
 
     Notes
     -----
-    Privacy: none is touched. Cost: that of ``importance`` for p + q^2 + 1 products if the family is symmetric; else
-    for p d + q^2 d (d - 1) / 2 + d (d - 1) (d - 2) / 6, with d at most 128 in the last two.
+    Cost: that of ``importance`` for p + q^2 + 1 products if the family is symmetric; else for p d + q^2 d (d - 1) / 2 +
+    d (d - 1) (d - 2) / 6, with d at most 128 in the last two.
     """
     d = family.d
     single = _mean(family, [(a,) for a in range(1, p + 1)], 1)
