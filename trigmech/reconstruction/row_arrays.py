@@ -113,7 +113,7 @@ def crossings(shapes: Sequence[tuple[int, ...]], maps: Sequence[Sequence[int]], 
         strides = [int(np.prod(shape[c + 1 :])) for c in range(len(shape))]
         filled[:, t, : len(places)] = owners[list(places)], places, strides
     sizes = [int(np.prod(shape)) for shape in shapes]
-    return Crossings(*filled, np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64))
+    return Crossings(filled[0], filled[1], filled[2], np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64))
 
 
 def products(columns: Integers, features: Integers, weights: Floats) -> Products:
