@@ -360,6 +360,18 @@ def test_a_design_comes_back_from_its_file(tmp_path, mechanism):
         assert tm.measure_part(table(), again).question == tm.measure_part(table(), after).question
 
 
+def test_draws_of_any_shape_come_back_from_a_design_s_file(tmp_path):
+    charge = tm.Charge("axes", "gaussian", 2.0, 1.0, "L2", 3, "here")
+    draws = [(charge, np.random.default_rng(0).normal(size=shape)) for shape in ((3,), (2, 3), (1, 1, 2), (0,))]
+    history = History("run", 7, 4, tuple(draws))
+    design_file.save(tmp_path / "a.json", tm.design(N, SCHEMA, BUDGET).after(history))
+    again = design_file.load(tmp_path / "a.json").history
+    assert (again.run, again.seed, again.round) == ("run", 7, 4)
+    for (own, drawn), (other, before) in zip(again.draws, draws, strict=True):
+        assert own == other
+        assert (drawn.dtype, drawn.shape, drawn.tobytes()) == (before.dtype, before.shape, before.tobytes())
+
+
 def test_a_design_of_a_file_that_was_changed_is_refused(tmp_path):
     path = tmp_path / "design.json"
     design_file.save(path, tm.design(N, SCHEMA, BUDGET))
