@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 import trigmech as tm
 from trigmech.distribution import Distribution
 from trigmech.errors import InputError
+from trigmech.functions.partition import columns_of
+from trigmech.functions.released_column import ReleasedColumn
 from trigmech.measurement.released import Release
 from trigmech.reconstruction import conditional
 from trigmech.reconstruction.conditional import _targets_given, conditional_points
@@ -285,3 +287,20 @@ def test_rows_of_a_whole_day_have_its_hours():
         "seen": "2023-03-02"})["seen"].to_pylist()}
     assert {day for day, _ in hours} == {2}
     assert len(hours) > 12
+
+
+@pytest.mark.parametrize(("matched", "enough"), [(499, False), (500, True)])
+def test_few_rows_that_match_are_not_drawn_from_by_their_effective_number(monkeypatch, matched, enough):
+    """Rows of equal weights count as so many, whatever part of the whole they are; unequal ones as fewer."""
+    column = ReleasedColumn(columns_of(SMALL.domain)[0], np.array([0.5, 0.5]), 0.1)
+    release, asked = Release(2, SMALL.domain, (), (column,) * 3), []
+    monkeypatch.setattr(conditional, "_rows_given", lambda *given: asked.append(given[2]))
+    cells = pd.DataFrame({"a": ["p"] * matched + ["q"] * 3_000, "b": "p", "c": "q"})
+    points, weights = SMALL.to_cube(cells), np.full(len(cells), 1.0 / len(cells))
+    for heaviest, drawn_from in ((1.0, enough), (5.0, False)):
+        weights[0] = heaviest / len(cells)
+        asked.clear()
+        made = counted(conditional_points(SMALL, release, Distribution(points, weights / weights.sum()), 700,
+                                          np.random.default_rng(0), {"a": "p"}))
+        assert {cell[0] for cell in made} == {"p"}
+        assert asked == ([] if drawn_from else [700])

@@ -345,3 +345,9 @@ def test_a_column_of_one_value_is_said_to_be_left_out(tmp_path):
                     "kind = 'integer'\nlower = 5\nupper = 5"):
         assert "leave out a column that is the same for everybody" in schema_file.check(
             file_of(tmp_path, f"[columns.a]\n{options}\n"))[0]
+
+
+@pytest.mark.parametrize("cells", [["a", 1, 2.5], [1, "a", None], ["2020-01-01", 7], [True, 1], ["1", 2]], ids=str)
+def test_objects_of_different_types_are_categories(cells):
+    text = schema_file.init(pd.DataFrame({"mixed": pd.Series(cells, dtype=object), "x": 0.5}))
+    assert kinds_of(text)["mixed"] == "categorical"
