@@ -6,7 +6,7 @@ from scipy import optimize, stats
 from trigmech.errors import InputError
 from trigmech.functions.chebyshev import ChebyshevBasis
 from trigmech.functions.features import Features
-from trigmech.reconstruction.particles import Angles, descend, draw, reweight, systematic
+from trigmech.reconstruction.particles import Angles, _Objective, descend, draw, reweight, systematic
 
 PRODUCTS = Features(ChebyshevBasis(ChebyshevBasis.graded(3, 16).index[1:]))
 WITH_WHOLE_ROWS = Features(PRODUCTS.basis, [[1.0, 0.0, -0.2, 0.0, 0.01]])
@@ -224,3 +224,18 @@ def test_the_gradient_by_the_parameters_is_the_slope_of_what_they_change(fixed):
             ends.append(float((values * chart.points(moved)).sum()))
         assert pulled[place] == pytest.approx((ends[1] - ends[0]) / (2.0 * step), abs=1e-8)
     assert np.count_nonzero(pulled) == free.sum()
+
+
+@pytest.mark.parametrize("profiles", [[], [[1.0, 0.3, 0.2]]])
+def test_the_slope_of_the_misfit_is_that_of_its_values(profiles):
+    rng, functions = np.random.default_rng(2), Features(ChebyshevBasis.graded(3, 12), profiles)
+    points, scales = rng.uniform(-0.9, 0.9, (40, 3)), rng.uniform(0.01, 0.1, functions.K)
+    objective = _Objective(functions, points, functions.means(points) + scales, scales, Angles(points))
+    start, step = Angles(points).start.ravel(), 1e-5
+    value, slope = objective(start)
+    residual = (functions.means(points) - functions.means(points) - scales) / scales
+    np.testing.assert_allclose(value, np.sqrt(40) * (residual @ residual) / functions.K, rtol=1e-9)
+    for i in rng.choice(len(start), 12, replace=False):
+        moved = step * np.eye(len(start))[i]
+        np.testing.assert_allclose(slope[i], (objective(start + moved)[0] - objective(start - moved)[0]) / (2 * step),
+                                   rtol=1e-4, atol=1e-6)
