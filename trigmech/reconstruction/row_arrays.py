@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+Row = NDArray[np.int32]
 
 
 class Lists(NamedTuple):

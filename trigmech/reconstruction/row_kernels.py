@@ -4,11 +4,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from trigmech.reconstruction.row_arrays import Crossings, Objective, Residuals, Sets
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
-Row = NDArray[np.int32]
+from trigmech.reconstruction.row_arrays import Crossings, Floats, Integers, Objective, Residuals, Row, Sets
 
 # Rows whose products are added together.
 CHUNK = 256
@@ -24,13 +20,16 @@ def sweep(objective: Objective, residuals: Residuals, rows: NDArray[np.int32], o
     """
     first, cell, cells, map_of = objective.first, objective.cell, objective.cells, objective.map_of
     feature, features, groups = objective.feature, objective.features, objective.groups
-    tables, table_of, rules, rule_of = objective.tables, objective.tables_of, objective.rules, objective.rules_of
-    group_start, part_start, product_of = groups.start, groups.product_start, groups.product_of
+    tables, table_of, table_start = objective.tables, objective.tables_of.of, objective.tables_of.start
+    rules, rule_of, rule_start = objective.rules, objective.rules_of.of, objective.rules_of.start
+    group_start, part_start, product_of, part_own = groups.start, groups.product_start, groups.product_of, groups.own
+    other_start, other_columns, other_features = groups.other_start, groups.other_columns, groups.other_features
+    frequency_weights, table_weights = objective.frequency_weights, objective.table_weights
+    product_weights, forbidden = objective.products.weights, objective.forbidden
     histogram, table, product = residuals.frequencies, residuals.tables, residuals.products
-    most = feature.shape[0]
-    linear, curvature = np.zeros(most), np.zeros(most)
+    linear, curvature = np.zeros(len(feature)), np.zeros(len(feature))
     # Of the row that is moved; and for each product of the column that is moved, the other columns' part.
-    value, part = np.zeros((rows.shape[1], most)), np.zeros(np.diff(group_start).max())
+    value, part = np.zeros((rows.shape[1], len(feature))), np.zeros(np.diff(group_start).max())
     gain, score = np.zeros((len(cells), cells.max())), np.zeros(np.diff(first).max())
     moves = 0
     for i in order:
@@ -43,35 +42,35 @@ def sweep(objective: Objective, residuals: Residuals, rows: NDArray[np.int32], o
                 for b in range(cells[k]):
                     gain[k, b] = 0.0
             # Of a table, moving from cell a to b changes the sum of squares by 2 (R_b - R_a + 1), and by 0 if a = b.
-            for s in range(table_of.start[j], table_of.start[j + 1]):
-                t = table_of.of[s]
+            for s in range(table_start[j], table_start[j + 1]):
+                t = table_of[s]
                 base, stride, k = _beside(tables, t, row, j, cell)
-                a = cell[k, x]
-                w = 2.0 * objective.table_weights[t]
+                a, w = cell[k, x], 2.0 * table_weights[t]
                 leaving = 1.0 - table[base + stride * a]
                 for b in range(cells[k]):
                     gain[k, b] += w * (table[base + stride * b] + leaving)
                 gain[k, a] -= w
-            for s in range(rule_of.start[j], rule_of.start[j + 1]):
-                base, stride, k = _beside(rules, rule_of.of[s], row, j, cell)
+            for s in range(rule_start[j], rule_start[j + 1]):
+                base, stride, k = _beside(rules, rule_of[s], row, j, cell)
                 for b in range(cells[k]):
-                    if objective.forbidden[base + stride * b]:
+                    if forbidden[base + stride * b]:
                         gain[k, b] = np.inf
             tried = score[:size]
-            w = 2.0 * objective.frequency_weights[j]
             near = histogram[start : start + size]
-            leaving = 1.0 - histogram[start + x]
+            w, leaving = 2.0 * frequency_weights[j], 1.0 - histogram[start + x]
             for y in range(size):
                 tried[y] = w * (near[y] + leaving)
             for k in range(map_of[j], map_of[j + 1]):
                 cell_of = cell[k, :size]
                 for y in range(size):
                     tried[y] += gain[k, cell_of[y]]
-            linear[:q], curvature[:q], constant = 0.0, 0.0, 0.0
+            constant = 0.0
+            for a in range(q):
+                linear[a], curvature[a] = 0.0, 0.0
             for g in range(group_start[j], group_start[j + 1]):
                 others = 1.0
-                for o in range(groups.other_start[g], groups.other_start[g + 1]):
-                    h, a = groups.other_columns[o], groups.other_features[o]
+                for o in range(other_start[g], other_start[g + 1]):
+                    h, a = other_columns[o], other_features[o]
                     if a < features[h]:
                         others *= value[h, a]
                     elif a - features[h] != row[h]:
@@ -81,8 +80,8 @@ def sweep(objective: Objective, residuals: Residuals, rows: NDArray[np.int32], o
                 if others == 0.0:
                     continue
                 for s in range(part_start[g], part_start[g + 1]):
-                    r, own = product_of[s], groups.own[s]
-                    w = objective.products.weights[r] * others
+                    r, own = product_of[s], part_own[s]
+                    w = product_weights[r] * others
                     if own < q:
                         linear[own] += w * product[r]
                         curvature[own] += w * others
@@ -110,8 +109,8 @@ def sweep(objective: Objective, residuals: Residuals, rows: NDArray[np.int32], o
             moves += 1
             histogram[start + x] -= 1.0
             histogram[start + chosen] += 1.0
-            for s in range(table_of.start[j], table_of.start[j + 1]):
-                base, stride, k = _beside(tables, table_of.of[s], row, j, cell)
+            for s in range(table_start[j], table_start[j + 1]):
+                base, stride, k = _beside(tables, table_of[s], row, j, cell)
                 table[base + stride * cell[k, x]] -= 1.0
                 table[base + stride * cell[k, chosen]] += 1.0
             for a in range(q):
@@ -122,7 +121,7 @@ def sweep(objective: Objective, residuals: Residuals, rows: NDArray[np.int32], o
                 if others == 0.0:
                     continue
                 for s in range(part_start[g], part_start[g + 1]):
-                    own = groups.own[s]
+                    own = part_own[s]
                     if own < q:
                         product[product_of[s]] += others * linear[own]
                     elif own - q == x:
@@ -215,9 +214,8 @@ def sweep_together(objective: Objective, residuals: Residuals, rows: NDArray[np.
             histogram[first[j] + row[j]] -= 1.0
             histogram[first[j] + chosen[j]] += 1.0
         for s in range(len(tables)):
-            t = tables[s]
             table[held[s]] -= 1.0
-            table[_cell(objective.tables, t, chosen, objective.cell)] += 1.0
+            table[_cell(objective.tables, tables[s], chosen, objective.cell)] += 1.0
         for s in range(len(products)):
             r = products[s]
             product[r] += _product(objective, r, chosen) - value[s]
@@ -236,7 +234,8 @@ def exchange(objective: Objective, residuals: Residuals, rows: NDArray[np.int32]
     """
     table, product, weights = residuals.tables, residuals.products, objective.products.weights
     member_of, table_of, product_of, rule_of = sets.members, sets.tables, sets.products, sets.rules
-    forbidden, offset = objective.forbidden, objective.rules.offset
+    forbidden, offset, tables, rules = objective.forbidden, objective.rules.offset, objective.tables, objective.rules
+    features, cell, of_set, table_weights = objective.features, objective.cell, sets.of, objective.table_weights
     shape = rows.shape[1], objective.feature.shape[0]
     value, other = np.zeros(shape), np.zeros(shape)
     moves = 0
@@ -255,63 +254,65 @@ def exchange(objective: Objective, residuals: Residuals, rows: NDArray[np.int32]
                 change = 0.0
                 for s in range(table_of.start[own], table_of.start[own + 1]):
                     t = table_of.of[s]
-                    a, b, x, y = _crossed(objective.tables, t, one, two, own, sets.of, objective.cell)
+                    a, b, x, y = _crossed(tables, t, one, two, own, of_set, cell)
                     if a != b and x != y:
-                        o = objective.tables.offset[t]
-                        change += 2.0 * objective.table_weights[t] * (
+                        o = tables.offset[t]
+                        change += 2.0 * table_weights[t] * (
                             table[o + a + y] - table[o + a + x] + table[o + b + x] - table[o + b + y] + 2.0)
                 if change > 0.0:
                     continue
                 for s in range(product_of.start[own], product_of.start[own + 1]):
                     r = product_of.of[s]
-                    u = _gained(objective, r, one, two, own, sets.of, value, other)
+                    u = _gained(objective, r, one, two, own, of_set, value, other)
                     change += weights[r] * u * (2.0 * product[r] + u)
                 if not change < -1e-9:
                     continue
                 broken = False
                 for s in range(rule_of.start[own], rule_of.start[own + 1]):
                     t = rule_of.of[s]
-                    a, b, x, y = _crossed(objective.rules, t, one, two, own, sets.of, objective.cell)
+                    a, b, x, y = _crossed(rules, t, one, two, own, of_set, cell)
                     broken |= forbidden[offset[t] + a + y] or forbidden[offset[t] + b + x]
                 if broken:
                     continue
                 moves += 1
                 for s in range(table_of.start[own], table_of.start[own + 1]):
                     t = table_of.of[s]
-                    a, b, x, y = _crossed(objective.tables, t, one, two, own, sets.of, objective.cell)
-                    o = objective.tables.offset[t]
+                    a, b, x, y = _crossed(tables, t, one, two, own, of_set, cell)
+                    o = tables.offset[t]
                     table[o + a + x] -= 1.0
                     table[o + b + y] -= 1.0
                     table[o + a + y] += 1.0
                     table[o + b + x] += 1.0
                 for s in range(product_of.start[own], product_of.start[own + 1]):
                     r = product_of.of[s]
-                    product[r] += _gained(objective, r, one, two, own, sets.of, value, other)
+                    product[r] += _gained(objective, r, one, two, own, of_set, value, other)
                 for s in range(member_of.start[own], member_of.start[own + 1]):
                     j = member_of.of[s]
                     one[j], two[j] = two[j], one[j]
-                    for a in range(objective.features[j]):
+                    for a in range(features[j]):
                         value[j, a], other[j, a] = other[j, a], value[j, a]
     return moves
 
 
 @njit(cache=True, nogil=True)
 def _read(objective: Objective, row: Row, value: Floats) -> None:
+    first, feature, features = objective.first, objective.feature, objective.features
     for j in range(len(row)):
-        for a in range(objective.features[j]):
-            value[j, a] = objective.feature[a, objective.first[j] + row[j]]
+        for a in range(features[j]):
+            value[j, a] = feature[a, first[j] + row[j]]
 
 
 @njit(cache=True, nogil=True)
 def _beside(crossings: Crossings, t: int, row: Row, own: int, cell: Integers) -> tuple[int, int, int]:
     """Return where a row's cell would be if its own column's were cell 0; that column's stride; and its map."""
+    columns, maps, strides = crossings.columns, crossings.maps, crossings.strides
     base, stride, k = crossings.offset[t], 0, 0
-    for c in range(crossings.columns.shape[1]):
-        h = crossings.columns[t, c]
+    for c in range(columns.shape[1]):
+        h = columns[t, c]
         if h == own:
-            stride, k = crossings.strides[t, c], crossings.maps[t, c]
+            stride, k = strides[t, c], maps[t, c]
         elif h >= 0:
-            base += crossings.strides[t, c] * cell[crossings.maps[t, c], row[h]]
+            base += strides[t, c] * cell[maps[t, c], row[h]]
     return base, stride, k
 
 
