@@ -625,3 +625,19 @@ def test_four_times_the_rows_are_read_in_the_same_memory(tmp_path, monkeypatch, 
         held.append(most_held(TableFile(path).chunks(described, rows=2**10), described.to_cube))
     assert TableFile(path).n == 48_000
     assert held[1] < 1.5 * held[0]
+
+
+@pytest.mark.parametrize("read", [
+    lambda file: file.n, lambda file: file.groups, lambda file: file.types, lambda file: file.first_rows(1),
+    lambda file: file.first_present("x", 1, 2), lambda file: list(file.chunks(Schema([Column("x", 0, 1)])))])
+def test_no_reading_of_parquet_quotes_what_the_library_says(tmp_path, monkeypatch, read):
+    pq.write_table(pa.table({"x": [0.25, 0.5]}), tmp_path / "a.parquet")
+    file = TableFile(tmp_path / "a.parquet")
+
+    def broken(self):
+        raise pa.ArrowInvalid("a cell: 4711")
+
+    monkeypatch.setattr(TableFile, "_parquet", broken)
+    with pytest.raises(InputError) as refused:
+        read(file)
+    assert "4711" not in str(refused.value)
