@@ -14,6 +14,7 @@ from trigmech.functions.partition import Partition
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.queries.base import Measurement
 from trigmech.queries.one_way import Contrasts, Detail, Histogram, Ranges
+from trigmech.reconstruction.densities import smooth_density
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -26,6 +27,8 @@ PRICE, CORNER = 8.0, 3.0
 # Near its ends a distribution function is noise as far as its square is no more than so many times that of noise.
 # No more than a tail: where noise is larger, taking it for noise would leave the middle alone.
 TAIL, LARGEST_NOISE = 3.0, 0.03
+# What a piece costs where pieces compete with a smooth density, and the smallest part that the latter can have.
+EVIDENCE, NEGLIGIBLE = 10.0, 1e-3
 # Of a finer piece's deviations: what its mass must exceed, or the interval around it stays even.
 CLEAR = 6.0
 
@@ -82,9 +85,35 @@ def distribution_of(partition: Partition, values: Array, deviation: float, cumul
     # The ends are known; between them nothing lies below or above them.
     inner = np.clip(isotonic_regression(above[1:-1]).x, 0.0, rest) if len(ends) > 2 else np.empty(0)
     masses = np.diff(np.concatenate([[0.0], inner, [rest]]))
-    each = _smoothed(ends, masses, frequencies[k:], prefix_sums.factor(c) if cumulative else np.eye(c))
+    factor = prefix_sums.factor(c) if cumulative else np.eye(c)
+    each = _smoothed(ends, masses, frequencies[k:], factor)
+    if rest > 0.0 and c > 2:
+        ends, each = _averaged(ends, each, values[k:], deviation, rest, cumulative)
     edges, mass = _places(partition.edges, ends, each)
     return ReleasedColumn(partition.cut(edges), np.concatenate([held, mass]), deviation)
+
+
+def _averaged(ends: Integers, each: Array, values: Array, deviation: float, rest: float,
+              cumulative: bool) -> tuple[Integers, Array]:
+    """Return a column's pieces and the mass of each interval, averaged with a smooth density by their evidence.
+
+    The evidence of pieces is their squared residuals and a price for each, by simulated tables; a smooth density's is
+    its marginal likelihood (:mod:`trigmech.reconstruction.densities`).
+    """
+    factor = prefix_sums.factor(len(each)) if cumulative else np.eye(len(each))
+    pieces = float((((values - factor @ each) / deviation) ** 2).sum()) + EVIDENCE * (len(ends) - 1)
+    smooth, surprise = smooth_density(values, deviation, rest, cumulative, pieces)
+    part = 1.0 / (1.0 + np.exp(np.clip((surprise - pieces) / 2.0, -700.0, 700.0)))
+    if part < NEGLIGIBLE:
+        return ends, each
+    return np.arange(len(each) + 1), part * _proper(smooth, rest) + (1.0 - part) * each
+
+
+def _proper(each: Array, total: float) -> Array:
+    """Return a histogram that is nowhere negative, of this total, by isotonic regression of its distribution function."""
+    below = isotonic_regression(np.clip(np.cumsum(each), 0.0, total)).x
+    below[-1] = total
+    return np.maximum(np.diff(np.concatenate([[0.0], below])), 0.0)
 
 
 def _without_noise_in_tails(above: Array, rest: float, deviation: float) -> Array:
