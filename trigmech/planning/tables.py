@@ -113,7 +113,7 @@ class Shares:
     products : float
         Of the part for dependence: what goes to products of numbers.
     scores : int
-        Degrees of these products.
+        How many cosines of each number's ranks these products are of; 0 if they are of signs, of all columns.
     selected : float
         Of the part for tables: what is kept for those that a first measurement shows to be worth it. Where delta is 0
         all are measured once.

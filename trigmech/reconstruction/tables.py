@@ -15,6 +15,7 @@ from trigmech.measurement.released import Release
 from trigmech.queries.base import Measurement
 from trigmech.queries.joint import Marginal, Products
 from trigmech.reconstruction.constrained import ConstrainedRows
+from trigmech.reconstruction.copula import Copula
 from trigmech.reconstruction.dependence import shrunk_beside, shrunk_products, shrunk_table
 from trigmech.reconstruction.result import Reconstruction
 from trigmech.reconstruction.rows import FittedRows, RowObjective, independent_rows
@@ -67,6 +68,8 @@ def reconstruct_table(release: Release, count: int, rng: np.random.Generator, *,
 def descended(targets: "Targets", constrained: ConstrainedRows, count: int, rng: np.random.Generator) -> FittedRows:
     """Return rows of positions that have the targets and keep the constraints; both are of the same positions."""
     rows = independent_rows([column.mass for column in targets.release.columns], count, rng)
+    if targets.copula is not None:
+        targets.copula.arrange(rows, rng)
     constrained.repair(rows, rng)
     objective = targets.objective(count)
     constrained.ask(objective)
@@ -101,8 +104,7 @@ def _with_triples(fitted: FittedRows, targets: "Targets", constrained: Constrain
 
 def strengths_of(release: Release) -> Array:
     """Return the total variation of each released table (t,) from independence, without what is noise."""
-    return np.array([0.5 * np.abs(shrunk_table(table.means - expected, table.deviation)).sum()
-                     for table, expected in zip(release.tables, independent(release)[0], strict=True)])
+    return np.array(Targets(release).strengths)
 
 
 def independent(release: Release) -> tuple[list[Array], Array]:
@@ -191,25 +193,31 @@ class Targets:
     """
 
     def __init__(self, release: Release, shrunk: bool = True) -> None:
-        self.release, self.dependent = release, False
+        self.release, self.dependent, self.copula = release, False, None
         tables, products = independent(release)
-        self.products = np.zeros(0) if release.products is None else release.products.means
-        self.pairs = []
-        for measured, expected in zip(release.tables, tables, strict=True):
-            table = measured.means
-            if shrunk:
-                kept = shrunk_table(table - expected, measured.deviation)
-                self.dependent |= bool(kept.any())
-                table = expected + kept
-            self.pairs.append(Pair.of(measured, table))
-        if release.products is None:
-            return
-        if shrunk and len(products):
-            kept = shrunk_products(self.products - products, release.products.deviation, release.products.query.places)
-            self.dependent |= bool(kept.any())
+        measured = release.products
+        self.products = np.zeros(0) if measured is None else measured.means
+        if measured is not None and shrunk and len(products):
+            kept = shrunk_products(self.products - products, measured.deviation, measured.query.places)
+            if kept.any():
+                self.dependent = True
+                self.copula = Copula.of(release.columns, measured.query, kept)
             self.products = products + kept
-        if release.products.query.contrasted:
-            self._decode(release.products, self.products - products)
+        self.pairs, self.strengths = [], []
+        for each, expected in zip(release.tables, tables, strict=True):
+            table = each.means
+            if shrunk:
+                if self.copula is not None and self.copula.correlations[each.query.columns]:
+                    expected = self.copula.table(each.query)
+                kept = shrunk_table(table - expected, each.deviation)
+                self.dependent |= bool(kept.any())
+                self.strengths.append(0.5 * float(np.abs(kept).sum()))
+                table = expected + kept
+            self.pairs.append(Pair.of(each, table))
+        if measured is None:
+            return
+        if measured.query.contrasted:
+            self._decode(measured, self.products - products)
 
     def _decode(self, measured: Measurement[Products], deviation: Array) -> None:
         """Add the tables that products of contrasts are, and the deviations of the noise in their entries."""

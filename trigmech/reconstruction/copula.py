@@ -1,0 +1,121 @@
+"""A normal copula with the released distributions: where rows start, and what tables of pairs are shrunk to.
+
+Each column is a function of a normal variable: of a number the values follow their order, of categories the order of
+their first score. Two such variables of correlation r give, by Mehler's formula, the table of any two columns as the
+sum over k of r^k a_k b_k', with a_k and b_k the k-th Hermite coefficients of the indicators of positions, and the mean
+of a product of scores likewise. That mean is a function of r that can be inverted: what the released products of first
+scores tell about r. All correlations together are made a correlation matrix by its eigenvalues.
+
+References
+----------
+Mehler 1866; Pearson 1900, for two-way tables (tetrachoric correlations); Nelsen 2006, An introduction to copulas.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from trigmech.functions.released_column import ReleasedColumn
+from trigmech.queries.joint import Marginal, Products
+
+Array = NDArray[np.float64]
+Codes = NDArray[np.int32]
+
+# Terms of Mehler's series; the largest correlation, of which those left out are next to nothing; and how many
+# correlations between it and its negative a product's mean is compared with.
+TERMS, LARGEST, STEPS = 40, 0.97, 195
+LEAST_EIGENVALUE = 1e-3
+
+
+@dataclass(frozen=True, eq=False)
+class Copula:
+    """Correlations (d, d), and of each column Hermite coefficients (size, TERMS + 1) and the order (size,) of positions.
+
+    Special and missing values of a number do not depend on anything in it; their order is below 0.
+    """
+
+    correlations: Array
+    coefficients: tuple[Array, ...]
+    orders: tuple[Array, ...]
+
+    @classmethod
+    def of(cls, columns: Sequence[ReleasedColumn], products: Products, deviations: Array) -> "Copula":
+        """Return the copula that products' deviations (K,) from independence, without noise, imply."""
+        first = [score[:, 0] if score.shape[1] else np.zeros(len(score)) for score in products.features]
+        orders = tuple(_order(column, score) for column, score in zip(columns, first, strict=True))
+        coefficients = tuple(_coefficients(column.mass, order) for column, order in zip(columns, orders, strict=True))
+        of_scores = np.array([score @ own for score, own in zip(first, coefficients, strict=True)])
+        alone = (products.factors[:, 2:] == 0).all(axis=1)
+        j, h = products.factors[alone, :2].T
+        grid = np.linspace(-LARGEST, LARGEST, STEPS)
+        powers = grid ** np.arange(1, TERMS + 1)[:, None]
+        means = (of_scores[j, 1:] * of_scores[h, 1:]) @ powers
+        correlations = np.eye(len(columns))
+        # Scores that ascend in one column and descend in the other make it a descending function.
+        for a, b, mean, deviation in zip(j.tolist(), h.tolist(), means, deviations[alone].tolist(), strict=True):
+            rising = 1.0 if mean[-1] >= mean[0] else -1.0
+            ascending = np.maximum.accumulate(rising * mean)
+            found = float(np.interp(rising * deviation, ascending, grid)) if deviation and ascending[-1] > ascending[
+                0] else 0.0
+            correlations[a, b] = correlations[b, a] = found
+        return cls(_definite(correlations), coefficients, orders)
+
+    def table(self, query: Marginal) -> Array:
+        """Return the table of two columns under the copula."""
+        (j, h), correlation = query.columns, self.correlations[query.columns]
+        own = [_summed(self.coefficients[c], cells) for c, cells in zip(query.columns, query.maps, strict=True)]
+        return np.maximum((own[0] * correlation ** np.arange(TERMS + 1.0)) @ own[1].T, 0.0)
+
+    def arrange(self, rows: Codes, rng: np.random.Generator) -> None:
+        """Exchange entries of each column between rows (m, d), in place, so that rows follow the copula."""
+        normal = rng.normal(size=rows.shape) @ np.linalg.cholesky(self.correlations).T
+        for j, order in enumerate(self.orders):
+            # Equal positions stay in the random order of the rows.
+            place = order[rows[:, j]]
+            held = np.flatnonzero(place >= 0.0)
+            ascending = held[np.argsort(place[held], kind="stable")]
+            rows[held[np.argsort(normal[held, j], kind="stable")], j] = rows[ascending, j]
+
+
+def _order(column: ReleasedColumn, score: Array) -> Array:
+    k = len(column.partition.indicators)
+    if column.partition.value is None:
+        return np.argsort(np.argsort(score, kind="stable"), kind="stable").astype(np.float64)
+    return np.concatenate([np.full(k, -1.0), np.arange(len(score) - k)])
+
+
+def _coefficients(mass: Array, order: Array) -> Array:
+    """Return the coefficients (size, TERMS + 1) of each position's indicator in normalised Hermite polynomials."""
+    made = np.zeros((len(mass), TERMS + 1))
+    made[:, 0] = mass
+    held = np.flatnonzero(order >= 0.0)
+    held = held[np.argsort(order[held], kind="stable")]
+    total = float(mass[held].sum())
+    if not total > 0.0:
+        return made
+    ends = ndtri(np.clip(np.concatenate([[0.0], np.cumsum(mass[held])]) / total, 0.0, 1.0))
+    inner = np.isfinite(ends)
+    z = np.where(inner, ends, 0.0)
+    density = np.where(inner, np.exp(-0.5 * z**2) / np.sqrt(2.0 * np.pi), 0.0)
+    before, now = np.zeros(len(z)), np.ones(len(z))
+    for k in range(1, TERMS + 1):
+        made[held, k] = -total * np.diff(now * density) / np.sqrt(k)
+        before, now = now, (z * now - np.sqrt(k - 1.0) * before) / np.sqrt(k)
+    return made
+
+
+def _summed(coefficients: Array, cells: NDArray[np.int64]) -> Array:
+    made = np.zeros((int(cells.max()) + 1, coefficients.shape[1]))
+    np.add.at(made, cells, coefficients)
+    return made
+
+
+def _definite(correlations: Array) -> Array:
+    """Return a correlation matrix that is near to a symmetric one."""
+    values, vectors = np.linalg.eigh(correlations)
+    made = (vectors * np.maximum(values, LEAST_EIGENVALUE)) @ vectors.T
+    scale = np.sqrt(np.diag(made))
+    return np.asarray(made / scale / scale[:, None])
