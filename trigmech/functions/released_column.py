@@ -4,10 +4,14 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from trigmech.functions.partition import Partition
 
 Array = NDArray[np.float64]
+
+# No normal score is larger, and what holds less has the score 0.
+MOST_SCORE, LEAST_HELD = 8.0, 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,3 +39,30 @@ class ReleasedColumn:
         mass = self.mass[k:]
         total = max(float(mass.sum()), np.finfo(float).tiny)
         return np.concatenate([np.full(k, np.nan), (np.cumsum(mass) - 0.5 * mass) / total])
+
+    @property
+    def normal_ends(self) -> Array:
+        """Where a normal variable (l - 1,) passes from one to the next of the categories, or of a number's l intervals.
+
+        Special and missing values of a number are left out; they come before the others.
+        """
+        mass = self.mass[self._special :]
+        total = float(mass.sum())
+        below = np.cumsum(mass)[:-1] / total if total > 0.0 else np.linspace(0.0, 1.0, len(mass) + 1)[1:-1]
+        return np.asarray(ndtri(np.clip(below, 0.0, 1.0)))
+
+    @property
+    def normal_scores(self) -> Array:
+        """The mean (size,) of a normal variable at each position, in their order, at most `MOST_SCORE` in size.
+
+        0 for special and missing values of a number.
+        """
+        ends = np.concatenate([[-np.inf], self.normal_ends, [np.inf]])
+        density, mass = np.exp(-0.5 * ends**2) / np.sqrt(2.0 * np.pi), self.mass[self._special :]
+        held = mass / max(float(mass.sum()), np.finfo(float).tiny)
+        inside = np.where(held > LEAST_HELD, -np.diff(density) / np.maximum(held, LEAST_HELD), 0.0)
+        return np.concatenate([np.zeros(self._special), np.clip(inside, -MOST_SCORE, MOST_SCORE)])
+
+    @property
+    def _special(self) -> int:
+        return 0 if self.partition.value is None else len(self.partition.indicators)

@@ -17,6 +17,7 @@ from trigmech.functions.index import FunctionIndex
 from trigmech.functions.partition import Partition
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.queries.base import Measurement, Query
+from trigmech.queries.directions import Directions
 from trigmech.queries.functions import Functions
 from trigmech.queries.joint import Marginal, Products
 from trigmech.queries.one_way import Detail, Histogram
@@ -162,6 +163,12 @@ class Release:
     def products(self) -> Measurement[Products] | None:
         """What is known of products of scores, if any were measured."""
         held = self.of(Products)
+        return held[0] if held else None
+
+    @cached_property
+    def directions(self) -> Measurement[Directions] | None:
+        """What is known of the directions of rows, if they were measured."""
+        held = self.of(Directions)
         return held[0] if held else None
 
     def on(self, columns: Sequence[ReleasedColumn]) -> "Release":

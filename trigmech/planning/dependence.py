@@ -12,11 +12,13 @@ from trigmech.functions.released_column import ReleasedColumn
 from trigmech.planning.contrasted import most_cells
 from trigmech.planning.tables import TableDesign
 from trigmech.queries.base import Measurement
+from trigmech.queries.directions import SCORE_BITS as DIRECTION_BITS
+from trigmech.queries.directions import Directions
 from trigmech.queries.joint import SCORE_BITS, Marginal, Products, largest_square
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
-Joint = Measurement[Marginal] | Measurement[Products]
+Joint = Measurement[Marginal] | Measurement[Products] | Measurement[Directions]
 
 # Cells of equal mass are so many that the noise in one is about this part of 1 / cells^2, squared; a column of at most
 # so many levels keeps those above the noise.
@@ -43,12 +45,12 @@ def design_dependence(design: TableDesign, columns: Sequence[ReleasedColumn]) ->
     if design.dependence is not None and design.dependence.law == "linf":
         return _by_contrasts(columns, design.dependence.scale)
     d = len(columns)
-    signs = design.scores == 0
-    scored = [j for j, column in enumerate(columns) if signs or column.partition.value is not None]
+    scored = [j for j, column in enumerate(columns) if column.partition.value is not None]
     tables = np.array(list(combinations(range(d), 2)), dtype=np.int64).reshape(-1, 2)
     pairs = np.array(list(combinations(scored, 2)), dtype=np.int64).reshape(-1, 2)
-    of_products = design.products if len(pairs) else 0.0
-    if not of_products:
+    directed = design.scores == 0 and d > 1
+    of_products = design.products if len(pairs) or directed else 0.0
+    if not of_products or directed:
         pairs = pairs[:0]
     budget = math.sqrt((1.0 - of_products) / 2.0) if design.gaussian else (1.0 - of_products) / 2.0
     power = 2 if design.gaussian else 1
@@ -67,12 +69,15 @@ def design_dependence(design: TableDesign, columns: Sequence[ReleasedColumn]) ->
     asked: list[Joint] = [
         Measurement(Marginal((j, h), (partitions[j], partitions[h]), (maps[j], maps[h])), weight)
         for (j, h), weight in zip(tables.tolist(), weights.tolist(), strict=True)]
-    scores = tuple(_signs(column) if signs and len(pairs) else _scores(column, design.scores if len(pairs) else 0)
-                   for column in columns)
+    if directed and of_products:
+        asked.append(Measurement(Directions(partitions, tuple(
+            np.rint(column.normal_scores * 2**DIRECTION_BITS).astype(np.int64) for column in columns)),
+            math.sqrt(of_products) * (1.0 - 2.0**-26)))
+    scores = tuple(_scores(column, design.scores if len(pairs) else 0) for column in columns)
     # If all numbers have one position each, all ranks are the middle one: there is nothing to measure.
     if len(pairs) and largest_square(scores):
         length = largest_square(scores) * len(scored) * (1.0 if design.gaussian else
-                                                         math.sqrt(len(pairs)) * max(design.scores, 1))
+                                                         math.sqrt(len(pairs)) * design.scores)
         asked.append(Measurement(Products(partitions, scores, pairs), of_products ** (1.0 / power) / length))
     return tuple(asked)
 
@@ -144,23 +149,6 @@ def _grouped(mass: Array, enough: float) -> Integers:
         cells[i] = cell
         held += own
     return cells
-
-
-def _signs(column: ReleasedColumn) -> Integers:
-    """Return signs (size, 1) in units of 2^-15: of a number 1 above the released median, of categories one half's.
-
-    Special and missing values of a number have 0. Halves of categories are as even as taking the heaviest first makes.
-    """
-    k, signs = len(column.partition.indicators), np.zeros((len(column.mass), 1))
-    if column.partition.value is not None:
-        signs[k:, 0] = np.where(column.ranks[k:] > 0.5, 1.0, -1.0)
-    else:
-        held = [0.0, 0.0]
-        for i in np.argsort(-column.mass, kind="stable").tolist():
-            half = int(held[1] < held[0])
-            held[half] += float(column.mass[i])
-            signs[i] = 1.0 - 2.0 * half
-    return np.rint(signs * 2**SCORE_BITS).astype(np.int64)
 
 
 def _scores(column: ReleasedColumn, q: int) -> Integers:

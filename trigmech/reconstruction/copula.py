@@ -19,7 +19,10 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from trigmech.functions.released_column import ReleasedColumn
+from trigmech.queries.base import Measurement
+from trigmech.queries.directions import SCORE_BITS, Directions
 from trigmech.queries.joint import Marginal, Products
+from trigmech.reconstruction.dependence import shrunk_products
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.int32]
@@ -28,6 +31,8 @@ Codes = NDArray[np.int32]
 # correlations between it and its negative a product's mean is compared with.
 TERMS, LARGEST, STEPS = 40, 0.97, 195
 LEAST_EIGENVALUE = 1e-3
+# Rows by which products of directions are found under given correlations, and steps towards the measured ones.
+SIMULATED, STEPS_OF_DESCENT = 4_096, 12
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +45,16 @@ class Copula:
     correlations: Array
     coefficients: tuple[Array, ...]
     orders: tuple[Array, ...]
+
+    @classmethod
+    def by_directions(cls, columns: Sequence[ReleasedColumn], measured: Measurement[Directions]) -> "Copula | None":
+        """Return the copula that measured directions imply, without noise; None if all of them can be noise."""
+        correlations = _by_directions(columns, measured)
+        if correlations is None:
+            return None
+        orders = tuple(_order(column, np.arange(len(column.mass))) for column in columns)
+        return cls(correlations, tuple(_coefficients(column.mass, order)
+                                       for column, order in zip(columns, orders, strict=True)), orders)
 
     @classmethod
     def of(cls, columns: Sequence[ReleasedColumn], products: Products, deviations: Array) -> "Copula":
@@ -78,6 +93,46 @@ class Copula:
             held = np.flatnonzero(place >= 0.0)
             ascending = held[np.argsort(place[held], kind="stable")]
             rows[held[np.argsort(normal[held, j], kind="stable")], j] = rows[ascending, j]
+
+
+def _by_directions(columns: Sequence[ReleasedColumn], measured: Measurement[Directions]) -> Array | None:
+    """Return the correlations under which rows of the copula have the measured products, without noise."""
+    query, d = measured.query, len(columns)
+    first, second = query.pairs.T
+    ends = [column.normal_ends for column in columns]
+    starts = [len(column.mass) - len(own) - 1 for column, own in zip(columns, ends, strict=True)]
+    gone = [float(column.mass[:start].sum()) for column, start in zip(columns, starts, strict=True)]
+    rng = np.random.default_rng(0)
+    normal, absent = rng.normal(size=(SIMULATED, d)), rng.random((SIMULATED, d))
+
+    def products(correlations: Array) -> Array:
+        values = normal @ np.linalg.cholesky(correlations).T
+        codes = np.column_stack([np.where(absent[:, j] < gone[j], 0, starts[j] + np.searchsorted(own, values[:, j]))
+                                 for j, own in enumerate(ends)])
+        entries = query.entries(codes)
+        return np.asarray((entries.T @ entries / SIMULATED)[first, second])
+
+    scores = [score * 2.0**-SCORE_BITS for score in query.scores]
+    spread = np.sqrt([max(float(column.mass @ score**2 - (column.mass @ score) ** 2), 0.0)
+                      for column, score in zip(columns, scores, strict=True)])
+    total = float(spread @ spread)
+    if not total > 0.0:
+        return None
+    # About how much products change with correlations.
+    slopes = spread[first] * spread[second] / total
+    alone = products(np.eye(d))
+    kept = shrunk_products(measured.means - alone, measured.deviation, query.pairs)
+    if not kept.any():
+        return None
+    wanted, correlations, most = alone + kept, np.eye(d), float(slopes.max())
+    loose = correlations.copy()
+    # Few steps: what hardly changes the products stays near 0.
+    for _ in range(STEPS_OF_DESCENT):
+        change = slopes * (wanted - products(correlations)) / most**2
+        loose[first, second] = np.clip(loose[first, second] + change, -LARGEST, LARGEST)
+        loose[second, first] = loose[first, second]
+        correlations = _definite(loose)
+    return correlations
 
 
 def _order(column: ReleasedColumn, score: Array) -> Array:

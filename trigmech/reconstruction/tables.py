@@ -203,6 +203,9 @@ class Targets:
                 self.dependent = True
                 self.copula = Copula.of(release.columns, measured.query, kept)
             self.products = products + kept
+        if release.directions is not None and shrunk:
+            self.copula = Copula.by_directions(release.columns, release.directions)
+            self.dependent |= self.copula is not None
         self.pairs, self.strengths = [], []
         for each, expected in zip(release.tables, tables, strict=True):
             table = each.means

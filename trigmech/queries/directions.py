@@ -1,0 +1,140 @@
+"""The query for how columns depend on each other when rows are few: products of the entries of rows of length 1."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trigmech.errors import InputError
+from trigmech.functions.naming import column_name
+from trigmech.functions.partition import Partition, all_codes
+from trigmech.queries.base import UNIT, Query, parents
+from trigmech.queries.book import Book, Numbers, register
+
+Array = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+# Scores are whole numbers over 2^10, and entries of rows whole numbers over 2^15, so that sums over rows are exact.
+SCORE_BITS, ENTRY_BITS = 10, 15
+# Beyond 64 nothing is a score of a rank; so small that squares of a hundred thousand columns fit into 63 bits.
+LARGEST_SCORE = 2**16
+# The mean over a person's rows is rounded to a multiple of 2^-40.
+LATTICE = 2.0**-40
+
+
+@register
+@dataclass(frozen=True, eq=False)
+class Directions(Query):
+    """Means of products of two entries of the direction of a row's scores, for all pairs of columns.
+
+    Each position of a column has a score; z is the vector of a row's d scores, and u = z / |z|, or 0 where z is 0, with
+    each entry rounded towards 0 to a multiple of 2^-15. Measured are the means of u_i u_j for i < j. With normal scores
+    of the ranks they are nearly proportional to correlations of ranks, at the noise of one bounded function.
+
+    Parameters
+    ----------
+    partitions : tuple of Partition
+        Those of all columns of the schema, at least two.
+    scores : tuple of ndarray (size,) of int
+        The score of each position of each column, in units of 2^-10: at most 2^16 in size.
+
+    Notes
+    -----
+    Sensitivity. Rounding towards 0 leaves |u| <= 1. For u and v of length at most 1, with ||.|| the Frobenius norm,
+
+        2 sum over i < j of (u_i u_j - v_i v_j)^2 <= ||u u' - v v'||^2 = |u|^4 + |v|^4 - 2 (u . v)^2 <= 2,
+
+    so the vector of all products moves by at most 1 in L2. In L1 the products of one row sum to at most
+    ((sum |u_i|)^2 - |u|^2) / 2 <= (d - 1) / 2, by Cauchy and Schwarz, so they move by at most d - 1. A single product
+    is at most 1/2 in size, and moves by at most 1. Cost: d^2 / 2 multiplications for each row.
+    """
+
+    name: ClassVar[str] = "directions"
+    order: ClassVar[int] = 3  # type: ignore[misc]
+    partitions: tuple[Partition, ...]
+    scores: tuple[Integers, ...]
+
+    @property
+    def size(self) -> int:
+        """One product for each pair of columns."""
+        return math.comb(len(self.partitions), 2)
+
+    @property
+    def kind(self) -> str:
+        """Say what it is."""
+        return "product of directions"
+
+    @property
+    def columns(self) -> tuple[int, ...]:  # type: ignore[override]
+        """All columns."""
+        return tuple(range(len(self.partitions)))
+
+    @cached_property
+    def pairs(self) -> Integers:
+        """The two columns of each product (K, 2)."""
+        return np.column_stack(np.triu_indices(len(self.partitions), 1)).astype(np.int64)
+
+    def entries(self, codes: NDArray[Any]) -> Array:
+        """Return the directions (m, d) of rows of positions (m, d); the same bits on every machine."""
+        scores = np.column_stack([score[own] for score, own in zip(self.scores, codes.T, strict=True)])
+        # Whole numbers below 2^53, so that only the root and the quotients round; the factor outweighs that.
+        length = np.sqrt((scores**2).sum(axis=1).astype(np.float64)) * (1.0 + 2.0**-50)
+        return np.asarray(np.trunc(scores * 2.0**ENTRY_BITS / np.maximum(length, 1.0)[:, None]) * 2.0**-ENTRY_BITS)
+
+    def evaluate(self, points: Array) -> Array:
+        """Return the products."""
+        entries = self.entries(all_codes(self.partitions, points))
+        return np.asarray(entries[:, self.pairs[:, 0]] * entries[:, self.pairs[:, 1]])
+
+    def means(self, points: Array, weights: Array | None = None) -> Array:
+        """Return the mean products."""
+        entries = self.entries(all_codes(self.partitions, points))
+        weighted = entries / len(entries) if weights is None else entries * weights[:, None]
+        return np.asarray((weighted.T @ entries)[tuple(self.pairs.T)])
+
+    def diameter(self, norm: str) -> float:
+        """Return 1 in L2 and for a single product, and d - 1 in L1; see the class for the proof."""
+        return float(len(self.partitions) - 1) if norm == "L1" else 1.0
+
+    def rounding(self, norm: str, n: int) -> float:
+        """Return the error of floats, and of the mean over a person's rows, which is rounded to the lattice."""
+        entries = {"L1": float(self.size), "L2": math.sqrt(self.size), "Linf": 1.0}[norm]
+        return 4.0 * UNIT * self.diameter(norm) + entries * LATTICE / n
+
+    def names(self, coordinates: Sequence[str]) -> list[str]:
+        """Return a name for each product."""
+        names = [column_name(partition, coordinates) for partition in self.partitions]
+        return [f"direction of {names[j]} * direction of {names[h]}" for j, h in self.pairs.tolist()]
+
+    def written(self, book: Book) -> tuple[list[int], Array]:
+        """Return the partition and the scores of each column."""
+        numbers = [len(self.partitions)]
+        for j, (partition, score) in enumerate(zip(self.partitions, self.scores, strict=True)):
+            numbers += [book.partition(j, partition), *score.tolist()]
+        return numbers, np.empty(0)
+
+    @classmethod
+    def read(cls, integers: Numbers, floats: Numbers, book: Book) -> Self:
+        """Return the query."""
+        if (d := integers.one()) != book.columns or d < 2:
+            raise InputError("directions must have the scores of all columns, of which there are at least two")
+        partitions, scores = [], []
+        for j in range(d):
+            column, partition = book.partition_at(integers.one())
+            if column != j:
+                raise InputError("directions must have the scores of all columns, in order")
+            partitions.append(partition)
+            scores.append(integers.some(partition.size))
+        if any(((score > LARGEST_SCORE) | (score < -LARGEST_SCORE)).any() for score in scores):
+            raise InputError(f"scores of directions must lie between -{LARGEST_SCORE} and {LARGEST_SCORE}")
+        return cls(tuple(partitions), tuple(scores))
+
+    def on(self, finer: Sequence[Partition], known: dict[Any, Any] | None = None) -> Self:
+        """Return the products of the same scores, at finer positions."""
+        return replace(self, partitions=tuple(finer), scores=tuple(
+            score[parents(cut, partition)]
+            for cut, partition, score in zip(finer, self.partitions, self.scores, strict=True)))
