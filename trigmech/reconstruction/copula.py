@@ -8,7 +8,8 @@ scores tell about r. All correlations together are made a correlation matrix by 
 
 References
 ----------
-Mehler 1866; Pearson 1900, for two-way tables (tetrachoric correlations); Nelsen 2006, An introduction to copulas.
+Mehler 1866; Pearson 1900, for two-way tables (tetrachoric correlations); Nelsen 2006, An introduction to copulas; Higham 2002,
+Computing the nearest correlation matrix.
 """
 
 from collections.abc import Sequence
@@ -33,6 +34,8 @@ TERMS, LARGEST, STEPS = 40, 0.97, 195
 LEAST_EIGENVALUE = 1e-3
 # Rows by which products of directions are found under given correlations, and steps towards the measured ones.
 SIMULATED, STEPS_OF_DESCENT = 4_096, 12
+# Rounds of projections on what is possible.
+PROJECTIONS = 40
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +113,7 @@ def _by_directions(columns: Sequence[ReleasedColumn], measured: Measurement[Dire
         codes = np.column_stack([np.where(absent[:, j] < gone[j], 0, starts[j] + np.searchsorted(own, values[:, j]))
                                  for j, own in enumerate(ends)])
         entries = query.entries(codes)
-        return np.asarray((entries.T @ entries / SIMULATED)[first, second])
+        return np.asarray(entries.T @ entries / SIMULATED)
 
     scores = [score * 2.0**-SCORE_BITS for score in query.scores]
     spread = np.sqrt([max(float(column.mass @ score**2 - (column.mass @ score) ** 2), 0.0)
@@ -121,14 +124,17 @@ def _by_directions(columns: Sequence[ReleasedColumn], measured: Measurement[Dire
     # About how much products change with correlations.
     slopes = spread[first] * spread[second] / total
     alone = products(np.eye(d))
-    kept = shrunk_products(measured.means - alone, measured.deviation, query.pairs)
+    kept = shrunk_products(measured.means - alone[first, second], measured.deviation, query.pairs)
     if not kept.any():
         return None
-    wanted, correlations, most = alone + kept, np.eye(d), float(slopes.max())
+    nearest = alone.copy()
+    nearest[first, second] = nearest[second, first] = alone[first, second] + kept
+    wanted = _nearest(nearest)[first, second]
+    correlations, most = np.eye(d), float(slopes.max())
     loose = correlations.copy()
     # Few steps: what hardly changes the products stays near 0.
     for _ in range(STEPS_OF_DESCENT):
-        change = slopes * (wanted - products(correlations)) / most**2
+        change = slopes * (wanted - products(correlations)[first, second]) / most**2
         loose[first, second] = np.clip(loose[first, second] + change, -LARGEST, LARGEST)
         loose[second, first] = loose[first, second]
         correlations = _definite(loose)
@@ -165,6 +171,21 @@ def _coefficients(mass: Array, order: Array) -> Array:
 def _summed(coefficients: Array, cells: NDArray[np.int64]) -> Array:
     made = np.zeros((int(cells.max()) + 1, coefficients.shape[1]))
     np.add.at(made, cells, coefficients)
+    return made
+
+
+def _nearest(symmetric: Array) -> Array:
+    """Return the nearest matrix that is positive semi-definite with the same diagonal, next to (Higham 2002).
+
+    What is impossible together is noise: this takes more of it away than each eigenvalue's own size shows.
+    """
+    diagonal, made, correction = np.diag(symmetric).copy(), symmetric, np.zeros(symmetric.shape)
+    for _ in range(PROJECTIONS):
+        values, vectors = np.linalg.eigh(made - correction)
+        held = (vectors * np.maximum(values, 0.0)) @ vectors.T
+        correction = held - (made - correction)
+        made = held.copy()
+        np.fill_diagonal(made, diagonal)
     return made
 
 
