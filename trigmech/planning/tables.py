@@ -97,6 +97,11 @@ FINER, HEAVY, HEAVY_BY_NOISE = 1_024, 1.0 / 64.0, 8.0
 # All of these together, of all columns: more would not fit into a file.
 MOST_FINER = 2**22
 ENOUGH_FOR_PRODUCTS = 0.006
+# Where tables of all pairs would have so much noise in each cell, the look gets the largest share, and almost all that
+# is left goes to directions of rows; where they would have less than the other, none does. Between them the shares pass
+# from one to the other: the least errors of pairs over a grid of plans for public sets of 300 to 16,000 rows.
+NOISY, QUIET = 0.03, 0.008
+MOST_LOOK, LEAST_LOOK, CLOSER, FEW_DIRECTIONS, MANY_DIRECTIONS = 0.7, 0.15, 0.03, 0.3, 0.9
 # Of the budget: less would buy noise beyond what floating point holds.
 LEAST_SHARE = 1e-6
 UNIT = 2.0**-53
@@ -363,19 +368,24 @@ def _shares(n: int, columns: Sequence[Partition], strength: float, gaussian: boo
         # Epsilons add up as squares of mu do, so of noise a share is worth less.
         wide = sum(not has_few(column) for column in columns) / len(columns)
         return Shares(PURE_LOOK, PURE_CLOSER * min(1.0, 3.0 * wide), 0.15 if len(numbers) > 1 else 0.0)
-    # The fewer rows and the more columns, the more of the budget the columns themselves need.
     d, m = len(columns), len(numbers)
-    look = min(max(0.225 * (10_000.0 / (n * strength)) ** 0.25, 0.15), 0.35)
-    look = min(look * max(d / 15.0, 1.0) ** 0.25, 0.5)
+    # The noise that tables of all pairs would have in each cell, if they had the whole budget: the more of it, the more
+    # the columns themselves need, and the less tables tell beside one number for each pair.
+    noise = math.sqrt(2.0 * math.comb(d, 2)) / (n * strength)
+    look = min(max(MOST_LOOK * (noise / NOISY) ** 0.4, LEAST_LOOK), MOST_LOOK)
+    noisy = math.log(max(noise, 1e-300) / QUIET) / math.log(NOISY / QUIET)
+    if noisy > 0.0:
+        part = min(noisy, 1.0)
+        return Shares(look, CLOSER, (1.0 - part) * FEW_DIRECTIONS + part * MANY_DIRECTIONS, 0, (1.0 - part) * SELECTED)
     if m < 2:
-        return Shares(look, 0.03, 0.0)
+        return Shares(look, CLOSER, 0.0)
     # As little for products as leaves them a noise that is small beside .5, that of a strong dependence, and no more
     # than their part of the pairs; the less noise, the more degrees are worth having.
     most = max(0.15, 0.9 * math.comb(m, 2) / math.comb(d, 2))
     noise = m / (n * strength * math.sqrt(1.0 - look))
     products = min(max((noise / ENOUGH_FOR_PRODUCTS) ** 2, 0.15), most)
     noise /= math.sqrt(products)
-    return Shares(look, 0.03, products, 3 if noise <= 0.5 * ENOUGH_FOR_PRODUCTS else 2 if noise <= ENOUGH_FOR_PRODUCTS
+    return Shares(look, CLOSER, products, 3 if noise <= 0.5 * ENOUGH_FOR_PRODUCTS else 2 if noise <= ENOUGH_FOR_PRODUCTS
                   else 1)
 
 
