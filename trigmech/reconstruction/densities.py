@@ -37,7 +37,7 @@ DECAYS, VARIANCES = np.array([1.0, 2.0, 4.0]), np.geomspace(1e-3, 4.0, 10)
 # Beta distributions, of these means and standard deviations in parts of the public range, with a part of a wider one.
 MEANS = np.array([0.03, 0.06, 0.1, 0.15, 0.2, 0.27, 0.35, 0.43, 0.5, 0.57, 0.65, 0.73, 0.8, 0.85, 0.9, 0.94, 0.97])
 DEVIATIONS = np.array([0.03, 0.045, 0.065, 0.09, 0.13, 0.18, 0.24])
-WIDER, OF_THE_WIDER, LEAST_PARAMETER = 3.0, 0.08, 0.7
+WIDER, PARTS_OF_WIDER, LEAST_PARAMETER = 3.0, (0.0, 0.08), 0.7
 # Log-normal distributions from either end, of these medians and deviations of the logarithm.
 MEDIANS, LOG_DEVIATIONS = (0.015, 0.03, 0.06, 0.1, 0.16, 0.25, 0.35), (0.35, 0.6, 0.9, 1.4)
 # How probable the even base is beforehand; all others share the rest.
@@ -268,7 +268,7 @@ def _shapes(count: int) -> tuple[Array, Array]:
             a, b = beta(mean, deviation)
             if min(a, b) >= LEAST_PARAMETER:
                 wide = beta(mean, min(WIDER * deviation, float(np.sqrt(0.5 * mean * (1.0 - mean)))))
-                found.append((1.0 - OF_THE_WIDER) * betainc(a, b, ends) + OF_THE_WIDER * betainc(*wide, ends))
+                found += [(1.0 - part) * betainc(a, b, ends) + part * betainc(*wide, ends) for part in PARTS_OF_WIDER]
     for median in MEDIANS:
         for deviation in LOG_DEVIATIONS:
             below = np.concatenate([[0.0], ndtr(np.log(ends[1:] / median) / deviation)])
