@@ -35,6 +35,9 @@ MOST_SWEEPS = 40
 # A descent ends when a fifth of a sweep lowers the objective by less than this part, or when the objective is below
 # this part of its expectation under the noise: more would fit noise.
 PARTS, LEAST_GAIN, ENOUGH = 5, 0.02, 0.05
+# What is left may all be of one function that is smooth over a table: of tables with more than so many cells less must
+# be left, down to this part of the two.
+CELLS, LEAST_LEFT = 25.0, 0.2
 # How many other rows are looked at for the entries that columns take over together.
 OTHERS = 4
 # With how many others a row exchanges entries in a sweep.
@@ -219,6 +222,9 @@ class CompiledObjective:
         moving = np.arange(self.d) if columns is None else np.array(columns, dtype=np.int64)
         residuals, count = self.residuals(rows), max(self.size, 1)
         value, parts = self.value(residuals, len(rows)), 0
+        left = max(min(1.0, CELLS / max(float(self._table_sizes.mean()), 1.0)), LEAST_LEFT) if len(
+            self._table_sizes) else 1.0
+        enough, least = left * enough, left * LEAST_GAIN
         while parts < most * PARTS and value > enough * count and len(moving):
             if parts % PARTS == 0:
                 order = rng.permutation(len(rows))
@@ -233,7 +239,7 @@ class CompiledObjective:
             if progress is not None:
                 progress(parts, most * PARTS)
             # Before all rows were visited, those that were may be few.
-            if parts > PARTS and value > (1.0 - LEAST_GAIN) * before:
+            if parts > PARTS and value > (1.0 - least) * before:
                 break
         return FittedRows(rows, value / count, -(-parts // PARTS))
 
