@@ -29,6 +29,10 @@ PRICE, CORNER = 8.0, 3.0
 TAIL, LARGEST_NOISE = 3.0, 0.03
 # What a piece costs where pieces compete with a smooth density, and the smallest part that the latter can have.
 EVIDENCE, NEGLIGIBLE = 10.0, 1e-3
+# Neighbouring intervals of a smooth density are told apart if they hold so much of the noise's deviation together and
+# their densities differ by more than such a factor; an end of the range that holds less than such a part of that is
+# taken to be empty.
+LIGHT, UNLIKE, NEXT_TO_EMPTY = 0.5, 1.3, 0.02
 # Of a finer piece's deviations: what its mass must exceed, or the interval around it stays even.
 CLEAR = 6.0
 
@@ -87,15 +91,17 @@ def distribution_of(partition: Partition, values: Array, deviation: float, cumul
     masses = np.diff(np.concatenate([[0.0], inner, [rest]]))
     factor = prefix_sums.factor(c) if cumulative else np.eye(c)
     each = _smoothed(ends, masses, frequencies[k:], factor)
+    smooth = None
     if rest > 0.0 and c > 2:
-        ends, each = _averaged(ends, each, values[k:], deviation, rest, cumulative)
-    edges, mass = _places(partition.edges, ends, each)
+        smooth = _averaged(ends, each, values[k:], deviation, rest, cumulative)
+    edges, mass = _places(partition.edges, ends, each) if smooth is None else _smooth_places(
+        partition.edges, smooth, LIGHT * min(deviation, LARGEST_PLACE))
     return ReleasedColumn(partition.cut(edges), np.concatenate([held, mass]), deviation)
 
 
 def _averaged(ends: Integers, each: Array, values: Array, deviation: float, rest: float,
-              cumulative: bool) -> tuple[Integers, Array]:
-    """Return a column's pieces and the mass of each interval, averaged with a smooth density by their evidence.
+              cumulative: bool) -> Array | None:
+    """Return the mass (c,) of each interval, averaged with a smooth density by their evidence; None if that has no part.
 
     The evidence of pieces is their squared residuals and a price for each, by simulated tables; a smooth density's is
     its marginal likelihood (:mod:`trigmech.reconstruction.densities`).
@@ -105,8 +111,8 @@ def _averaged(ends: Integers, each: Array, values: Array, deviation: float, rest
     smooth, surprise = smooth_density(values, deviation, rest, cumulative, pieces)
     part = 1.0 / (1.0 + np.exp(np.clip((surprise - pieces) / 2.0, -700.0, 700.0)))
     if part < NEGLIGIBLE:
-        return ends, each
-    return np.arange(len(each) + 1), part * _proper(smooth, rest) + (1.0 - part) * each
+        return None
+    return np.asarray(part * _proper(smooth, rest) + (1.0 - part) * each)
 
 
 def _proper(each: Array, total: float) -> Array:
@@ -167,6 +173,28 @@ def _places(measured: Array, ends: Integers, each: Array) -> tuple[Array, Array]
         edges.append(measured[start + cuts[1:]])
         made.append(np.diff(below[cuts]))
     return np.concatenate(edges), np.concatenate(made)
+
+
+def _smooth_places(measured: Array, each: Array, light: float) -> tuple[Array, Array]:
+    """Return the edges of positions, and their mass, where the density changes from interval to interval.
+
+    Neighbours are together until they hold `LARGEST_PLACE`, or enough to be told apart from noise while their densities
+    differ. What is next to empty at an end is a position of its own, so that the tails end before it.
+    """
+    below = np.concatenate([[0.0], np.cumsum(each)])
+    total = below[-1]
+    first = max(int(np.searchsorted(below, NEXT_TO_EMPTY * light, side="right")) - 1, 0)
+    last = min(int(np.searchsorted(-below[::-1], NEXT_TO_EMPTY * light - total, side="right")) - 1, len(each) - 1)
+    last = len(each) - max(last, 0)
+    cuts, start = [0] if first == 0 else [0, first], first
+    for i in range(first + 1, last):
+        held = below[i] - below[start]
+        apart = max(each[i], 1e-300) / max(held / (i - start), 1e-300)
+        if held + each[i] > LARGEST_PLACE or (held >= light and not 1.0 / UNLIKE < apart < UNLIKE):
+            cuts.append(i)
+            start = i
+    ends = np.unique([*cuts, last, len(each)])
+    return measured[ends], np.diff(below[ends])
 
 
 def looked_closer(column: ReleasedColumn, look: Measurement[Detail]) -> ReleasedColumn:

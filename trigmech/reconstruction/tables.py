@@ -25,6 +25,8 @@ Array = NDArray[np.float64]
 # How firmly columns keep their own distributions while they move: at most, and for each row of the tables' noise. A
 # move changes a frequency by a row, so where that is more than the noise firm columns would not move at all.
 FIRMNESS, FIRMNESS_BY_ROWS = 3.0, 0.5
+# An interval that should have fewer rows than this is empty, and moves into it cost as if it had so many too many.
+EMPTY, FROM_EMPTY = 0.05, 2.0
 # Of a row: no deviation is taken to be finer.
 LEAST = 0.5
 
@@ -281,7 +283,10 @@ class Targets:
                 own = noise[(held == j).any(axis=1)]
                 firmness = np.minimum(FIRMNESS, FIRMNESS_BY_ROWS * count * own)
                 own = np.minimum(own, max(column.deviation, least))
-                asked.frequencies(j, column.mass, float((firmness / own**2).sum()))
+                # A row in an empty interval is worse than one in any other: the interval has none, so it costs more.
+                k, wanted = len(column.partition.indicators), column.mass.copy()
+                wanted[k:][count * wanted[k:] < EMPTY] -= FROM_EMPTY / count
+                asked.frequencies(j, wanted, float((firmness / own**2).sum()))
         if measured is not None and by_products:
             weight = 1.0 / max(measured.deviation, least) ** 2
             factors = measured.query.factors
