@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
+from scipy.special import ndtr, ndtri
 
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.queries.base import Measurement
@@ -34,6 +34,8 @@ TERMS, LARGEST, STEPS = 40, 0.97, 195
 LEAST_EIGENVALUE = 1e-3
 # Rows by which products of directions are found under given correlations, and steps towards the measured ones.
 SIMULATED, STEPS_OF_DESCENT = 4_096, 12
+# Rounds of draws within cells.
+ROUNDS, FIRM = 3, 0.2
 # Rounds of projections on what is possible.
 PROJECTIONS = 40
 
@@ -96,6 +98,57 @@ class Copula:
             held = np.flatnonzero(place >= 0.0)
             ascending = held[np.argsort(place[held], kind="stable")]
             rows[held[np.argsort(normal[held, j], kind="stable")], j] = rows[ascending, j]
+
+    def arrange_within(self, rows: Codes, cells: Sequence[NDArray[np.int64]], rng: np.random.Generator) -> None:
+        """Exchange entries of each column between rows of one cell of it, in place, so that rows follow the copula.
+
+        The cells (size,) are of each column's positions. Nothing that is a function of cells changes. Each column in
+        turn gets normal values given those of the others, and its entries in a cell their order (Gibbs sampling).
+        """
+        precision = np.linalg.inv(_definite(self.correlations, FIRM))
+        spread = 1.0 / np.sqrt(np.diag(precision))
+        weights = -precision * spread[:, None] ** 2
+        np.fill_diagonal(weights, 0.0)
+        values = np.zeros(rows.shape)
+        for j, order in enumerate(self.orders):
+            values[:, j] = _normal_values(order[rows[:, j]], rng)
+        for _ in range(ROUNDS):
+            for j, order in enumerate(self.orders):
+                place = order[rows[:, j]]
+                held = np.flatnonzero(place >= 0.0)
+                if not weights[j].any() or len(held) < 2:
+                    continue
+                own, now = cells[j][rows[held, j]], values[held, j]
+                least, most = np.full(own.max() + 1, np.inf), np.full(own.max() + 1, -np.inf)
+                np.minimum.at(least, own, now)
+                np.maximum.at(most, own, now)
+                least[least <= now.min()], most[most >= now.max()] = -np.inf, np.inf
+                drawn = _truncated((values @ weights[j])[held], spread[j], least[own], most[own], rng)
+                before, after = np.lexsort((place[held], own)), np.lexsort((drawn, own))
+                rows[held[after], j] = rows[held[before], j]
+                values[held[after], j] = values[held[before], j]
+
+
+def _truncated(means: Array, deviation: float, least: Array, most: Array, rng: np.random.Generator) -> Array:
+    """Return normal values (m,) between bounds, by inversion; beyond what floats tell apart, even ones."""
+    # In the lower tail, where distribution functions are exact.
+    turned = least - means > 0.0
+    low, high = (np.where(turned, means - most, least - means) / deviation,
+                 np.where(turned, means - least, most - means) / deviation)
+    a, b, u = ndtr(low), ndtr(high), rng.random(len(means))
+    made = ndtri(np.clip(a + u * (b - a), 1e-300, 1.0 - 1e-16))
+    made = np.clip(np.where(b > a, made, np.clip(low, -30.0, 30.0) + u * 1e-9), low, high)
+    return np.asarray(means + deviation * np.where(turned, -made, made))
+
+
+def _normal_values(place: Array, rng: np.random.Generator) -> Array:
+    """Return normal scores (m,) of places in random order where they are equal; 0 where they are below 0."""
+    held = np.flatnonzero(place >= 0.0)
+    ranked = np.empty(len(held))
+    ranked[np.lexsort((rng.random(len(held)), place[held]))] = (np.arange(len(held)) + 0.5) / max(len(held), 1)
+    made = np.zeros(len(place))
+    made[held] = ndtri(ranked)
+    return made
 
 
 def _by_directions(columns: Sequence[ReleasedColumn], measured: Measurement[Directions]) -> Array | None:
@@ -189,9 +242,9 @@ def _nearest(symmetric: Array) -> Array:
     return made
 
 
-def _definite(correlations: Array) -> Array:
-    """Return a correlation matrix that is near to a symmetric one."""
+def _definite(correlations: Array, least: float = LEAST_EIGENVALUE) -> Array:
+    """Return a correlation matrix that is near to a symmetric one, whose eigenvalues are about this much at least."""
     values, vectors = np.linalg.eigh(correlations)
-    made = (vectors * np.maximum(values, LEAST_EIGENVALUE)) @ vectors.T
+    made = (vectors * np.maximum(values, least)) @ vectors.T
     scale = np.sqrt(np.diag(made))
     return np.asarray(made / scale / scale[:, None])

@@ -107,6 +107,13 @@ class RowObjective:
         """Let columns move together too; all that rules of theirs read must be among them."""
         self._together.append(tuple(columns))
 
+    def joint_cells(self, column: int) -> Integers:
+        """Return numbers (size,) of positions, equal for those that no map of the column tells apart."""
+        maps = [cells for own, cells in self._maps if own == column]
+        if not maps:
+            return np.zeros(int(self.sizes[column]), dtype=np.int64)
+        return np.unique(np.column_stack(maps), axis=0, return_inverse=True)[1].ravel().astype(np.int64)
+
     def compiled(self) -> "CompiledObjective":
         """Return it as the flat arrays that the kernel works on."""
         return CompiledObjective(self)

@@ -75,7 +75,16 @@ def descended(targets: "Targets", constrained: ConstrainedRows, count: int, rng:
     constrained.repair(rows, rng)
     objective = targets.objective(count)
     constrained.ask(objective)
-    return objective.compiled().descend(rows, rng, exchanging=1)
+    return _descended(objective, rows, targets, rng)
+
+
+def _descended(objective: RowObjective, rows: NDArray[np.int32], targets: "Targets",
+               rng: np.random.Generator) -> FittedRows:
+    fitted = objective.compiled().descend(rows, rng, exchanging=1)
+    if targets.copula is not None:
+        # What moved between cells did so without regard to what depends within them.
+        targets.copula.arrange_within(fitted.rows, [objective.joint_cells(j) for j in range(objective.d)], rng)
+    return fitted
 
 
 def _with_triples(fitted: FittedRows, targets: "Targets", constrained: ConstrainedRows,
@@ -100,7 +109,7 @@ def _with_triples(fitted: FittedRows, targets: "Targets", constrained: Constrain
     if not asked:
         return fitted
     constrained.ask(objective)
-    further = objective.compiled().descend(rows, rng, exchanging=1)
+    further = _descended(objective, rows, targets, rng)
     return replace(further, sweeps=fitted.sweeps + further.sweeps)
 
 
