@@ -19,7 +19,7 @@ from experiments.frames import formatted, markdown, measured_kinds, write
 from experiments.protocols.boards import available
 from experiments.protocols.data import load
 from trigmech.evaluation import statistics
-from trigmech.planning.tables import Shares
+from trigmech.planning.shares import Shares
 from trigmech.results import Answers
 
 Array = NDArray[np.float64]

@@ -562,6 +562,6 @@ QUICK = [name for name in CASES if name.startswith("*")]
 
 def budget_shares(look, closer, products, scores, selected):
     """TableMechanism takes these, but the package does not export them."""
-    from trigmech.planning.tables import Shares
+    from trigmech.planning.shares import Shares
 
     return Shares(look, closer, products, scores, selected)

@@ -15,7 +15,7 @@ from trigmech import run as run_module
 from trigmech.domain import Domain
 from trigmech.errors import FitWarning, TrigmechError
 from trigmech.mechanisms.moment import minimax
-from trigmech.planning.tables import Shares
+from trigmech.planning.shares import Shares
 from trigmech.privacy.ledger import Ledger
 from trigmech.privacy.noise import SimulatedNoise
 from trigmech.report import page

@@ -18,7 +18,8 @@ from trigmech.functions.released_column import ReleasedColumn
 from trigmech.mechanisms import default
 from trigmech.planning import tables
 from trigmech.planning.dependence import design_dependence
-from trigmech.planning.tables import Shares, closer_looks
+from trigmech.planning.shares import Shares
+from trigmech.planning.tables import closer_looks
 from trigmech.queries.base import moved
 from trigmech.queries.joint import Marginal
 from trigmech.queries.one_way import Contrasts

@@ -20,7 +20,8 @@ from trigmech.mechanisms.base import PublicFacts
 from trigmech.mechanisms.table import TableMechanism
 from trigmech.planning.contrasted import FEWEST_CONTRASTED, deviation_of
 from trigmech.planning.dependence import design_dependence
-from trigmech.planning.tables import Shares, plan_tables
+from trigmech.planning.shares import Shares
+from trigmech.planning.tables import plan_tables
 from trigmech.privacy.ledger import Ledger
 from trigmech.privacy.noise import SimulatedNoise, lattice_step
 from trigmech.queries.base import moved

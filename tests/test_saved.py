@@ -28,7 +28,7 @@ from trigmech.errors import InputError, TrigmechError
 from trigmech.functions.partition import Partition, columns_of
 from trigmech.mechanisms.moment import MomentMechanism, minimax
 from trigmech.mechanisms.table import TableMechanism
-from trigmech.planning.tables import Shares
+from trigmech.planning.shares import Shares
 from trigmech.privacy.budget import Budget
 from trigmech.privacy.ledger import Ledger, LedgerFile
 from trigmech.queries.base import Measurement, Query

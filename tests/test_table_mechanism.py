@@ -22,7 +22,7 @@ from trigmech.measurement.release import Session
 from trigmech.measurement.rows import PrivateRows
 from trigmech.mechanisms import table as table_module
 from trigmech.mechanisms.base import PublicFacts
-from trigmech.planning.tables import Shares
+from trigmech.planning.shares import Shares
 from trigmech.privacy.noise import SimulatedNoise
 from trigmech.queries import one_way
 from trigmech.queries.base import Measurement, moved

@@ -16,6 +16,7 @@ from trigmech.planning.tables import PROOF, TableDesign
 from trigmech.privacy.budget import NORMS, Charge, Law, deviation_of
 from trigmech.privacy.noise import SimulatedNoise, drawn
 from trigmech.queries.base import Measurement
+from trigmech.queries.directions import Directions
 from trigmech.queries.joint import Marginal, Products
 from trigmech.queries.one_way import Contrasts, Ranges
 from trigmech.reconstruction.tables import reconstruct_table
@@ -76,7 +77,7 @@ def rehearsed(release: Release, points: Array, rng: np.random.Generator, design:
 
 def _design_of(release: Release, rows: int) -> TableDesign:
     """Return the design of a release for another number of rows, as far as it can be read off what was released."""
-    looks, joint = release.looks, [each for each in release.measurements if isinstance(each.query, Marginal | Products)]
+    looks, joint = release.looks, [each for each in release.measurements if isinstance(each.query, Marginal | Products | Directions)]
     gaussian = isinstance(looks[0].query, Ranges)
     law: Law = "gaussian" if gaussian else "laplace"
 
@@ -102,10 +103,16 @@ def _design_of(release: Release, rows: int) -> TableDesign:
     weights = np.array([each.weight for each in first])
     of_tables = 2.0 * float((weights**2 if gaussian else weights).sum())
     return replace(design, dependence=charge(noise), crossed=_crossed(len(looks), first),
-                   scores=1 if products is None else products.query.scores[0].shape[1],
-                   products=0.0 if products is None else max(0.0, 1.0 - of_tables),
+                   scores=_scores(release),
+                   products=0.0 if products is None and release.directions is None else max(0.0, 1.0 - of_tables),
                    selected=charge(last[0].noise) if last else None,
                    triples=release.importance)
+
+
+def _scores(release: Release) -> int:
+    if release.directions is not None:
+        return 0
+    return 1 if release.products is None else max(score.shape[1] for score in release.products.query.scores)
 
 
 def _crossed(d: int, tables: Sequence[Measurement[Any]]) -> tuple[int, ...]:

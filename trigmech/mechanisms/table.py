@@ -15,7 +15,8 @@ from trigmech.measurement.rows import PrivateRows
 from trigmech.mechanisms.base import Design, Mechanism, PublicFacts, check_points, points_of
 from trigmech.planning.dependence import design_dependence
 from trigmech.planning.selection import select_tables
-from trigmech.planning.tables import Shares, TableDesign, closer_looks, plan_tables
+from trigmech.planning.shares import Shares
+from trigmech.planning.tables import TableDesign, closer_looks, plan_tables
 from trigmech.queries.base import Measurement
 from trigmech.queries.one_way import Detail, Histogram
 from trigmech.reconstruction.columns import looked_closer, released_column

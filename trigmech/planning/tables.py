@@ -28,6 +28,8 @@ G = sum g_i. The squared distance is the sum over i < j of s_i s_j + t_i t_j - 2
 L1 Cauchy and Schwarz give S m sqrt(entries) / n. Tables and products are parts of one vector: the squares of what they
 move by at most add up in L2, and these numbers themselves in L1. Any function of a row with values in the cells, and
 any scores, would do: the bounds need no more of the released distributions than that they are the same for both tables.
+Where rows are few, directions of rows take the place of products: normal scores of all columns, as a vector of length
+1, whose products for all pairs move by 1 / n in L2 together (:class:`trigmech.queries.directions.Directions`).
 
 *What depends.* With Gaussian noise a part of what tables have is kept for a last round, which measures those tables
 again that were found to be stronger than their noise, and tables of three columns whose pairs were
@@ -60,9 +62,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trigmech._html import html_table
-from trigmech._validate import is_number
 from trigmech.domain import Domain
-from trigmech.errors import BudgetError, InputError, shown
+from trigmech.errors import BudgetError
 from trigmech.functions.partition import Partition, columns_of, even_edges
 from trigmech.functions.prefix_sums import ROUNDED_UP, diameter
 from trigmech.functions.released_column import ReleasedColumn
@@ -74,6 +75,7 @@ from trigmech.planning.contrasted import (
     has_few,
 )
 from trigmech.planning.design import UPWARD, strength_of
+from trigmech.planning.shares import Shares, planned_shares
 from trigmech.privacy.budget import Budget, Charge, Law
 from trigmech.privacy.noise import lattice_step
 from trigmech.queries.base import Measurement
@@ -85,10 +87,6 @@ Integers = NDArray[np.int64]
 PROOF = "look-and-tables"
 # Of a number's look. Prefix sums of more intervals cost next to nothing, single counts do.
 LEAST_INTERVALS, MOST_INTERVALS = 64, 1_024
-# At delta = 0: shares of epsilon.
-PURE_LOOK, PURE_CLOSER = 0.32, 0.1
-# Of what tables have under Gaussian noise: kept for those that are found to be worth it.
-SELECTED = 0.6
 # As many categories a number's distribution function is worth in the look.
 OF_A_NUMBER = 8
 # So many finer intervals an interval is divided into that holds this part of the rows, and so many standard deviations
@@ -96,54 +94,7 @@ OF_A_NUMBER = 8
 FINER, HEAVY, HEAVY_BY_NOISE = 1_024, 1.0 / 64.0, 8.0
 # All of these together, of all columns: more would not fit into a file.
 MOST_FINER = 2**22
-ENOUGH_FOR_PRODUCTS = 0.006
-# Where tables of all pairs would have so much noise in each cell, the look gets the largest share, and almost all that
-# is left goes to directions of rows; where they would have less than the other, none does. Between them the shares pass
-# from one to the other: the least errors of pairs over a grid of plans for public sets of 300 to 16,000 rows.
-NOISY, QUIET = 0.03, 0.008
-MOST_LOOK, LEAST_LOOK, CLOSER, FEW_DIRECTIONS, MANY_DIRECTIONS = 0.7, 0.15, 0.03, 0.3, 0.9
-# Of the budget: less would buy noise beyond what floating point holds.
-LEAST_SHARE = 1e-6
 UNIT = 2.0**-53
-
-
-@dataclass(frozen=True)
-class Shares:
-    """Parts of the budget: of mu^2 of Gaussian noise, or of epsilon where delta is 0.
-
-    Parameters
-    ----------
-    look, closer : float
-        Of the whole. The rest is for dependence.
-    products : float
-        Of the part for dependence: what goes to products of numbers.
-    scores : int
-        How many cosines of each number's ranks these products are of; 0 if they are of signs, of all columns.
-    selected : float
-        Of the part for tables: what is kept for those that a first measurement shows to be worth it. Where delta is 0
-        all are measured once.
-
-    Raises
-    ------
-    InputError
-        If a share is no number, below 10^-6 and not 0, or so large that less than 10^-6 is left; the look's has no 0.
-    """
-
-    look: float
-    closer: float
-    products: float
-    scores: int = 3
-    selected: float = SELECTED
-
-    def __post_init__(self) -> None:
-        shares = (self.look, self.closer, self.products, self.selected)
-        if not all(map(is_number, shares)) or not (
-                self.look > 0 and all(share == 0 or share >= LEAST_SHARE for share in shares)
-                and self.look + self.closer <= 1 - LEAST_SHARE
-                and max(self.products, self.selected) <= 1 - LEAST_SHARE):
-            raise InputError(f"shares must be 0 or at least {LEAST_SHARE:g}, the look's above 0, and leave as much: "
-                             "look + closer, products and selected must be below 1, not "
-                             f"{', '.join(map(shown, shares))}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -263,11 +214,17 @@ class TableDesign:
             d = len(self.partitions)
             what = "products of contrasts" if self.dependence.law == "linf" else "tables"
             lines.append(f"then: {what} of {math.comb(d, 2)} pairs by cells of the released distributions"
-                         + (f", and products of ranks of {math.comb(len(numbers), 2)} pairs of numbers"
-                            if what == "tables" and self.products and len(numbers) > 1 else ""))
+                         + self._products_beside(len(numbers)))
         if self.selected is not None:
             lines.append("last: those of the tables that show dependence once more, and tables of three columns")
         return "\n".join(lines)
+
+    def _products_beside(self, numbers: int) -> str:
+        if not self.products or (self.dependence is not None and self.dependence.law == "linf"):
+            return ""
+        if not self.scores:
+            return ", and the directions of rows"
+        return f", and products of ranks of {math.comb(numbers, 2)} pairs of numbers" if numbers > 1 else ""
 
 
 def plan_tables(n: int, domain: Domain, budget: Budget, shares: Shares | None = None,
@@ -293,7 +250,7 @@ def plan_tables(n: int, domain: Domain, budget: Budget, shares: Shares | None = 
     """
     columns = columns_of(domain)
     d, gaussian, strength = len(columns), budget.delta > 0, strength_of(budget)
-    shares = _shares(n, columns, strength, gaussian) if shares is None else shares
+    shares = planned_shares(n, columns, strength, gaussian) if shares is None else shares
     least = LEAST_INTERVALS if gaussian else LEAST_COUNTED
     closer = 0.0 if all(has_few(column, least) for column in columns) else shares.closer
     look = shares.look if d > 1 else 1.0 - closer
@@ -360,33 +317,6 @@ def closer_looks(design: TableDesign, columns: Sequence[ReleasedColumn]) -> tupl
                 found.append(Measurement(Detail(j, partition, i, finer), design.closer_weight))
                 room -= len(finer) - 1
     return tuple(found)
-
-
-def _shares(n: int, columns: Sequence[Partition], strength: float, gaussian: bool) -> Shares:
-    numbers = [column for column in columns if column.value is not None]
-    if not gaussian:
-        # Epsilons add up as squares of mu do, so of noise a share is worth less.
-        wide = sum(not has_few(column) for column in columns) / len(columns)
-        return Shares(PURE_LOOK, PURE_CLOSER * min(1.0, 3.0 * wide), 0.15 if len(numbers) > 1 else 0.0)
-    d, m = len(columns), len(numbers)
-    # The noise that tables of all pairs would have in each cell, if they had the whole budget: the more of it, the more
-    # the columns themselves need, and the less tables tell beside one number for each pair.
-    noise = math.sqrt(2.0 * math.comb(d, 2)) / (n * strength)
-    look = min(max(MOST_LOOK * (noise / NOISY) ** 0.4, LEAST_LOOK), MOST_LOOK)
-    noisy = math.log(max(noise, 1e-300) / QUIET) / math.log(NOISY / QUIET)
-    if noisy > 0.0:
-        part = min(noisy, 1.0)
-        return Shares(look, CLOSER, (1.0 - part) * FEW_DIRECTIONS + part * MANY_DIRECTIONS, 0, (1.0 - part) * SELECTED)
-    if m < 2:
-        return Shares(look, CLOSER, 0.0)
-    # As little for products as leaves them a noise that is small beside .5, that of a strong dependence, and no more
-    # than their part of the pairs; the less noise, the more degrees are worth having.
-    most = max(0.15, 0.9 * math.comb(m, 2) / math.comb(d, 2))
-    noise = m / (n * strength * math.sqrt(1.0 - look))
-    products = min(max((noise / ENOUGH_FOR_PRODUCTS) ** 2, 0.15), most)
-    noise /= math.sqrt(products)
-    return Shares(look, CLOSER, products, 3 if noise <= 0.5 * ENOUGH_FOR_PRODUCTS else 2 if noise <= ENOUGH_FOR_PRODUCTS
-                  else 1)
 
 
 def _look_parts(columns: Sequence[Partition], gaussian: bool) -> Array:

@@ -101,7 +101,7 @@ def distribution_of(partition: Partition, values: Array, deviation: float, cumul
 
 def _averaged(ends: Integers, each: Array, values: Array, deviation: float, rest: float,
               cumulative: bool) -> Array | None:
-    """Return the mass (c,) of each interval, averaged with a smooth density by their evidence; None if that has no part.
+    """Return the mass (c,) of each interval, averaged with a smooth density by evidence; None if that has no part.
 
     The evidence of pieces is their squared residuals and a price for each, by simulated tables; a smooth density's is
     its marginal likelihood (:mod:`trigmech.reconstruction.densities`).
@@ -116,7 +116,7 @@ def _averaged(ends: Integers, each: Array, values: Array, deviation: float, rest
 
 
 def _proper(each: Array, total: float) -> Array:
-    """Return a histogram that is nowhere negative, of this total, by isotonic regression of its distribution function."""
+    """Return a histogram of this total, nowhere negative: by isotonic regression of its distribution function."""
     below = isotonic_regression(np.clip(np.cumsum(each), 0.0, total)).x
     below[-1] = total
     return np.maximum(np.diff(np.concatenate([[0.0], below])), 0.0)

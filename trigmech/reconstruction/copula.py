@@ -8,8 +8,8 @@ scores tell about r. All correlations together are made a correlation matrix by 
 
 References
 ----------
-Mehler 1866; Pearson 1900, for two-way tables (tetrachoric correlations); Nelsen 2006, An introduction to copulas; Higham 2002,
-Computing the nearest correlation matrix.
+Mehler 1866; Pearson 1900, for two-way tables (tetrachoric correlations); Nelsen 2006, An introduction to copulas;
+Higham 2002, Computing the nearest correlation matrix.
 """
 
 from collections.abc import Sequence
@@ -42,9 +42,9 @@ PROJECTIONS = 40
 
 @dataclass(frozen=True, eq=False)
 class Copula:
-    """Correlations (d, d), and of each column Hermite coefficients (size, TERMS + 1) and the order (size,) of positions.
+    """Correlations (d, d), and for each column Hermite coefficients (size, TERMS + 1) and an order (size,).
 
-    Special and missing values of a number do not depend on anything in it; their order is below 0.
+    Coefficients and order are those of its positions. Special and missing values of a number do not depend on anything in it; their order is below 0.
     """
 
     correlations: Array
@@ -57,12 +57,12 @@ class Copula:
         correlations = _by_directions(columns, measured)
         if correlations is None:
             return None
-        orders = tuple(_order(column, np.arange(len(column.mass))) for column in columns)
+        orders = tuple(_order(column, np.arange(1.0 * len(column.mass))) for column in columns)
         return cls(correlations, tuple(_coefficients(column.mass, order)
                                        for column, order in zip(columns, orders, strict=True)), orders)
 
     @classmethod
-    def of(cls, columns: Sequence[ReleasedColumn], products: Products, deviations: Array) -> "Copula":
+    def by_products(cls, columns: Sequence[ReleasedColumn], products: Products, deviations: Array) -> "Copula":
         """Return the copula that products' deviations (K,) from independence, without noise, imply."""
         first = [score[:, 0] if score.shape[1] else np.zeros(len(score)) for score in products.features]
         orders = tuple(_order(column, score) for column, score in zip(columns, first, strict=True))
@@ -85,7 +85,7 @@ class Copula:
 
     def table(self, query: Marginal) -> Array:
         """Return the table of two columns under the copula."""
-        (j, h), correlation = query.columns, self.correlations[query.columns]
+        correlation = self.correlations[query.columns]
         own = [_summed(self.coefficients[c], cells) for c, cells in zip(query.columns, query.maps, strict=True)]
         return np.maximum((own[0] * correlation ** np.arange(TERMS + 1.0)) @ own[1].T, 0.0)
 

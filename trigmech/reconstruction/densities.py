@@ -190,57 +190,77 @@ def _explained(library: _Library, values: Array, noise: float, atoms: NDArray[np
                       tuple(each / total for each in weights), least - 2.0 * float(np.log(total)) + price)
 
 
+@dataclass(frozen=True, eq=False)
+class _Atoms:
+    """What atoms do to measurements under one model: all intervals' scores (c,), and the precisions of their masses.
+
+    An atom takes its mass from the base. ``effects`` (c, K) are the atoms' products with the model's cosines, of which
+    these take over a part ``taken`` (K,); ``moved`` (c,) and ``between`` are the base's with each interval and itself.
+    """
+
+    gram: Array
+    effects: Array
+    taken: Array
+    moved: Array
+    between: float
+    noise: float
+    scores: Array
+
+    @classmethod
+    def under(cls, found: _Explained) -> "_Atoms":
+        """Return them under the most probable model."""
+        kind = int(np.argmax([each.max() for each in found.weights]))
+        models = found.library.kinds[kind]
+        b, r, v = np.unravel_index(int(found.weights[kind].argmax()), found.weights[kind].shape)
+        base, cosines, loadings = models.bases[b], models.cosines[b], models.loadings[b, r]
+        moved, of_base = models.crossed @ base, models.gram @ base
+        between = float(base @ of_base)
+        effects = (models.effects(int(b)) - of_base @ cosines) @ loadings.T
+        variance = (1.0 - float(found.masses.sum())) ** 2 * models.variances[v]
+        taken = variance / (found.noise**2 + variance * models.gains[b, r])
+        seen = found.library.factor.T @ found.values
+        coarse = models.spread.T @ seen
+        own = loadings @ (cosines.T @ (coarse - of_base))
+        scores = (seen - base @ coarse - (moved - between) - effects @ (taken * own)) / found.noise**2
+        return cls(found.library.gram, effects, taken, moved, between, found.noise, scores)
+
+    def precisions(self, chosen: NDArray[np.int64]) -> Array:
+        """Return the precisions (c, a) of all atoms' masses together with those of some."""
+        beside = self.gram[:, chosen] - self.moved[:, None] - self.moved[chosen] + self.between
+        return np.asarray((beside - (self.effects * self.taken) @ self.effects[chosen].T) / self.noise**2)
+
+    @property
+    def alone(self) -> Array:
+        """The precision (c,) of each by itself."""
+        own = np.diag(self.gram) - 2.0 * self.moved + self.between - self.effects**2 @ self.taken
+        return np.asarray(np.maximum(own, 0.0) / self.noise**2)
+
+
 def _with_another_atom(found: _Explained) -> _Explained | None:
-    """Return the explanation with the atom added that the most probable model gains most by, or None."""
-    library, noise = found.library, found.noise
-    kind = int(np.argmax([each.max() for each in found.weights]))
-    models = library.kinds[kind]
-    b, r, v = np.unravel_index(int(found.weights[kind].argmax()), found.weights[kind].shape)
-    base, cosines, loadings = models.bases[b], models.cosines[b], models.loadings[b, r]
-    # An atom takes its mass from the base: its effect on what is measured, beside what the cosines can take over.
-    moved = models.crossed @ base
-    between = float(base @ models.gram @ base)
-    effects = (models.effects(b) - (models.gram @ base) @ cosines) @ loadings.T
-    rest = 1.0 - float(found.masses.sum())
-    variance = rest**2 * models.variances[v]
-    taken = variance / (noise**2 + variance * models.gains[b, r])
-    seen = library.factor.T @ found.values
-    shift = seen - base @ models.spread.T @ seen - (moved - between)
-    own = loadings @ (cosines.T @ (models.spread.T @ seen - models.gram @ base))
-    scores = (shift - effects @ (taken * own)) / noise**2
-    precisions = np.maximum(np.diag(library.gram) - 2.0 * moved + between - effects**2 @ taken, 0.0) / noise**2
-    # Beside those that are atoms already.
-    old = found.atoms
-
-    def joint(chosen: NDArray[np.int64]) -> Array:
-        inner = library.gram[np.ix_(chosen, chosen)] - moved[chosen][:, None] - moved[chosen] + between
-        return (inner - (effects[chosen] * taken) @ effects[chosen].T) / noise**2
-
+    """Return the explanation with the atom added by which the most probable model gains most, or None if none gains."""
+    atoms, old, prior = _Atoms.under(found), found.atoms, OF_AN_ATOM**-2
+    scores, precisions = atoms.scores, atoms.alone
     if len(old):
-        cross = (library.gram[:, old] - moved[:, None] - moved[old] + between - (effects * taken) @ effects[old].T)
-        cross /= noise**2
-        known = np.linalg.solve(joint(old) + np.eye(len(old)) / OF_AN_ATOM**2, np.column_stack([scores[old], cross.T]))
-        scores = scores - cross @ known[:, 0]
-        precisions = np.maximum(precisions - (cross * known[:, 1:].T).sum(axis=1), 0.0)
-    gains = scores**2 / (precisions + OF_AN_ATOM**-2) - np.log1p(OF_AN_ATOM**2 * precisions)
+        # Beside those that there are already.
+        beside = atoms.precisions(old)
+        known = np.linalg.solve(beside[old] + prior * np.eye(len(old)), np.column_stack([scores[old], beside.T]))
+        scores = scores - beside @ known[:, 0]
+        precisions = np.maximum(precisions - (beside * known[:, 1:].T).sum(axis=1), 0.0)
+    gains = np.where(scores > 0.0, scores**2 / (precisions + prior) - np.log1p(precisions / prior), -np.inf)
     gains[old] = -np.inf
-    gains[scores <= 0.0] = -np.inf
-    best = int(gains.argmax())
-    price = 2.0 * float(np.log(len(gains)))
+    best, price = int(gains.argmax()), 2.0 * float(np.log(len(gains)))
     if not gains[best] > price:
         return None
     chosen = np.append(old, best)
-    inner = joint(chosen) + np.eye(len(chosen)) / OF_AN_ATOM**2
-    first = (shift - effects @ (taken * own))[chosen] / noise**2
-    masses = np.maximum(np.linalg.solve(inner, first), 0.0)
-    masses *= min(1.0, 1.0 / max(float(masses.sum()), 1e-300))
-    cost = len(chosen) * price + float(np.linalg.slogdet(inner * OF_AN_ATOM**2)[1]) + float(
-        masses @ masses) / OF_AN_ATOM**2
-    return _explained(library, found.values, noise, chosen, masses, cost)
+    inner = atoms.precisions(chosen)[chosen] + prior * np.eye(len(chosen))
+    masses = np.maximum(np.linalg.solve(inner, atoms.scores[chosen]), 0.0)
+    masses *= min(1.0, 1.0 / max(float(masses.sum()), np.finfo(float).tiny))
+    cost = len(chosen) * price + float(np.linalg.slogdet(inner / prior)[1]) + prior * float(masses @ masses)
+    return _explained(found.library, found.values, found.noise, chosen, masses, cost)
 
 
 def _posterior_mean(found: _Explained) -> Array:
-    rest, precision = 1.0 - float(found.masses.sum()), found.noise**-2
+    rest = 1.0 - float(found.masses.sum())
     made = np.zeros(len(found.values))
     for models, projected, weights in zip(found.library.kinds, found.projected, found.weights, strict=True):
         own, variances = weights.sum(axis=(1, 2)), rest**2 * models.variances[:, None]

@@ -212,7 +212,7 @@ class Targets:
             kept = shrunk_products(self.products - products, measured.deviation, measured.query.places)
             if kept.any():
                 self.dependent = True
-                self.copula = Copula.of(release.columns, measured.query, kept)
+                self.copula = Copula.by_products(release.columns, measured.query, kept)
             self.products = products + kept
         if release.directions is not None and shrunk:
             self.copula = Copula.by_directions(release.columns, release.directions)

@@ -15,6 +15,7 @@ from trigmech.planning.dependence import design_dependence
 from trigmech.planning.design import MomentDesign
 from trigmech.planning.tables import TableDesign
 from trigmech.queries.base import Measurement
+from trigmech.queries.directions import Directions
 from trigmech.queries.joint import Marginal
 from trigmech.queries.one_way import Histogram
 from trigmech.report.figures import number
@@ -154,6 +155,11 @@ def _of_pairs(design: TableDesign, chosen: Sequence[Measurement[Any]]) -> Iterab
                    "percentage points", f"{len(tables)} tables of up to {most[0]} by {most[1]} cells if columns "
                    "spread evenly" + "; less where columns depend on each other" * (design.selected is not None))
     for products in chosen[len(tables) :]:
+        if isinstance(products.query, Directions):
+            # A product of directions is about the correlation over the number of columns.
+            yield Expected("", "correlation of the ranks of two columns", noise * len(design.partitions)
+                           / products.weight)
+            continue
         # A product of first scores has the mean 1/2 where two columns have the same ranks.
         yield Expected("", "correlation of the ranks of two columns of numbers", 2.0 * noise / products.weight)
 

@@ -9,7 +9,7 @@ from trigmech.errors import InputError
 from trigmech.mechanisms.base import Mechanism
 from trigmech.mechanisms.moment import MomentMechanism
 from trigmech.mechanisms.table import TableMechanism
-from trigmech.planning.tables import Shares
+from trigmech.planning.shares import Shares
 from trigmech.thesis.mechanisms import ImprovedTrigI, ImprovedTrigII, TrigI, TrigII
 from trigmech.workload import GaussianKernels, Mixture, PairKernels, Polynomials, SecondMoments, Smooth
 from trigmech.workload.tables import Marginals, Ranges

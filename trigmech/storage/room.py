@@ -104,10 +104,11 @@ def _of_tables(design: TableDesign) -> tuple[int, int]:
         released += max(MOST_PRODUCTS, math.comb(d, 2))
         scores, sets = MOST_CONTRASTED - 1, 2 * math.comb(d, 2)
     elif design.dependence is not None:
-        pairs = math.comb(numbers, 2) if design.products else 0
+        # Directions are products for all pairs, of a score of each column.
+        pairs = math.comb(numbers if design.scores else d, 2) if design.products else 0
         # Where all entries would be too many, tables have two cells a column.
-        released += max(MOST_ENTRIES, 4 * math.comb(d, 2)) + pairs * design.scores**2
-        scores, sets = design.scores if pairs else 0, 2 * pairs + 4 * math.comb(d, 2)
+        released += max(MOST_ENTRIES, 4 * math.comb(d, 2)) + pairs * max(design.scores, 1) ** 2
+        scores, sets = max(design.scores, 1) if pairs else 0, 2 * pairs + 4 * math.comb(d, 2)
     if design.selected is not None:
         # Of three columns up to three cells each, where they would be too many.
         released += max(MOST_ENTRIES, 27 * MOST_TRIPLES)
