@@ -9,8 +9,9 @@ from trigmech.errors import InputError, shown
 from trigmech.functions.partition import Partition
 from trigmech.planning.contrasted import has_few
 
-# At delta = 0: shares of epsilon.
-PURE_LOOK, PURE_CLOSER = 0.32, 0.1
+# At delta = 0, shares of epsilon: with little noise; the look's with much; and what pairs over n epsilon is for each.
+PURE_LOOK, PURE_CLOSER, MOST_PURE_LOOK = 0.32, 0.1, 0.9
+PURE_QUIET, PURE_NOISY = 0.012, 0.05
 # Of what tables have under Gaussian noise: kept for those that are found to be worth it.
 SELECTED = 0.6
 ENOUGH_FOR_PRODUCTS = 0.006
@@ -69,9 +70,13 @@ def planned_shares(n: int, columns: Sequence[Partition], strength: float, gaussi
     """Return the shares for n rows of some columns and noise of a strength (mu, or epsilon): public numbers alone."""
     numbers = [column for column in columns if column.value is not None]
     if not gaussian:
-        # Epsilons add up as squares of mu do, so of noise a share is worth less.
+        # All pairs share one noise that grows with their number: the more of it, the more the columns need.
+        noise = math.comb(len(columns), 2) / (n * strength)
+        noisy = min(max(math.log(max(noise, 1e-300) / PURE_QUIET) / math.log(PURE_NOISY / PURE_QUIET), 0.0), 1.0)
+        look = (1.0 - noisy) * PURE_LOOK + noisy * MOST_PURE_LOOK
         wide = sum(not has_few(column) for column in columns) / len(columns)
-        return Shares(PURE_LOOK, PURE_CLOSER * min(1.0, 3.0 * wide), 0.15 if len(numbers) > 1 else 0.0)
+        closer = PURE_CLOSER * min(1.0, 3.0 * wide) * min(1.0, (1.0 - look) / (1.0 - PURE_LOOK))
+        return Shares(look, closer, 0.15 if len(numbers) > 1 else 0.0)
     d, m = len(columns), len(numbers)
     # The noise that tables of all pairs would have in each cell, if they had the whole budget: the more of it, the more
     # the columns themselves need, and the less tables tell beside one number for each pair.

@@ -1,0 +1,159 @@
+"""The smooth density of a number: evidence and posterior mean against direct formulas, atoms, and what columns gain."""
+
+import numpy as np
+import pytest
+
+from trigmech.functions import prefix_sums
+from trigmech.functions.partition import Partition, even_edges
+from trigmech.reconstruction import densities
+from trigmech.reconstruction.columns import LARGEST_PLACE, distribution_of
+from trigmech.reconstruction.densities import smooth_density
+
+
+def directly(values, noise, cumulative):
+    """Return the posterior mean and -2 log of the marginal likelihood by full covariance matrices, model by model."""
+    count = len(values)
+    factor = prefix_sums.factor(count) if cumulative else np.eye(count)
+    library = densities._library(count, cumulative)
+    grids = ((densities.DECAYS_OF_EVEN, densities.VARIANCES_OF_EVEN, densities.EVEN),
+             (densities.DECAYS, densities.VARIANCES, 1.0 - densities.EVEN))
+    logs, means = [], []
+    for models, (decays, variances, share) in zip(library.kinds, grids, strict=True):
+        each = np.log(share / (len(models.bases) * len(decays) * len(variances)))
+        for base, cosines in zip(models.bases, models.cosines, strict=True):
+            k = np.arange(1.0, cosines.shape[1] + 1.0)
+            for decay in decays:
+                for variance in variances:
+                    shape = models.spread @ cosines
+                    prior = (shape * (variance * k**-decay)) @ shape.T
+                    covariance = factor @ prior @ factor.T / noise**2 + np.eye(count)
+                    residual = (values - factor @ models.spread @ base) / noise
+                    solved = np.linalg.solve(covariance, residual)
+                    logs.append(each - 0.5 * (residual @ solved + np.linalg.slogdet(covariance)[1]))
+                    means.append(models.spread @ base + prior @ factor.T @ solved / noise)
+    logs = np.array(logs)
+    weights = np.exp(logs - logs.max())
+    return weights @ np.array(means) / weights.sum(), -2.0 * (logs.max() + np.log(weights.sum()))
+
+
+@pytest.mark.parametrize("cumulative", [True, False])
+def test_mean_and_evidence_are_those_of_all_models_together(cumulative, monkeypatch):
+    # Few shapes, so that the direct way ends.
+    monkeypatch.setattr(densities, "MEANS", np.array([0.3]))
+    monkeypatch.setattr(densities, "DEVIATIONS", np.array([0.13]))
+    monkeypatch.setattr(densities, "MEDIANS", (0.1,))
+    monkeypatch.setattr(densities, "LOG_DEVIATIONS", (0.6,))
+    monkeypatch.setattr(densities, "MOST_ATOMS", 0)
+    for cached in (densities._library, densities._shapes):
+        cached.cache_clear()
+    try:
+        for count, noise in ((12, 0.05), (40, 0.01)):
+            shape = np.exp(-np.linspace(0.0, 3.0, count))
+            values = (prefix_sums.factor(count) if cumulative else np.eye(count)) @ (shape / shape.sum())
+            values = values + noise * np.random.default_rng(count).normal(size=count)
+            made, surprise = smooth_density(values, noise, 1.0, cumulative)
+            mean, direct = directly(values, noise, cumulative)
+            np.testing.assert_allclose(made, mean, atol=1e-7)
+            assert surprise == pytest.approx(direct, abs=1e-5)
+            # A part of all rows has the same shape.
+            part, _ = smooth_density(0.25 * values, 0.25 * noise, 0.25, cumulative)
+            np.testing.assert_allclose(part, 0.25 * made, atol=1e-9)
+    finally:
+        for cached in (densities._library, densities._shapes):
+            cached.cache_clear()
+
+
+def test_shapes_are_distributions_and_their_cosines_are_orthonormal_under_them():
+    bases, cosines = densities._shapes(128)
+    assert (bases >= 0.0).all()
+    np.testing.assert_allclose(bases.sum(axis=1), 1.0)
+    np.testing.assert_allclose(cosines.sum(axis=1), 0.0, atol=1e-9)
+    # Where a base fills many intervals, sums over these are nearly integrals.
+    wide = np.flatnonzero(bases.max(axis=1) < 0.02)
+    assert len(wide) > 10
+    for b in wide:
+        gram = cosines[b, :, :6].T @ (cosines[b, :, :6] / np.maximum(bases[b], 1e-12)[:, None])
+        np.testing.assert_allclose(gram, np.eye(6), atol=0.05)
+
+
+def test_a_heavy_interval_is_an_atom_and_smooth_ones_are_none():
+    rng = np.random.default_rng(3)
+    x = np.linspace(-1.0, 1.0, 64)
+    smooth = np.exp(-8.0 * (x - 0.1) ** 2)
+    smooth /= smooth.sum()
+    heavy = 0.7 * smooth
+    heavy[5] += 0.3
+    for truth, atoms in ((smooth, []), (heavy, [5])):
+        values = prefix_sums.factor(64) @ truth + 0.01 * rng.normal(size=64)
+        found = densities._explained(densities._library(64, True), values, 0.01, np.zeros(0, dtype=np.int64))
+        more = densities._with_another_atom(found)
+        assert (more is not None and more.surprise < found.surprise) == bool(atoms)
+        made, _ = smooth_density(values, 0.01, 1.0, True)
+        assert np.abs(made - truth).sum() < 0.1
+        if atoms:
+            assert more.atoms.tolist() == atoms
+            assert more.masses[0] == pytest.approx(0.3, abs=0.05)
+
+
+def test_atoms_that_cannot_reach_a_rival_are_not_looked_for(monkeypatch):
+    looked = []
+    real = densities._with_another_atom
+    monkeypatch.setattr(densities, "_with_another_atom", lambda found: looked.append(1) or real(found))
+    truth = np.full(256, 0.7 / 256)
+    truth[[10, 100, 180]] += 0.1
+    values = prefix_sums.factor(256) @ truth + 0.002 * np.random.default_rng(0).normal(size=256)
+    _, surprise = smooth_density(values, 0.002, 1.0, True)
+    whole = len(looked)
+    looked.clear()
+    smooth_density(values, 0.002, 1.0, True, rival=surprise - 1e9)
+    assert len(looked) == 1 < whole
+
+
+def shapes_of_columns():
+    x = (np.arange(64) + 0.5) / 64
+    yield np.exp(-0.5 * ((x - 0.4) / 0.1) ** 2)
+    yield x * np.exp(-8.0 * x)
+    yield np.exp(-0.5 * ((x - 0.3) / 0.06) ** 2) + 0.7 * np.exp(-0.5 * ((x - 0.75) / 0.05) ** 2)
+    yield np.where(x < 0.5, 1.0, 0.2)
+
+
+def test_distribution_functions_are_better_than_by_pieces_alone_and_densities_have_no_gaps(monkeypatch):
+    """Fixed draws; pieces alone are what columns were before: their errors are 1.5 times as large at this noise."""
+    partition = Partition((), 0, even_edges(None, 64))
+    errors = {"both": [], "pieces": []}
+    gaps = []
+    for shape in shapes_of_columns():
+        truth = shape / shape.sum()
+        for seed in range(8):
+            values = prefix_sums.factor(64) @ truth + 0.04 * np.random.default_rng([5, seed]).normal(size=64)
+            for name in errors:
+                with monkeypatch.context() as patched:
+                    if name == "pieces":
+                        patched.setattr("trigmech.reconstruction.columns.EVIDENCE", -1e9)
+                    column = distribution_of(partition, values, 0.04, True)
+                below = np.interp(partition.edges, column.partition.edges, np.append(0.0, np.cumsum(column.mass)))
+                errors[name].append(np.abs(below[1:] - np.cumsum(truth)).max())
+                assert column.mass.sum() == pytest.approx(1.0)
+                assert (column.mass >= 0.0).all()
+            # Between the first and the last tenth, where all of these have rows.
+            density = np.diff(np.interp(np.linspace(-0.2, 0.2, 9), column.partition.edges,
+                                        np.append(0.0, np.cumsum(column.mass))))
+            gaps.append(density.min())
+    assert np.mean(errors["both"]) < np.mean(errors["pieces"]) / 1.3
+
+
+def test_light_neighbours_are_one_position_and_empty_ends_are_their_own():
+    x = np.linspace(-1.0, 1.0, 256)
+    truth = np.exp(-0.5 * (x / 0.08) ** 2)
+    truth /= truth.sum()
+    noise = 0.005
+    values = prefix_sums.factor(256) @ truth + noise * np.random.default_rng(1).normal(size=256)
+    column = distribution_of(Partition((), 0, even_edges(None, 256)), values, noise, True)
+    assert column.mass[0] < 1e-4
+    assert column.mass[-1] < 1e-4
+    inner = column.mass[1:-1]
+    # Each holds what can be told from noise, or is a single interval of much, but for the last before an end.
+    assert np.sort(inner)[2] >= 0.5 * min(noise, LARGEST_PLACE) - 1e-9
+    assert len(column.mass) < 200
+    spread = np.sqrt(column.mass @ (column.partition.centres**2))
+    assert spread == pytest.approx(0.08, rel=0.1)
