@@ -287,6 +287,7 @@ def test_a_smooth_density_is_closer_than_its_pieces_and_steps_stay(kind, most, d
     truth, errors = truth_of(kind, 0, 64), []
     for smoothed in (True, False):
         if not smoothed:
+            monkeypatch.setattr("trigmech.reconstruction.columns._averaged", lambda *_: None)
             monkeypatch.setattr("trigmech.reconstruction.columns._smoothed", lambda ends, masses, *_: np.repeat(
                 masses / np.diff(ends), np.diff(ends)))
         found = []

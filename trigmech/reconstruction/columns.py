@@ -29,6 +29,8 @@ PRICE, CORNER = 8.0, 3.0
 TAIL, LARGEST_NOISE = 3.0, 0.03
 # What a piece costs where pieces compete with a smooth density, and the smallest part that the latter can have.
 EVIDENCE, NEGLIGIBLE = 10.0, 1e-3
+# With less noise pieces alone are exact enough, and evidence would be lost in the rounding of squares.
+LEAST_DEVIATION = 1e-5
 # Neighbouring intervals of a smooth density are told apart if they hold so much of the noise's deviation together and
 # their densities differ by more than such a factor; an end of the range that holds less than such a part of that is
 # taken to be empty.
@@ -106,6 +108,8 @@ def _averaged(ends: Integers, each: Array, values: Array, deviation: float, rest
     The evidence of pieces is their squared residuals and a price for each, by simulated tables; a smooth density's is
     its marginal likelihood (:mod:`trigmech.reconstruction.densities`).
     """
+    if deviation < LEAST_DEVIATION * rest:
+        return None
     factor = prefix_sums.factor(len(each)) if cumulative else np.eye(len(each))
     pieces = float((((values - factor @ each) / deviation) ** 2).sum()) + EVIDENCE * (len(ends) - 1)
     smooth, surprise = smooth_density(values, deviation, rest, cumulative, pieces)

@@ -14,6 +14,7 @@ Higham 2002, Computing the nearest correlation matrix.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -158,8 +159,7 @@ def _by_directions(columns: Sequence[ReleasedColumn], measured: Measurement[Dire
     ends = [column.normal_ends for column in columns]
     starts = [len(column.mass) - len(own) - 1 for column, own in zip(columns, ends, strict=True)]
     gone = [float(column.mass[:start].sum()) for column, start in zip(columns, starts, strict=True)]
-    rng = np.random.default_rng(0)
-    normal, absent = rng.normal(size=(SIMULATED, d)), rng.random((SIMULATED, d))
+    normal, absent = _even_rows(d)
 
     def products(correlations: Array) -> Array:
         values = normal @ np.linalg.cholesky(correlations).T
@@ -171,11 +171,10 @@ def _by_directions(columns: Sequence[ReleasedColumn], measured: Measurement[Dire
     scores = [score * 2.0**-SCORE_BITS for score in query.scores]
     spread = np.sqrt([max(float(column.mass @ score**2 - (column.mass @ score) ** 2), 0.0)
                       for column, score in zip(columns, scores, strict=True)])
-    total = float(spread @ spread)
-    if not total > 0.0:
-        return None
     # About how much products change with correlations.
-    slopes = spread[first] * spread[second] / total
+    slopes = spread[first] * spread[second] / max(float(spread @ spread), np.finfo(float).tiny)
+    if not slopes.any():
+        return None
     alone = products(np.eye(d))
     kept = shrunk_products(measured.means - alone[first, second], measured.deviation, query.pairs)
     if not kept.any():
@@ -192,6 +191,28 @@ def _by_directions(columns: Sequence[ReleasedColumn], measured: Measurement[Dire
         loose[second, first] = loose[first, second]
         correlations = _definite(loose)
     return correlations
+
+
+def _even_rows(d: int) -> tuple[Array, Array]:
+    """Return normal and even values (`SIMULATED`, d), the same at each call: Kronecker's sequence, made uncorrelated."""
+    steps = np.sqrt(_primes(2 * d)) % 1.0
+    even = (np.arange(1.0, SIMULATED + 1.0)[:, None] * steps) % 1.0
+    normal = ndtri(np.clip(even[:, :d], 1e-12, 1.0 - 1e-12))
+    normal -= normal.mean(axis=0)
+    root = np.linalg.cholesky(normal.T @ normal / SIMULATED + LEAST_EIGENVALUE * np.eye(d))
+    return np.asarray(np.linalg.solve(root, normal.T).T), even[:, d:]
+
+
+@lru_cache(maxsize=4)
+def _primes(count: int) -> Array:
+    """Return the first prime numbers."""
+    bound = 16 + 2 * int(count * np.log(count + 2.0))
+    sieve = np.ones(bound, dtype=bool)
+    sieve[:2] = False
+    for i in range(2, int(bound**0.5) + 1):
+        if sieve[i]:
+            sieve[i * i :: i] = False
+    return np.flatnonzero(sieve)[:count].astype(np.float64)
 
 
 def _order(column: ReleasedColumn, score: Array) -> Array:

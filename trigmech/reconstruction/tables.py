@@ -115,7 +115,8 @@ def _with_triples(fitted: FittedRows, targets: "Targets", constrained: Constrain
 
 def strengths_of(release: Release) -> Array:
     """Return the total variation of each released table (t,) from independence, without what is noise."""
-    return np.array(Targets(release).strengths)
+    return np.array([0.5 * np.abs(pair.table - expected).sum()
+                     for pair, expected in zip(Targets(release).pairs, independent(release)[0], strict=False)])
 
 
 def independent(release: Release) -> tuple[list[Array], Array]:
@@ -217,7 +218,7 @@ class Targets:
         if release.directions is not None and shrunk:
             self.copula = Copula.by_directions(release.columns, release.directions)
             self.dependent |= self.copula is not None
-        self.pairs, self.strengths = [], []
+        self.pairs = []
         for each, expected in zip(release.tables, tables, strict=True):
             table = each.means
             if shrunk:
@@ -225,7 +226,6 @@ class Targets:
                     expected = self.copula.table(each.query)
                 kept = shrunk_table(table - expected, each.deviation)
                 self.dependent |= bool(kept.any())
-                self.strengths.append(0.5 * float(np.abs(kept).sum()))
                 table = expected + kept
             self.pairs.append(Pair.of(each, table))
         if measured is None:
