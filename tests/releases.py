@@ -8,6 +8,7 @@ from trigmech.measurement.release import Session
 from trigmech.measurement.released import Release
 from trigmech.planning.design import Round, round_of
 from trigmech.privacy.budget import Charge
+from trigmech.queries.directions import Directions
 from trigmech.queries.functions import Functions
 from trigmech.queries.joint import Marginal, Products
 
@@ -56,7 +57,7 @@ def first_and_again(release):
     """What the round of the dependence measured, and what the last one did: tables once more and tables of three."""
     seen, first, again = set(), [], []
     for each in release.measurements:
-        if isinstance(each.query, Marginal | Products):
+        if isinstance(each.query, Marginal | Products | Directions):
             last = isinstance(each.query, Marginal) and (id(each.query) in seen or len(each.query.columns) > 2)
             (again if last else first).append(each)
             seen.add(id(each.query))

@@ -286,6 +286,11 @@ def test_the_noise_of_columns_and_tables_is_as_large_as_the_preview_says(budget)
         for name, look, own in (("c", release.looks[2], rows[:, 2:5]), ("d", release.looks[3], rows[:, 5:])):
             found.setdefault((name, "frequency of a category"), []).append(
                 100.0 * (look.means - own.mean(axis=0)))
+        if release.directions is not None:
+            asked = release.directions
+            found.setdefault(("", "correlation of the ranks of two columns"), []).append(
+                len(release.columns) * (asked.means - asked.query.means(rows)))
+            continue
         chosen = release.products.query
         positions = [column.partition.codes(rows) for column in release.columns]
         truth = [chosen.features[j][positions[j], p] @ chosen.features[h][positions[h], q] / len(rows)

@@ -16,6 +16,7 @@ from test_report import N, mixed_schema, mixed_table
 
 import trigmech as tm
 from trigmech.privacy.budget import Budget
+from trigmech.queries.directions import Directions
 from trigmech.queries.joint import Products
 from trigmech.reconstruction.tables import Targets
 from trigmech.report import page as report
@@ -141,7 +142,7 @@ def noise_of(made):
     tables, products = [], np.zeros(0)
     for each in first:
         precision = (each.weight / once) ** 2
-        if isinstance(each.query, Products):
+        if isinstance(each.query, Products | Directions):
             products = np.full(each.query.size, precision**-0.5)
             continue
         if each.query.columns in weights:
@@ -159,8 +160,11 @@ def rounds(made):
     named = np.concatenate([own[:count] for own, count in zip(looks, k, strict=True)])
     below = [own[count:] for own, count in zip(looks, k, strict=True)]
     again = len([1 for each in first_and_again(release)[1] if len(each.query.columns) == 2])
-    pairs = len(release.products.query.pairs)
-    products_of = (f"third: products of contrasts of the cells of {pairs} pairs" if release.products.query.contrasted
+    joint = (release.products or release.directions).query
+    pairs = len(joint.pairs)
+    products_of = (f"third: products of the directions of rows, for {pairs} pairs of columns"
+                   if isinstance(joint, Directions) else
+                   f"third: products of contrasts of the cells of {pairs} pairs" if joint.contrasted
                    else f"third: products of ranks of {pairs} pairs of them")
     rows = [("first: frequencies of categories, special and missing values", named),
             (f"first: intervals of {sum(len(own) > 0 for own in below)} columns with an order", np.concatenate(below)),
@@ -176,7 +180,7 @@ def maps_of(release):
     """The cells of each column's positions in what was measured first of its dependence."""
     found = {}
     for each in first_and_again(release)[0]:
-        found |= dict(zip(each.query.columns, each.query.maps, strict=False))
+        found |= dict(zip(each.query.columns, getattr(each.query, "maps", ()), strict=False))
     return found
 
 
@@ -258,12 +262,12 @@ def dependences(made):
     """Of each pair: its strength, what of it may be noise, that of the rows, cells, and the noise in a cell."""
     release, targets, found = made.release, Targets(made.release), []
     points, weights = made.distribution.points, made.distribution.weights
-    maps, query = maps_of(release), release.products.query
+    maps, query = maps_of(release), None if release.products is None else release.products.query
     cells = [maps[j][column.partition.codes(points)] for j, column in enumerate(release.columns)]
     for pair in targets.pairs:
         (j, h), table, noise = pair.columns, pair.table, pair.deviation
         released = strength(table)
-        if not query.contrasted:
+        if query is not None and not query.contrasted:
             # The first product of ranks, in the same cells: 4 times its excess, times what cos(pi rank) sums to there.
             first = [at for at, (a, b, p, q) in enumerate(query.factors.tolist())
                      if (a, b, p, q) == (j, h, 0, 0)]
@@ -442,6 +446,7 @@ def test_every_cell_of_every_table_is_what_the_release_has(written):
         own = found.pop(caption)[1:]
         if caption == "Moments and their noise":
             own, rows = sorted(own), sorted(rows)
+        assert len(own) == len(rows), (caption, own, rows)
         assert differing(own, rows) == [], caption
     worst = found.pop("The worst queries of each family")[1:]
     assert differing([row[1:] for row in worst], worst_queries(made)) == []

@@ -163,7 +163,8 @@ def test_rows_of_plausible_tables_are_so_many_that_rounding_to_rows_is_below_the
     one = dataclasses.replace(made.release, domain=tm.Schema.cube(4).domain, measurements=tuple(
         dataclasses.replace(each, noise=noise * least) if each in joint else each
         for each in made.release.measurements if each not in last))
-    assert min(*(table.deviation for table in one.tables), one.products.deviation) == pytest.approx(noise)
+    products = [] if one.products is None else [one.products]
+    assert min(each.deviation for each in (*one.tables, *products)) == pytest.approx(noise)
     found = resampling.Resamples(one, np.broadcast_to(0.0, (points, 4)))._rows
     assert abs(found - rows) <= 1
 

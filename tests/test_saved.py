@@ -33,6 +33,7 @@ from trigmech.privacy.budget import Budget
 from trigmech.privacy.ledger import Ledger, LedgerFile
 from trigmech.queries.base import Measurement, Query
 from trigmech.queries.book import KINDS, Book, Numbers, register
+from trigmech.queries.directions import Directions
 from trigmech.queries.joint import Marginal, Products
 from trigmech.queries.one_way import Contrasts, Detail, Histogram, Ranges
 from trigmech.results import NoisyMoments, Synthesis
@@ -320,7 +321,7 @@ def test_whatever_is_computed_of_loaded_measurements_is_the_same_to_the_bit(tmp_
 
 def test_all_kinds_of_queries_are_among_those_that_are_saved():
     kinds = {type(each.query) for case in TABLES_OF_ALL_KINDS for each in made(case).release.measurements}
-    assert kinds == {Histogram, Ranges, Contrasts, Detail, Marginal, Products}
+    assert kinds == {Histogram, Ranges, Contrasts, Detail, Marginal, Products, Directions}
     release = made(CHOSEN).release
     assert {len(each.query.columns) for each in release.measurements if isinstance(each.query, Marginal)} == {1, 2, 3}
     # Tables have cells of their own, one was measured twice, and some weigh more than others.

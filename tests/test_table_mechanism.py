@@ -245,7 +245,7 @@ def test_the_second_round_costs_its_share_whatever_the_first_released(kind, data
     assert moved(first, charge.norm) <= ROUNDED_UP
     # So few rows leave nothing for a last round.
     assert last == []
-    assert design.selected is None
+    assert design.measured.selected is None
     assert moved(last, "L2") <= ROUNDED_UP
     vectors = np.array(list(parts_of_rows(first, release.columns, rng)))
     furthest = max(np.linalg.norm(vectors - vector, ORDERS[law], axis=1).max() for vector in vectors)

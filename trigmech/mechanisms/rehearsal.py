@@ -77,7 +77,8 @@ def rehearsed(release: Release, points: Array, rng: np.random.Generator, design:
 
 def _design_of(release: Release, rows: int) -> TableDesign:
     """Return the design of a release for another number of rows, as far as it can be read off what was released."""
-    looks, joint = release.looks, [each for each in release.measurements if isinstance(each.query, Marginal | Products | Directions)]
+    looks, kinds = release.looks, Marginal | Products | Directions
+    joint = [each for each in release.measurements if isinstance(each.query, kinds)]
     gaussian = isinstance(looks[0].query, Ranges)
     law: Law = "gaussian" if gaussian else "laplace"
 

@@ -45,7 +45,8 @@ PROJECTIONS = 40
 class Copula:
     """Correlations (d, d), and for each column Hermite coefficients (size, TERMS + 1) and an order (size,).
 
-    Coefficients and order are those of its positions. Special and missing values of a number do not depend on anything in it; their order is below 0.
+    Coefficients and order are those of its positions. Special and missing values of a number do not depend on anything;
+    their order is below 0.
     """
 
     correlations: Array
@@ -194,7 +195,7 @@ def _by_directions(columns: Sequence[ReleasedColumn], measured: Measurement[Dire
 
 
 def _even_rows(d: int) -> tuple[Array, Array]:
-    """Return normal and even values (`SIMULATED`, d), the same at each call: Kronecker's sequence, made uncorrelated."""
+    """Return normal and even values (`SIMULATED`, d), always the same: Kronecker's sequence, made uncorrelated."""
     steps = np.sqrt(_primes(2 * d)) % 1.0
     even = (np.arange(1.0, SIMULATED + 1.0)[:, None] * steps) % 1.0
     normal = ndtri(np.clip(even[:, :d], 1e-12, 1.0 - 1e-12))

@@ -146,7 +146,7 @@ def preview(n: int, schema: Schema, budget: Budget, *, mechanism: Mechanism | No
     >>> schema = tm.Schema([tm.Column("age", 0, 120), tm.Column("income", 0, 200_000)])
     >>> expected = tm.preview(3_000, schema, tm.Budget(1.0, 1e-6))
     >>> [(each.column, round(each.error, 2)) for each in expected.columns if each.what == "mean"]
-    [('age', 0.6), ('income', 992.65)]
+    [('age', 0.72), ('income', 1207.44)]
     """
     if isinstance(n, bool) or not (isinstance(n, int | np.integer) and n >= 2):
         raise InputError(f"n, the number of rows, must be an integer that is at least 2, not {shown(n)}")

@@ -97,7 +97,7 @@ class TableAccount:
         def noise(measured: Sequence[Measurement[Any]]) -> Array:
             return of([each.deviations for each in measured])
 
-        products = () if release.products is None else (release.products,)
+        products = tuple(each for each in (release.products, release.directions) if each is not None)
         return [("first: frequencies of categories, special and missing values", of(named)),
                 (f"first: intervals of {sum(len(own) > 0 for own in below)} columns with an order", of(below)),
                 (f"second: within {len(release.closer)} intervals of {seen} columns that were found heavy",
@@ -109,7 +109,9 @@ class TableAccount:
 
     @property
     def _products_named(self) -> str:
-        products = self.release.products
+        products, directions = self.release.products, self.release.directions
+        if directions is not None:
+            return f"third: products of the directions of rows, for {directions.query.size} pairs of columns"
         if products is None:
             return "third: products of ranks of 0 pairs of them"
         pairs = len(products.query.pairs)
