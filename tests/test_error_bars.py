@@ -216,7 +216,7 @@ def test_a_level_is_a_probability(level):
 
 def test_a_workload_of_another_width_is_refused():
     _, synthesis = run(5, 3)
-    with pytest.raises(InputError, match="of 4 columns, the release of 3"):
+    with pytest.raises(InputError, match="has 4 columns, but the release has 3"):
         predicted_error(SecondMoments(4), synthesis.release, synthesis.fit)
 
 
@@ -224,7 +224,7 @@ def test_the_mechanisms_of_the_thesis_have_no_error_bars():
     _, synthesis = run(5, 2, delta=0.0, mechanism=TrigI(degree=2, grid=4))
     with pytest.raises(InputError, match="no error bars for a fit by a linear program, which the thesis's"):
         synthesis.predicted_error(SecondMoments(2))
-    with pytest.raises(InputError, match="one of moments: it has no error bars, because it was fitted by a linear"):
+    with pytest.raises(InputError, match="a release of moments: it has no error bars, because a linear"):
         synthesis.error_bars(lambda table: 0.0)
 
 
@@ -300,8 +300,8 @@ def test_a_miss_is_told_everywhere(tmp_path):
         assert "standard deviations" in said
         assert said in str(each)
     page = report.write(made, tmp_path / "page.html").read_text(encoding="utf-8")
-    assert "The points miss what was released" in page
-    assert "Missed by the points" in page
+    assert "The points do not fit the release" in page
+    assert "Error of the points" in page
     _, fine = run(5, 3)
     assert fine.warnings == ()
     assert "WARNING" not in repr(fine)

@@ -410,7 +410,7 @@ def test_a_row_of_nobody_is_refused():
     table = visits()
     for value in (None, np.nan, "", "  "):
         table.loc[7, "patient"] = value
-        with pytest.raises(InputError, match="'patient', which says whose each row is, has missing values"):
+        with pytest.raises(InputError, match="'patient', which identifies persons, must not have missing values"):
             tm.synthesize(table, SCHEMA, BUDGET)
 
 
@@ -438,7 +438,7 @@ def test_so_it_is_in_a_file(tmp_path, monkeypatch):
 
 
 def test_a_table_without_names_or_without_the_column_is_refused(tmp_path):
-    with pytest.raises(InputError, match="must be a dataframe or a file"):
+    with pytest.raises(InputError, match="give a dataframe or a file"):
         tm.synthesize([[30, 120.0, "a"]] * 5, SCHEMA, BUDGET)
     table = visits().drop(columns="patient")
     with pytest.raises(InputError, match="lacks the column"):

@@ -572,7 +572,7 @@ def test_a_draw_of_another_size_is_not_taken(folder, drawn):
     records = [json.loads(line.partition(" ")[2]) for line in (folder / "a.rounds").read_text().splitlines()]
     records[2] |= {"released": records[2]["released"][1:], "shape": [len(records[2]["released"]) - 1]}
     (folder / "a.rounds").write_bytes(chained(records))
-    with pytest.raises(InputError, match="another draw than that of columns, closer"):
+    with pytest.raises(InputError, match="the next draw of this run is columns, closer"):
         run(folder)
     assert len(drawn) == 4
 

@@ -339,7 +339,7 @@ def test_of_a_mechanism_of_ones_own_a_file_has_the_name(tmp_path, case):
     assert not again.has_error_bars
     again.save(tmp_path / "b.tm")
     assert (tmp_path / "a.tm").read_bytes() == (tmp_path / "b.tm").read_bytes()
-    with pytest.raises(InputError, match=r"measured by .*Own, which the file does not hold; give mechanism="):
+    with pytest.raises(InputError, match=r"Own measured these numbers, .* not hold this mechanism; give mechanism="):
         generate(again, 10)
     rows = [generate(each, 40, np.random.default_rng(4), mechanism=Own()) for each in (synthesis, again)]
     pd.testing.assert_frame_equal(*rows, check_exact=True)
@@ -414,14 +414,14 @@ def test_a_loaded_release_of_other_options_or_private_bounds_makes_no_rows_by_a_
     moments = measure(cube_table(), CUBE, design(300, CUBE, APPROXIMATE, mechanism), np.random.default_rng(3))
     moments.save(tmp_path / "a.tm")
     again = NoisyMoments.load(tmp_path / "a.tm")
-    with pytest.raises(InputError, match="only with its design"):
+    with pytest.raises(InputError, match="need the release's design"):
         reconstruct(again, mechanism=TrigII(degree=3, grid=4, levels=None))
     private = Schema([Column("a", kind="continuous", private_bounds=True), *CUBE.columns[1:]])
     moments = measure(pd.DataFrame(cube_table(), columns=["a", *CUBE.names[1:]]), private,
                       design(300, private, APPROXIMATE, mechanism), np.random.default_rng(3))
     assert len(generate(moments, 5)) == 5
     moments.save(tmp_path / "a.tm")
-    with pytest.raises(InputError, match="only with its design"):
+    with pytest.raises(InputError, match="need the release's design"):
         generate(NoisyMoments.load(tmp_path / "a.tm"), 5)
 
 
@@ -963,7 +963,7 @@ UNFIT = {
     "a mechanism that is none": (TABLE, put("mechanism", value={"is": "Marginals", "k": 2}),
                                  "the package's mechanisms"),
     "a mechanism that is a list": (TABLE, put("mechanism", value=[1]), "the package's mechanisms"),
-    "a mechanism with another option": (TABLE, put("mechanism", "seed", value=1), "TableMechanism has other options"),
+    "a mechanism with another option": (TABLE, put("mechanism", "seed", value=1), "do not fit TableMechanism"),
     "a mechanism's option out of range": (TABLE, put("mechanism", "points", value=0), "points must be a positive"),
     "a mechanism's option of another kind": (TABLE, put("mechanism", "shares", value={"is": "Marginals", "k": 1}),
                                              "shares must be Shares"),

@@ -244,7 +244,7 @@ class Synthesis(NoisyMoments):
 
     @property
     def has_error_bars(self) -> bool:
-        """Whether :meth:`predicted_error` is there: not for linear programs, nor for functions of one's own."""
+        """Whether :meth:`predicted_error` is available; it is not for linear programs or custom functions."""
         if self.release.columns:
             # They repeat the release, for which its mechanism must be there.
             return self.made_by is None or self.design is not None
@@ -253,13 +253,13 @@ class Synthesis(NoisyMoments):
     @cached_property
     def _resamples(self) -> Resamples:
         if not self.release.columns:
-            there = ("predicted_error has the error bars of a workload's answers" if self.has_error_bars else
-                     "it has no error bars, because it was fitted by a linear program" if self.fit.misfit is None else
-                     "it has no error bars, because they are not known for functions of your own")
-            raise InputError("error bars of any statistic are for releases of tables, which TableMechanism makes. This "
-                             f"release is one of moments: {there}")
+            there = ("predicted_error gives error bars for a workload's answers" if self.has_error_bars else
+                     "it has no error bars, because a linear program fitted it" if self.fit.misfit is None else
+                     "it has no error bars, because they are not known for custom functions")
+            raise InputError("error bars of any statistic need a release of tables, as TableMechanism makes it. This "
+                             f"is a release of moments: {there}")
         if not self.has_error_bars:
-            raise InputError(f"this release was made by {self.made_by}, which its file does not hold; give the "
+            raise InputError(f"{self.made_by} made this release, and its file does not hold this mechanism; give the "
                              "mechanism to trigmech.load for error bars")
         return Resamples(self.release.described(self.schema), self.distribution.points, self.design)
 
@@ -326,7 +326,7 @@ class Synthesis(NoisyMoments):
             return predicted_error(workload, self.release, self.fit, level)
         numbers, workload = list(self.schema.domain.numbers), answerable(workload)
         if workload.d != len(numbers):
-            raise InputError(f"the workload is of {workload.d} columns, the release of {len(numbers)} with numbers")
+            raise InputError(f"the workload has {workload.d} columns, but the release has {len(numbers)} with numbers")
         return of_members(workload, lambda member: self._resamples.bars(
             lambda points: member.answers(points[:, numbers]), level, parts=True)[1])
 
@@ -351,7 +351,7 @@ class Synthesis(NoisyMoments):
         if workload.d != points.shape[1]:
             points = points[:, numbers]
         if workload.d != points.shape[1]:
-            raise InputError(f"the workload is of {workload.d} columns; the release has {len(numbers)} with numbers")
+            raise InputError(f"the workload has {workload.d} columns; the release has {len(numbers)} with numbers")
         known = self.has_error_bars and workload.d == len(numbers)
         error = self.predicted_error(workload, level) if known else None
         return Answers(workload.answers(points, self.distribution.weights), error)
@@ -386,11 +386,11 @@ class Synthesis(NoisyMoments):
         """Return a synthetic table as one array for each column, by name; see :meth:`sample`."""
         person, rng = self.schema.person, rng or np.random.default_rng()
         if rows_per_person is not None and person is None:
-            raise InputError("rows_per_person is for releases whose schema has a column of persons")
+            raise InputError("rows_per_person needs a release whose schema has a column of persons")
         each = 1 if rows_per_person is None else rows_per_person
         check_integers(1, rows_per_person=each)
         if size is None and rows_per_person is None and self.rows > MAX_ROWS:
-            raise InputError(f"the formula for the number of rows gives {self.rows}; name a size")
+            raise InputError(f"the formula for the number of rows gives {self.rows}; give size")
         size = self.rows * each if size is None else size
         check_integers(0, size=size)
         points = (conditional_points(self.schema, self.release, self.distribution, size, rng, given, shares)
@@ -466,8 +466,8 @@ def load(path: str | Path, mechanism: Mechanism | None = None) -> Synthesis:
     """
     parts = release_file.read(Path(path))
     if "fit" not in parts:
-        raise InputError(f"{str(path)!r} holds noisy moments alone; NoisyMoments.load reads them, and generate or "
-                         "reconstruct makes a table of them")
+        raise InputError(f"{str(path)!r} holds only noisy moments; read them with NoisyMoments.load, and make a table "
+                         "of them with generate or reconstruct")
     if mechanism is not None:
         if not isinstance(mechanism, Mechanism):
             raise InputError(f"mechanism must be a Mechanism such as TableMechanism(), not {shown(mechanism)}")

@@ -39,13 +39,13 @@ def measured(private: TableSource, schema: Schema, planned: Design, rng: np.rand
     if rounds is None:
         return run(private, schema, planned, public_rng, account, Session(account, noise)), public_rng
     if noise.simulated:
-        raise InputError("a simulation (rng) can be made again, so it takes no file of rounds")
+        raise InputError("a simulation (rng) can be repeated, so it must not have a rounds file")
     file = account.file
     with rounds_file.opened(rounds, **identity(schema, planned, file)) as kept:
         account.run, public_rng = kept.run, np.random.default_rng(kept.seed)
         if kept.resumed:
             account.written = [entry.charge for entry in (file.entries if file else ()) if entry.run == kept.run]
-            logger.info("going on with a run that was broken off")
+            logger.info("continuing an interrupted run")
         return run(private, schema, planned, public_rng, account, Session(account, noise, kept)), public_rng
 
 
@@ -106,7 +106,7 @@ def _with_categories(schema: Schema, planned: Design, found: dict[str, tuple[str
             with_room(replace(again, schema=complete))
             return complete, replace(planned, facts=again.facts, measured=again.measured, charges=again.charges)
         except Exception:  # A mechanism of somebody's own can raise any, and the categories are paid for.
-            logger.info("no design for as many as %d categories of a column", kept)
+            logger.info("no design is possible with %d categories of a column", kept)
             kept //= 2
     return schema.with_categories(dict.fromkeys(found, ())), planned
 
@@ -128,11 +128,11 @@ def check_selection(schema: Schema, budget: Budget, gaussian: bool) -> None:
     """Raise a BudgetError if private categories cannot be found with a budget, or by a mechanism of such noise."""
     names = ", ".join(map(repr, schema.private_categories))
     if not budget.delta > 0:
-        raise BudgetError(f"the categories of column(s) {names} are private, which needs delta > 0: a category of one "
-                          "row alone is kept back with a probability below 1")
+        raise BudgetError(f"the categories of column(s) {names} are private, and finding them needs delta > 0: a "
+                          "category with a single row stays hidden only with a probability below 1")
     if not gaussian:
-        raise BudgetError(f"the categories of column(s) {names} are private; what is measured after they are found "
-                          "must have Gaussian noise with calibrated scales, as that of MomentMechanism")
+        raise BudgetError(f"the categories of column(s) {names} are private; later measurements must then have "
+                          "Gaussian noise with calibrated scales, as with MomentMechanism")
 
 
 def _check_room(session: Session, account: Ledger, charges: Sequence[Charge]) -> None:
@@ -143,7 +143,7 @@ def _check_room(session: Session, account: Ledger, charges: Sequence[Charge]) ->
     except BudgetError as error:
         if len({charge.law == "gaussian" for charge in charges if charge.law != "threshold"}) == 1:
             raise
-        raise BudgetError(f"{error}; beside private bounds a mechanism whose noise is pure must have the attribute "
+        raise BudgetError(f"{error}; together with private bounds, a mechanism with pure noise must have the attribute "
                           "approximate = False") from None
     account.check_file(*charges)
 

@@ -79,7 +79,7 @@ def design(n: int, schema: Schema, budget: Budget, mechanism: Mechanism | None =
         raise InputError(f"n must be the number of rows, an integer that is at least 2, not {shown(n)}")
     _check(schema, budget)
     if workload is not None and mechanism is not None:
-        raise InputError("give either a workload, for the default mechanism, or a mechanism")
+        raise InputError("give either workload (for the default mechanism) or mechanism, not both")
     chosen = default_mechanism(workload) if mechanism is None else check_mechanism(mechanism)
     if schema.constraints:
         witness(schema)
@@ -128,10 +128,10 @@ def measure(table: Any, schema: Schema, design: Design, rng: np.random.Generator
         As :func:`synthesize`; or if the design is for another number of rows or another schema.
     """
     if not isinstance(design, Design):
-        raise InputError(f"design must be a Design by trigmech.design, not {shown(design)}")
+        raise InputError(f"design must be a Design from trigmech.design, not {shown(design)}")
     _check(schema, design.budget)
     if schema != design.schema:
-        raise InputError("the design is for another schema; make one for this schema by trigmech.design")
+        raise InputError("the design is for another schema; make a design for this schema with trigmech.design")
     with opened(table, schema, progress, engine, workers, scheduler) as private:
         if private.n != design.n:
             whose = "rows" if schema.person is None else "persons"
@@ -295,13 +295,13 @@ def synthesize(table: Any, schema: Schema, budget: Budget, mechanism: Mechanism 
 def _reconstructing(moments: Any, mechanism: Mechanism | None) -> Mechanism:
     """Return the mechanism that makes points of moments; say so if its options are not those of the measurement."""
     if not isinstance(moments, NoisyMoments):
-        raise InputError(f"moments must be NoisyMoments by trigmech.measure, not {shown(moments)}")
+        raise InputError(f"moments must be NoisyMoments from trigmech.measure, not {shown(moments)}")
     if mechanism is not None:
         return check_mechanism(mechanism)
     if moments.mechanism is not None:
         return moments.mechanism
     if moments.made_by is not None:
-        raise InputError(f"these numbers were measured by {moments.made_by}, which the file does not hold; give "
+        raise InputError(f"{moments.made_by} measured these numbers, and the file does not hold this mechanism; give "
                          "mechanism=...")
     chosen = mechanism_of(moments.release)
     # To whoever called generate or reconstruct.

@@ -135,8 +135,8 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         X, names = _table(X)
         if self.schema is None:
             raise InputError("a Synthesizer needs a schema with public bounds, as in Synthesizer(Schema([Column('age', "
-                             "0, 120)])): bounds that are read off the table are not private. If all values lie in "
-                             "[-1, 1] whatever the table, schema='cube' says so")
+                             "0, 120)])), because bounds that are read off the table are not private. If the values of "
+                             "every possible table lie in [-1, 1], give schema='cube'")
         if isinstance(self.schema, Schema):
             schema = self.schema
         elif not (isinstance(self.schema, str) and self.schema == "cube"):
@@ -265,7 +265,7 @@ def _table(table: Any) -> tuple[Any, tuple[str, ...] | None]:
     if names is None or all(isinstance(name, str) for name in names):
         return table, names
     if any(isinstance(name, str) for name in names):
-        raise InputError("the names of the table's columns must all be text, or none of them")
+        raise InputError("the names of the table's columns must be all text or all something else")
     return without_names(table), None
 
 

@@ -42,7 +42,7 @@ def marginal(schema: Schema, columns: Sequence[str], cells: int = 16) -> Statist
     """
     chosen = [_column(schema, name) for name in columns]
     if not chosen or isinstance(columns, str):
-        raise InputError(f"columns must be names, one at least, not {shown(columns)}")
+        raise InputError(f"columns must be a non-empty list of names, not {shown(columns)}")
     check_integers(1, cells=cells)
     return partial(_frequencies, chosen, cells)
 

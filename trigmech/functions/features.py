@@ -98,7 +98,7 @@ class Features:
         if isinstance(functions, ChebyshevBasis):
             return cls(functions)
         if not isinstance(functions, Features):
-            raise InputError("the release is of functions of your own; error bars and files are for Chebyshev products "
+            raise InputError("the release has custom functions; error bars and files are for Chebyshev products "
                              "and the package's functions of whole rows")
         return functions
 

@@ -45,7 +45,7 @@ class Partition:
         else:
             valid = len(edges) > 1 and edges[0] == -1.0 and edges[-1] == 1.0 and bool((np.diff(edges) > 0).all())
         if not valid:
-            raise InputError("the edges of a partition must ascend from -1 to 1, and categories have none")
+            raise InputError("the edges of a partition must ascend from -1 to 1, and categories must not have edges")
 
     @property
     def size(self) -> int:

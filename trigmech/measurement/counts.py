@@ -154,7 +154,7 @@ def _check_groups(total: Total, sizes: Sequence[int]) -> None:
     ends = np.cumsum(sizes).tolist()
     for size, end in zip(sizes, ends, strict=True):
         if not total.is_sum_of(total.n << SHARE_BITS, slice(end - size, end)):
-            raise InputError(f"counts that are of {total.n} persons do not sum to {total.n}")
+            raise InputError(f"the counts of {total.n} persons do not sum to {total.n}")
 
 
 @njit(cache=True, nogil=True)

@@ -89,7 +89,7 @@ class CellCounts:
         """Raise an InputError if a column's counts are of more persons than there are, or below 0."""
         counts = self.parted(total)
         if not all((count >= 0.0).all() and count.sum() <= total.n for count in counts):
-            raise InputError(f"counts that are of {total.n} persons sum to more")
+            raise InputError(f"the counts of {total.n} persons sum to more than {total.n}")
 
     def parted(self, total: Total) -> list[Array]:
         """Return the counts of each column."""
@@ -177,7 +177,7 @@ def rest_of(budget: Budget, share: float) -> Budget:
     while delta > 0.0 and gaussian_mu(Budget(budget.epsilon, delta)) > mu:
         delta *= 1.0 - 1e-6
     if not delta > 0.0:
-        raise BudgetError(f"with a share of {share:g} for private bounds too little is left of the budget {budget}")
+        raise BudgetError(f"a share of {share:g} for private bounds leaves too little of the budget {budget}")
     return Budget(budget.epsilon, delta)
 
 

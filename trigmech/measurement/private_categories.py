@@ -136,7 +136,7 @@ def _counts(rows: PrivateRows, schema: Schema, names: tuple[str, ...], session: 
     counts = [Counter[str]() for _ in names]
     for chunk in rows.chunks():
         if not isinstance(chunk, Chunk):
-            raise InputError("private categories are found in a table, not in points")
+            raise InputError("private categories can be found in a table only, not in points")
         # All names, for an array's columns are known by their places alone.
         read = Columns(chunk.rows, schema.names)
         chosen = None

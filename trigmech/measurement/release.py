@@ -99,7 +99,8 @@ class Session:
         """
         for charge in charges:
             if charge.law == "other":
-                raise BudgetError(f"{charge.purpose}: what another tool claims of its release cannot be drawn here")
+                raise BudgetError(f"{charge.purpose}: the charge is a claim of another tool, so it cannot pay for a "
+                                  "draw")
             if not self._noise.simulated and charge.law != "threshold":
                 self._certify(charge)
 
@@ -162,10 +163,10 @@ class Session:
         missed = next((charge for k, charge in enumerate(charges) if k not in found), None)
         if missed is not None:
             rest = ", ".join(f"{each.purpose} ({each.law} noise of scale {each.scale:.6g})" for each in left)
-            raise BudgetError(f"{missed.purpose}: {missed.law} noise of scale {missed.scale:.6g} and sensitivity "
-                              f"{missed.sensitivity:.6g} is paid for by no charge that the design declares and that "
-                              f"is left ({rest or 'all are made'}). A mechanism's plan must declare every charge of "
-                              "its run, at its cost or a higher one")
+            raise BudgetError(f"{missed.purpose}: no remaining charge of the design pays for {missed.law} noise of "
+                              f"scale {missed.scale:.6g} and sensitivity {missed.sensitivity:.6g} (remaining: "
+                              f"{rest or 'none'}). A mechanism's plan must declare every charge of its run, at its "
+                              "cost or a higher one")
         return [found[k][0] for k in range(len(charges))], [found[k][1] for k in range(len(charges))], left
 
     def _charge(self, *charges: Charge) -> None:
@@ -274,7 +275,7 @@ class Session:
         """Raise a BudgetError unless a charge pays for measurements of n persons: by their proofs it always does."""
         norm = "Linf" if charge.norm == "each" else charge.norm
         if not sensitivity_of(asked, norm, n, 1.0) <= charge.sensitivity * ROUNDED_HERE:
-            raise BudgetError(f"{charge.purpose}: what was planned would move further than was charged for")
+            raise BudgetError(f"{charge.purpose}: the planned numbers can move further than the charge allows")
 
     def select(self, values: Array, charge: Charge, chosen: Callable[[Array], Selected]) -> Selected:
         """Return what is chosen by values with the noise of a charge, each draw once; the noisy values stay private.
@@ -348,8 +349,8 @@ class Session:
         self.check(*(each.charge for each in rounds if each.charge.law == "other"))
         for each in rounds:
             if not each.deviations.max() <= LARGEST_DEVIATION:
-                raise BudgetError(f"{each.charge.purpose}: noise of a deviation above {LARGEST_DEVIATION:g} leaves "
-                                  "nothing of a mean")
+                raise BudgetError(f"{each.charge.purpose}: noise with a standard deviation above {LARGEST_DEVIATION:g} "
+                                  "hides a mean completely")
             self._check_moves(each.asked, each.charge, n)
         self.charge(*(each.charge for each in rounds))
         left, made = list(sums), list[Measurement[Any]]()

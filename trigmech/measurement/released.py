@@ -188,7 +188,7 @@ class Release:
         if not held or any(each.query.features is not held[0].query.features for each in held) or [
                 k for each in held for k in range(each.query.members.start, each.query.members.stop)
                 ] != list(range(held[0].query.features.K)) or len(held) < len(self.known):
-            raise InputError("the release is not one of the means of one set of functions")
+            raise InputError("the release must consist of the means of a single set of functions, and it does not")
         return held[0].query.features
 
     @cached_property
@@ -221,7 +221,7 @@ class Release:
         """
         chosen = list(self.domain.numbers)
         if not chosen:
-            raise InputError("the table has no column of numbers, which such queries are about")
+            raise InputError("such queries need a column of numbers, and the table has no such column")
         if not self.domain.groups:
             return self, np.arange(self.features.K)
         kept = np.flatnonzero(self.index.degrees[:, chosen].sum(axis=1) == self.index.total)

@@ -73,8 +73,7 @@ class PrivateRows:
     def check(self, total: Total) -> None:
         """Raise an InputError if sums are of more or fewer persons than was said."""
         if total.n != self.n:
-            raise InputError(f"the table was said to have {self.n} rows and has {total.n}; was it changed in the "
-                             "meantime?")
+            raise InputError(f"the table had {self.n} rows before and now has {total.n}; it changed while it was read")
 
 
 class TableSource(Protocol):

@@ -137,7 +137,7 @@ class SoFar:
         """
         held = sorted({self._place(column) for column in columns})
         if len(held) != len(columns) or not held:
-            raise InputError(f"a table must be of different columns, at least one, not {shown(columns)}")
+            raise InputError(f"a table must have one or more columns, all different, not {shown(columns)}")
         return Marginal(tuple(held), tuple(self.columns[j].partition for j in held),
                         tuple(cells_of(self.columns[j], cells, 0.5 / cells, cells) for j in held))
 
@@ -151,7 +151,7 @@ class SoFar:
     def predicted(self, query: Query) -> Array:
         """Return what the means of a table are if its columns, as they were released, are independent."""
         if not isinstance(query, Marginal):
-            raise InputError(f"rounds select tables of columns (marginal), not {query.kind}")
+            raise InputError(f"a Select round can choose tables of columns (marginal) only, not {query.kind}")
         own = [np.bincount(cells, weights=self.columns[j].mass)
                for j, cells in zip(query.columns, query.maps, strict=True)]
         found = np.ones(())
@@ -222,8 +222,8 @@ class AdaptiveMechanism(Mechanism):
         choosing = [each for each in rounds if isinstance(each, Select)]
         if not rounds or len(shares) < len(rounds) or len(choosing) == len(rounds) or not all(
                 is_number(share) and share > 0.0 for share in shares) or sum(shares) > 1.0 + 1e-12:
-            raise InputError("a mechanism's rounds must be Measure and Select, one Measure at least, with shares above "
-                             f"0 that sum to at most 1, not {shown(rounds)}")
+            raise InputError("a mechanism's rounds must be Measure and Select, with at least one Measure and with "
+                             f"shares above 0 that sum to at most 1, not {shown(rounds)}")
         if any(isinstance(each.count, bool) or not (isinstance(each.count, int) and each.count >= 1)
                for each in choosing):
             raise InputError(f"Select must choose a whole number of tables, at least 1, not {shown(choosing)}")
@@ -270,7 +270,7 @@ class AdaptiveMechanism(Mechanism):
                     raise
                 # It is paid for: what was released before is worth having.
                 warnings.warn(f"{charge.purpose} was not asked, because {type(self).__name__}.ask raised "
-                              f"{type(problem).__name__}: {problem}; the release has the rounds before", stacklevel=2)
+                              f"{type(problem).__name__}: {problem}; the release has the earlier rounds", stacklevel=2)
                 break
             if not asked:
                 continue
@@ -328,7 +328,7 @@ def check_query_of_own(query: Query, domain: Domain) -> None:
     if not (np.abs(among) <= 1.0).all():
         raise InputError("a query's values must lie in [-1, 1]")
     if not np.array_equal(among, alone):
-        raise InputError("a query's values at a point must not depend on the points beside it")
+        raise InputError("a query's values at a point must not depend on other points")
     moves = [query.diameter(norm) for norm in ("L1", "L2", "Linf")]
     if not all(np.isfinite(move) and move > 0.0 for move in moves):
         raise InputError(f"a query's diameter must be above 0 in L1, L2 and Linf, not {moves}")

@@ -125,7 +125,7 @@ class Design:
     def schema_given(self) -> Schema:
         """The schema; an InputError if there is none."""
         if self.schema is None:
-            raise InputError("the design has no schema; make one by trigmech.design")
+            raise InputError("the design has no schema; make a design with trigmech.design")
         return self.schema
 
     def after(self, history: History) -> "Design":
@@ -244,7 +244,7 @@ class Mechanism(ABC):
         weights : ndarray (K,), optional
             What each mean is multiplied by before the noise, and divided by after it. Default: 1.
         evaluation_error : float, optional
-            By how much a computed value of a function errs at most. Needed for functions of your own.
+            The largest error of a computed value of a function. Required for custom functions.
         proof : str
             Where the diameter is proved, for the ledger.
 
@@ -252,7 +252,7 @@ class Mechanism(ABC):
         ------
         InputError, BudgetError
             If the weights are no K positive numbers, the diameter or the error is not positive, an error is needed
-            and not given, or functions of your own do not return what a FunctionSet does.
+            and not given, or custom functions do not return the values of a FunctionSet.
 
         Notes
         -----
@@ -264,8 +264,7 @@ class Mechanism(ABC):
         check_positive(diameter=diameter)
         if not isinstance(functions, Features):
             if evaluation_error is None:
-                raise InputError("functions of your own need evaluation_error: by how much a computed value errs at "
-                                 "most")
+                raise InputError("custom functions need evaluation_error: the largest error of a computed value")
             check_positive(evaluation_error=evaluation_error)
             check_functions_of_own(functions, facts.domain.d, evaluation_error)
         gaussian = self.approximate and facts.budget.delta > 0
@@ -331,19 +330,19 @@ def check_functions_of_own(functions: Any, d: int, evaluation_error: float) -> N
                  "means": np.shape(functions.means(points)),
                  "gradient": np.shape(functions.gradient(points, np.ones(K)))}
     except Exception as problem:
-        raise InputError(f"functions of your own must have d, K, evaluate, means and gradient; at two points of the "
-                         f"cube they raise {type(problem).__name__}: {problem}") from problem
+        raise InputError(f"custom functions must have d, K, evaluate, means and gradient; at two points of the cube "
+                         f"they raise {type(problem).__name__}: {problem}") from problem
     wanted = {"d": (), "evaluate": (2, K), "evaluate of each alone": (2, K), "means": (K,), "gradient": (2, d)}
     for name, shape in wanted.items():
         if found[name] != shape:
-            raise InputError(f"functions of your own: {name} must have the shape {shape} at two points of {d} columns, "
-                             f"not {found[name]}")
+            raise InputError(f"custom functions: {name} must have the shape {shape} at two points of {d} columns, not "
+                             f"{found[name]}")
     if not np.abs(alone - among).max() <= 2.0 * evaluation_error:
-        raise InputError("functions of your own: a point's values must not depend on the points beside it, but differ "
-                         f"by {np.abs(alone - among).max():.3g} when it is evaluated alone; each value may err by "
-                         f"{evaluation_error:g}")
+        raise InputError("custom functions: a point's values must not depend on other points, but they differ by "
+                         f"{np.abs(alone - among).max():.3g} when it is evaluated alone; the allowed error of a value "
+                         f"is {evaluation_error:g}")
     if functions.d != d:
-        raise InputError(f"functions of your own are of {functions.d} columns; the table has {d} coordinates")
+        raise InputError(f"the custom functions have {functions.d} columns; the table has {d} coordinates")
 
 
 def check_mechanism(mechanism: Any) -> "Mechanism":

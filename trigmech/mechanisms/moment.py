@@ -121,7 +121,7 @@ class MomentMechanism(Mechanism):
         for option in fields(self):
             value = getattr(self, option.name)
             if option.name in names and value is not option.default and value != option.default:
-                raise InputError(f"{option.name} has no effect with {reason}; give one of the two")
+                raise InputError(f"{option.name} has no effect together with {reason}; give only one of them")
 
     def design(self, n: int, d: int | Domain, budget: Budget) -> MomentDesign:
         """Return what would be measured on a table of n rows and d columns, and the error to expect; public.
@@ -144,11 +144,11 @@ class MomentMechanism(Mechanism):
         d = len(domain.numbers)
         if self.smoothness is not None:
             if domain.groups:
-                raise InputError("the minimax design is for tables of numbers alone")
+                raise InputError("the minimax design is only for tables whose columns are all numbers")
             return plan_smooth(n, d, budget, self.smoothness, self.max_functions or MAX_FUNCTIONS)
         workload = self.workload or (default_workload(d) if d else None)
         if workload is not None and workload.d != d:
-            raise InputError(f"the workload is of {workload.d} columns, the table of {d} with numbers")
+            raise InputError(f"the workload has {workload.d} columns, but the table has {d} with numbers")
         if domain.groups or workload is None:
             if self.fit != "rows" or self.whole_row:
                 raise InputError("for tables with indicators fit must be 'rows', and whole_row cannot be True; "

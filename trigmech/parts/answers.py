@@ -133,7 +133,7 @@ class Recorder:
         if self._known:
             drawn, found = self._known.pop(0)
             if drawn != charge or found.shape != shape:
-                raise InputError("what the design was released before does not fit it")
+                raise InputError("the earlier rounds in the design do not fit the design")
             if self._noise is not None:
                 simulated(self._noise, charge.law, np.zeros(shape), charge.scale)
         if isinstance(found, np.ndarray):

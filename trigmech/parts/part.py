@@ -41,8 +41,8 @@ class Part:
     identities: frozenset[str]
 
     KIND: ClassVar[str] = "trigmech part"
-    PRIVACY: ClassVar[str] = "NOT PRIVATE: exact sums over persons; whoever sees two of them can see a person"
-    TWICE: ClassVar[str] = "a part would be added twice: both hold the same measured part"
+    PRIVACY: ClassVar[str] = "NOT PRIVATE: exact sums over persons; two such sums can reveal one person"
+    TWICE: ClassVar[str] = "a part would be added twice: both files contain the same measured part"
     # What a file has beside the sums, by name, as trigmech._validate.fields takes it.
     MORE: ClassVar[dict[str, Any]] = {}
 
@@ -64,8 +64,8 @@ class Part:
         if not isinstance(other, Part):
             return NotImplemented
         if self.question != other.question:
-            raise InputError("the parts answer different questions: their schema, design, round, lattice or version of "
-                             "trigmech is not the same")
+            raise InputError("the parts answer different questions: they differ in schema, design, round, lattice or "
+                             "version of trigmech")
         if self.identities & other.identities:
             raise InputError(self.TWICE)
         total = Total(self.total.limbs.shape[1])
@@ -114,21 +114,21 @@ def added(parts: Any, n: int, kind: type[P]) -> P:
         parts = [parts]
     name = kind.__name__.lower()
     if not isinstance(parts, Sequence) or not parts or not all(type(part) is kind for part in parts):
-        raise InputError(f"{name}s must be a list of {name}s by trigmech.{'measure' if kind is Part else 'share'}_part,"
-                         f" at least one, not {shown(parts)}")
+        raise InputError(f"{name}s must be a non-empty list of {name}s made by trigmech."
+                         f"{'measure' if kind is Part else 'share'}_part, not {shown(parts)}")
     whole: P = parts[0]
     for part in parts[1:]:
         whole = whole + part
     if whole.n != n:
-        raise InputError(f"the design is for {n} persons; the {name}s have {whole.n} together")
+        raise InputError(f"the design is for {n} persons, but the {name}s have {whole.n} together")
     return whole
 
 
 def check_question(part: Part, question: str) -> None:
     """Raise an InputError unless a part answers a question."""
     if part.question != question:
-        raise InputError("the parts answer another question than the design asks: they are of another schema, design, "
-                         "round, lattice or version of trigmech")
+        raise InputError("the parts do not answer the question of the design: they have another schema, design, round, "
+                         "lattice or version of trigmech")
 
 
 def answer_of(part: Part) -> Callable[[Statistic, str], Total]:
@@ -136,7 +136,7 @@ def answer_of(part: Part) -> Callable[[Statistic, str], Total]:
     def answer(asked: Statistic, question: str) -> Total:
         check_question(part, question)
         if part.total.limbs.shape[1] != asked.size:
-            raise InputError("the parts do not hold what they say")
+            raise InputError("the parts do not contain the statistic that they name")
         asked.check(part.total)
         return part.total
 
@@ -146,7 +146,7 @@ def answer_of(part: Part) -> Callable[[Statistic, str], Total]:
 def _total_and_identities(values: dict[str, Any], arrays: dict[str, Any]) -> tuple[Total, frozenset[str]]:
     identities = values["identities"]
     if not (0 < len(identities) <= MOST_PARTS and all(isinstance(each, str) for each in identities)):
-        raise InputError(f"it must have from 1 to {MOST_PARTS:,} identities of parts, which are texts")
+        raise InputError(f"it must have 1 to {MOST_PARTS:,} identities of parts, each a text")
     limbs = arrays.pop("sums", None)
     if arrays or limbs is None or limbs.dtype != np.int64 or limbs.ndim != 2 or len(limbs) != 2 or not (
             (limbs[1] >= 0) & (limbs[1] < 2**32)).all():

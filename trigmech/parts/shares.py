@@ -233,8 +233,8 @@ def release_shares(shares: Sequence[Share], design: Design, *, rounds: str | Pat
     _check_shareable(design)
     whole = added(shares, design.n, Share)
     if whole.identities != _parties(range(1, whole.parties + 1)):
-        raise InputError(f"the shares are those of {whole.parties} parties, and {len(whole.identities)} are given: all "
-                         f"must be there, with the numbers from 1 to {whole.parties}")
+        raise InputError(f"the shares are made for {whole.parties} parties, but {len(whole.identities)} are given: "
+                         f"give all of them, with the numbers from 1 to {whole.parties}")
 
     def answer(asked: Statistic, question: str) -> Total:
         check_question(whole, _question(question, whole.parties, whole.tolerated))
@@ -242,7 +242,7 @@ def release_shares(shares: Sequence[Share], design: Design, *, rounds: str | Pat
 
     of_nobody = [values for _, values in drawn(design, answer)]
     if any(values.any() for values in of_nobody) or sum(map(np.size, of_nobody)) != whole.total.limbs.shape[1]:
-        raise InputError("the shares do not hold what they say")
+        raise InputError("the shares do not contain the statistic that they name")
     return next_of(AskedTable(design, answer), design, lambda recorder: _SharedNoise(whole, recorder, _known(design)),
                    np.random.default_rng(), ledger, rounds)
 
@@ -324,7 +324,7 @@ class _SharedNoise:
 
     def laplace(self, values: Array, scale: float) -> Array:
         """Refuse: shares have Gaussian noise."""
-        raise BudgetError("shares have Gaussian noise alone")
+        raise BudgetError("shares can have Gaussian noise only")
 
     linf = exponential = laplace
 
@@ -338,8 +338,8 @@ def _shared(values: Array, charge: Charge, parties: int, tolerated: int) -> Tota
     """Return values in steps, with a party's share of the noise."""
     whole = np.rint(np.ravel(values) / lattice_step(charge.scale))
     if whole.size > MOST_ENTRIES or not (np.abs(whole) <= LARGEST).all():
-        raise InputError(f"{charge.purpose}: shares are of at most {MOST_ENTRIES:,} numbers, which are at most 2^39 "
-                         "times the noise")
+        raise InputError(f"{charge.purpose}: shares can hold at most {MOST_ENTRIES:,} numbers, each at most 2^39 times "
+                         "the noise")
     total = Total(whole.size)
     # Both are whole numbers that floats hold.
     high = np.floor(whole / 2.0**LIMB)
@@ -370,9 +370,9 @@ def _check_shareable(design: Design) -> None:
     check_design(design)
     if type(design.mechanism) not in (MomentMechanism, TableMechanism) or any(
             charge.law != "gaussian" for charge in design.all_charges):
-        raise InputError("noise can be shared for MomentMechanism and TableMechanism with delta > 0 alone: what they "
-                         "draw is linear in sums, and has Gaussian noise; this design is of "
+        raise InputError("noise can be shared only for MomentMechanism and TableMechanism with delta > 0, because "
+                         "their released numbers are linear in sums and have Gaussian noise; this design is for "
                          f"{type(design.mechanism).__name__} and {design.budget}")
     if design.history is None:
-        raise InputError("the design is for no run that shares could be of: let one party make one by "
-                         "design.for_shares(), or 'part design --shares', once for all")
+        raise InputError("the design is not for a run with shares: let one party make such a design for all, with "
+                         "design.for_shares() or 'part design --shares'")

@@ -112,10 +112,10 @@ def release_parts(parts: Sequence[Part], design: Design, rng: np.random.Generato
     whole = added(parts, design.n, Part)
     noise, public_rng = generators(rng)
     if noise.simulated and rounds is not None:
-        raise InputError("a simulation (rng) can be made again, so it takes no file of rounds")
+        raise InputError("a simulation (rng) can be repeated, so it must not have a rounds file")
     if not noise.simulated and rounds is None and design.passes > 1:
-        raise InputError(f"the design may ask {design.passes} questions, one after another; give rounds, the path of a "
-                         "file in which what is released is kept between them")
+        raise InputError(f"the design may have {design.passes} rounds; give rounds, the path of a file that keeps the "
+                         "released numbers between them")
     return next_of(AskedTable(design, answer_of(whole)), design, lambda _: noise, public_rng, ledger, rounds,
                    noise if noise.simulated else None)
 
@@ -144,7 +144,8 @@ def next_of(table: AskedTable, design: Design, noise_of: Callable[[Recorder], No
     history = design.history
     begins = None if history is None or history.round else (history.run, history.seed)
     if rounds is not None and history is not None and begins is None and not Path(rounds).exists():
-        raise InputError(f"there is no rounds file {str(rounds)!r}, which has what the rounds before released")
+        raise InputError(f"the rounds file {str(rounds)!r} does not exist; it holds the released numbers of the "
+                         "earlier rounds")
     kept: AbstractContextManager[rounds_file.RoundsFile | None] = nullcontext() if rounds is None else (
         rounds_file.opened(rounds, begins, **identity(design.schema_given, design, account.file)))
     with kept as file:
@@ -152,7 +153,7 @@ def next_of(table: AskedTable, design: Design, noise_of: Callable[[Recorder], No
         if file is not None:
             if history is not None and ((attempted(file.run) if begins else file.run) != history.run
                                         or not file.begins_with(history.draws)):
-                raise InputError(f"{str(rounds)!r} is the rounds file of another run than the design's")
+                raise InputError(f"{str(rounds)!r} is the rounds file of another run, not of this design's run")
             account.run, seed = file.run, file.seed
             public_rng = np.random.default_rng(seed)
             if file.resumed:
@@ -174,8 +175,8 @@ def check_design(design: Design) -> None:
     if not isinstance(design, Design) or design.schema is None:
         raise InputError(f"design must be a Design by trigmech.design, not {shown(design)}")
     if design.schema.private_categories:
-        raise InputError("private categories cannot be found over parts: each has its own set of texts; give the "
-                         "categories in the schema")
+        raise InputError("private categories cannot be found over parts, because each part has its own set of texts; "
+                         "give the categories in the schema")
 
 
 def _question(design: Design) -> Unanswered:
@@ -190,4 +191,4 @@ def _question(design: Design) -> Unanswered:
         run(AskedTable(design), schema, design, rng, account, session)
     except Unanswered as question:
         return question
-    raise InputError("the design has nothing more to ask: all of it is released")
+    raise InputError("all rounds of the design are complete")

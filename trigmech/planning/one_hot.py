@@ -136,14 +136,14 @@ def plan_mixed(n: int, domain: Domain, budget: Budget, workload: Family | None, 
     numbers = domain.numbers
     indicators, most = sum(len(group.coordinates) for group in domain.groups), min(max_functions, MOST_INDICATORS)
     if indicators > most:
-        raise InputError(f"the columns have {indicators} categories, special and missing values together, more than "
-                         f"the {most} that can be measured (max_functions = {max_functions}); name fewer, and "
-                         "other = ... for the rest")
+        raise InputError(f"the columns have {indicators} categories, special and missing values together, but at most "
+                         f"{most} can be measured (max_functions = {max_functions}); list fewer categories, and let "
+                         "the option other stand for the rest")
     marginals, own = _selected(n, domain, budget, max_functions)
     if not numbers:
         return _design(n, domain, budget, marginals, 1.0, None)
     if workload is None:
-        raise InputError("rows with numbers need a workload for them")
+        raise InputError("a workload is required when there are numeric columns")
     of_numbers = plan_moments(n, len(numbers), budget, workload, degree=degree, pair_degree=pair_degree,
                               triples=triples, whole_row=False, weighted=weighted, fraction=own)
     return _design(n, domain, budget, marginals, 1.0 - own, of_numbers)

@@ -94,8 +94,8 @@ def gaussian_mu(budget: Budget) -> float:
     if not SMALLEST_GAUSSIAN_EPSILON <= budget.epsilon <= LARGEST_GAUSSIAN_EPSILON:
         side, limit = (("below", SMALLEST_GAUSSIAN_EPSILON) if budget.epsilon < 1.0
                        else ("above", LARGEST_GAUSSIAN_EPSILON))
-        raise BudgetError(f"epsilon = {budget.epsilon:g} is {side} {limit:g}, where floating point no longer tells "
-                          "what Gaussian noise costs; use a pure mechanism")
+        raise BudgetError(f"epsilon = {budget.epsilon:g} is {side} {limit:g}, where floating point is not exact enough "
+                          "to compute the cost of Gaussian noise; use a pure mechanism")
     # Where delta is smaller than any float the library takes the logarithm of 0, which is -inf as it should be.
     with np.errstate(divide="ignore"):
         # Rounded down by far more than the library's search and cancellation errors above that epsilon.

@@ -82,8 +82,8 @@ class Budget:
             # By logarithms first: the exponential of a large epsilon has no float, and takes a decimal for ever.
             delta = 1.0 if self.epsilon + math.log(self.delta) >= 0 else _times_one_plus_exp(self.epsilon, self.delta)
         if not delta < 1:
-            raise BudgetError(f"{self} for adding or removing a row implies nothing for replacing one: its delta times "
-                              "(1 + e^epsilon) is not below 1")
+            raise BudgetError(f"{self} for adding or removing a row implies no guarantee for replacing a row: its "
+                              "delta times (1 + e^epsilon) is not below 1")
         return type(self)(float_above(2 * as_decimal(self.epsilon)), delta)
 
     def split(self, *shares: float) -> "tuple[Budget, ...]":
@@ -204,7 +204,7 @@ class Charge:
         if self.norm not in NORMS.get(self.law, ()):
             rule = (f"its norm must be {' or '.join(NORMS[self.law])}" if self.law in NORMS else
                     f"the law must be one of {', '.join(NORMS)}")
-            raise BudgetError(f"{self.purpose}: {self.law} noise does not go with sensitivity in {self.norm}; {rule}")
+            raise BudgetError(f"{self.purpose}: {self.law} noise cannot have its sensitivity in {self.norm}; {rule}")
         try:
             count = operator.index(self.count)
         except TypeError:
@@ -324,7 +324,7 @@ def real_number(name: str, value: object) -> float:
     try:
         return float(value)
     except OverflowError:
-        raise BudgetError(f"{name} is beyond the numbers that floating point holds") from None
+        raise BudgetError(f"{name} is too large for floating point") from None
 
 
 def shown_up(value: float, digits: int = 6) -> str:

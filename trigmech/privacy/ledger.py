@@ -72,7 +72,7 @@ class Ledger:
     def __post_init__(self) -> None:
         epsilon = self.budget.epsilon
         if not SMALLEST_EPSILON <= epsilon <= LARGEST_EPSILON:
-            why = ("the noise that it asks for would leave nothing of any table" if epsilon < 1.0
+            why = ("the noise would hide every table completely" if epsilon < 1.0
                    else "it protects nobody, and rounding errors would outweigh its noise")
             raise BudgetError(f"a ledger's epsilon must lie between {SMALLEST_EPSILON:g} and {LARGEST_EPSILON:g}, not "
                               f"{epsilon:g}: {why}")
@@ -112,7 +112,8 @@ class Ledger:
         self.check(*charges)
         before = self.written[len(self.charges) : len(self.charges) + len(charges)]
         if before and before != list(charges):
-            raise BudgetError(f"{charges[0].purpose}: this run was charged for something else before it was broken off")
+            raise BudgetError(f"{charges[0].purpose}: this run was charged for something else before its "
+                              "interruption")
         if self.file is not None and not before:
             self.file.charge(self.run or new_run(), charges, self.simulated, self.written)
             self.written = [*self.written, *charges]

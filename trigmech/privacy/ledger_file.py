@@ -190,9 +190,9 @@ class LedgerFile:
             # Here, where nobody else writes: two processes that looked before would both go on.
             there = [(entry.run, entry.charge) for entry in state.charges if attempted(entry.run) == attempted(run)]
             if known is not None and there != [(run, charge) for charge in known]:
-                raise InputError(f"{self._store.name} has charges of this run that another process or another rounds "
-                                 "file made: go on with that one, or begin another run. If it is of shares, a sum of "
-                                 "its shares was opened, and another run needs another design and new shares")
+                raise InputError(f"{self._store.name} has charges of this run from another process or another rounds "
+                                 "file: continue with that one, or begin a new run. If the run has shares, a sum of "
+                                 "them was already opened, and a new run needs a new design and new shares")
             if not simulated:
                 self._admit(state, charges)
             delta = state.limit.budget.delta
@@ -277,7 +277,7 @@ class LedgerFile:
             old = state.limit
             new = Limit(budget, old.reserve_delta if reserve_delta is None else reserve_delta)
             if not new.is_above(old):
-                raise BudgetError(f"the budget can only be raised, in no part lowered: it is {old}, asked for {new}")
+                raise BudgetError(f"the budget can only be raised, and no part of it lowered: it is {old}; given {new}")
             return [Raised(0, now(), version(), old, new, "")]
 
         self._append(made)
@@ -357,15 +357,15 @@ class LedgerFile:
         if claimed > as_decimal(limit.reserve_delta):
             what = (f" would bring the claimed deltas to {shown_up(float(claimed))}, over the reserve "
                     f"{limit.reserve_delta}" + ("" if all(charge.law != "threshold" for charge in charges) else
-                                                " (of which private categories take a tenth of their run's delta)"))
+                                                " (private categories use a tenth of their run's delta)"))
         else:
             alone = filtered_epsilon(charges, limit.budget.delta, limit.reserve_delta)
             what = (f" (epsilon = {shown_up(alone)} by itself) would bring the data set's total to {shown_up(total)} "
                     f"at delta={shown_up(limit.budget.delta)}, over the budget {limit.budget}")
-        raise BudgetError(f"{charges[0].purpose}: the charge{what} of {self._store.name}, which would admit "
-                          f"{ledger_audit.remaining(state)}. To look: `trigmech ledger show "
-                          f"{shlex.quote(str(self.path))}`, or in Python print(LedgerFile.open(...)); for more: "
-                          "`trigmech ledger raise`, or LedgerFile.raise_budget")
+        raise BudgetError(f"{charges[0].purpose}: the charge{what} of {self._store.name}. The ledger would accept "
+                          f"{ledger_audit.remaining(state)}. To see it: `trigmech ledger show "
+                          f"{shlex.quote(str(self.path))}`, or in Python print(LedgerFile.open(...)). To raise the "
+                          "budget: `trigmech ledger raise`, or LedgerFile.raise_budget")
 
     def _append(self, made: Callable[[State], Sequence[AnyEntry]]) -> None:
         """Write the entries that are made in view of what is there, after the others, in the chain."""
@@ -398,7 +398,7 @@ class LedgerFile:
         """What was read before must be the beginning of what is read now."""
         genesis, count, head = self._seen
         if state.genesis != genesis:
-            return ["it is not the ledger that was opened: its name, budget or time of making differ"]
+            return ["it is not the ledger that was opened: its name, budget or time of creation is different"]
         if len(state.entries) < count or (count and state.entries[count - 1].hash != head):
-            return [f"it lacks entries, or has others, than the {count} that were read before"]
+            return [f"it no longer begins with the {count} entries that were read before"]
         return []

@@ -373,7 +373,7 @@ def charge_line(charge: Charge, epsilon: float, delta: float) -> str:
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise ValueError("a field is there twice")
+        raise ValueError("a field appears twice")
     return found
 
 

@@ -75,8 +75,8 @@ class OneFile:
             with self.path.open("rb") as file:
                 content = file.read(LARGEST_FILE + 1)
         except FileNotFoundError:
-            raise InputError(f"{self.name} is not there; make it once, before the first release, by `trigmech ledger "
-                             "create` or LedgerFile.create(...)") from None
+            raise InputError(f"{self.name} does not exist; make it once, before the first release, with `trigmech "
+                             "ledger create` or LedgerFile.create(...)") from None
         except OSError as problem:
             raise InputError(f"{self.name} cannot be read: {problem.strerror}") from None
         return parsed(content, self.name)

@@ -268,7 +268,7 @@ def one_of(place: int, shape: tuple[int, ...]) -> Values:
 def drawn(noise: Noise, law: str, values: Values, scale: float) -> Values:
     """Return values with noise of a distribution, or what is chosen by it."""
     if law not in ("laplace", "gaussian", "linf", "exponential"):
-        raise InputError(f"no noise is drawn of law {law!r}")
+        raise InputError(f"noise of law {law!r} cannot be drawn")
     return np.asarray(getattr(noise, law)(values, scale))
 
 
@@ -404,7 +404,7 @@ def _measurement(law: str, scale: float) -> Any:
         return dp.m.make_laplace(domain, dp.l1_distance(T=float), scale=scale, k=FINEST)
     if law == "gaussian":
         return dp.m.make_gaussian(domain, dp.l2_distance(T=float), scale=scale, k=FINEST)
-    raise InputError(f"no measurement of OpenDP's draws {law} noise")
+    raise InputError(f"OpenDP has no measurement that draws {law} noise")
 
 
 @cache

@@ -45,7 +45,7 @@ class Functions(Query):
     Parameters
     ----------
     features : FunctionSet
-        Chebyshev products (:class:`trigmech.ChebyshevBasis`), :class:`trigmech.Features`, or functions of one's own.
+        Chebyshev products (:class:`trigmech.ChebyshevBasis`), :class:`trigmech.Features`, or custom functions.
     domain : Domain
         Of the coordinates.
     weights : ndarray (K,)
@@ -57,7 +57,7 @@ class Functions(Query):
         For "L1", "L2" or "Linf" the largest distance between the weighted values of two rows, where more is proved than
         :meth:`diameter` finds by itself.
     error : float
-        By how much a computed value errs at most, for functions of one's own.
+        By how much a computed value errs at most, for custom functions.
 
     Raises
     ------

@@ -76,21 +76,21 @@ def _strata(schema: Schema, fitted: Distribution, size: int, rng: np.random.Gene
         numbers = list(wanted.values()) if isinstance(wanted, Mapping) else []
         if not (numbers and all(isinstance(share, Real) and 0.0 <= share <= 1.0 for share in numbers)
                 and math.isclose(math.fsum(numbers), 1.0, abs_tol=1e-9)):
-            raise InputError(f"the shares of {name!r} must be numbers for each of its values, from 0 to 1 with the sum "
-                             f"1, not {shown(wanted)}")
+            raise InputError(f"the shares of {name!r} must be a dictionary of numbers from 0 to 1 with the sum 1, one "
+                             f"for each value, not {shown(wanted)}")
         if name in given:
-            raise InputError(f"column {name!r} is given and has shares; it can have one of them")
+            raise InputError(f"column {name!r} appears in both given and shares; use one")
     matched = [np.array([_matched(schema, {name: value}, fitted.points) for value in wanted])
                for name, wanted in shares.items()]
     for name, held in zip(shares, matched, strict=True):
         if (held.sum(axis=0) > 1).any():
-            raise InputError(f"values of {name!r} that have shares must not overlap")
+            raise InputError(f"the values of {name!r} in shares must not overlap")
     parts = [np.array(list(wanted.values()), dtype=np.float64) for wanted in shares.values()]
     weights = np.ones(1) if not parts else parts[0]
     if len(parts) > 1:
         weights = _raked_weights(fitted.weights * _matched(schema, given, fitted.points), matched, parts)
         if not weights.any():
-            raise InputError("the release has no rows with all values that have shares, in any proportion")
+            raise InputError("the release has no rows that can have these shares together")
     counts = np.bincount(systematic(weights, size, rng), minlength=len(weights)) if size else np.zeros(1, dtype=int)
     combinations = (dict(zip(shares, values, strict=True)) for values in itertools.product(*shares.values()))
     return [(chosen, count) for chosen, count in zip(combinations, counts.tolist(), strict=False) if count]
@@ -120,8 +120,8 @@ def _points_given(schema: Schema, release: Release, fitted: Distribution, size: 
         if made is not None:
             return made[rng.permutation(len(made))[:size]]
     if not total:
-        raise InputError(f"the release has no row with {' and '.join(_conditions(schema, given))}, nor anything to "
-                         "make one of")
+        raise InputError(f"the release has no row with {' and '.join(_conditions(schema, given))}, and cannot make "
+                         "such a row")
     return sampled(_with(schema, given), release, Distribution(fitted.points, weights / total), size, rng)
 
 

@@ -81,12 +81,12 @@ class Reconstruction:
         """What is wrong with the points, in a sentence each: nothing, as a rule."""
         if self.missed:
             away = float(self.misfit or 0.0) ** 0.5
-            return (f"the points miss what was released: they are {away:.3g} standard deviations of its noise from it "
-                    f"(root mean square; up to {MISSED**0.5:.2g} is no miss). Error bars include what was missed, and "
-                    "the released numbers themselves are as exact as planned",)
+            return (f"the points do not fit the released numbers: their root mean square distance is {away:.3g} "
+                    f"standard deviations of the noise (up to {MISSED**0.5:.2g} is acceptable). Error bars include "
+                    "this distance, and the released numbers themselves are as exact as planned",)
         if self.status == NOT_SOLVED:
-            return ("the linear program had no solution, so all candidates weigh the same, and the points have nothing "
-                    "of the released means",)
+            return ("the linear program had no solution, so all candidates have the same weight, and the points do not "
+                    "use the released means",)
         return ()
 
     def __repr__(self) -> str:

@@ -82,7 +82,7 @@ def rows_of(schema: Schema, table: Any) -> Array:
     if isinstance(table, list | tuple):
         if len(table) != schema.d:
             raise InputError(f"a list must hold the {schema.d} columns of the schema in order; it has {len(table)} "
-                             "entries. Rows belong into an array (n, d)")
+                             "entries. Give rows as an array (n, d)")
         table = dict(zip(schema.names, table, strict=True))
     if isinstance(table, dict):
         table = _frame(schema, table)

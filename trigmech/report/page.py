@@ -108,8 +108,8 @@ def _page(synthesis: Synthesis, against: Any, pictures: Pictures, seed: int, say
         adjacency=ADJACENCY[0].upper() + ADJACENCY[1:], ledger=ledger_table(ledger), columns=drawn,
         measured=account.measured(), versions=versions_table(synthesis.versions), pairs=strongest, together=matrices,
         errors=wrong, points=near,
-        footer="Written by trigmech; the same release gives the same page. Figures: dark lines and bars are synthetic"
-               + ("." if true is None else ", light hatched areas are true."))
+        footer="Written by trigmech; the same release gives the same page. In figures, dark lines and bars are "
+               + ("synthetic." if true is None else "synthetic, and light hatched areas are true."))
 
 
 def _template() -> Any:

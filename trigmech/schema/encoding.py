@@ -32,8 +32,8 @@ ABSENT, UNKNOWN = -2, -1
 MOST_LEVELS = 2**17
 # A longer text, in bytes, is not taken for the name of a category that could be found.
 LONGEST_KEY = 200
-# Of a column's largest number: what it takes to [-1, 1] and back, by rounding, at most. Powers of ten with more zeros
-# than the other number are no floats.
+# The first bounds the rounding error of a map to [-1, 1] and back, relative to a column's largest number. Powers of
+# ten with more zeros than the second are not exact as floats.
 ROUNDING, MOST_DECIMALS = 2.0**-50, 22
 
 Values = NDArray | np.ma.MaskedArray
@@ -49,7 +49,7 @@ def to_unit(values: Matrix, lower: Any, upper: Any) -> Matrix:
 
 
 def from_unit(points: Matrix, lower: Any, upper: Any) -> Matrix:
-    """Return points of [-1, 1] as numbers between the bounds; its ends, and what lies beyond, are the bounds."""
+    """Return points of [-1, 1] as numbers between the bounds; points at or beyond its ends become the bounds."""
     half = 0.5 * (upper - lower)
     values = np.where(points > 0.0, upper - (1.0 - points) * half, lower + (points + 1.0) * half)
     short = shortened(values, ROUNDING * np.maximum(np.abs(lower), np.abs(upper)))
@@ -206,7 +206,7 @@ def number_at(column: Column, places: Matrix) -> Matrix:
         return values
     # Exponentials of rounding errors.
     own = values - lower + 1.0 if column.transform == "log1p" else values
-    # Of numbers near the largest float the error is none, and they stay as they are.
+    # Numbers near the largest float have no finite error, and stay as they are.
     with np.errstate(over="ignore", invalid="ignore"):
         error = 2.0 * ROUNDING * (np.abs(values) + max(map(abs, transformed_bounds(column))) * own)
         values = shortened(values, error)

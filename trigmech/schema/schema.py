@@ -65,9 +65,10 @@ class Schema:
             raise InputError("a schema needs at least one column")
         for column in columns:
             if not isinstance(column, Column):
-                raise InputError(f"a schema is made of Column objects, not {type(column).__name__}")
+                raise InputError(f"a schema's columns must be Column objects, not {type(column).__name__}")
         if person is not None and not (isinstance(person, str) and person and is_unicode(person)):
-            raise InputError(f"person must be the name of the column that says whose each row is, not {shown(person)}")
+            raise InputError("person must be the name of the column that identifies the person of each row, not "
+                             f"{shown(person)}")
         names = [*(column.name for column in columns), *([] if person is None else [person])]
         twice = sorted(name for name, count in Counter(names).items() if count > 1)
         if twice:
@@ -286,8 +287,8 @@ class Schema:
             return table
         others = [column.name for column in self.columns if column.is_text or column.unit]
         if others:
-            raise InputError(f"column(s) {', '.join(map(repr, others))} hold text or times, which have no place in an "
-                             "array of numbers; use decode")
+            raise InputError(f"column(s) {', '.join(map(repr, others))} hold text or times, and an array of numbers "
+                             "cannot hold these; use decode")
         table = np.empty((len(points), self.d))
         for j, values in enumerate(self.decode(points).values()):
             table[:, j] = np.ma.filled(values.astype(np.float64), np.nan)
@@ -347,8 +348,8 @@ class Schema:
         """
         if not (isinstance(plain, Mapping) and isinstance(plain.get("columns"), list | tuple)
                 and plain.keys() <= {"columns", "constraints", "person"}):
-            raise InputError("a schema must be a table with a list 'columns', perhaps a list 'constraints' and a name "
-                             "'person', and nothing else")
+            raise InputError("a schema must be a table with a list 'columns'; it may also have a list 'constraints' "
+                             "and a name 'person', and nothing else")
         return cls(map(_column, plain["columns"]), plain.get("constraints", ()), plain.get("person"))
 
     @cached_property
@@ -372,18 +373,18 @@ class Schema:
         for what, names in (("bounds", self.private_bounds), ("categories", self.private_categories)):
             if names:
                 raise InputError(f"the {what} of column(s) {', '.join(map(repr, names))} are private and not found "
-                                 f"yet; find them by a private step and complete the schema by Schema.with_{what}")
+                                 f"yet; find them by a private step and complete the schema with Schema.with_{what}")
 
     def _report(self, missing: Iterable[int], unknown: Iterable[int]) -> None:
         """Raise an InputError if there are columns with missing values or with values that are no category."""
         lacking, strange = ([repr(self.columns[j].name) for j in faulty] for faulty in (missing, unknown))
         texts = []
         if lacking:
-            texts.append(f"values are missing (NaN) in column(s) {', '.join(lacking)}; fill them or leave the column "
-                         "out before the release, or say in the schema what they are (missing='keep' or 'centre')")
+            texts.append(f"values are missing (NaN) in column(s) {', '.join(lacking)}; fill them, leave the column "
+                         "out, or allow missing values in the schema (missing='keep' or 'centre')")
         if strange:
-            texts.append(f"column(s) {', '.join(strange)} hold a value that is not among the categories; list all that "
-                         "there can be, or name one of them as other")
+            texts.append(f"column(s) {', '.join(strange)} hold a value that is not among the categories; list all "
+                         "possible categories, or let the option other name the category of all other values")
         if texts:
             raise InputError("; ".join(texts))
 

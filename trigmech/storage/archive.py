@@ -188,7 +188,7 @@ def _open(path: Path) -> BinaryIO:
     try:
         mode = path.stat().st_mode
     except ValueError:
-        raise InputError("it is no name of a file") from None
+        raise InputError("it is not a file name") from None
     if not stat.S_ISREG(mode):
         # Whoever opens a pipe waits until somebody writes to it.
         raise InputError("it is a folder" if stat.S_ISDIR(mode) else "it is not an ordinary file")
@@ -254,7 +254,7 @@ def _manifest(text: bytes, kind: str) -> dict[str, Any]:
         raise InputError(f'{MANIFEST} does not say that this is a "{kind}"')
     version = manifest.get("version")
     if type(version) is not int or abs(version) > 10**6:
-        raise InputError(f"{MANIFEST} does not say which version of the format this is")
+        raise InputError(f"{MANIFEST} does not state its version of the format")
     if version != VERSION:
         raise InputError(f"it has version {version} of the format; this trigmech reads version {VERSION} only")
     if set(manifest) != {"format", "version", "content"} or not isinstance(manifest["content"], dict):

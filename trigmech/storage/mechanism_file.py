@@ -71,4 +71,4 @@ def _value(plain: Any, where: str) -> Any:
     except InputError:
         raise
     except (TypeError, ValueError, ArithmeticError, AttributeError):
-        raise InputError(f"{where}: {known.__name__} has other options") from None
+        raise InputError(f"{where}: the options do not fit {known.__name__}") from None

@@ -125,7 +125,7 @@ def _with_dependence(release: Release, value: Any, arrays: Arrays) -> Release:
                    [j for j, partition in enumerate(columns) if partition.value is not None or not len(tables)])
     weight = single["product_weight"]
     if not (1.0 / LARGEST <= weight <= LARGEST if len(pairs) else weight == 0.0):
-        raise InputError("the weight of products must be positive, and 0 if there are none")
+        raise InputError("the weight of products must be positive, or 0 without products")
     own = [Marginal((j, h), (columns[j], columns[h]), (maps[j], maps[h])) for j, h in tables.tolist()]
     noisy = parts_in(arrays, "release.tables", [query.size for query in own])
     made: list[Measurement[Any]] = [Measurement(query, weight, values, single["deviation"])

@@ -149,7 +149,7 @@ def _together(content: dict[str, Any], arrays: dict[str, NDArray]) -> dict[str, 
         parts["fit"] = replace(_fit_in(values["fit"], arrays, release, schema.domain.d),
                                rows=values["rows"])
     if arrays:
-        raise InputError(f"the array {min(arrays)!r} is no part of such a release")
+        raise InputError(f"the array {min(arrays)!r} does not belong to such a release")
     return parts
 
 

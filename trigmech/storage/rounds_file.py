@@ -125,7 +125,8 @@ class RoundsFile:
             return None
         drawn, released = self._known.pop(0)
         if drawn != charge or (released.shape if isinstance(released, np.ndarray) else None) != shape:
-            raise InputError(f"{str(self.path)!r} holds another draw than that of {charge.purpose} which is due")
+            raise InputError(f"the next draw of this run is {charge.purpose}, but {str(self.path)!r} holds another "
+                                 "draw")
         return released
 
     def begins_with(self, draws: Sequence[tuple[Charge, Array]]) -> bool:
@@ -194,7 +195,7 @@ class RoundsFile:
     def _read(self) -> None:
         state = os.fstat(self._handle)
         if not stat.S_ISREG(state.st_mode) or state.st_size > LARGEST_FILE or not state.st_nlink:
-            raise InputError(f"{str(self.path)!r} is no rounds file, or was removed meanwhile")
+            raise InputError(f"{str(self.path)!r} is not a rounds file, or was removed meanwhile")
         check_links(f"the rounds file {str(self.path)!r}", state.st_nlink)
         with open(self._handle, "rb", closefd=False) as file:
             content = file.read()
@@ -207,7 +208,7 @@ class RoundsFile:
                 self._take_over(records[0])
                 self._known = [_draw(record) for record in records[1:]]
         except InputError as problem:
-            raise InputError(f"cannot go on with the run of {str(self.path)!r}: {problem}") from None
+            raise InputError(f"cannot continue the run of {str(self.path)!r}: {problem}") from None
         # Of a draw that nobody has seen.
         os.ftruncate(self._handle, len(content) - len(part))
         os.fsync(self._handle)
@@ -301,7 +302,7 @@ def _draw(record: dict[str, Any]) -> tuple[Charge, Array | Found]:
     if values["shape"] is None:
         lists = list(released.values()) if isinstance(released, dict) else [None]
         if not all(isinstance(texts, list) and all(isinstance(text, str) for text in texts) for texts in lists):
-            raise InputError("a draw: what a selection released must be lists of texts")
+            raise InputError("a draw: the result of a selection must be lists of texts")
         return charge, {name: tuple(texts) for name, texts in released.items()}
     shape = [of_kind("a draw: shape", length, (int, 0)) for length in of_kind("a draw: shape", values["shape"], list)]
     if len(shape) > MOST_DIMENSIONS:

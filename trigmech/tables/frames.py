@@ -108,8 +108,8 @@ class Columns:
                 elif dtype.is_numeric() or dtype == nw.Boolean:
                     found = _to_floats(series)
         if found is None:
-            raise InputError(f"column {name!r} must be numeric; its type is {kind}: make numbers of it, or give "
-                             "the column another kind in the schema")
+            raise InputError(f"column {name!r} must be numeric; its type is {kind}: convert it to numbers, or "
+                             "give the column another kind in the schema")
         return found
 
     def distinct(self, j: int) -> tuple[list[Any], NDArray[np.int64]]:
@@ -174,8 +174,8 @@ class Columns:
         def seconds(value: Any) -> float:
             found = seconds_of(value)
             if found is None:
-                raise InputError(f"column {name!r} must hold dates or times, or text in ISO form such as 2020-12-31, "
-                                 "all of it")
+                raise InputError(f"column {name!r} must hold dates or times, or only text in ISO form such as "
+                                 "2020-12-31")
             return found
 
         return self.of_each(j, seconds, math.nan)
@@ -243,7 +243,7 @@ def like(library: Any, names: tuple[str, ...], columns: Matrix | Sequence[NDArra
 
 def _check_rows(n: int) -> None:
     if n == 0:
-        raise InputError("the table must have at least one row; it has none")
+        raise InputError("the table must have at least one row; it has no rows")
 
 
 def collected(table: Any) -> Any:

@@ -237,13 +237,13 @@ class TableFile:
     # Opening
 
     def _open_file(self) -> None:
-        """Find out what the file is and how it is to be read; copy it first if it is none that can be read twice."""
+        """Find out the file's type and how to read it; copy it first if it cannot be read twice."""
         if self._title != "standard input":
             if self._path.is_dir():
-                raise self._error("it is a folder; a table in several Parquet files is given by a pattern such as "
+                raise self._error("it is a folder; for a table in several Parquet files give a pattern such as "
                                   f"{str(self._path / '*.parquet')!r}")
             if not self._path.exists():
-                raise self._error("it is a link to a file that is not there" if self._path.is_symlink()
+                raise self._error("it is a link to a file that does not exist" if self._path.is_symlink()
                                   else "there is no such file")
             if suffixes(self._path)[0] in WORKBOOKS:
                 raise self._error(WORKBOOK)
@@ -300,15 +300,15 @@ class TableFile:
         if self._csv is not None and not self._csv.header:
             if len(names) != len(self.names):
                 raise self._error(f"it has {len(self.names)} columns and no header, and the schema has {len(names)}; "
-                                  "without names they must be as many (what separates its cells is said by "
-                                  "--delimiter, or delimiter= in Python)")
+                                  "without a header both must have the same number of columns (if the cells are "
+                                  "separated by another character, give --delimiter, in Python delimiter=)")
             places = list(range(len(names)))
         else:
             place = {name: j for j, name in enumerate(self.names)}
             if rule := lacks(names, place):
                 more = "" if self._csv is None else "; " + (self.separators or (
-                    "if its first row holds no names, write header = false below [file] in the schema file, or give "
-                    "header=False"))
+                    "if its first row does not hold names, write header = false below [file] in the schema file, or "
+                    "give header=False"))
                 raise self._error(f"it {rule}{more}")
             places = [place[name] for name in names]
         with self._row_free():
@@ -335,9 +335,9 @@ class TableFile:
         except (InputError, MemoryError):
             raise
         except PermissionError:
-            raise self._error("there is no permission") from None
+            raise self._error("you do not have permission to read it") from None
         except FileNotFoundError:
-            raise self._error("it is no longer there; it was deleted or renamed while it was read") from None
+            raise self._error("it was deleted or renamed while it was read") from None
         except Exception as problem:
             if isinstance(problem, OSError) and problem.errno:
                 # The system's words for a number quote nothing; errors of pyarrow's own have none.
@@ -349,10 +349,10 @@ class TableFile:
         if of_text:
             return of_text
         if self._csv is None:
-            return "it is no Parquet file, or a damaged one, or one of a sort that cannot be read"
+            return "it is not a Parquet file, or is damaged, or uses a feature of Parquet that cannot be read"
         if self._compression:
-            return f"it is no whole {self._compression} file"
-        return "it is no CSV file that can be read"
+            return f"it is not a complete {self._compression} file"
+        return "it is not a CSV file that can be read"
 
 
 def rows_at_once(schema: ColumnsOfFile) -> int:

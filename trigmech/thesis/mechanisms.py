@@ -143,8 +143,8 @@ class ThesisMechanism(Mechanism):
             If there is no design, as for a loaded release that was made by other options, or with private bounds.
         """
         if design is None:
-            raise InputError("the thesis's mechanisms make a distribution of a release only with its design, which "
-                             "files do not hold")
+            raise InputError("the thesis's mechanisms need the release's design to make a distribution, and files do "
+                             "not hold designs")
         measured: ThesisDesign = design.measured
         points = self._candidates(release, measured, rng)
         # Beyond 1 the size of a target makes no difference to the best weights, but one to a solver's tolerances.
