@@ -184,7 +184,7 @@ class Broken(Own):
 
 def test_a_mechanism_that_fails_at_the_release_costs_no_bounds(tmp_path, drawn):
     book = tm.LedgerFile.create(tmp_path / "ledger.json", BOTH)
-    with pytest.raises(BudgetError, match="cannot be drawn"):
+    with pytest.raises(BudgetError, match="cannot pay for a draw"):
         tm.synthesize(some_rows(), NUMBERS, BOTH, Broken(((1, 0), (0, 1))), np.random.default_rng(1), ledger=book)
     assert book.entries == ()
     assert drawn == []
@@ -355,7 +355,7 @@ def test_the_command_line_says_that_the_points_miss_and_saves_them(missed, stric
         main()
     said, told = capsys.readouterr()
     assert (ending.value.code or 0) == status
-    assert sum("the points miss" in sentence for sentence in json.loads(said)["warnings"]) == missed
+    assert sum("the points do not fit" in sentence for sentence in json.loads(said)["warnings"]) == missed
     assert ("WARNING: the points do not fit the released numbers" in told) == missed
     assert "FitWarning" not in told
     assert len(tm.load("new.tm").sample(3)) == 3

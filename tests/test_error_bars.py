@@ -222,7 +222,7 @@ def test_a_workload_of_another_width_is_refused():
 
 def test_the_mechanisms_of_the_thesis_have_no_error_bars():
     _, synthesis = run(5, 2, delta=0.0, mechanism=TrigI(degree=2, grid=4))
-    with pytest.raises(InputError, match="no error bars for a fit by a linear program, which the thesis's"):
+    with pytest.raises(InputError, match="not available for a fit by a linear program, as the thesis's"):
         synthesis.predicted_error(SecondMoments(2))
     with pytest.raises(InputError, match="a release of moments: it has no error bars, because a linear"):
         synthesis.error_bars(lambda table: 0.0)
@@ -251,7 +251,7 @@ def missed():
         rows[rng.random(len(rows)) < 0.03] = np.nan
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(CompiledObjective, "descend", never_missing)
-            with pytest.warns(FitWarning, match="miss what was released"):
+            with pytest.warns(FitWarning, match="the points do not fit the released numbers"):
                 made = synthesize(rows, TOGETHER, Budget(30.0, 1e-6), MISSING, np.random.default_rng([seed, 6]))
         found.append((TOGETHER.to_cube(rows), made))
     return found
@@ -305,7 +305,7 @@ def test_a_miss_is_told_everywhere(tmp_path):
     _, fine = run(5, 3)
     assert fine.warnings == ()
     assert "WARNING" not in repr(fine)
-    assert "points miss what" not in report.write(fine, tmp_path / "fine.html").read_text(encoding="utf-8")
+    assert "points do not fit" not in report.write(fine, tmp_path / "fine.html").read_text(encoding="utf-8")
 
 
 def test_a_warning_never_loses_a_release():

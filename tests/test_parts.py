@@ -224,7 +224,7 @@ def test_what_does_not_add_up_to_the_persons_of_the_design_is_refused(book):
 
 
 def test_sums_that_no_persons_have_are_refused(book):
-    for mechanism, words in ((None, f"are of {N} persons"), (smooth, "larger than the number of persons")):
+    for mechanism, words in ((None, f"counts of {N} persons"), (smooth, "larger than the number of persons")):
         design = tm.design(N, SCHEMA, BUDGET, mechanism)
         part = tm.measure_part(table(), design)
         total = Total(part.total.limbs.shape[1])

@@ -538,7 +538,7 @@ def test_damaged_and_hostile_files_are_refused_and_stay(folder, drawn):
     for content in (b"a letter", b"a letter\n", b"\n", b"\0" * 100, b"\xff\n", lines[0][:-1], lines[1],
                     lines[0] + lines[2], b"0 " + b"[" * 10**5 + b"\n"):
         path.write_bytes(content)
-        with pytest.raises(InputError, match="cannot go on"):
+        with pytest.raises(InputError, match="cannot continue the run"):
             run(folder)
         assert path.read_bytes() == content
     path.unlink()

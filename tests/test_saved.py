@@ -250,7 +250,7 @@ def test_noisy_moments_are_saved_without_points(tmp_path):
     moments.save(tmp_path / "a.tm")
     again = NoisyMoments.load(tmp_path / "a.tm")
     assert differences(moments, again) == []
-    with pytest.raises(InputError, match="noisy moments alone"):
+    with pytest.raises(InputError, match="only noisy moments"):
         load_release(tmp_path / "a.tm")
     save(tmp_path / "b.tm", made_of)
     assert differences(moments, NoisyMoments.load(tmp_path / "b.tm")) == []
@@ -774,7 +774,7 @@ UNFIT = {
     "a release of the older kind without its scale": (THESIS, put("release", "kind", value="thesis"),
                                                       "release must be an object"),
     "a fit of no kind": (MOMENTS, put("fit", "kind", value="other"), "kind of a fit"),
-    "points without a fit": (MOMENTS, put("fit", value=None), "no part"),
+    "points without a fit": (MOMENTS, put("fit", value=None), "does not belong"),
     "no points": (MOMENTS, array("distribution.points", lambda old: None), "'distribution.points' is missing"),
     "points outside the cube": (MOMENTS, array("distribution.points", entry(1.5)), "in the cube"),
     "points of another type": (MOMENTS, array("distribution.points", lambda old: old.astype(np.uint8)), "float64"),
@@ -814,7 +814,7 @@ UNFIT = {
     "older: profiles of another width": (OLDER_MOMENTS, array("release.profiles", lambda old: np.empty((0, 9))),
         "scaled"),
     "a target of other functions": (MOMENTS, array("fit.target", lambda old: old[1:]), "fit.target"),
-    "another array": (MOMENTS, array("seed", lambda old: np.ones(1)), "'seed' is no part"),
+    "another array": (MOMENTS, array("seed", lambda old: np.ones(1)), "'seed' does not belong"),
     "axes of too many columns": (THESIS, array("release.axes.directions", lambda old: np.ones((3, 9))), "axes"),
     "axes that are not orthonormal": (THESIS, array("release.axes.directions", lambda old: 2 * old), "orthonormal"),
     "axes without their images": (THESIS, array("release.axes.images", lambda old: None), "missing"),
@@ -1037,7 +1037,7 @@ UNFIT_BEFORE = {
     "contrasts of all positions": (OLDER_PURE, array("release.looks.contrasted", lambda old: old * 0), "looks.values"),
     "products of no pair": (OLDER_PURE, array("release.dependence.pairs", lambda old: old[1:]), "release.products"),
     "tables of nothing": (OLDER, both(put("release", "dependence", value=None), put(
-        "release", "selected", value=None), put("fit", value=None), put("rows", value=None)), "no part"),
+        "release", "selected", value=None), put("fit", value=None), put("rows", value=None)), "does not belong"),
     "a target of other tables": (OLDER, array("fit.target", lambda old: old[1:]), "fit.target"),
 }
 

@@ -68,7 +68,7 @@ class NoisyMoments:
         Names of the columns that came in a type of categories (pandas, polars, or a dictionary of Arrow). The schema
         says which categories there are.
     versions : dict of str to str
-        Of trigmech, numpy, opendp and python when the release was made.
+        The versions of trigmech, numpy, opendp and python that made the release.
     design : Design, optional
         What was planned. Files do not hold it.
     mechanism : Mechanism, optional
@@ -312,7 +312,7 @@ class Synthesis(NoisyMoments):
         Parameters
         ----------
         workload : Workload
-            Of the coordinates that are numbers: all of them, for a table without indicators.
+            A workload for the coordinates that are numbers: all coordinates, if the table has no indicators.
         level : float
             Probability, between 0 and 1, with which each bound holds.
 
@@ -336,8 +336,8 @@ class Synthesis(NoisyMoments):
         Parameters
         ----------
         workload : Workload
-            Of all coordinates of the cube, or of those that are numbers alone; not of the columns' units. The answers
-            to a :class:`trigmech.workload.Mixture` are one column, member after member.
+            A workload for all coordinates of the cube, or only for those that are numbers; it never uses the columns'
+            units. The answers to a :class:`trigmech.workload.Mixture` are one column, member after member.
         level : float
             As for :meth:`predicted_error`.
 
@@ -362,8 +362,9 @@ class Synthesis(NoisyMoments):
         Parameters
         ----------
         f : callable
-            Of points of the cube (m, d), to values (m,) or (m, q); see :meth:`trigmech.Distribution.expect`. With the
-            table's units: of a dictionary that has each column's values (m,), in its own units, by name.
+            A function from points of the cube (m, d) to values (m,) or (m, q); see
+            :meth:`trigmech.Distribution.expect`. With units="table": a function of a dictionary that holds each
+            column's values (m,), in its units, by name.
         units : {"cube", "table"}
 
         Examples

@@ -40,7 +40,7 @@ def design(n: int, schema: Schema, budget: Budget, mechanism: Mechanism | None =
         Rows of the table, at least 2; public.
     schema : Schema
     budget : Budget
-        Of the whole release.
+        The budget of the whole release.
     mechanism : Mechanism, optional
         Default: :class:`trigmech.TableMechanism`, or, for a workload of smooth queries,
         :class:`trigmech.MomentMechanism`.
@@ -159,7 +159,7 @@ def generate(moments: NoisyMoments, rows: int | None = None, rng: np.random.Gene
     Returns
     -------
     dataframe or ndarray (rows, d)
-        Of the type that was measured. :func:`reconstruct` returns the distribution itself.
+        A table of the type that was measured. :func:`reconstruct` returns the distribution itself.
 
     Warns
     -----
@@ -221,7 +221,7 @@ def synthesize(table: Any, schema: Schema, budget: Budget, mechanism: Mechanism 
     schema : Schema
         Public names, kinds, bounds and categories. Values outside the bounds are clipped.
     budget : Budget
-        Of this release.
+        The budget of this release.
     mechanism : Mechanism, optional
         Default: :class:`trigmech.TableMechanism`, or, for a workload of smooth queries,
         :class:`trigmech.MomentMechanism`.
@@ -316,7 +316,7 @@ def _planned_again(moments: NoisyMoments, mechanism: Mechanism) -> Design | None
         return None
     schema, ledger = moments.schema, moments.ledger
     made = replace(mechanism.plan(PublicFacts(moments.n, schema.domain, ledger.budget, schema.names)), schema=schema)
-    # Of private bounds it is not known which part of the budget they had. A scale that depends on what was released is
+    # The file does not state which part of the budget private bounds had. A scale that depends on released numbers is
     # planned as its floor.
     charged = tuple(charge if charge.floor is None else replace(charge, scale=charge.floor)
                     for charge in ledger.charges)

@@ -85,7 +85,7 @@ class Answer(NamedTuple):
     Attributes
     ----------
     limbs : bytes
-        Of the :class:`Total`, 64-bit integers with the low byte first.
+        The limbs of the :class:`Total`, 64-bit integers with the low byte first.
     n : int
         Persons.
     problem : str

@@ -12,7 +12,7 @@ from trigmech.distribution import Distribution
 from trigmech.domain import Domain, OneHotGroup
 from trigmech.workload import Workload
 
-# Of a chunk of a table: few enough that progress is seen to move.
+# Rows of a chunk of a table: few enough to show progress.
 ROWS_AT_A_TIME = 2**14
 
 

@@ -221,8 +221,8 @@ class Features:
 def lattice_sums(functions: FunctionSet, rows: Array) -> Array:
     """Return the sums (K,) over at most 2^13 rows of the functions' values, each rounded to the lattice; exact.
 
-    Of functions that are not the package's own only ``evaluate`` is used: what its values lack of being numbers in
-    [-1, 1] is mended row by row (clipped, and 0 for what is no number), so that no row can move a sum further than two
+    Custom functions are used through ``evaluate`` alone. Values that are not numbers in [-1, 1] are
+    mended row by row (clipped, and 0 for what is no number), so that no row can move a sum further than two
     values are apart.
 
     Raises

@@ -86,7 +86,7 @@ class FunctionIndex:
 
     @cached_property
     def width(self) -> Positions:
-        """Of how many coordinates each product is, (K',)."""
+        """The number of coordinates of each product (K',)."""
         return (self.degrees > 0).sum(axis=1)
 
     @cached_property

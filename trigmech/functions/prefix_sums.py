@@ -1,6 +1,6 @@
 """The histogram of a column as it is measured: by a factor of prefix sums, whose noise every threshold shares.
 
-Of c intervals the counts h are measured as R h with the lower triangular Toeplitz matrix R of the coefficients of
+The counts h of c intervals are measured as R h with the lower triangular Toeplitz matrix R of the coefficients of
 (1 - z)^(-1/2), 1, 1/2, 3/8, 5/16, ...: R R is the matrix of prefix sums, so each prefix sum has an error of
 R (noise), whose variance grows with log c alone, where sums of single counts have one that grows with c.
 

@@ -141,7 +141,7 @@ class _Evaluated:
 
     @property
     def d(self) -> int:
-        """Of all coordinates."""
+        """The number of coordinates."""
         return 0
 
     @property

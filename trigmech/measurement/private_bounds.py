@@ -43,7 +43,7 @@ FINE_CELLS = 64
 WIDEST_RUN = 16
 WIDENING = 0.25
 FALSE_CELL = 0.01
-# Of a person's share of 1.
+# Bits of a person's share of 1.
 BITS = 10
 
 _PROOF = "private-bounds"
@@ -56,13 +56,13 @@ class CellCounts:
     Parameters
     ----------
     names : tuple of str
-        Of all columns, for an array's columns are known by their places alone.
+        The names of all columns; an array's columns are known by their places only.
     places : tuple of int
-        Of the columns concerned.
+        The places of the columns with private bounds.
     special : tuple of tuple of float
         Values of each that are in no cell.
     edges : tuple of ndarray (c + 1,)
-        Of each column's cells.
+        The edges of each column's cells.
     """
 
     names: tuple[str, ...]
@@ -105,7 +105,7 @@ def with_private_bounds(rows: PrivateRows, schema: Schema, charges: tuple[Charge
         The table as it is.
     schema : Schema
     charges : tuple of Charge
-        Of the coarse and the fine histogram, by :func:`histogram_charges`.
+        The charges of the coarse and the fine histogram, from :func:`histogram_charges`.
     session : Session
         Each histogram is charged before its noise is drawn.
 

@@ -286,7 +286,7 @@ class Session:
             Their number is private too.
         charge : Charge
         chosen : callable
-            Of the noisy values, to what is released.
+            A function from the noisy values to the released choice.
         """
         released = self._released(values, charge, chosen, None)
         return released if isinstance(released, dict) else {}
@@ -364,7 +364,7 @@ class Session:
     def _certify(self, charge: Charge) -> None:
         """Refuse real noise that costs more by its own proof (OpenDP's privacy map) than the charge does."""
         if charge.norm == "each":
-            # Of one vector whose entries each move by the sensitivity.
+            # One vector whose entries each move by the sensitivity.
             proved = self._noise.loss(charge.law, charge.scale, charge.count * charge.sensitivity)
         else:
             proved = charge.count * self._noise.loss(charge.law, charge.scale, charge.sensitivity)

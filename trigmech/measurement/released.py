@@ -74,7 +74,7 @@ class Release:
     schema : Schema, optional
         Whose constraints rows keep.
     importance : float
-        Of all tables of three columns together beside all of two, when they were selected.
+        The importance of all tables of three columns together, relative to those of two, when they were selected.
     mean : ndarray (d,), optional
         Noisy mean of the rows, if principal axes were released.
     axes : Axes, optional

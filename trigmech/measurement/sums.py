@@ -217,7 +217,7 @@ def shares(places: Integers | NDArray[np.int32], starts: Integers | None, size: 
     Parameters
     ----------
     places : ndarray (k,) of int
-        Of each row, from 0 to size - 1.
+        The place of each row, from 0 to size - 1.
     starts : ndarray (p,) of int or None
         The first row of each person.
     """
@@ -232,8 +232,8 @@ def shares(places: Integers | NDArray[np.int32], starts: Integers | None, size: 
 def _add_shares(places: Integers, starts: Integers, whole: int, sums: Integers) -> None:
     """Add each person's units, divided by the number of her rows at each place.
 
-    Of each place the quotient is rounded down; what is left, less than a unit for each of her places, goes to the first
-    of her places, one each. So the units sum to the whole, and depend on how many rows are where, not on their order.
+    The quotient at each place is rounded down; the rest, less than a unit for each of her places, goes to the first of
+    her places, one unit each. So the units sum to the whole, and depend on how many rows are where, not on their order.
     """
     for person in range(len(starts)):
         first = starts[person]

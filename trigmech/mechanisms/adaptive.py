@@ -45,7 +45,7 @@ class Measure:
     Parameters
     ----------
     share : float
-        Of the budget, above 0.
+        The part of the budget, above 0.
     """
 
     share: float
@@ -58,7 +58,7 @@ class Select:
     Parameters
     ----------
     share : float
-        Of the budget, above 0.
+        The part of the budget, above 0.
     count : int
         How many are chosen, at most.
     """

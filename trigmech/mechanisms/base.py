@@ -29,7 +29,7 @@ from trigmech.schema.schema import Schema
 Array = NDArray[np.float64]
 
 FEWEST_POINTS, MOST_POINTS = 1_024, 50_000
-# Of the points, of which a continuous descent holds some twenty copies, and which a file must hold.
+# Most coordinates of all points: a continuous descent holds about twenty copies of them, and a file must hold them.
 MOST_COORDINATES = 100_000_000
 
 
@@ -46,7 +46,7 @@ class PublicFacts:
     budget : Budget
         That the mechanism may spend.
     names : tuple of str
-        Of the columns.
+        The columns' names.
     """
 
     n: int
@@ -64,7 +64,7 @@ class History:
     run : str
         The run's identifier.
     seed : int
-        Of public random numbers.
+        The seed of public random numbers.
     round : int
         How many questions are answered; 0 of a run that is for shares and begins.
     draws : tuple of (Charge, ndarray)
@@ -96,7 +96,7 @@ class Design:
         Charged in one round before, for private categories. The rest is then a design for a table in which none is
         found; another one of the same cost takes its place when they are.
     whole : Budget, optional
-        Of the whole release. Default: that of the mechanism.
+        The budget of the whole release. Default: the mechanism's budget.
     schema : Schema, optional
         That the design is for; :func:`trigmech.design` adds it, and :func:`trigmech.measure` takes no other.
     bounds_share : float

@@ -55,7 +55,7 @@ class MomentMechanism(Mechanism):
     fit : {"rows", "cloud", "atoms"}
         How a distribution is made of the moments; see :func:`trigmech.reconstruction.pipeline.reconstruct`.
     points : int, optional
-        Of "rows". Default: as many as the table has rows, but at least 1024 and at most 50,000.
+        The number of points for "rows". Default: the number of rows of the table, but 1024 to 50,000.
     iterations : int
         Limit of the descent of "rows" in which points move continuously, inside the cells of a grid; few are needed.
     denoise, copula, weigh : bool
@@ -197,7 +197,7 @@ def minimax(smoothness: float, **options: Any) -> MomentMechanism:
     smoothness : float
         k, positive.
     **options
-        Of :class:`MomentMechanism`; ``max_functions`` is 1024 here unless given.
+        Options of :class:`MomentMechanism`; the default of ``max_functions`` is 1024 here.
 
     Returns
     -------

@@ -48,9 +48,9 @@ def rehearsed(release: Release, points: Array, rng: np.random.Generator, design:
     release : Release
         What was released of the private table.
     points : ndarray (m, D), public
-        Of the release's domain.
+        Points of the release's domain.
     rng : numpy.random.Generator
-        Of the noise, which has the scales of the release's, whatever m is, and of the fit.
+        Draws the noise, which has the release's scales for any m, and the fit's random numbers.
     design : Design, optional
         By which the release was made, for mechanisms other than :class:`trigmech.TableMechanism`.
 

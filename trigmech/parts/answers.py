@@ -26,7 +26,7 @@ from trigmech.schema.schema import Schema
 from trigmech.storage.rounds_file import fingerprint
 
 Array = NDArray[np.float64]
-# Of what is asked and the fingerprint of the question, to the sums.
+# A function from a statistic and the fingerprint of the question to the sums.
 Answer = Callable[[Statistic, str], Total]
 
 
@@ -110,7 +110,7 @@ class Recorder:
     rounds : Rounds, optional
         Where it is kept. None for a simulation, and for whoever asks the questions only.
     noise : Noise, optional
-        Of a simulation: moved on by what each known draw took of it.
+        The noise of a simulation; each known draw moves it on.
     """
 
     def __init__(self, history: History | None, rounds: Rounds | None = None, noise: Noise | None = None) -> None:

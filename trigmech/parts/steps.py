@@ -46,7 +46,7 @@ def measure_part(table: Any, design: Design, *, progress: Progress | None = None
     Returns
     -------
     Part
-        Of whole numbers: the sum of parts has the same bits however the table was cut.
+        Sums in whole numbers: the sum of parts has the same bits for every division of the table.
 
     Raises
     ------
@@ -185,7 +185,7 @@ def _question(design: Design) -> Unanswered:
     history = design.history
     account = Ledger(design.budget, enforced=not design.mechanism.published, simulated=True)
     rng = np.random.default_rng(None if history is None else history.seed)
-    # Of what is asked next nothing is drawn.
+    # The next question is found without drawing its noise.
     session = Session(account, SimulatedNoise(rng), Recorder(history))
     try:
         run(AskedTable(design), schema, design, rng, account, session)

@@ -90,7 +90,7 @@ class _Vector(Allocation):
 
     ROUNDS, GREEDY = 3, False
     GAUSSIAN: ClassVar[bool]
-    # Of the noise, in units of its scale.
+    # The standard deviation of the noise, in units of its scale.
     DEVIATION: ClassVar[float]
     # The best weights are this root of the importance.
     ROOT: ClassVar[float]
@@ -109,8 +109,8 @@ class _Vector(Allocation):
     def by_importance(self, importance: Array) -> Array:
         relative = np.maximum(importance / max(float(importance.max()), 1e-300), LEAST_IMPORTANCE)
         single, pair, triple, whole = self.selection.split(relative)
-        # Pairs' weights are products of one factor a degree, as the sensitivity's proof needs them. Of a pair's T_1 T_2
-        # alone the diagonal would say nothing.
+        # Pairs' weights are products of one factor a degree, as the sensitivity's proof needs them. The diagonal
+        # alone would miss a pair's T_1 T_2.
         most = np.diag(pair) if self.symmetric else np.maximum(pair, pair.T).max(axis=1, initial=0.0)
         factor = np.sqrt(most ** (1.0 / self.ROOT))
         return np.concatenate([single ** (1.0 / self.ROOT), np.outer(factor, factor).ravel(),

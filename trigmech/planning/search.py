@@ -37,7 +37,7 @@ Array = NDArray[np.float64]
 MAX_FUNCTIONS = 4_096
 DEGREES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 PAIR_DEGREES = (0, 1, 2, 3, 4, 5, 6, 8)
-# Of the score, below which a larger selection or a change of weights does not pay.
+# The least gain of the score that justifies a larger selection or a change of weights.
 LEAST_GAIN, LEAST_REFINEMENT = 1e-3, 1e-4
 
 
@@ -60,7 +60,7 @@ def plan_moments(n: int, d: int, budget: Budget, workload: Family, *, degree: in
     max_functions : int
         Limit of K; time and memory of the fit grow with it.
     fraction : float
-        Of the budget that may be spent, above 0 and at most 1: of epsilon, or, for delta > 0, of mu^2 of the Gaussian
+        The part of the budget, above 0 and at most 1: of epsilon, or, for delta > 0, of mu^2 of the Gaussian
         mechanism that just satisfies it, so that mechanisms with fractions of sum 1 satisfy it together.
 
     Returns

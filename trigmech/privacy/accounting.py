@@ -148,7 +148,7 @@ def filtered_epsilon(charges: Iterable[Charge], delta: float, reserve: float = 0
     Parameters
     ----------
     charges : iterable of Charge
-        Of any number of runs.
+        Charges of any number of runs.
     delta : float
         At least 0 and below 1; chosen, like the epsilon it is compared with, before the first of them.
     reserve : float
@@ -264,7 +264,7 @@ def _largest(low: float, high: float, fits: Callable[[float], bool]) -> float:
 def cost(charge: Charge, delta: float) -> tuple[float, float]:
     """Return a charge's own (epsilon, delta): the delta is 0 where it needs none; epsilon is infinite if none holds.
 
-    Of a claimed charge it is the sum of the claims, of a threshold (0, delta).
+    A claimed charge costs the sum of its claims, and a threshold costs (0, delta).
     """
     if charge.law in ("other", "threshold"):
         claimed = claimed_delta([charge])

@@ -141,7 +141,7 @@ class Charge:
     purpose : str
         What was released.
     law : {"laplace", "gaussian", "linf", "exponential", "threshold", "other"}
-        Of the noise: independent in each coordinate, or, for "linf", of a joint density proportional to
+        The law of the noise: independent in each coordinate, or, for "linf", with a joint density proportional to
         exp(-max |z_i| / scale). "exponential" is the choice of one of several scores, each of which moves by at most
         half the sensitivity: see :meth:`trigmech.privacy.noise.SystemNoise.exponential`. "threshold" is no noise but a
         proved (0, delta)-privacy: what one row alone makes known passes a threshold with a probability of at most
@@ -161,8 +161,8 @@ class Charge:
     proof : str
         The name of the sensitivity's proof: of this package's, an anchor of docs/proofs.md.
     claim : Budget, optional
-        What the charge costs by the source of a published scale: never a guarantee. Of law "other": what each
-        of the releases is claimed to cost, on which the proofs of the rest rely.
+        The cost that the source of a published scale claims: never a guarantee. For law "other": the claimed cost of
+        each release, on which the proofs of the rest rely.
     floor : float, optional
         For a scale that was computed from an earlier release: the least that it could have been, whatever that
         release was. Proofs use it, because composition theorems take parameters that are fixed in advance.
@@ -232,7 +232,7 @@ class Charge:
         purpose : str
             What was released.
         claim : Budget
-            Of each release, for replace-one neighbours.
+            The claimed cost of each release, for replace-one neighbours.
         tool : str
             Who claims it.
         count : int

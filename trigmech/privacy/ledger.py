@@ -33,7 +33,7 @@ class Ledger:
     Parameters
     ----------
     budget : Budget
-        What may be spent. Of epsilon from 1e-9 to 1e12.
+        The most that may be spent, with epsilon from 1e-9 to 1e12.
     enforced : bool
         True: a charge that would exceed the budget is refused. False, for the thesis's published scales only: the
         budget is the thesis's claim, anything is recorded, and :attr:`guarantee` is what is proved.

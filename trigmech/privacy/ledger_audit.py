@@ -6,7 +6,7 @@ from trigmech.privacy.accounting import NextCharge, cost, filtered_epsilon, next
 from trigmech.privacy.budget import shown_up
 from trigmech.privacy.ledger_format import Entry, Raised, State
 
-# Of what one machine computed and another computes again.
+# How closely the results of two machines must agree.
 AGREEMENT = 1e-6
 
 

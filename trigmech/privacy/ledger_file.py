@@ -30,7 +30,7 @@ class LedgerFile:
     Attributes
     ----------
     path : Path or str
-        Of the file, or the address on the server, which holds no password.
+        The path of the file, or the address on the server, without a password.
 
     Notes
     -----
@@ -69,7 +69,7 @@ class LedgerFile:
         path : path or str
             A file that must not exist, or the address of a ledger on a server that has none of this name.
         budget : Budget
-            Of the data set: what all runs together may spend.
+            The data set's budget: all runs together may spend it.
         data_set : str
             Its public name.
         timeout : float
@@ -213,14 +213,14 @@ class LedgerFile:
         purpose : str
             What was released.
         claim : Budget
-            Of each release.
+            The claimed cost of each release.
         tool : str
             Who claims it; the total is then as true as the claim.
         neighbours : {"replace-one", "add-remove"}
             For which the claim is made. One for adding or removing a row is recorded as (2 epsilon,
             (1 + e^epsilon) delta), which it implies for replacing one.
         count : int
-            Of releases, each with this claim.
+            The number of releases, each with this claim.
 
         Raises
         ------

@@ -37,14 +37,14 @@ class Entry:
     run : str
         A random identifier, the same for all charges of a run.
     version : str
-        Of the package.
+        The version of the package.
     simulated : bool
         True: recorded, but not counted, for its outputs are not private.
     charge : Charge
     epsilon : float
-        Of this charge alone, at the next field; infinite if none is proved.
+        The cost of this charge alone, at the delta of the next field; infinite if nothing is proved.
     delta : float
-        0 where the charge needs none.
+        0 if the charge does not need a delta.
     hash : str
         SHA-256, in hexadecimal, of the hash before it and all of the above.
     """
@@ -151,7 +151,7 @@ class Raised:
     time : str
         UTC, by the clock of who raised it.
     version : str
-        Of the package.
+        The version of the package.
     old, new : Limit
     hash : str
         As of an :class:`Entry`.
@@ -199,7 +199,7 @@ class Kept:
     run : str
         Whose charges paid for the release.
     path : str
-        Of the file.
+        The path of the saved file.
     """
 
     sequence: int

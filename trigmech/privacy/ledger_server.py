@@ -50,7 +50,7 @@ ADDRESS = re.compile(r"\s*postgres\w*(\+\w+)?:|\s*[a-z][\w+.-]*://|.*\b(password
 SECRET = re.compile("password|passwd|pwd|secret|scram", re.IGNORECASE)
 DEFAULT_NAME, LONGEST_NAME = "ledger", 200
 
-# Of the tables, so that a later version of the package can have others.
+# The form of the tables, so that a later version of the package can have another form.
 FORM = "1"
 MAKE = """
 CREATE SCHEMA IF NOT EXISTS trigmech;

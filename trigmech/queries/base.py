@@ -32,7 +32,7 @@ class Query(ABC):
     Attributes
     ----------
     name : str
-        Of the class, in files.
+        The name of the class in files.
     columns : tuple of int
         The columns that it is about, by position in the schema.
     """
@@ -231,7 +231,7 @@ class Measurement(Generic[Q]):
         own, more = self.weight / self.noise, 0.0 if again is None else again.weight / again.noise
         deviation = float(1.0 / np.hypot(own, more))
         values = self.known
-        # Of two that are the same, as in files by version 0.1, the mean must not round.
+        # If both values are the same, as in files of version 0.1, their mean must not round.
         if again is not None and not np.array_equal(values, again.known):
             part = (deviation / self.deviation) ** 2
             values = part * values + (1.0 - part) * again.known

@@ -33,7 +33,7 @@ from trigmech.queries.base import UNIT, Array, Query
 from trigmech.queries.book import Book, Numbers, register
 from trigmech.queries.one_way import ORDERS
 
-# Of the profiles of whole-row functions.
+# The degree of the profiles of whole-row functions.
 PROFILE_DEGREE = 8
 
 
@@ -47,7 +47,7 @@ class Functions(Query):
     features : FunctionSet
         Chebyshev products (:class:`trigmech.ChebyshevBasis`), :class:`trigmech.Features`, or custom functions.
     domain : Domain
-        Of the coordinates.
+        The domain of the coordinates.
     weights : ndarray (K,)
         What each mean is multiplied by before the noise, and divided by after it.
     members : slice

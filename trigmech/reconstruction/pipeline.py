@@ -48,7 +48,7 @@ def reconstruct(release: Release, count: int, rng: np.random.Generator, *, fit: 
     Parameters
     ----------
     release : Release
-        Of any features in any order, with any finite numbers.
+        A release of any features in any order, with any finite numbers.
     count : int
         Points to return, for "rows".
     rng : numpy.random.Generator
@@ -195,8 +195,8 @@ def _anchored(release: Release, targets: Targets) -> tuple[FunctionSet, Array, A
 def _correlation(index: FunctionIndex, targets: Targets, deviations: Array) -> Array | None:
     """Return the copula's correlation matrix of the numbers, from the targets of x_i x_j, if they were released.
 
-    Of columns without special values: where one holds these, a product holds less about its ordinary numbers, and the
-    fit is left to find their dependence.
+    Only for columns without special values: if a column holds these, a product holds less about its ordinary numbers,
+    and the fit is left to find their dependence.
     """
     numbers, held = index.domain.numbers, {group.value for group in index.domain.groups}
     places, pairs = index.bilinear([j for j in numbers if j not in held])

@@ -39,7 +39,7 @@ class Reconstruction:
     dependent : bool
         Whether any pair's released moments passed the noise test of the copula.
     objective, gap : float, optional
-        Of a linear program: the L1 distance of the moments, and how far it is at most from the least possible.
+        For a linear program: the L1 distance of the moments, and a bound of its distance to the least possible.
     rows : int, optional
         Default size of a sample; None: as many as the table had.
     """

@@ -56,8 +56,8 @@ def warnings_of(n: int, schema: Schema, budget: Budget, delta_chosen: bool = Fal
     Returns
     -------
     list of str
-        Of an epsilon above 10, few rows, a delta that is too large or was forgotten, columns that look like
-        identifiers, and bounds far from what a name suggests. Whether bounds clip depends on the table: see
+        Warnings of an epsilon above 10, few rows, a delta that is too large or was forgotten, columns that look like
+        identifiers, and bounds that are unusual for a column's name. Whether bounds clip depends on the table: see
         :func:`clipping_of`.
     """
     found = []

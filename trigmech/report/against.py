@@ -24,8 +24,8 @@ from trigmech.workload import GaussianKernels, PairKernels, SecondMoments
 Array = NDArray[np.float64]
 Queries = GaussianKernels | PairKernels | SecondMoments
 
-# Of the queries that a whole table is asked: the fewest of a family, how many numbers their evaluation may pass, and
-# how many such steps the exponentials of one kernel are worth.
+# Limits for queries to a whole table: the fewest of a family, the most numbers that their evaluation may pass, and the
+# number of such steps that the exponentials of one kernel cost.
 FEWEST_QUERIES, QUERY_WORK, EXPONENTIALS = 50, 1e10, 30
 # Multiplications that distances may take, and the fewest and most rows that they are computed of.
 DISTANCE_WORK = 2e10

@@ -45,7 +45,7 @@ class Expected:
     error : float or None
         Standard deviation of the noise in it, at most 10^300; None if it is not measured.
     unit : str
-        Of the error: "" is the column's own.
+        The unit of the error; "" means the column's own.
     note : str
         What the figure supposes.
     """

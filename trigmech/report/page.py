@@ -29,7 +29,7 @@ def write(synthesis: Synthesis, path: str | Path, against: Any = None, figures: 
     ----------
     synthesis : Synthesis
     path : path
-        Of the page. With ``against`` its name gets the word "not-private" before the suffix, unless it holds it.
+        The page to write. With ``against`` its name gets the word "not-private" before the suffix, if it lacks it.
     against : dataframe, array_like (n, d), dict of columns, or list of the d columns, optional, private
         The true table, to compare with. The page and the figures are then NOT PRIVATE, and are marked so.
     figures : path, optional
@@ -43,7 +43,7 @@ def write(synthesis: Synthesis, path: str | Path, against: Any = None, figures: 
     Returns
     -------
     Path
-        Of the page that was written.
+        The path of the written page.
 
     Raises
     ------

@@ -40,11 +40,11 @@ class Preview:
     charges : tuple of Charge
         What would be charged.
     proved_epsilon : float
-        Of these charges together, at the budget's delta.
+        The proved epsilon of all charges together, at the budget's delta.
     warnings : tuple of str
-        Of :func:`warnings_of` and :func:`coarseness_of`.
+        The sentences of :func:`warnings_of` and :func:`coarseness_of`.
     ledger : dict, optional
-        Of the ledger: its budget, its total now and after the release, and whether that would be accepted.
+        The ledger's budget, its total now and after the release, and whether it would accept the release.
     whose : {"rows", "persons"}
         What `n` counts.
     """

@@ -155,7 +155,7 @@ def _noisy(look: Measurement[Histogram], own: Marginal) -> Noisy:
     of_named = look.deviations[:k]
     if is_numeric(own.column):
         return Noisy(frequencies[:k], of_named, shares, noise)
-    # Of binary and ordinal columns each value is a level, and missing values come last.
+    # In binary and ordinal columns each value is a level, and missing values come last.
     return Noisy(np.concatenate([shares, frequencies[:k]]), np.concatenate([noise, of_named]),
                  np.empty(0), np.empty(0))
 

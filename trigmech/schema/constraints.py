@@ -32,7 +32,7 @@ MISSING = ("is missing", "is not missing")
 RESERVED = {"and", "or", "not", "implies", "in", "is", "if", "only", "missing", "true", "false"}
 BARE = re.compile(r"[^\W\d]\w*")
 
-# Of so many categories a message has the names.
+# A message names at most this many categories.
 LISTED = 20
 # How many combinations of values a constraint is evaluated on.
 MOST_COMBINATIONS = 10**7

@@ -302,7 +302,7 @@ class Schema:
         points : array_like (m, D)
             Entries in [-1, 1], or anything else: numbers are clipped to the bounds, of categories the largest counts.
         names : collection of str, optional
-            Of the columns to return. Default: all.
+            The columns to return. Default: all.
 
         Returns
         -------

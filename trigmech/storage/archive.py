@@ -45,7 +45,7 @@ MAX_MANIFEST = 2**24
 MAX_DEPTH = 32
 MAX_BYTES = 2**30
 MAX_DIMENSIONS = 4
-# Of the archive's list of members: 46 bytes and a name for each.
+# The size of the archive's list of members: 46 bytes and a name for each.
 MAX_DIRECTORY = (1 + MAX_ARRAYS) * (46 + MAX_NAME + len(".npy"))
 
 MANIFEST = "manifest.json"
@@ -72,9 +72,9 @@ def write(path: str | os.PathLike[str], manifest: dict[str, Any], arrays: dict[s
     kind : str
         The name of the format; files of another name have the same form.
     manifest : dict, public
-        Of JSON's types alone: dict with str keys, list, str, int, finite float, bool, None.
+        Only JSON's types: dict with str keys, list, str, int, finite float, bool, None.
     arrays : dict of str to ndarray, public
-        Of the types float64, int64 and uint8. One that is contiguous in Fortran's order alone stays so, because sums by
+        Arrays of float64, int64 and uint8. One that is contiguous only in Fortran's order stays so, because sums by
         BLAS depend on it in their last bits; any other comes back in C order.
 
     Raises
@@ -115,7 +115,7 @@ def read(path: str | os.PathLike[str], kind: str = FORMAT) -> tuple[dict[str, An
     Parameters
     ----------
     path : path
-        Of a file by :func:`write`, which nobody needs to trust.
+        A file from :func:`write`; the reader does not have to trust it.
 
     Returns
     -------

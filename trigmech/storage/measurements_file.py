@@ -38,7 +38,7 @@ MOST_DEGREES, MOST_PROFILE, MOST_COEFFICIENTS = 2**22, 2**10, 2**17
 MOST_POSITIONS = 2**17
 # Squares of released numbers and of what noise they have must not overflow.
 LARGEST = 1e100
-# Of one query, as many as an archive could hold.
+# The most numbers of one query, as many as an archive can hold.
 MOST_SIZE = 2**27
 
 
@@ -101,7 +101,7 @@ def release_of(value: Any, arrays: Arrays, domain: Domain) -> Release:
         What the manifest holds of it.
     arrays : dict of str to ndarray
     domain : Domain
-        Of the schema.
+        The schema's domain.
 
     Notes
     -----

@@ -1,7 +1,7 @@
 """Releases of columns and tables by version 0.1: read, and never written.
 
 The arrays of the columns stand one after the other, in the domain's order, and so do those of the closer looks and of
-the tables. Of a table that was measured twice the file has the mean by the precisions alone.
+the tables. For a table that was measured twice, the file has only the mean by the precisions.
 """
 
 from collections.abc import Sequence
@@ -41,7 +41,7 @@ def release_of(value: Any, arrays: Arrays, domain: Domain) -> Release:
         What the manifest holds of it.
     arrays : dict of str to ndarray
     domain : Domain
-        Of the schema.
+        The schema's domain.
 
     Notes
     -----

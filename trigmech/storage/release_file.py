@@ -82,7 +82,7 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
     Parameters
     ----------
     path : path
-        Of a file by :func:`write`, of this version or an older one, which nobody needs to trust.
+        A file from :func:`write` of this version or an older one; the reader does not have to trust it.
 
     Returns
     -------

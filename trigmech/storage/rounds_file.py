@@ -4,8 +4,8 @@ A run charges the ledger and draws several times, and what is drawn later depend
 first line of its rounds file identifies it: the run's identifier, fingerprints of the design and the schema, the number
 of rows, the ledger file, the version of the package; and a seed for *public* random numbers, none of which are noise.
 Every draw adds a line with its charge and what it released, which is public; the line is on the disk before anything
-depends on it (:meth:`trigmech.measurement.release.Session.draw`). Of a private selection of categories it has those
-that were released, not the noisy counts. Each line begins with the hash of itself and all before.
+depends on it (:meth:`trigmech.measurement.release.Session.draw`). After a private selection it has the
+released categories, not the noisy counts. Each line begins with the hash of itself and all before.
 
 **Claim.** Whenever a run's processes end, no charge pays for two draws that anything depends on, nothing is charged
 twice, and nothing is drawn that is not charged. The moments at which a process can end:
@@ -66,7 +66,7 @@ LARGEST_FILE = 2**30
 # What must be the same when a run goes on, in words.
 FACTS = {"version": "version of trigmech", "n": "number of rows", "ledger": "ledger file", "schema": "schema",
          "design": "design"}
-# Of what a fingerprint looks into, and of an array.
+# The deepest value that a fingerprint looks into, and the most dimensions of an array.
 DEEPEST, MOST_DIMENSIONS = 12, 4
 
 logger = logging.getLogger(__name__)
@@ -80,7 +80,7 @@ class RoundsFile:
     run : str
         The run's identifier in the ledger file.
     seed : int
-        Of public random numbers.
+        The seed of public random numbers.
     resumed : bool
         Whether a process before this one began the run.
     """
@@ -89,7 +89,7 @@ class RoundsFile:
         self.path, self.resumed = path, False
         self.run, self.seed = begins or (new_run(), secrets.randbits(128))
         if begins:
-            # Of several files of such a run the ledger knows by this which one was charged.
+            # Such a run can have several files; this tells the ledger which one was charged.
             self.run = new_attempt(self.run)
         self._facts, self._handle, self._hash = dict(facts), -1, ""
         self._known: list[tuple[Charge, Array | Found]] = []
@@ -209,7 +209,7 @@ class RoundsFile:
                 self._known = [_draw(record) for record in records[1:]]
         except InputError as problem:
             raise InputError(f"cannot continue the run of {str(self.path)!r}: {problem}") from None
-        # Of a draw that nobody has seen.
+        # The part belongs to a draw that nobody has seen.
         os.ftruncate(self._handle, len(content) - len(part))
         os.fsync(self._handle)
         os.lseek(self._handle, 0, os.SEEK_END)

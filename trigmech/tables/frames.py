@@ -222,7 +222,7 @@ def like(library: Any, names: tuple[str, ...], columns: Matrix | Sequence[NDArra
             return np.column_stack([filled(column.astype(np.float64)) for column in columns])
         objects = np.empty((len(columns[0]), len(columns)), dtype=object)
         for j, column in enumerate(columns):
-            # Of times of seconds and days the objects are Python's times and dates.
+            # Times in seconds and in days become Python's times and dates.
             objects[:, j] = column.astype(object)
             objects[np.ma.getmaskarray(column), j] = None
         return objects

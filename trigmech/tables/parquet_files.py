@@ -13,7 +13,7 @@ from trigmech.errors import InputError, shown
 from trigmech.tables.column_types import ColumnsOfFile
 from trigmech.tables.reader import TableFile, rows_at_once
 
-# Of a piece, unless a row group has more: a tenth of a second to some seconds of work.
+# Rows of a piece, unless a row group has more: a tenth of a second to some seconds of work.
 ROWS_OF_A_PIECE = 2**19
 LETTERS = "*?["
 
@@ -38,7 +38,7 @@ class ParquetFiles:
     ----------
     files : tuple of TableFile
     names : tuple of str
-        Of the columns that all files have.
+        The columns that all files have.
 
     Raises
     ------

@@ -58,7 +58,7 @@ class TableFile:
     decimal : {".", ","}
         The decimal sign of CSV's numbers. Signs between thousands, currencies and percents make a cell no number.
     encoding : str
-        Of CSV's text, by Python's name for it, such as "cp1252" or "utf-16". A byte order mark is passed over.
+        The encoding of a CSV's text by its name in Python, such as "cp1252" or "utf-16". A byte order mark is ignored.
     date_format : str, optional
         How CSV writes dates and times, as :meth:`datetime.datetime.strptime` takes it, such as "%d.%m.%Y". By default
         they are in ISO form; which number is the day is never guessed.
@@ -71,7 +71,7 @@ class TableFile:
     Attributes
     ----------
     names : tuple of str
-        Of the columns; "column1" and so on if there is no header.
+        The columns' names; "column1" and so on if there is no header.
 
     Raises
     ------
@@ -175,7 +175,7 @@ class TableFile:
         rows : int, optional
             Rows of each table but the last; by default as many as make 64 MiB when encoded, at most 2^18.
         groups : sequence of int, optional
-            Of a Parquet file these row groups alone.
+            Read only these row groups of a Parquet file.
 
         Yields
         ------

@@ -88,12 +88,12 @@ def noise_scales(basis: ChebyshevBasis, n: int, budget: Budget, calibration: Cal
     n : int
         Rows, at least 2.
     budget : Budget
-        Of the whole run. With axes, each of the three steps has a third of epsilon (or of mu^2).
+        The budget of the whole run. With axes, each of the three steps has a third of epsilon (or of mu^2).
     calibration : {"published", "rigorous"}
     approximate : bool
         False for the pure mechanisms (algorithms 4, 7, 9), which spend no delta; True for 5, 6, 10.
     rank, iterations : int
-        Of the private subspace iteration; rank 0 for none.
+        Of the private subspace iteration; rank 0: no such iteration.
 
     Raises
     ------

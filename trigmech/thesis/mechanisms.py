@@ -32,7 +32,7 @@ Size = int | Literal["formula"]
 
 # No mean is beyond 1; semi-axes of a cube need not be longer.
 LARGEST_TARGET, LARGEST_SCALE = 1e3, 1e6
-# Of the candidates, and of the linear program that is solved first: 1.6 GB.
+# Most entries of the candidates, and of the first linear program: 1.6 GB.
 MOST_ENTRIES = 200_000_000
 
 

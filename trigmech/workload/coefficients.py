@@ -1,7 +1,7 @@
 """How much the products of one, two and three columns matter to a query family, summed over the columns.
 
-A plan treats all columns alike, so of a family it needs sums over the columns. Of a family that treats them alike too,
-one column, one pair and one triple determine them; of any other all are computed.
+A plan treats all columns alike, so it needs a family's sums over the columns. If the family treats them alike too, one
+column, one pair and one triple determine these sums; for any other family all are computed.
 """
 
 from collections.abc import Sequence
@@ -18,8 +18,8 @@ from trigmech.workload.family import Family, is_symmetric
 Array = NDArray[np.float64]
 
 ENTRIES_AT_A_TIME = 2**20
-# A family that is not symmetric is asked of all pairs of so many columns at most, and of all triples. Of more columns
-# evenly spaced ones stand for all.
+# A family that is not symmetric is asked for all pairs, and for all triples, of at most this many columns. If there are
+# more columns, evenly spaced ones stand for all.
 MOST_COLUMNS = {1: 2**20, 2: 128, 3: 128}
 
 

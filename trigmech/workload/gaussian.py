@@ -28,8 +28,8 @@ Variant = Literal["fresh", "pool"]
 
 # One block of squared distances is 256 x 256 numbers, half a megabyte: it stays in the second-level cache.
 CENTERS_PER_CHUNK = 256
-# Of coefficients of drawn kernels: at most so many queries at once, for which all columns' coefficients take at most
-# 16 megabytes, and so many products at once that those of all centres take two.
+# For coefficients of drawn kernels: the most queries at once, so that all columns' coefficients take at most 16
+# megabytes, and the most products at once, so that those of all centres take two.
 QUERIES_PER_BLOCK = 64
 COLUMN_NUMBERS_PER_BLOCK = 2**21
 PRODUCT_NUMBERS_PER_BLOCK = 2**18
@@ -44,7 +44,7 @@ class GaussianKernels(Workload):
     d : int
         Columns.
     seed : int or numpy.random.SeedSequence
-        Of the public draw of the queries.
+        The seed of the public draw of the queries.
     n_queries : int
         Default 10^4.
     widths : tuple of float
