@@ -190,7 +190,7 @@ def test_more_noise_gives_wider_bounds():
 def test_what_the_fit_did_not_reach_is_added():
     X = dependent(20_000, 2, 4)
     lazy = dataclasses.replace(FAST, fit="cloud", points=None, iterations=80, weigh=False, copula=False)
-    with pytest.warns(FitWarning, match="miss"):
+    with pytest.warns(FitWarning, match="do not fit"):
         synthesis = synthesize(X, Schema.cube(2), Budget(1.0, 1e-6), lazy, np.random.default_rng(4))
     bars = synthesis.predicted_error(SecondMoments(2))
     errors = SecondMoments(2).errors(X, synthesis.distribution)

@@ -543,7 +543,7 @@ def test_damaged_and_hostile_files_are_refused_and_stay(folder, drawn):
         assert path.read_bytes() == content
     path.unlink()
     os.mkfifo(path)
-    with pytest.raises(InputError, match="no file but a device or a pipe"):
+    with pytest.raises(InputError, match="a device or a pipe, not an ordinary file"):
         run(folder)
     assert (len(drawn), len(entries(folder))) == (4, 4)
 

@@ -53,14 +53,14 @@ class Measure:
 
 @dataclass(frozen=True)
 class Select:
-    """A round that chooses some of many tables, privately: those that are furthest from what is predicted of them.
+    """A round that privately chooses some of many tables: those that are furthest from their predictions.
 
     Parameters
     ----------
     share : float
         The part of the budget, above 0.
     count : int
-        How many are chosen, at most.
+        The largest number of chosen tables.
     """
 
     share: float
@@ -174,18 +174,18 @@ class AdaptiveMechanism(Mechanism):
     Attributes
     ----------
     rounds : tuple of Measure or Select
-        With shares of the budget, of sum 1 at most.
+        The rounds; the sum of their shares of the budget is at most 1.
     points : int, optional
-        Rows that are fitted. Default: as many as the table has, but at least 1,024 and at most 50,000.
+        The number of fitted rows. Default: the number of rows of the table, but 1,024 to 50,000.
 
     Notes
     -----
-    Privacy: each round's vector is scaled so that replacing a row moves it by 1/n at most, whatever is asked; so its
-    noise and its charge are fixed beforehand, and all charges are recorded before the first draw. What a query's vector
-    moves is proved at the query's `diameter`. A score is half the L1 distance of a table from a prediction: replacing a
-    row moves two of the frequencies by 1/n, so the score by 1/n at most. See docs/proofs.md. What is released is saved,
-    loaded, reported, has error bars, and can be measured over parts and by engines, as that of the package's own
-    mechanisms.
+    Privacy: each round's vector is scaled so that replacing a row moves it by at most 1/n for any query. So its noise
+    and its charge are fixed in advance, and all charges are recorded before the first draw. The movement of a query's
+    vector is proved at the query's `diameter`. A score is half the L1 distance of a table from a prediction: replacing
+    a row moves two of the frequencies by 1/n, so it moves the score by at most 1/n. See docs/proofs.md. A release can
+    be saved, loaded and reported, has error bars, and can be measured over parts and by engines, like a release of the
+    package's own mechanisms.
 
     Examples
     --------
@@ -212,7 +212,7 @@ class AdaptiveMechanism(Mechanism):
 
     @abstractmethod
     def ask(self, so_far: SoFar) -> Sequence[Query | Measurement[Query]]:
-        """Return the queries of a round: to be measured, with weights if these are measurements, or to choose from."""
+        """Return the queries that a round measures, with weights if these are measurements, or that it chooses from."""
 
     def plan(self, facts: PublicFacts) -> Design:
         """Return the charges of all rounds; raise an InputError if the first round cannot be asked."""

@@ -28,12 +28,12 @@ class Part:
     Parameters
     ----------
     total : Total
-        The sums, as whole numbers on lattices that are fixed beforehand.
+        The sums, as whole numbers on lattices that are fixed in advance.
     question : str
-        A fingerprint of all that must be the same for parts that are added: what is asked, by which design and round,
-        the schema, the lattices and the version.
+        A fingerprint that must be the same for all added parts: of the statistic, the design and its round, the schema,
+        the lattices and the version.
     identities : frozenset of str
-        A random one of each part that was measured, so that none is added twice.
+        A random identity of each measured part, so that no part is added twice.
     """
 
     total: Total
@@ -77,7 +77,7 @@ class Part:
         return self if isinstance(other, int) and other == 0 else NotImplemented
 
     def save(self, path: str | Path) -> None:
-        """Write the part to a file that its owner alone can read; **private**, as the table is.
+        """Write the part to a file that only its owner can read; **private**, like the table.
 
         Raises
         ------
@@ -96,7 +96,7 @@ class Part:
         Raises
         ------
         InputError
-            If it is no such file, or damaged.
+            If it is not such a file, or is damaged.
         """
         content, arrays = archive.read(path, cls.KIND)
         try:

@@ -111,15 +111,15 @@ class Share(Part):
     Parameters
     ----------
     total : Total
-        All that is drawn for the question, in multiples of each charge's step, and noise.
+        The drawn numbers for the question, in multiples of each charge's step, with noise.
     question : str
-        As of a part.
+        The question, as in a part.
     identities : frozenset of str
-        The parties whose rows are in it, such as "party 2": what two shares have in common is not added.
+        The parties whose rows it contains, such as "party 2"; shares with a common party cannot be added.
     parties : int
-        m: as many shares are released together.
+        m: the number of shares that are released together.
     tolerated : int
-        t: so many parties may use what they know of their own noise.
+        t: the number of parties that may use the knowledge of their own noise.
     """
 
     parties: int
@@ -134,7 +134,7 @@ class Share(Part):
 
 def share_part(table: Any, design: Design, *, party: int, parties: int, tolerated: int = 0,
                progress: Progress | None = None) -> Share:
-    """Return what a design draws next of one party's rows, with the party's share of the noise: **private** alone.
+    """Return one party's sums for the design's next round, with the party's share of the noise: **private** alone.
 
     Parameters
     ----------
@@ -144,13 +144,13 @@ def share_part(table: Any, design: Design, *, party: int, parties: int, tolerate
         The same for all parties, made once: by :func:`trigmech.design` for the number of persons of all together, and
         :meth:`trigmech.Design.for_shares`; or, after the first round, by :func:`release_shares`.
     party : int
-        Which of the parties this is, from 1 to m: each has a number of its own, in all rounds, so that nobody's rows
-        are added twice in the place of another party's.
+        The number of this party, from 1 to m. Each party has its own number in all rounds, so that no rows are added
+        twice in the place of another party's rows.
     parties : int
-        m, up to 10,000: how many shares will be released together, no more and no fewer.
+        m, up to 10,000: exactly so many shares will be released together.
     tolerated : int
-        t < m: how many parties, with whoever releases, may use what they know of their own noise. The noise in the
-        sum has m / (m - t) times the design's variance, which error bars do not know of.
+        t < m: the number of parties that may use the knowledge of their own noise, together with the person who
+        releases. The noise in the sum has m / (m - t) times the design's variance; error bars do not include this.
     progress : callable, optional
 
     Returns
@@ -165,8 +165,8 @@ def share_part(table: Any, design: Design, *, party: int, parties: int, tolerate
 
     Notes
     -----
-    Privacy: none alone; proof in :mod:`trigmech.parts.shares`. Cost: as ``measure_part``, and about 20 microseconds for
-    each number that is drawn.
+    Privacy: a single share is not private; the proof for the sum is in :mod:`trigmech.parts.shares`. Cost: as
+    ``measure_part``, and about 20 microseconds for each drawn number.
     """
     _check_shareable(design)
     check_integers(1, party=party, parties=parties)
@@ -194,17 +194,17 @@ def share_part(table: Any, design: Design, *, party: int, parties: int, tolerate
 
 def release_shares(shares: Sequence[Share], design: Design, *, rounds: str | Path,
                    ledger: str | Path | LedgerFile | None = None) -> NoisyMoments | Design:
-    """Release the sum of shares, as :func:`trigmech.release_parts` releases parts; the noise is in it already.
+    """Release the sum of shares, as :func:`trigmech.release_parts` releases parts; it already contains the noise.
 
     Parameters
     ----------
     shares : sequence of Share, private
-        By :func:`share_part`, of all parties; or their sum, which is all that whoever calls this need see.
+        The shares of all parties, from :func:`share_part`; or only their sum.
     design : Design
-        That the shares were made by.
+        The design that made the shares.
     rounds : path
-        The file in which all that is released is kept, the same in each round; needed for one round, too: once a sum is
-        in it, no other is opened.
+        The file that keeps all released numbers, the same in each round. It is also required for a single round: after
+        it holds a sum, no other sum is opened.
     ledger : path or LedgerFile, optional
         As for :func:`trigmech.release_parts`.
 
@@ -216,19 +216,18 @@ def release_shares(shares: Sequence[Share], design: Design, *, rounds: str | Pat
     Raises
     ------
     InputError
-        If a share is missing or a party's is there twice, or they are of another question, number of parties or
-        persons; if the ledger has charges of the design's run that another rounds file made: another sum was opened
-        then, which is decided where the ledger is written; or as
-        :func:`trigmech.release_parts`. Nothing is charged or opened then.
+        If a share is missing, a party has two shares, or the shares have another question, number of parties or number
+        of persons; if the ledger has charges of the design's run from another rounds file, because another sum was
+        then opened; or as :func:`trigmech.release_parts`. Then nothing is charged or opened.
     BudgetError
-        As :func:`trigmech.synthesize`; or if what is proved of the noise in the shares exceeds a charge.
+        As :func:`trigmech.synthesize`; or if the proved cost of the noise in the shares exceeds a charge.
 
     Notes
     -----
     Privacy: (epsilon, delta) under replacing a person within a party, also against ``tolerated`` parties. All parties
-    must be there: n, which is public, is that of the design, and a party that does not answer leaves its persons out;
-    make another design without it, and new shares. Only one sum of a share may be opened, ever: the rounds file and the
-    ledger know which runs' sums were, so another ledger is not noticed, nor, without a ledger, a second rounds file.
+    must take part: n is public and is that of the design, so without a party its persons would be missing; in this case
+    make a new design without the party, and new shares. Each share may be opened in only one sum. The rounds file and
+    the ledger record the opened runs; another ledger, or a second rounds file without a ledger, is not noticed.
     """
     _check_shareable(design)
     whole = added(shares, design.n, Share)

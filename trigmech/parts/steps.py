@@ -29,17 +29,17 @@ logger = logging.getLogger(__name__)
 
 def measure_part(table: Any, design: Design, *, progress: Progress | None = None, engine: Engine | None = None,
                  workers: int | None = None, scheduler: str | None = None) -> Part:
-    """Return the sums over one part of a table that a design asks for next: **private**, as the table is.
+    """Return the sums over one part of a table that the design's next round needs: **private**, like the table.
 
     Parameters
     ----------
     table : dataframe, array_like (n, d), path or TableFile, private
         All rows of some of the persons, at least one; as for :func:`trigmech.synthesize`.
     design : Design
-        By :func:`trigmech.design` for the number of persons in all parts together, or, after the first round, by
-        :func:`release_parts`.
+        The design from :func:`trigmech.design` for the number of persons in all parts together, or, after the first
+        round, from :func:`release_parts`.
     progress : callable, optional
-        Called with public facts alone.
+        Called with public facts only.
     engine, workers, scheduler
         As for :func:`trigmech.synthesize`.
 
@@ -55,9 +55,9 @@ def measure_part(table: Any, design: Design, *, progress: Progress | None = None
 
     Notes
     -----
-    Privacy: nothing is charged and nothing is public; a part must stay as safe as its table. A person must have all of
-    her rows in one part: one who is in two counts as two. Cost: one pass over the rows, and in the third round and
-    later a moment for the repetition of what was planned before.
+    Privacy: nothing is charged and nothing is public; keep a part as safe as its table. All rows of a person must be in
+    one part: a person in two parts counts twice. Cost: one pass over the rows, and from the third round on a moment to
+    repeat the earlier planning.
     """
     check_design(design)
     question = _question(design)
@@ -72,27 +72,27 @@ def measure_part(table: Any, design: Design, *, progress: Progress | None = None
 def release_parts(parts: Sequence[Part], design: Design, rng: np.random.Generator | None = None, *,
                   ledger: str | Path | LedgerFile | None = None,
                   rounds: str | Path | None = None) -> NoisyMoments | Design:
-    """Release what parts hold together, as if they were one table.
+    """Release the sum of all parts, as if they were one table.
 
     Parameters
     ----------
     parts : sequence of Part, private
-        Answers to the design's question, by :func:`measure_part`; of all persons together.
+        Answers to the design's question, from :func:`measure_part`, for all persons together.
     design : Design
-        That the parts were measured by.
+        The design that measured the parts.
     rng : numpy.random.Generator, optional
-        Makes the run a repeatable *simulation*. Give one of the same seed in each round.
+        Makes the run a repeatable *simulation*. Give a generator with the same seed in each round.
     ledger : path, address or LedgerFile, optional
         As for :func:`trigmech.synthesize`; all rounds are charged in the first, before its draw.
     rounds : path
-        The file in which all that is drawn is kept, so that nothing is drawn twice. Needed if the design asks more than
-        one question, the same in each round; see :attr:`trigmech.Design.passes`. Not for simulations.
+        The file that keeps all drawn numbers, so that nothing is drawn twice. It is required if the design has more
+        than one round, and must be the same in each; see :attr:`trigmech.Design.passes`. Not for simulations.
 
     Returns
     -------
     NoisyMoments or Design
-        What was released, for :func:`trigmech.reconstruct` and :func:`trigmech.generate`; or, if the mechanism asks
-        again, the design with the next question, which is public: measure all parts again by it.
+        The released numbers, for :func:`trigmech.reconstruct` and :func:`trigmech.generate`; or, if there is another
+        round, its design, which is public: measure all parts again with it.
 
     Raises
     ------

@@ -139,33 +139,33 @@ class Charge:
     Parameters
     ----------
     purpose : str
-        What was released.
+        A description of the release.
     law : {"laplace", "gaussian", "linf", "exponential", "threshold", "other"}
         The law of the noise: independent in each coordinate, or, for "linf", with a joint density proportional to
         exp(-max |z_i| / scale). "exponential" is the choice of one of several scores, each of which moves by at most
-        half the sensitivity: see :meth:`trigmech.privacy.noise.SystemNoise.exponential`. "threshold" is no noise but a
-        proved (0, delta)-privacy: what one row alone makes known passes a threshold with a probability of at most
-        delta. "other" is any mechanism of which only an (epsilon, delta) is known, which somebody else claims; see
+        half the sensitivity: see :meth:`trigmech.privacy.noise.SystemNoise.exponential`. "threshold" is not noise but
+        a proved (0, delta)-privacy: a value that only one row reveals passes a threshold with a probability of at most
+        delta. "other" is any mechanism for which only an (epsilon, delta) is known, which somebody else claims; see
         :meth:`claimed`.
     scale : float
-        The Laplace scale, the Gaussian standard deviation, or the scale in that density; of a threshold its delta.
+        The Laplace scale, the Gaussian standard deviation, or the scale in that density; for a threshold its delta.
     sensitivity : float
-        How far one of the releases changes at most when a row is replaced, in the stated norm.
+        The largest change of one of the releases when a row is replaced, in the stated norm.
     norm : {"L1", "L2", "Linf", "each", "none"}
-        "L1", "L2" and "Linf": of a whole released vector. "each": of a single coordinate, each coordinate being
-        counted as a release of its own. Gaussian noise goes with "L2", linf noise and choices with "Linf", Laplace
-        noise with "L1" or "each". "none" goes with "threshold", whose sensitivity is 0, and with "other", whose scale
-        is 1 and whose sensitivity is the claimed epsilon.
+        "L1", "L2" and "Linf" are norms of a whole released vector. "each" is the change of a single coordinate, where
+        each coordinate counts as its own release. Gaussian noise needs "L2", linf noise and choices need "Linf", and
+        Laplace noise needs "L1" or "each". "none" is for "threshold", whose sensitivity is 0, and for "other", whose
+        scale is 1 and whose sensitivity is the claimed epsilon.
     count : int
         The number of releases, at least 1 and at most 10^12.
     proof : str
-        The name of the sensitivity's proof: of this package's, an anchor of docs/proofs.md.
+        The name of the sensitivity's proof; for this package's proofs, an anchor of docs/proofs.md.
     claim : Budget, optional
         The cost that the source of a published scale claims: never a guarantee. For law "other": the claimed cost of
         each release, on which the proofs of the rest rely.
     floor : float, optional
-        For a scale that was computed from an earlier release: the least that it could have been, whatever that
-        release was. Proofs use it, because composition theorems take parameters that are fixed in advance.
+        For a scale that was computed from an earlier release: its least possible value over all such releases. Proofs
+        use it, because composition theorems need parameters that are fixed in advance.
 
     Raises
     ------
@@ -225,23 +225,23 @@ class Charge:
 
     @classmethod
     def claimed(cls, purpose: str, claim: Budget, tool: str, count: int = 1) -> Self:
-        """Return the charge for releases of another tool, of each of which only an (epsilon, delta) is claimed.
+        """Return the charge for releases of another tool, for each of which only an (epsilon, delta) is claimed.
 
         Parameters
         ----------
         purpose : str
-            What was released.
+            A description of the release.
         claim : Budget
             The claimed cost of each release, for replace-one neighbours.
         tool : str
-            Who claims it.
+            The source of the claim.
         count : int
         """
         return cls(purpose, "other", 1.0, claim.epsilon, "none", count, f"claimed by {tool}, not proved here", claim)
 
     @property
     def claimed_delta(self) -> float:
-        """The delta of each release that is claimed, or of a threshold; 0 for noise of a known distribution."""
+        """The claimed delta of each release, or a threshold's delta; 0 for noise of a known distribution."""
         if self.law == "threshold":
             return self.scale
         return self.claim.delta if self.law == "other" and self.claim is not None else 0.0
