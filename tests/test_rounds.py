@@ -434,7 +434,7 @@ def test_a_file_that_cannot_be_emptied_is_not_given_up(folder, drawn, monkeypatc
     with monkeypatch.context() as patch:
         patch.setattr(RoundsFile, "_append", no_room)
         patch.setattr(os, "ftruncate", fails)
-        with pytest.raises(InputError, match="so it is not used; run it again"):
+        with pytest.raises(InputError, match="so the draw is not used; run again"):
             run(folder)
     assert (folder / "a.rounds").exists()
     run(folder)
@@ -481,7 +481,7 @@ def test_a_draw_that_cannot_be_written_beside_a_file_that_stays_is_not_used(fold
     with monkeypatch.context() as patch:
         patch.setattr(RoundsFile, "_append", no_room)
         patch.setattr(RoundsFile, "remove", stays)
-        with pytest.raises(InputError, match="so it is not used; run it again"):
+        with pytest.raises(InputError, match="so the draw is not used; run again"):
             run(folder)
     run(folder)
     assert (len(drawn), len(entries(folder))) == (5, 4)

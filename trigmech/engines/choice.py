@@ -36,7 +36,7 @@ def opened(table: Any, schema: Schema, progress: Progress | None = None, engine:
     schema, progress, least
         As there.
     engine : {"processes", "dask", "spark"}, optional
-        Default: what the table's type asks for; several processes for Parquet files of 2^24 rows and more, if this
+        Default: the engine of the table's type; several processes for Parquet files of 2^24 rows and more, if this
         process may use more than one core; else this process.
     workers : int, optional
         How many processes; by default one for each core, see ``TRIGMECH_NUM_THREADS``.

@@ -230,7 +230,7 @@ def _check_columns(table: Any, schema: Schema) -> None:
 
 
 def _typed(frame: Any) -> Any:
-    """Return a Dask DataFrame that refuses to make text of what is none: of 1, 1.0 and "1", which differ elsewhere.
+    """Return a Dask DataFrame that refuses to convert other values to text: 1, 1.0 and "1" differ elsewhere.
 
     Dask does so with columns that have no type when it takes a dataframe of pandas or what a function returns. What it
     did to a frame that is persisted cannot be seen.

@@ -92,7 +92,7 @@ class FileWorkers:
                                       "smaller row groups. Nothing was charged for this measurement")
 
     def close(self) -> None:
-        """End the processes, and remove what is on the disk."""
+        """End the processes, and remove the files on the disk."""
         self._end()
         if self._buckets is not None:
             self._buckets.close()

@@ -35,7 +35,7 @@ class Persons:
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """What is asked of each piece; public.
+    """The question to each piece; public.
 
     Parameters
     ----------

@@ -71,7 +71,7 @@ class Asked:
 
     @cached_property
     def statistic(self) -> Statistic:
-        """What is summed over persons."""
+        """The sums over persons."""
         parts = [statistic for _, statistic in self._parts]
         return parts[0] if len(parts) == 1 else Several(tuple(parts))
 

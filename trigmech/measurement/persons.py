@@ -110,7 +110,7 @@ def _codes(table: Any, person: str) -> NDArray[np.int64]:
 
 
 def identity(value: Any) -> Any:
-    """Return what is the same for values that name the same person, as they are compared and hashed.
+    """Return a key that is the same for all values that name the same person, for comparison and hashing.
 
     White space around text does not count, as in categories, and numbers and times count by their value: 1 and 1.0,
     0.0 and -0.0, one instant in two zones.
@@ -148,7 +148,7 @@ def free_name(names: Iterable[str]) -> str:
 
 
 def _is_nobody(value: Any) -> bool:
-    """Return whether a value names nobody: what is missing, and empty text, which files have for it."""
+    """Return whether a value does not name anybody: a missing value, or empty text, which means missing in files."""
     return is_missing(value) or (isinstance(value, str) and not value.strip())
 
 
@@ -209,7 +209,7 @@ class Buckets:
                 yield pq.read_table(path)
 
     def close(self) -> None:
-        """Remove what is on the disk."""
+        """Remove the files on the disk."""
         if self._folder is not None:
             self._gone()
 

@@ -81,7 +81,7 @@ class CellCounts:
         cells = [chunk.sorted(_cells(read.numbers(j), special, edge))
                  for j, special, edge in zip(self.places, self.special, self.edges, strict=True)]
         for span, starts, count in pieces(read.n, chunk.starts):
-            # What is in no cell is in one more, which is not counted.
+            # Values outside all cells are in one more cell, which is not counted.
             total.add(np.concatenate([shares(cell[span], starts, len(edge), BITS)[:-1]
                                       for cell, edge in zip(cells, self.edges, strict=True)]), count)
 

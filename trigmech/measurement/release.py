@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 # What the noise's own proof may say more than a charge, relatively: both round, and OpenDP upwards.
 CERTIFIED_WITHIN = 1e-9
-# Standard deviations beyond this overflow in what is computed of them.
+# Larger standard deviations would overflow in later computations.
 LARGEST_DEVIATION = 1e100
 # The same sensitivity, computed in another order; every scale is raised by more than that.
 ROUNDED_HERE = 1.0 + 1e-13
@@ -75,12 +75,12 @@ class Session:
         Every charge is recorded there before its noise is drawn.
     noise : Noise
     rounds : Rounds, optional
-        What is drawn is kept there before it is used, and what is there already is not drawn again.
+        The file keeps each draw before it is used; a draw that it already has is not repeated.
     """
 
     def __init__(self, ledger: Ledger, noise: Noise, rounds: Rounds | None = None) -> None:
         self._ledger, self._noise, self._rounds = ledger, noise, rounds
-        # What is paid for and not drawn yet: charges, how often, and the scale of the noise.
+        # Paid charges that are not drawn yet: how often, and the scale of the noise.
         self._paid: list[list[Any]] = []
         # What the design says will be charged, and did not come up yet; None if nobody said.
         self._declared: list[Charge] | None = None
@@ -108,7 +108,7 @@ class Session:
         """Let nothing be charged from now on but these, each once.
 
         A charge that comes up is paid for by a declared one that is equal to it, or else by one of the same law, norm
-        and count that costs as much or more: what is recorded is the declared one.
+        and count that costs as much or more: the declared charge is recorded.
         """
         self._declared = list(charges)
 
@@ -134,7 +134,7 @@ class Session:
             If it is not known whether they are recorded. Nothing may be drawn for them by this object.
         """
         paying, scales, left = self._matched(charges)
-        # The noise's own proof of what is drawn, which may not be quite what is recorded.
+        # The noise's own proof of the draw, which may differ slightly from the recorded charge.
         asked = list(zip(charges, paying, scales, strict=True))
         self.check(*(replace(charge, scale=scale) for charge, declared, scale in asked if charge != declared))
         self._charge(*paying)
@@ -230,7 +230,7 @@ class Session:
         ----------
         rows : PrivateRows, private
         asked : sequence of Measurement
-            Without values. What they are may depend on what was released before.
+            Measurements without values; they may depend on earlier releases.
         charge : Charge
             Recorded before.
 
@@ -278,7 +278,7 @@ class Session:
             raise BudgetError(f"{charge.purpose}: the planned numbers can move further than the charge allows")
 
     def select(self, values: Array, charge: Charge, chosen: Callable[[Array], Selected]) -> Selected:
-        """Return what is chosen by values with the noise of a charge, each draw once; the noisy values stay private.
+        """Return a choice by values with the noise of a charge, each draw once; the noisy values stay private.
 
         Parameters
         ----------
@@ -369,7 +369,7 @@ class Session:
         else:
             proved = charge.count * self._noise.loss(charge.law, charge.scale, charge.sensitivity)
         charged = charge.mu * charge.mu / 2.0 if charge.law == "gaussian" else charge.pure_epsilon
-        # The negation also refuses what is not a number. What lies below the smallest normal float is rounded coarsely.
+        # The negation also refuses NaN. Values below the smallest normal float are rounded coarsely.
         if not proved <= charged * (1.0 + CERTIFIED_WITHIN) + sys.float_info.min:
             kind = "rho" if charge.law == "gaussian" else "epsilon"
             raise BudgetError(f"{charge.purpose}: the {charge.law} noise of scale {charge.scale:g} costs {kind} = "

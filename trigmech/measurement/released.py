@@ -109,7 +109,7 @@ class Release:
 
     @cached_property
     def known(self) -> tuple[Measurement[Query], ...]:
-        """What is known of each query: of one that was measured several times the mean by the precisions.
+        """The measurement of each query; for a query that was measured several times, the mean by the precisions.
 
         Columns come first, then closer looks, tables of two columns, products, and tables of more columns.
         """
@@ -130,37 +130,37 @@ class Release:
         return tuple(sorted(found, key=lambda each: _place(each.query)))
 
     def of(self, kind: type[Q]) -> tuple[Measurement[Q], ...]:
-        """Return what is known of the queries of a class."""
+        """Return the measurements of the queries of a class."""
         return tuple(cast(Measurement[Q], each) for each in self.known if isinstance(each.query, kind))
 
     @cached_property
     def looks(self) -> tuple[Measurement[Histogram], ...]:
-        """What is known of each column by itself."""
+        """The measurements of single columns."""
         return self.of(Histogram)
 
     def look_at(self, column: int) -> Measurement[Histogram] | None:
-        """Return the most exact histogram of a column, or None if there is none."""
+        """Return the most exact histogram of a column, or None if it was not measured."""
         own = [look for look in self.looks if look.query.column == column]
         return min(own, key=lambda look: look.deviation) if own else None
 
     @cached_property
     def closer(self) -> tuple[Measurement[Detail], ...]:
-        """What is known of the insides of intervals."""
+        """The measurements inside intervals."""
         return self.of(Detail)
 
     @cached_property
     def tables(self) -> tuple[Measurement[Marginal], ...]:
-        """What is known of tables of two columns."""
+        """The measurements of tables of two columns."""
         return tuple(each for each in self.of(Marginal) if len(each.query.columns) == 2)
 
     @cached_property
     def triples(self) -> tuple[Measurement[Marginal], ...]:
-        """What is known of tables of more columns."""
+        """The measurements of tables of more columns."""
         return tuple(each for each in self.of(Marginal) if len(each.query.columns) > 2)
 
     @cached_property
     def products(self) -> Measurement[Products] | None:
-        """What is known of products of scores, if any were measured."""
+        """The measurement of products of scores, if there is one."""
         held = self.of(Products)
         return held[0] if held else None
 
@@ -178,7 +178,7 @@ class Release:
 
     @cached_property
     def moments(self) -> tuple[Measurement[Functions], ...]:
-        """What is known of means of functions."""
+        """The measurements of means of functions."""
         return self.of(Functions)
 
     @cached_property
@@ -212,7 +212,7 @@ class Release:
         return self.own_features.profiles
 
     def of_numbers(self) -> tuple["Release", NDArray[np.int64]]:
-        """Return what was released of the coordinates that are numbers alone, and the positions of these functions.
+        """Return the release of those functions that use only coordinates of numbers, and their positions.
 
         Raises
         ------
@@ -255,7 +255,7 @@ class Release:
         return np.concatenate([np.zeros(0, dtype=np.str_), *(each.query.kinds for each in self.known)])
 
     def names(self, coordinates: Sequence[str]) -> list[str]:
-        """Return what each is (K,), in words, by the names of the D coordinates; intervals are those of [-1, 1]."""
+        """Return the name of each function (K,), from those of the D coordinates; intervals are those of [-1, 1]."""
         return [name for each in self.known for name in each.query.names(coordinates)]
 
 

@@ -66,7 +66,7 @@ class Chunk:
         return self.sorted(np.asarray(self.rows) if self.schema is None else self.schema.to_cube(self.rows))
 
     def sorted(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Return what is known of each row, each person's together."""
+        """Return the values of each row, with the rows of a person together."""
         return values if self.order is None else values[self.order]
 
     @property
@@ -104,7 +104,7 @@ class Total:
         return f"Total(n={self.n}, values hidden)"
 
     def part(self, members: slice) -> "Total":
-        """Return some of the values: what is added to them is added here; persons are not."""
+        """Return a view of some values: additions to the view count here too, but persons do not."""
         own = Total(0)
         own.limbs = self.limbs[:, members]
         return own
@@ -138,7 +138,7 @@ class Total:
 
 
 class Statistic(Protocol):
-    """What is summed over persons; public."""
+    """A statistic that is summed over persons; public."""
 
     @property
     def size(self) -> int:

@@ -1,4 +1,4 @@
-"""Mechanisms of one's own that measure queries round by round: what a round asks may depend on what was released."""
+"""Custom mechanisms that measure queries round by round: a round's queries may depend on the released numbers."""
 
 import warnings
 from abc import abstractmethod
@@ -169,7 +169,7 @@ class SoFar:
 
 
 class AdaptiveMechanism(Mechanism):
-    """A mechanism of one's own: subclass it with the rounds and with what each asks.
+    """A custom mechanism: subclass it, and define the rounds and the queries of each.
 
     Attributes
     ----------
@@ -268,7 +268,7 @@ class AdaptiveMechanism(Mechanism):
             except Exception as problem:
                 if not charged:
                     raise
-                # It is paid for: what was released before is worth having.
+                # The run is paid for, so keep the earlier releases.
                 warnings.warn(f"{charge.purpose} was not asked, because {type(self).__name__}.ask raised "
                               f"{type(problem).__name__}: {problem}; the release has the earlier rounds", stacklevel=2)
                 break
@@ -290,7 +290,7 @@ class AdaptiveMechanism(Mechanism):
 
     def reconstruct(self, release: Release, design: Design | None,
                     rng: np.random.Generator) -> Reconstruction:
-        """Return rows that have what was released."""
+        """Return rows that fit the released numbers."""
         return reconstruct_table(release, self.most_points(release.n, release.domain.d), rng)
 
     def _asked(self, so_far: SoFar, kind: Measure | Select) -> tuple[Measurement[Query], ...]:

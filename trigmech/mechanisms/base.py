@@ -35,7 +35,7 @@ MOST_COORDINATES = 100_000_000
 
 @dataclass(frozen=True)
 class PublicFacts:
-    """What a mechanism may know before the release.
+    """The facts that a mechanism may know before the release.
 
     Parameters
     ----------
@@ -179,7 +179,7 @@ class Design:
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """What is released at once.
+    """The measurements that are released at once.
 
     Parameters
     ----------
@@ -346,7 +346,7 @@ def check_functions_of_own(functions: Any, d: int, evaluation_error: float) -> N
 
 
 def check_mechanism(mechanism: Any) -> "Mechanism":
-    """Return the mechanism, or raise an InputError if it is none."""
+    """Return the mechanism, or raise an InputError if it is not a mechanism."""
     if isinstance(mechanism, type) or not isinstance(mechanism, Mechanism):
         raise InputError(f"mechanism must be a mechanism such as MomentMechanism(), not {shown(mechanism)}")
     return mechanism

@@ -124,7 +124,7 @@ class MomentMechanism(Mechanism):
                 raise InputError(f"{option.name} has no effect together with {reason}; give only one of them")
 
     def design(self, n: int, d: int | Domain, budget: Budget) -> MomentDesign:
-        """Return what would be measured on a table of n rows and d columns, and the error to expect; public.
+        """Return the planned measurements of a table of n rows and d columns, and the expected error; public.
 
         Parameters
         ----------
@@ -180,7 +180,7 @@ class MomentMechanism(Mechanism):
         return self.points or (points_of(n, d) if self.fit == "rows" else max(points_of(n, d), 2 * CLOUD))
 
     def reconstruct(self, release: Release, design: Design | None, rng: np.random.Generator) -> Reconstruction:
-        """Return equally weighted points, or weights, that explain what was released; post-processing."""
+        """Return equally weighted points, or weights, that explain the released numbers; post-processing."""
         count = self.points or points_of(release.n, release.domain.d)
         costs = None
         if self.smoothness is not None:

@@ -46,7 +46,7 @@ def rehearsed(release: Release, points: Array, rng: np.random.Generator, design:
     Parameters
     ----------
     release : Release
-        What was released of the private table.
+        The release of the private table.
     points : ndarray (m, D), public
         Points of the release's domain.
     rng : numpy.random.Generator
@@ -75,7 +75,7 @@ def rehearsed(release: Release, points: Array, rng: np.random.Generator, design:
 
 
 def _design_of(release: Release, rows: int) -> TableDesign:
-    """Return the design of a release for another number of rows, as far as it can be read off what was released."""
+    """Return the design of a release for another number of rows, as far as the release determines it."""
     looks, joint = release.looks, [each for each in release.measurements if isinstance(each.query, Marginal | Products)]
     gaussian = isinstance(looks[0].query, Ranges)
     law: Law = "gaussian" if gaussian else "laplace"

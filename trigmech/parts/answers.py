@@ -79,7 +79,7 @@ class AskedTable:
         return _AskedRows(self.n, schema.domain, tuple, self, schema, False)
 
     def answer(self, asked: Statistic, schema: Schema, raw: bool) -> Total:
-        """Return the sums that are asked for: nothing if their draws are known, else what is answered."""
+        """Return the requested sums: empty ones if their draws are known, otherwise the answer."""
         place, now = self._place, 0 if self._design.history is None else self._design.history.round
         self._place += 1
         if place < now:
@@ -106,9 +106,9 @@ class Recorder:
     Parameters
     ----------
     history : History or None
-        What was released by the rounds before.
+        The released numbers of the earlier rounds.
     rounds : Rounds, optional
-        Where it is kept. None for a simulation, and for whoever asks the questions only.
+        The rounds file; None for a simulation, and for repeating only the questions.
     noise : Noise, optional
         The noise of a simulation; each known draw moves it on.
     """

@@ -82,7 +82,7 @@ class Part:
         Raises
         ------
         InputError
-            If the file cannot be written; what was there before is then still there.
+            If the file cannot be written; then the old content is still there.
         """
         content = {"privacy": self.PRIVACY, "question": self.question, "n": self.n,
                    "identities": sorted(self.identities), **{name: getattr(self, name) for name in self.MORE}}

@@ -328,7 +328,7 @@ class _SharedNoise:
     linf = exponential = laplace
 
     def loss(self, law: str, scale: float, sensitivity: float) -> float:
-        """Return what is proved of the noise in the shares."""
+        """Return the proved cost of the noise in the shares."""
         return shares_rho(scale, sensitivity, self._share.parties, self._share.tolerated) if law == "gaussian" else (
             math.inf)
 

@@ -106,7 +106,7 @@ def release_parts(parts: Sequence[Part], design: Design, rng: np.random.Generato
     Notes
     -----
     Privacy: (epsilon, delta) under replacing a person, as one table's release: the sums are those of all rows, to the
-    last bit. That the same rows were measured twice, in two parts, is not noticed. Whoever calls this sees exact sums.
+    last bit. If two parts measured the same rows, this is not noticed. The caller of this function sees exact sums.
     """
     check_design(design)
     whole = added(parts, design.n, Part)
@@ -171,7 +171,7 @@ def next_of(table: AskedTable, design: Design, noise_of: Callable[[Recorder], No
 
 
 def check_design(design: Design) -> None:
-    """Raise an InputError if it is none, or none for parts."""
+    """Raise an InputError if it is not a design, or not a design for parts."""
     if not isinstance(design, Design) or design.schema is None:
         raise InputError(f"design must be a Design by trigmech.design, not {shown(design)}")
     if design.schema.private_categories:
@@ -180,7 +180,7 @@ def check_design(design: Design) -> None:
 
 
 def _question(design: Design) -> Unanswered:
-    """Return what the design asks next: the run is repeated, with what was released and no table."""
+    """Return the design's next question: the run is repeated with the released numbers and without a table."""
     schema: Schema = design.schema_given
     history = design.history
     account = Ledger(design.budget, enforced=not design.mechanism.published, simulated=True)

@@ -197,7 +197,7 @@ class NextCharge:
     delta : float
         That delta: the whole total's.
     claimed_delta : float
-        What is left of the part of delta that is reserved for the claims of other tools.
+        The rest of the part of delta that is reserved for the claims of other tools.
     """
 
     pure: float
@@ -249,7 +249,7 @@ def next_charge(charges: Iterable[Charge], budget: Budget, reserve: float = 0.0)
 
 
 def _largest(low: float, high: float, fits: Callable[[float], bool]) -> float:
-    """Return the largest number of six digits that fits, where no more does than what does; 0 if low does not."""
+    """Return the largest number of six digits that fits; 0 if ``low`` does not fit."""
     if not fits(low):
         return 0.0
     if fits(high):
@@ -299,7 +299,7 @@ def _pure_parts(charges: Iterable[Charge]) -> list[float]:
 
 
 def _in_two(number: Fraction) -> list[float]:
-    """Return the float next to a number, and what is left."""
+    """Return the float next to a number, and the rest."""
     try:
         near = float(number)
     except OverflowError:

@@ -1,4 +1,4 @@
-"""What may be spent, and what was done: budgets and charges."""
+"""Budgets, and the charges against them."""
 
 import math
 import operator
@@ -125,7 +125,7 @@ class Budget:
 def deviation_of(law: Law, entries: int = 1) -> float:
     """Return the standard deviation, in scales, of noise in each of so many entries that are drawn together.
 
-    Infinite for what is no noise, of which nothing can be drawn.
+    Infinite for laws that are not noise, because nothing can be drawn from them.
     """
     # l-infinity noise is r U with r ~ Gamma(entries + 1) and U uniform on [-1, 1]: for one entry Laplace noise.
     squares = {"gaussian": 1.0, "exponential": 1.0, "laplace": 2.0, "linf": (entries + 1.0) * (entries + 2.0) / 3.0}
@@ -330,7 +330,7 @@ def real_number(name: str, value: object) -> float:
 def shown_up(value: float, digits: int = 6) -> str:
     """Return a number as text of at most so many significant digits that reads as no less than the number.
 
-    What has a text of that length, as 0.1 has, is shown as that; else the last digit is rounded up.
+    A number with a text of that length, such as 0.1, is shown exactly; otherwise the last digit is rounded up.
     """
     return _shown(value, digits, ROUND_CEILING)
 

@@ -11,7 +11,7 @@ AGREEMENT = 1e-6
 
 
 def problems(state: State, own: bool = False) -> list[str]:
-    """Return what does not agree, in a sentence each; ``own``: the costs of the entries as well."""
+    """Return a sentence for each fault; ``own``: also check the costs of the entries."""
     found = []
     before = state.genesis
     limit = state.made

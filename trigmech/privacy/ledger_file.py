@@ -1,4 +1,4 @@
-"""The record of what was spent on one data set by all runs: in a file, or on a server, that all of them share."""
+"""The record of all charges of all runs against one data set: in a file, or on a server, that all runs share."""
 
 import math
 import os
@@ -289,7 +289,7 @@ class LedgerFile:
 
     def removed_if_unused(self) -> bool:
         """Remove the ledger if nothing was ever charged to it, by anyone; return whether it was removed."""
-        # Whoever has opened it meanwhile will not find it, and draw nothing.
+        # A process that opened it meanwhile will not find it, and will not draw anything.
         return self._store.remove(lambda state: not self._known(state).entries)
 
     def verify(self) -> list[str]:
@@ -342,14 +342,14 @@ class LedgerFile:
         return f"LedgerFile({str(self.path)!r})"
 
     def _sound(self, state: State) -> State:
-        """Return what is in the ledger, if it verifies."""
+        """Return the ledger's content, if it verifies."""
         problems = ledger_audit.problems(state)
         if problems:
             raise InputError(f"{str(self.path)!r} does not verify, so nothing is charged: {problems[0]}")
         return state
 
     def _admit(self, state: State, charges: Sequence[Charge]) -> None:
-        """Raise a BudgetError if the charges do not fit; it states what was asked, and what would be admitted."""
+        """Raise a BudgetError if the charges do not fit; it states the charges and the largest that fits."""
         limit = state.limit
         total = filtered_epsilon([*state.counted, *charges], limit.budget.delta, limit.reserve_delta)
         if total <= limit.budget.epsilon:
@@ -369,7 +369,7 @@ class LedgerFile:
                           "budget: `trigmech ledger raise`, or LedgerFile.raise_budget")
 
     def _append(self, made: Callable[[State], Sequence[AnyEntry]]) -> None:
-        """Write the entries that are made in view of what is there, after the others, in the chain."""
+        """Append entries to the chain; a function makes them from the ledger's present content."""
 
         def longer(state: State) -> State:
             entries = list(self._sound(self._known(state)).entries)
@@ -388,7 +388,7 @@ class LedgerFile:
         return self._known(self._store.read())
 
     def _known(self, state: State) -> State:
-        """Return what was read, if what was read before is its beginning; it is what has to be there from now on."""
+        """Return a state if it begins with the state that was read before, and remember it for the next reading."""
         problems = self._backwards(state)
         if problems:
             raise InputError(f"{str(self.path)!r}: {problems[0]}")
@@ -396,7 +396,7 @@ class LedgerFile:
         return state
 
     def _backwards(self, state: State) -> list[str]:
-        """What was read before must be the beginning of what is read now."""
+        """Return a fault if the state does not begin with the state that was read before."""
         genesis, count, head = self._seen
         if state.genesis != genesis:
             return ["it is not the ledger that was opened: its name, budget or time of creation is different"]

@@ -267,12 +267,12 @@ class State:
 
     @property
     def counted(self) -> list[Charge]:
-        """What was charged for and not simulated."""
+        """The charges that were not simulated."""
         return [entry.charge for entry in self.charges if not entry.simulated]
 
 
 def parsed(content: bytes, where: str) -> State:
-    """Return the ledger that a text holds, whoever wrote it.
+    """Return the ledger of a text, which anybody may have written.
 
     Raises
     ------

@@ -67,7 +67,7 @@ def check_names(path: Path) -> None:
 
 
 def check_links(name: str, names: int) -> None:
-    """Raise an InputError if a file has several names: what is written by one could be missing behind the others."""
+    """Raise an InputError if a file has several names: a change under one name could be missing under the others."""
     if names > 1:
         raise InputError(f"{name} has {names} names (hard links), and a change under one name would be missing under "
                          "the others; keep one name only, or use symbolic links")

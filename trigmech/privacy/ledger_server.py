@@ -7,7 +7,7 @@ none is passed on. ``ledger`` names one of several ledgers in a database; it is 
 
 **Claim.** Whatever breaks, nothing is drawn for a charge that is not durable. A charge reads the ledger, decides, and
 writes in one serialisable transaction, so that it decides on what no other writer changes before it commits; if one
-did, the server refuses the commit and the charge begins anew with what is there then. Independently of that, two
+did, the server refuses the commit, and the charge begins again with the new content. Independently of that, two
 charges cannot be the same entry of a ledger, by the primary key. When the commit was acknowledged, it is on the
 server's disk, for an asynchronous commit is not accepted. If the connection breaks before the acknowledgement, the
 charge is looked for by the random number of its transaction, behind the lock on the ledger's row that a transaction in
@@ -75,7 +75,7 @@ ENTRIES = "SELECT entry::text FROM trigmech.entries WHERE ledger = %s ORDER BY s
 TOTAL = "UPDATE trigmech.ledgers SET total = %s WHERE name = %s"
 ADD = "INSERT INTO trigmech.entries (ledger, sequence, entry, writing) VALUES (%s, %s, %s, %s)"
 LOCK = "SELECT name FROM trigmech.ledgers WHERE name = %s FOR UPDATE"
-# Held by whoever makes a ledger until it ends: a row that is not there yet has no lock of its own.
+# A process that makes a ledger holds this until it ends: a row that does not exist yet cannot be locked.
 MAKING = f"SELECT pg_advisory_xact_lock({int.from_bytes(b'trigmech')})"
 FIND = "SELECT count(*) FROM trigmech.entries WHERE ledger = %s AND writing = %s"
 
@@ -269,7 +269,7 @@ class Server:
                          "again")
 
     def _settle(self, seen: Callable[[Any], bool], what: str) -> None:
-        """Return if what was written by a commit that was not acknowledged is there, else raise an InputError."""
+        """Return if the entries of an unacknowledged commit were written; otherwise raise an InputError."""
         psycopg = _driver()
         logger.warning("the connection to the ledger broke while it was %s; waiting for the server", what)
         broke = f"the connection to {self.name} broke while it was {what}"

@@ -45,7 +45,7 @@ class Noise(Protocol):
         ...
 
     def loss(self, law: str, scale: float, sensitivity: float) -> float:
-        """Return what is proved of noise of this distribution and scale on values of this sensitivity.
+        """Return the proved cost of noise of this distribution and scale on values of this sensitivity.
 
         Parameters
         ----------
@@ -139,7 +139,7 @@ class SystemNoise:
         Parameters
         ----------
         values : ndarray (K,)
-            Numbers, or -inf for what is not to be chosen; at least one number.
+            Numbers, or -inf for values that must not be chosen; at least one number.
         scale : float
             Above 0.
 
@@ -266,7 +266,7 @@ def one_of(place: int, shape: tuple[int, ...]) -> Values:
 
 
 def drawn(noise: Noise, law: str, values: Values, scale: float) -> Values:
-    """Return values with noise of a distribution, or what is chosen by it."""
+    """Return values with noise of a distribution, or a choice by it."""
     if law not in ("laplace", "gaussian", "linf", "exponential"):
         raise InputError(f"noise of law {law!r} cannot be drawn")
     return np.asarray(getattr(noise, law)(values, scale))

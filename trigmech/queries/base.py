@@ -198,7 +198,7 @@ class Measurement(Generic[Q]):
 
     @property
     def known(self) -> Array:
-        """The values; an InputError if there are none yet."""
+        """The values; an InputError is raised before they are known."""
         if self.values is None:
             raise InputError(f"a query was not measured yet: {self.query.kind} of the columns {self.query.columns}")
         return self.values

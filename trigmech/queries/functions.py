@@ -49,7 +49,7 @@ class Functions(Query):
     domain : Domain
         The domain of the coordinates.
     weights : ndarray (K,)
-        What each mean is multiplied by before the noise, and divided by after it.
+        Each mean is multiplied by its weight before the noise is added, and divided by it afterwards.
     members : slice
         Which K consecutive functions these are. Queries about one set of functions share the object, so
         that its values are computed once.
@@ -57,7 +57,7 @@ class Functions(Query):
         For "L1", "L2" or "Linf" the largest distance between the weighted values of two rows, where more is proved than
         :meth:`diameter` finds by itself.
     error : float
-        By how much a computed value errs at most, for custom functions.
+        The largest error of a computed value, for custom functions.
 
     Raises
     ------
@@ -179,7 +179,7 @@ class Functions(Query):
         return 0.5 * float(np.linalg.norm(self.weights * each, ORDERS[norm]))
 
     def names(self, coordinates: Sequence[str]) -> list[str]:
-        """Return what each function is, in words."""
+        """Return the name of each function."""
         first = max(self.members.start - len(self._products), 0)
         return [*self.index.names(coordinates)[: len(self.degrees)],
                 *(f"{WHOLE_ROW} {first + g + 1}" for g in range(self.index.whole))]

@@ -78,7 +78,7 @@ class Reconstruction:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What is wrong with the points, in a sentence each: nothing, as a rule."""
+        """The faults of the points, one sentence each; usually empty."""
         if self.missed:
             away = float(self.misfit or 0.0) ** 0.5
             return (f"the points do not fit the released numbers: their root mean square distance is {away:.3g} "

@@ -1,4 +1,4 @@
-"""What to think of before a budget is spent, from public facts, and of what was released, which is free."""
+"""Warnings from public facts before a budget is spent, and from released numbers afterwards, which costs nothing."""
 
 import math
 import re
@@ -42,7 +42,7 @@ LEAST_PART, WIDEST, MAY_BE_NARROW = 0.1, 5.0, ("latitude", "longitude")
 
 
 def warnings_of(n: int, schema: Schema, budget: Budget, delta_chosen: bool = False) -> list[str]:
-    """Return what to think of before a budget is spent, from public facts alone: one sentence each.
+    """Return warnings before a budget is spent, from public facts alone: one sentence each.
 
     Parameters
     ----------

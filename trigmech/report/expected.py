@@ -39,7 +39,7 @@ class Expected:
     Parameters
     ----------
     column : str
-        Its name; empty for what is about two columns.
+        The column's name; empty for a statistic of two columns.
     what : str
         The statistic.
     error : float or None
@@ -47,7 +47,7 @@ class Expected:
     unit : str
         The unit of the error; "" means the column's own.
     note : str
-        What the figure supposes.
+        The assumptions of the figure.
     """
 
     column: str
@@ -185,7 +185,7 @@ def _of_number(column: Column, noise: float) -> Expected:
         width = math.log(upper / lower) if column.transform == "log" else math.log1p(upper - lower)
         above = "" if not lower else f" - {text_of(lower)}" if lower > 0 else f" + {text_of(-lower)}"
         of = "" if column.transform == "log" else f" of 1 + value{above}"
-        # What has no exponential in floating point is larger than any error that is given.
+        # An exponential beyond floating point is larger than any stated error.
         error = 100.0 * math.expm1(min(width / 2.0 * noise, math.log(LARGEST_ERROR)))
         return Expected(column.name, f"geometric mean{of}", error, "%", note)
     return Expected(column.name, "mean", half, "", note)

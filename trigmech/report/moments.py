@@ -41,7 +41,7 @@ class MomentAccount:
     release: Release
 
     def measured(self) -> dict[str, Any]:
-        """Return what was measured, with its noise, and how the points were made of it."""
+        """Return the measurements with their noise, and how the points were made."""
         rows = [*self._moments(), *self._axes()]
         return {"words": f"The means of {self.release.features.K:,} functions were measured once, and noise was added "
                          "to each", "scale": "the functions have values from −1 to 1",

@@ -23,7 +23,7 @@ TITLE, PRIVATE_TITLE = "Report of a release", "NOT PRIVATE: a release against it
 
 def write(synthesis: Synthesis, path: str | Path, against: Any = None, figures: str | Path | None = None,
           seed: int = 0, progress: Progress | None = None) -> Path:
-    """Write one self-contained page of HTML about a release: what is guaranteed, what was measured, what came of it.
+    """Write a self-contained HTML page about a release: its guarantee, its measurements and its results.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ def write(synthesis: Synthesis, path: str | Path, against: Any = None, figures: 
         At least 0; of the public draws of queries, and of the rows whose distances are computed.
 
     progress : callable, optional
-        Called with the name of a step, what is done of it and its total (0: not known).
+        Called with the name of a step, the finished amount and the total (0: not known).
 
     Returns
     -------

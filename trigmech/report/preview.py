@@ -34,11 +34,11 @@ class Preview:
         Rows.
     budget : Budget
     outlook : Outlook
-        What would be measured, with its noise.
+        The planned measurements, with their noise.
     design : MomentDesign, TableDesign or AdaptiveDesign
         The plan.
     charges : tuple of Charge
-        What would be charged.
+        The planned charges.
     proved_epsilon : float
         The proved epsilon of all charges together, at the budget's delta.
     warnings : tuple of str

@@ -79,7 +79,7 @@ def guarantee(ledger: Ledger, n: int, person: str | None = None) -> dict[str, An
 
 
 def upward(value: float, digits: int = 4) -> str:
-    """Return a number as text, rounded up, so that what is printed is no less than what is proved."""
+    """Return a number as text, rounded up, so that the printed number is not less than the proved one."""
     return number(float(shown_up(value, digits)), digits)
 
 

@@ -38,7 +38,7 @@ class TableAccount:
     release: Release
 
     def measured(self) -> dict[str, Any]:
-        """Return what each round measured, what was chosen, and how the rows were made of it."""
+        """Return the measurements of each round, the choices between rounds, and how the rows were made."""
         rows = [(words, len(noise), noise.min(), noise.max()) for words, noise in self._rounds() if len(noise)]
         return {"words": f"{self.release.K:,} frequencies and means were measured, each with noise: first for every "
                          "column alone, then, chosen by the first results, for parts of columns and for pairs",

@@ -1,4 +1,4 @@
-"""What is public about one column: its name, its kind, its bounds or categories, and how its values are encoded."""
+"""The public description of one column: its name, kind, bounds or categories, and how its values are encoded."""
 
 import math
 import sys

@@ -119,7 +119,7 @@ class Constraint:
     columns : tuple of str
         The columns that it reads, in the schema's order.
     rule : Condition or Join
-        What it means.
+        The rule as conditions.
     """
 
     text: str

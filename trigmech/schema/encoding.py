@@ -271,7 +271,7 @@ def _places(column: Column) -> dict[Category, int]:
 def _place(column: Column, places: dict[Category, int], value: Any, other: bool) -> int:
     """Return the number of the category that a value of a table is, or else that of ``other``, or UNKNOWN."""
     found: int | None = None
-    with suppress(OverflowError, ValueError):  # of numbers that no float holds, or that are too long to be written
+    with suppress(OverflowError, ValueError):  # for numbers that no float holds, or that are too long to be written
         found = _found(column, places, float(value) if isinstance(value, Decimal) else plain_category(value))
     if found is None:
         return UNKNOWN if column.other is None or not other else places[_trimmed(column.other)]
@@ -283,7 +283,7 @@ def key_of(value: Any) -> str | None:
 
     A row with the value has the category of that name, if there is one: see :func:`_found`.
     """
-    with suppress(OverflowError, ValueError):  # of numbers as above, and of what is no Unicode
+    with suppress(OverflowError, ValueError):  # for numbers as above, and for text that is not Unicode
         plain = float(value) if isinstance(value, Decimal) else plain_category(value)
         if isinstance(plain, str | bool | int | float):
             key = str(_trimmed(plain)) if isinstance(plain, str | bool) else text_of(plain)

@@ -12,7 +12,7 @@ from trigmech.schema.encoding import ABSENT, UNKNOWN, codes_of
 from trigmech.schema.schema import Schema
 from trigmech.tables.frames import Columns
 
-# What is counted, in this order, and what becomes of it.
+# The kinds of counted values, in this order, and how they are treated.
 WORDS = {
     "infinite": "{} infinite", "far outside": "{} farther outside the bounds than the bounds are apart",
     "outside": "{} outside the bounds", "missing": "{} missing (refused)",

@@ -1,4 +1,4 @@
-"""What is public about a table: its columns, constraints, and the map of its rows to points of the cube and back."""
+"""The public description of a table: its columns, constraints, and the map of rows to points of the cube and back."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping

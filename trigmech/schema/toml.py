@@ -102,7 +102,7 @@ def load_schema(path: str | os.PathLike[str]) -> Schema:
 
 
 def check(path: str | os.PathLike[str]) -> list[str]:
-    """Return what is missing or wrong in a schema file, each as a sentence that states what to write.
+    """Return a sentence for each fault in a schema file that states what to write.
 
     Raises
     ------
@@ -200,7 +200,7 @@ def _read(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def _parts(plain: dict[str, Any]) -> tuple[Schema | None, dict[str, Any], list[str]]:
-    """Return the schema if nothing is wrong, the options of the file, and sentences about what is."""
+    """Return the schema if it has no faults, the options of the file, and sentences about the faults."""
     faults = [f"remove {key!r}; the file has tables [columns.NAME] for the columns and may have [file]"
               for key in plain if key not in ("columns", "file", "constraints", "person")]
     file = plain.get("file", {})

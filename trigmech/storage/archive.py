@@ -155,7 +155,7 @@ def take(arrays: dict[str, NDArray], name: str, *shape: int | str, kind: str = "
     Parameters
     ----------
     arrays : dict of str to ndarray
-        By :func:`read`; emptied by its readers, who refuse what is left.
+        The arrays from :func:`read`; its readers empty it, and refuse arrays that are left.
     name : str
     shape : int or str
         A letter stands for any length.
@@ -190,7 +190,7 @@ def _open(path: Path) -> BinaryIO:
     except ValueError:
         raise InputError("it is not a file name") from None
     if not stat.S_ISREG(mode):
-        # Whoever opens a pipe waits until somebody writes to it.
+        # Opening a pipe would wait until somebody writes to it.
         raise InputError("it is a folder" if stat.S_ISDIR(mode) else "it is not an ordinary file")
     return path.open("rb")
 

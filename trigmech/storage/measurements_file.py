@@ -1,4 +1,4 @@
-"""What a release of measurements is as a file: its queries as numbers, and what is checked when they come back.
+"""The form of measurements in a file: their queries as numbers, and the checks when they are read again.
 
 Indicators and levels of the columns are the schema's domain's, and not repeated. Partitions and maps that several
 queries share are written once. Each query is a row of whole numbers and a row of floats, whose meaning its kind knows
@@ -130,7 +130,7 @@ def release_of(value: Any, arrays: Arrays, domain: Domain) -> Release:
     if noise[fixed].any():
         raise InputError("release.measurements.noise must be 0 for the constant")
     checked_deviations("release.measurements.noise", noise[~fixed])
-    # What is computed of both must not overflow either.
+    # Numbers computed from both must not overflow either.
     checked_deviations("release.measurements", (noise / weights)[~fixed])
     made = tuple(Measurement(*each) for each in zip(held, weights.tolist(), drawn, noise.tolist(), strict=True))
     columns = _columns_in(arrays, book, min(len(whole), len(book.partitions)))

@@ -36,7 +36,7 @@ def name_of(mechanism: Mechanism) -> str:
 
 
 def made(value: Any, where: str) -> Mechanism:
-    """Return the mechanism of :func:`plain`; an InputError, which begins with ``where``, says what is wrong."""
+    """Return the mechanism of :func:`plain`; an InputError, which begins with ``where``, names the fault."""
     found = _value(value, where)
     if not isinstance(found, Mechanism):
         raise InputError(f"{where} must be one of the package's mechanisms with its options")

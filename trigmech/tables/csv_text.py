@@ -59,7 +59,7 @@ class CsvText:
         if start.startswith(ARCHIVES):
             raise self._error(WORKBOOK)
         text = codecs.getincrementaldecoder(self._encoding)().decode(start)
-        # What has two bytes to a character has zeros where it is read as one byte to a character.
+        # Text with two bytes per character shows zeros if it is read with one byte per character.
         if "\0" in text:
             raise self._error(self._other_encoding)
         if not text.strip("\ufeff \t\n\v\f\r"):
@@ -92,7 +92,7 @@ class CsvText:
                                     f"{give('delimiter', held[0])}")
 
     def count_rows(self) -> int:
-        """Return the number of rows; see :class:`trigmech.tables.reader.TableFile` for what is one."""
+        """Return the number of rows; :class:`trigmech.tables.reader.TableFile` defines a row."""
         import pyarrow.compute as pc
 
         n, cell, gaps, within = 0, "", False, [0, 0]

@@ -194,9 +194,9 @@ def column_names(table: Any) -> tuple[str, ...] | None:
 
 
 def without_names(table: Any) -> NDArray:
-    """Return a dataframe of pandas or what is like it as an array (n, d), of objects unless all columns are numbers."""
+    """Return a dataframe of pandas, or a similar one, as an array (n, d); of objects unless all columns are numbers."""
     plain = all(isinstance(dtype, np.dtype) and dtype.kind in "biuf" for dtype in table.dtypes)
-    # With other types pandas chooses one by what the cells hold, and loses what is missing from categories.
+    # With other types pandas chooses a type by the cells, and loses missing values of categories.
     return np.asarray(table if plain else table.astype(object))
 
 

@@ -72,7 +72,7 @@ class ParquetFiles:
 
     @cached_property
     def n(self) -> int:
-        """The number of rows; an InputError is raised if there are none."""
+        """The number of rows; an InputError is raised if the files have no rows."""
         n = sum(piece.rows for piece in self.pieces)
         if n == 0:
             raise InputError("the files have no rows")

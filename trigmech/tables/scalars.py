@@ -1,4 +1,4 @@
-"""Single values of a table, of whatever Python type, as numbers, times and codes of what is different."""
+"""Single values of a table, of any Python type, as numbers, times and codes of different values."""
 
 import datetime
 import math

@@ -116,7 +116,7 @@ def write_table(path: str | os.PathLike[str], columns: Mapping[str, NDArray] | I
     Parameters
     ----------
     path : path or "-"
-        The suffix decides what is written: Parquet (.parquet, .pq), or CSV in UTF-8 with a header (.csv, .tsv, .tab,
+        The suffix decides the format: Parquet (.parquet, .pq), or CSV in UTF-8 with a header (.csv, .tsv, .tab,
         .txt or none), which may be compressed (.gz, .zst, .bz2 after that). "-" is CSV on standard output.
     columns : mapping of str to array (n,), or iterable of such mappings
         As :meth:`trigmech.Schema.decode` gives them; several are written below each other, and must have the same
