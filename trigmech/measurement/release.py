@@ -67,7 +67,7 @@ class Planned(Protocol):
 
 
 class Session:
-    """The release boundary of one run: nothing private becomes public but by its methods.
+    """The release boundary of one run: only its methods make anything public.
 
     Parameters
     ----------
@@ -82,9 +82,9 @@ class Session:
         self._ledger, self._noise, self._rounds = ledger, noise, rounds
         # Paid charges that are not drawn yet: how often, and the scale of the noise.
         self._paid: list[list[Any]] = []
-        # What the design says will be charged, and did not come up yet; None if nobody said.
+        # Declared charges that did not come up yet; None if nothing was declared.
         self._declared: list[Charge] | None = None
-        # What is charged together with the first of it, and of what is paid for then that which has not come up yet.
+        # Charges that are made together with the first of them; and paid charges of these that did not come up yet.
         self._together: tuple[Charge, ...] = ()
         self._ahead: list[list[Any]] = []
 
@@ -94,8 +94,8 @@ class Session:
     def check(self, *charges: Charge) -> None:
         """Raise a BudgetError if a charge is too small by the noise's own proof, or if it cannot be drawn.
 
-        Nothing is recorded. Simulated noise has no such proof, but of neither kind is anything drawn for a charge that
-        is a claim of another tool; nor for a threshold, which goes with the noise of another charge.
+        Nothing is recorded. Simulated noise has no such proof. Neither kind of noise is drawn for a charge that is a
+        claim of another tool, or for a threshold, which uses the noise of another charge.
         """
         for charge in charges:
             if charge.law == "other":
@@ -105,10 +105,10 @@ class Session:
                 self._certify(charge)
 
     def declare(self, *charges: Charge) -> None:
-        """Let nothing be charged from now on but these, each once.
+        """Allow only these charges from now on, each once.
 
-        A charge that comes up is paid for by a declared one that is equal to it, or else by one of the same law, norm
-        and count that costs as much or more: the declared charge is recorded.
+        An equal declared charge pays for each charge, or else a declared one of the same law, norm and count that costs
+        as much or more; the declared charge is recorded.
         """
         self._declared = list(charges)
 
@@ -117,11 +117,11 @@ class Session:
         self._matched(charges)
 
     def charge_together(self, *charges: Charge) -> None:
-        """Let the first of some charges that comes up bring all of them, so that no later round can be refused."""
+        """Record all of these charges with the first of them, so that no later round can be refused."""
         self._together = charges
 
     def charge(self, *charges: Charge) -> None:
-        """Record charges in the ledger, all or none, after :meth:`check`; but for those that were recorded ahead.
+        """Check charges and record them in the ledger, all or none, except those that were recorded ahead.
 
         Raises
         ------
@@ -243,7 +243,7 @@ class Session:
 
     def drawn(self, asked: Sequence[Measurement[Q]], sums: Sequence[Array], charge: Charge,
               n: int) -> tuple[Measurement[Q], ...]:
-        """Return measurements with values, of exact sums over n persons, which are private; see :meth:`measured`.
+        """Return measurements with values, from exact sums over n persons, which are private; see :meth:`measured`.
 
         Raises
         ------
@@ -256,7 +256,7 @@ class Session:
         return tuple(each.drawn(own, noise) for each, own in zip(asked, parted(noisy, asked), strict=True))
 
     def choose(self, scores: Array, charge: Charge) -> tuple[int, ...]:
-        """Return which of some scores are chosen, as often as the charge counts, each at most once.
+        """Return the places of chosen scores, as many as the charge counts, each at most once.
 
         Parameters
         ----------

@@ -98,19 +98,19 @@ class AdaptiveDesign:
 
 @dataclass(frozen=True, eq=False)
 class SoFar:
-    """What a round may know: public facts, and all that the rounds before released.
+    """The facts that a round may know: public facts, and all numbers that earlier rounds released.
 
     Parameters
     ----------
     facts : PublicFacts
     round : int
-        Which round is asked, from 0 on.
+        The number of the round, from 0.
     measurements : tuple of Measurement
-        With values.
+        The measurements of earlier rounds, with values.
     selected : tuple of Query
-        What rounds of :class:`Select` chose, in order.
+        The queries that rounds of :class:`Select` chose, in order.
     columns : tuple of ReleasedColumn
-        What is known of each column: its positions and their probabilities; even where nothing is known.
+        The positions and probabilities of each column; equal probabilities before a column is measured.
     """
 
     facts: PublicFacts
@@ -120,9 +120,9 @@ class SoFar:
     columns: tuple[ReleasedColumn, ...]
 
     def histogram(self, column: str | int, intervals: int = INTERVALS) -> Histogram:
-        """Return the query of a column's frequencies: of a number in so many intervals of equal length, or of levels.
+        """Return the query of a column's frequencies; a number has this many intervals of equal length, or its levels.
 
-        By prefix sums where delta > 0, so that ranges are known well.
+        If delta > 0 the query uses prefix sums, which make ranges more exact.
         """
         j = self._place(column)
         whole = columns_of(self.facts.domain)[j]
@@ -130,10 +130,10 @@ class SoFar:
         return (Ranges if self.facts.budget.delta > 0 else Histogram)(j, partition)
 
     def marginal(self, *columns: str | int, cells: int = CELLS) -> Marginal:
-        """Return the query of the table of some columns, of about so many cells of each.
+        """Return the query of the table of some columns, with about this many cells for each column.
 
-        Cells of numbers hold about equally many rows by what was released, and of few levels each has its own; rare
-        categories are taken together.
+        The cells of a number hold about equally many rows, judged by the release; if it has few levels, each level has
+        its own cell. Rare categories are combined.
         """
         held = sorted({self._place(column) for column in columns})
         if len(held) != len(columns) or not held:

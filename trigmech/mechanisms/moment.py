@@ -34,44 +34,44 @@ def default_workload(d: int) -> Mixture:
 
 @dataclass(frozen=True, kw_only=True)
 class MomentMechanism(Mechanism):
-    """One noisy vector of the moments that matter, and equally weighted points that explain it.
+    """One noisy vector of the important moments, and equally weighted points that explain it.
 
     Parameters
     ----------
     workload : Family, optional
         The queries that the release should answer well: :class:`GaussianKernels`, :class:`PairKernels`,
-        :class:`SecondMoments`, :class:`Polynomials`, :class:`Smooth` or a :class:`Mixture` of these. It decides what
-        is measured; all other queries are answered too. Default: :func:`default_workload`.
+        :class:`SecondMoments`, :class:`Polynomials`, :class:`Smooth` or a :class:`Mixture` of these. It decides which
+        moments are measured; the release answers all other queries too. Default: :func:`default_workload`.
     degree, pair_degree : int, optional
         Measure T_1, ..., T_p of each column, and T_a T_b, a, b <= q, of each pair (0: no pairs). Default: planned.
     triples, whole_row : bool, optional
-        Measure x_i x_j x_k of each three columns, and the mean query of the workload's kernels. Default: planned.
+        Measure x_i x_j x_k of any three columns, and the mean query of the workload's kernels. Default: planned.
     weighted : bool
         False: equal noise in all moments.
     smoothness : float, optional
         k: the minimax design for k times differentiable queries instead of a planned one; see :func:`minimax`.
     max_functions : int, optional
-        Limit of the number of moments. Default: 4096, or 16,384 for tables with categories.
+        The largest number of moments. Default: 4096, or 16,384 for tables with categories.
     fit : {"rows", "cloud", "atoms"}
-        How a distribution is made of the moments; see :func:`trigmech.reconstruction.pipeline.reconstruct`.
+        The method that fits a distribution to the moments; see :func:`trigmech.reconstruction.pipeline.reconstruct`.
     points : int, optional
         The number of points for "rows". Default: the number of rows of the table, but 1024 to 50,000.
     iterations : int
-        Limit of the descent of "rows" in which points move continuously, inside the cells of a grid; few are needed.
+        The most steps of the descent of "rows" that moves points continuously, inside the cells of a grid; few suffice.
     denoise, copula, weigh : bool
-        Steps of the reconstruction, which can be switched off for comparisons; weights are of "cloud".
+        Steps of the reconstruction, which can be switched off for comparisons; ``weigh`` belongs to "cloud".
 
     Raises
     ------
     InputError
-        If an option breaks a rule or has no effect beside another one, or the moments or points asked for are too many;
+        If an option breaks a rule or has no effect together with another one, or there are too many moments or points;
         before anything is charged.
 
     Notes
     -----
     Privacy: one mechanism call on one vector, Gaussian for delta > 0, otherwise K-norm (Laplace or blocks of
     l-infinity); proofs in :mod:`trigmech.planning.allocation`, :mod:`trigmech.planning.minimax` and
-    :mod:`trigmech.functions.sensitivity`. All else is post-processing. Cost: n K for the moments; planning and
+    :mod:`trigmech.functions.sensitivity`. The rest is post-processing. Cost: n K for the moments; planning and
     reconstruction do not depend on n, a few seconds at most.
 
     Examples

@@ -1,15 +1,16 @@
 """PRIVATE. Shares: parts with a share of the noise in them, so that nobody ever has the exact sums of all.
 
-Each of m parties adds to what is drawn of *its own* sums, in whole multiples of a step g, discrete Gaussian noise of
-its own; the shares are added as whole numbers, and their sum *is* the draw: nobody adds noise to it, and nobody can
-take any off. Up to t parties may be curious: each knows its own noise. So the noise of any m - t others must do alone.
+Each of m parties computes the numbers to be drawn from *its own* sums, in whole multiples of a step g, and adds its own
+discrete Gaussian noise. The shares are added as whole numbers, and their sum *is* the draw: nobody adds noise to it,
+and nobody can remove any. Up to t parties may be curious: each knows its own noise. So the noise of any m - t other
+parties must be enough.
 
-**What is drawn is linear.** A question is answered by sums over persons; what is drawn of them is a linear function of
-these sums, divided by the n of the design, without a constant: frequencies, prefix sums (a matrix), weighted tables
-and means, counts for private bounds. So what is drawn of a whole table is the sum of what is drawn of each party. That
-is so for the package's own mechanisms, ``MomentMechanism`` and ``TableMechanism``; others are refused (the thesis's
-axes are drawn of a covariance, which is quadratic in sums), as is what has other noise than Gaussian. That nothing is
-drawn of no persons is looked at in each release, before the charge.
+**Draws are linear.** Sums over persons answer a question, and a draw is a linear function of these sums, divided by the
+n of the design, without a constant: frequencies, prefix sums (a matrix), weighted tables and means, counts for private
+bounds. So the draw of a whole table is the sum of the parties' draws. This holds for the package's own mechanisms,
+``MomentMechanism`` and ``TableMechanism``; others are refused (the thesis's axes use a covariance, which is quadratic
+in sums), and so is noise that is not Gaussian. Each release checks, before the charge, that no persons give a draw of
+0.
 
 **The noise.** A charge has a scale s (standard deviation) and a sensitivity D in L2, also of one party's values, with
 what floats round: they are sums over some of the n persons. With a power of two g, 2^40 g <= s, and K <= 2^24 entries,
@@ -17,7 +18,7 @@ replacing a person moves one party's integers round(values / g) by at most D' = 
 Each party adds, independently in each entry, z in Z of probability proportional to exp(-z^2 / (2 v)), with
 v = (s / g)^2 (D' g / D)^2 / (m - t), raised by a part in 10^12. As s / g >= 2^40 and m <= 10^4: v >= 2^66.
 
-**Theorem.** Of the sum of at least m - t shares, given all that the other parties hold, all that is drawn in a run is,
+**Theorem.** Given everything that the other parties hold, all draws of a run from the sum of at least m - t shares are,
 up to factors between exp(-10^-300) and exp(10^-300) in every probability, a post-processing of the Gaussian mechanisms
 that the ledger is charged for. So for all its events S and neighbours, and every epsilon: P(S) <= exp(epsilon + 2e-300)
 P'(S) + exp(1e-300) delta(epsilon) + 1e-300, with the delta of these charges by mu-GDP.
@@ -41,13 +42,13 @@ y - q; this is N(q, V) at y within 1 +- e(V). So the ratio of the two is within 
 2^24 entries a draw, and any number of draws that a machine makes, is far within exp(+-10^-300): e(2^10) < 10^-8700. The
 normal numbers have the variance V - r and the integers q a sensitivity of D', so this is mu-GDP with mu = D' /
 sqrt(V - r) <= D / s, the charge's: r / V < 2^-69 is less than what v is raised by. The noise of the others is
-independent, so it may be known. What is drawn later depends on what was released alone, so probabilities multiply, and
-so do the factors. Multiplying by g and rounding to a float is post-processing. (The last 10^-300 is for OpenDP's
+independent, so it may be known. Later draws depend only on released numbers, so probabilities multiply, and so do the
+factors. Multiplying by g and rounding to a float is post-processing. (The last 10^-300 is for OpenDP's
 integers, which are cut at 2^63: of a standard deviation below 2^50 with a probability below exp(-2^24).)
 
 By the theorem of Kairouz, Liu and Steinke, the same sum is epsilon^2 / 2 zero-concentrated private with
-epsilon = D' / sqrt(V) + tau sqrt(K), tau = 10 sum_{k < m - t} exp(-2 pi^2 v k / (k + 1)). This, with what OpenDP's own
-map says of one share's noise, is computed before anything is charged, and must not exceed the charge's mu^2 / 2.
+epsilon = D' / sqrt(V) + tau sqrt(K), tau = 10 sum_{k < m - t} exp(-2 pi^2 v k / (k + 1)). This number, with the cost of
+one share's noise by OpenDP's own map, is computed before the charge, and must not exceed the charge's mu^2 / 2.
 
 **What a share alone does not protect.** It has 1 / (m - t) of the variance: opened alone it is mu sqrt(m - t)-GDP of
 its party's persons, and no charge says so. Add shares where single ones are not looked at: by secure aggregation of

@@ -6,8 +6,8 @@ Two rules of composition, for two situations:
 compose such charges, each of which may still look at the outputs before it: :func:`epsilon_of`.
 
 *Across runs* somebody may choose the next run's budget, mechanism and options after looking at earlier outputs, and
-stop when it suits (fully adaptive composition). Then composition theorems with parameters fixed in advance do not
-apply, and what is spent is watched by privacy filters: :func:`filtered_epsilon`.
+stop at any time (fully adaptive composition). Then composition theorems with parameters fixed in advance do not
+apply, and privacy filters limit the spent budget: :func:`filtered_epsilon`.
 
 **Theorem.** Fix (epsilon, delta). Suppose each charge is admitted only if, with all that was admitted before it on the
 same path, either (A) the pure epsilons sum to at most epsilon, or (B) the root of the sum of mu^2 is a mu for which
@@ -28,17 +28,17 @@ it may be raised was fixed beforehand, the whole is (E, D)-DP for that total. If
 at outputs, it is itself an output of the analyst's, and what holds is this: for each (E, D) fixed in advance, the
 inequality of (E, D)-DP holds for all events within "the total was never raised beyond (E, D)".
 
-**Claimed charges.** Of releases by other tools only an (epsilon_i, delta_i) is known, and that on somebody's word. For
-two neighbouring tables such a release is post-processing of this: with probability delta_i reveal which table it is,
+**Claimed charges.** For releases by other tools only a claimed (epsilon_i, delta_i) is known. For two neighbouring
+tables such a release is post-processing of this: with probability delta_i reveal which table it is,
 else run some epsilon_i-DP mechanism (Kairouz, Oh and Viswanath 2015; Murtagh and Vadhan 2016). Within one run all
 delta_i are fixed in advance, so nothing is revealed with probability p = prod (1 - delta_i), and the whole has the
 delta 1 - p + p delta' if the rest, with epsilon_i for each, has delta': `epsilon_of` composes the rest at
 delta' = 1 - (1 - delta) / p. Across runs the delta_i are chosen on the way, so a part r of delta is reserved in advance
 and a charge is admitted only while the sum of the delta_i keeps to r, and the theorem's conditions hold for the rest at
 delta - r. *Proof.* On every path the delta_i sum to at most r, so with probability at least 1 - r nothing is revealed.
-What is revealed contributes at most r. On the paths where nothing is, P and Q are the distributions of the interaction
+Paths that reveal something contribute at most r. On the other paths P and Q are the distributions of the interaction
 with the epsilon_i-DP mechanisms, both times the same product of (1 - delta_i), so they contribute at most delta - r.
-Raised totals, as above, are of epsilon, delta, r and delta - r, none of which may fall.
+Raised totals, as above, have four parts: epsilon, delta, r and delta - r. Each may only grow.
 
 **Thresholds** are (0, delta_i)-DP, which is proved where they are charged, and compose as claims of epsilon_i = 0.
 

@@ -1,20 +1,19 @@
 """Ledgers in a PostgreSQL database: the entries of a file as rows, and one serialisable transaction a charge.
 
-The address is ``postgresql://user@host:port/database?ledger=name``, with all that the server's own library understands
-but a password: that comes from the environment (``PGPASSWORD``) or the library's password file (``~/.pgpass``,
-``PGPASSFILE``), and is never seen here. Messages of the library and of the server may quote what they were given, so
-none is passed on. ``ledger`` names one of several ledgers in a database; it is "ledger" if it is not there.
+The address is ``postgresql://user@host:port/database?ledger=name``, with all parameters of the server's own library
+except a password: the password comes from the environment (``PGPASSWORD``) or the library's password file
+(``~/.pgpass``, ``PGPASSFILE``), and this module never sees it. Messages of the library and the server may quote their
+input, so they are not passed on. ``ledger`` names one of several ledgers in a database; the default is "ledger".
 
 **Claim.** Whatever breaks, nothing is drawn for a charge that is not durable. A charge reads the ledger, decides, and
-writes in one serialisable transaction, so that it decides on what no other writer changes before it commits; if one
-did, the server refuses the commit, and the charge begins again with the new content. Independently of that, two
-charges cannot be the same entry of a ledger, by the primary key. When the commit was acknowledged, it is on the
-server's disk, for an asynchronous commit is not accepted. If the connection breaks before the acknowledgement, the
-charge is looked for by the random number of its transaction, behind the lock on the ledger's row that a transaction in
-flight holds until it ends, and counts as made if it is seen; in all other cases this raises, and the caller draws
-nothing. Likewise a ledger that is made or removed is looked for behind the lock that its transaction holds. A server
-that lies about its disk (``fsync = off``), or that is put back to an older state, is not noticed, but by an object that
-has read more.
+writes in one serialisable transaction, so no other writer changes the content between the decision and the commit; if
+one did, the server refuses the commit, and the charge begins again with the new content. In addition, the primary key
+prevents two charges from being the same entry of a ledger. An acknowledged commit is on the server's disk, because
+asynchronous commits are not accepted. If the connection breaks before the acknowledgement, the program looks for the
+charge by the random number of its transaction, behind the lock on the ledger's row that a transaction holds until it
+ends, and counts the charge if it finds it; in all other cases it raises an error, and nothing is drawn. It looks
+for a ledger that is being made or removed in the same way. A server that does not really write to its disk (``fsync =
+off``), or that is put back to an older state, is not noticed, except by an object that has read more.
 """
 
 import logging

@@ -49,24 +49,23 @@ class TableFile:
     ----------
     path : path or "-"
         A Parquet file (.parquet, .pq), or else a CSV file, which may be compressed (.gz, .zst, .bz2). "-" is standard
-        input, which, like any pipe, is copied to a temporary file without a name; what it is shows from its first
-        bytes.
+        input, which, like any pipe, is copied to a temporary file without a name; its first bytes show its format.
     delimiter : str, optional
-        One character between the cells of CSV; by default a tab in files called .tsv or .tab, and else a comma. A
-        first line such as "sep=;", which spreadsheets write, must agree with it, and is no row; without a header, where
-        it could be one, it is refused.
+        One character between the cells of CSV; by default a tab in files called .tsv or .tab, and a comma in others. A
+        first line such as "sep=;", which spreadsheets write, must agree with it and does not count as a row; in a file
+        without a header, where it could be a row, it is refused.
     decimal : {".", ","}
-        The decimal sign of CSV's numbers. Signs between thousands, currencies and percents make a cell no number.
+        The decimal sign of CSV's numbers. Cells with signs between thousands, currencies or percents are not numbers.
     encoding : str
         The encoding of a CSV's text by its name in Python, such as "cp1252" or "utf-16". A byte order mark is ignored.
     date_format : str, optional
-        How CSV writes dates and times, as :meth:`datetime.datetime.strptime` takes it, such as "%d.%m.%Y". By default
-        they are in ISO form; which number is the day is never guessed.
+        The form of dates and times in CSV, for :meth:`datetime.datetime.strptime`, such as "%d.%m.%Y". By default they
+        are in ISO form; the program never guesses which number is the day.
     header : bool
         Whether the first row of CSV holds the names. If not, the columns are the schema's, in its order.
     missing : collection of str
-        Cells of CSV that count as missing, in quotes or not. One that is among a column's categories counts as that
-        category. White space around cells, that of Unicode too, does not count.
+        Cells of CSV that count as missing, with or without quotes. A cell that is also a column's category counts as
+        that category. White space around cells, also Unicode's, does not count.
 
     Attributes
     ----------
@@ -81,14 +80,13 @@ class TableFile:
 
     Notes
     -----
-    Privacy: n is public, so it must not depend on what is in the cells. Therefore no row is passed over. In a CSV file
-    of one column an empty line is a row whose cell is missing, as most programs write it; the end of the last line
-    begins no further row, and must be there: without it, an empty last cell would be no row. Its lines must not end in
-    two ways of which one is a carriage return alone: that may stand within a cell, which some programs write without
-    quotes. In one of several columns
-    a row has its delimiters, and an empty line is none: before the header and after the last row, where editors leave
-    it, it is no row, and between rows it is refused, because it is not decidable whether it stands for a person of
-    whom nothing is known.
+    Privacy: n is public, so it must not depend on the content of the cells. Therefore no row is ignored. In a CSV file
+    of one column an empty line is a row whose cell is missing, as most programs write it. The last line must end with a
+    line break, which does not begin another row; without it, an empty last cell would not count as a row. The lines
+    must not end in two ways if one of them is a carriage return alone, because some programs write a cell that contains
+    one without quotes. In a file of several columns a row has its delimiters, so an empty line is not a row: before the
+    header and after the last row, where editors leave it, it is ignored. Between rows it is refused, because it could
+    mean a person of whom nothing is known.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, delimiter: str | None = None, decimal: str = ".",

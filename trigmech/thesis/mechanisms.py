@@ -38,7 +38,7 @@ MOST_ENTRIES = 200_000_000
 
 @dataclass(frozen=True, eq=False)
 class ThesisDesign:
-    """What is measured, at which scales, and the sizes that the fit needs.
+    """The measurements, their noise scales, and the sizes for the fit.
 
     Parameters
     ----------
@@ -49,9 +49,9 @@ class ThesisDesign:
     levels : int, optional
         L: means are rounded to multiples of 1/L.
     rows : int, optional
-        Default size of a sample; None: as many as the table has.
+        Default size of a sample; None: the number of rows of the table.
     rank, iterations : int
-        k and L of the private subspace iteration; rank 0 for none.
+        k and L of the private subspace iteration; rank 0: no such iteration.
     """
 
     features: Features
@@ -78,10 +78,10 @@ class ThesisMechanism(Mechanism):
     calibration : {"rigorous", "published"}
         Noise scales that satisfy the budget, or those that the thesis prints; see :mod:`trigmech.thesis.calibration`.
     max_weight : float, optional
-        Cap on every single weight (100 / number of candidates in the authors' program).
+        The largest allowed weight (100 / number of candidates in the authors' program).
     time_limit : float, optional
         Seconds for the linear program. If it has no weights by then, or fails, the fit's status is "not solved", and
-        candidates weigh the same; see :func:`trigmech.thesis.candidates.even_fit`.
+        all candidates have the same weight; see :func:`trigmech.thesis.candidates.even_fit`.
 
     Raises
     ------
