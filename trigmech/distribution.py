@@ -1,4 +1,4 @@
-"""A distribution on points of the cube: what is published, and what anyone may query for ever."""
+"""A distribution on points of the cube: it can be published, and anyone can query it indefinitely."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

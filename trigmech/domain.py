@@ -1,4 +1,4 @@
-"""What is public about the coordinates of encoded rows: which are numbers, and which are indicators."""
+"""The public description of the coordinates of encoded rows: which are numbers, and which are indicators."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field

@@ -142,12 +142,12 @@ class NoisyMoments:
         return like(library or self.library or "pyarrow", ("name", "kind", "mean", "deviation"), columns)
 
     def save(self, path: str | Path) -> None:
-        """Save what was released, which is public; docs/format.md has the format.
+        """Save the release, which is public; docs/format.md describes the format.
 
         Raises
         ------
         InputError
-            If the file cannot be written; what was there before is then still there.
+            If the file cannot be written; then the old content is still there.
         """
         release_file.write(Path(path), **self._parts())
 
@@ -463,7 +463,7 @@ def load(path: str | Path, mechanism: Mechanism | None = None) -> Synthesis:
     ------
     InputError
         If the file cannot be read, is damaged, is of a format that this version does not know, or holds noisy moments
-        alone, which :meth:`NoisyMoments.load` reads; or if the mechanism refuses what the release was made with.
+        alone, which :meth:`NoisyMoments.load` reads; or if the mechanism refuses the release's facts.
     """
     parts = release_file.read(Path(path))
     if "fit" not in parts:

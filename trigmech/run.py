@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 def measured(private: TableSource, schema: Schema, planned: Design, rng: np.random.Generator | None,
               ledger: str | Path | LedgerFile | None, rounds: str | Path | None
               ) -> tuple[NoisyMoments, np.random.Generator]:
-    """Return the noisy moments, and the generator for what is made of them."""
+    """Return the noisy moments, and the generator for the fit."""
     noise, public_rng = generators(rng)
     account = Ledger(planned.budget, enforced=not planned.mechanism.published, simulated=noise.simulated,
                      file=opened_ledger(ledger))
@@ -59,17 +59,17 @@ def identity(schema: Schema, planned: Design, file: LedgerFile | None) -> dict[s
 
 def run(private: TableSource, schema: Schema, planned: Design, public_rng: np.random.Generator, account: Ledger,
         session: Session) -> NoisyMoments:
-    """Find what is private of the schema, then let the mechanism release the rest."""
+    """Find the private parts of the schema, then let the mechanism release the rest."""
     mechanism, incomplete = planned.mechanism, schema
     if len(planned.rounds) > 1:
         _check_room(session, account, planned.all_charges)
     if not mechanism.published:
-        # Scales that are the thesis's depend on what was released.
+        # The thesis's scales depend on released numbers.
         session.declare(*planned.charges)
         session.check_declared(*(each.charge for each in getattr(planned.measured, "rounds", ())))
         session.declare(*planned.all_charges)
     if planned.bounds and not planned.categories and not mechanism.published:
-        # What is charged after private categories depends on how many there are.
+        # Charges after private categories depend on the number of categories.
         session.charge_together(*planned.all_charges)
     if planned.bounds:
         private.say("finding bounds", 0, 0)
@@ -136,7 +136,7 @@ def check_selection(schema: Schema, budget: Budget, gaussian: bool) -> None:
 
 
 def _check_room(session: Session, account: Ledger, charges: Sequence[Charge]) -> None:
-    """Raise what the ledger or the ledger file would refuse of further charges."""
+    """Raise the errors of the ledger and the ledger file for further charges."""
     session.check(*charges)
     try:
         account.check(*charges)

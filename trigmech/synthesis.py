@@ -303,14 +303,14 @@ def _reconstructing(moments: Any, mechanism: Mechanism | None) -> Mechanism:
         raise InputError(f"{moments.made_by} measured these numbers, and the file does not hold this mechanism; give "
                          "mechanism=...")
     chosen = mechanism_of(moments.release)
-    # To whoever called generate or reconstruct.
+    # The warning points to the caller of generate or reconstruct.
     warnings.warn(f"the file does not hold the mechanism that measured these numbers, so the default options of "
                   f"{type(chosen).__name__} make the points; give mechanism=... to choose others", stacklevel=3)
     return chosen
 
 
 def _planned_again(moments: NoisyMoments, mechanism: Mechanism) -> Design | None:
-    """Return the design of a loaded release if its mechanism needs it, and it costs what was charged."""
+    """Return the design of a loaded release if its mechanism needs it, and its cost is the charged one."""
     if not mechanism.by_design or moments.design is not None:
         return None
     schema, ledger = moments.schema, moments.ledger
@@ -336,7 +336,7 @@ def _warn(sentences: Sequence[str]) -> None:
         try:
             warnings.warn(sentence, FitWarning, stacklevel=4)
         except FitWarning:
-            # A filter makes an error of it, which would lose what is paid for.
+            # A filter turns it into an error, which would lose a paid release.
             with warnings.catch_warnings():
                 warnings.simplefilter("always", FitWarning)
                 warnings.warn(sentence, FitWarning, stacklevel=4)

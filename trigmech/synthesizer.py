@@ -102,7 +102,7 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         self.__dict__["ledger"] = given
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
-        """Return the options that differ from the defaults, a schema as its size, and what was released."""
+        """Return the options that differ from the defaults, a schema as its size, and the release."""
         if not isinstance(self.schema, Schema):
             text = str(super().__repr__(N_CHAR_MAX))
         else:

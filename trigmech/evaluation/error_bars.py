@@ -40,7 +40,7 @@ QUERIES_AT_A_TIME = 128
 POINTS_AT_A_TIME = 4_096
 # At which a query that may be about any product is looked at: its variance is then right to a quarter or so.
 RESIDUAL_POINTS = 256
-# What was not measured is supposed to be this much larger than the planner's priors, which are meant to be middling.
+# Unmeasured moments are assumed to be this much larger than the planner's priors, which are average values.
 CAUTION = 1.5
 # A released mean refutes a target that is further from it than this many standard deviations of its noise: among some
 # thousand true means normal noise puts none so far, and Laplace noise one in 300.
@@ -162,7 +162,7 @@ def _deviations(workload: Workload, release: Release, fit: Reconstruction) -> tu
 
 def _unmeasured(workload: Workload, release: Release) -> Callable[[Array, int], Array]:
     """Return a function of the coefficients (queries, parts, K) of some queries and the number of the first: the
-    supposed variance, (parts,) or (queries, parts), of what was not measured of them."""
+    assumed variance of their unmeasured part, (parts,) or (queries, parts)."""
     if is_symmetric(workload):
         alike = unmeasured_variances(release.own_features, release.deviations, workload)
         return lambda part, start: alike

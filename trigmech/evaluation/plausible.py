@@ -1,4 +1,4 @@
-"""Tables as the private one may be, by what was released of it: that many plausible truths for error bars.
+"""Plausible private tables, made from a release: so many possible truths for error bars.
 
 Each is drawn anew. Its columns have the released frequencies without bias, with noise of the released scale. Its tables
 and products are the fitted targets and a normal deviation of what shrinkage leaves open: by Tweedie's formula the
@@ -35,7 +35,7 @@ DIRECTIONS, STEP = 4, 0.05
 HIDDEN = 0.5
 # Where in an interval the rows are is not known: at u^g of it for even u, the logarithm of g of this deviation.
 UNEVEN = 0.7
-# What is larger than any frequency, but not so large that squares of it overflow.
+# Larger than any frequency, but small enough that its square does not overflow.
 LARGEST = 1e60
 # A regression of scores on one another adds this to each mean square.
 RIDGE = 1e-3

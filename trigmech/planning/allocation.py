@@ -29,7 +29,7 @@ from trigmech.queries.functions import Functions, roundings
 
 Array = NDArray[np.float64]
 
-# What is of no importance is measured a little nonetheless: without a weight it could not be divided by it.
+# A function without importance gets a small weight nonetheless: the mean is divided by the weight.
 LEAST_IMPORTANCE = 1e-9
 
 _PROOF = "planned-moments"
@@ -57,7 +57,7 @@ class Allocation(ABC):
 
     # The search makes weights anew so often, from the errors that the last ones left.
     ROUNDS: ClassVar[int]
-    # It goes on from every gain, and ends where there is none. Else it tries all rounds, and all changes after a gain.
+    # It continues after every gain, and ends without one. Otherwise it tries all rounds, and all changes after a gain.
     GREEDY: ClassVar[bool]
 
     @abstractmethod
@@ -70,7 +70,7 @@ class Allocation(ABC):
 
     @abstractmethod
     def deviations(self, weights: Array) -> Array:
-        """Return the standard deviations of the noise, infinite for what is not measured."""
+        """Return the standard deviations of the noise, infinite for unmeasured functions."""
 
     @abstractmethod
     def changes(self, step: float) -> list[Array]:
@@ -82,7 +82,7 @@ class Allocation(ABC):
 
     @abstractmethod
     def rounds(self, features: Features, weights: Array) -> tuple[Round, ...]:
-        """Return what is released at once, and its charges, in the order of the functions."""
+        """Return the measurements that are released at once, and their charges, in the order of the functions."""
 
 
 class _Vector(Allocation):

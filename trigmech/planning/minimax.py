@@ -111,7 +111,7 @@ def _all_moments(d: int, m: int) -> FunctionIndex:
 def _round(features: Features, n: int, budget: Budget, weights: Array) -> Round:
     gaussian, slack = budget.delta > 0, rounding(n, features.degree)
     if gaussian:
-        # What is beyond the search counts as any other function.
+        # Functions beyond the search count like any other function.
         searched = SEARCHED if features.d == 1 else 0
         squared = pair_l2_diameter(1, tuple(weights[:searched].tolist()), ())
         diameter = math.sqrt(squared + 4.0 * float(weights[searched:] @ weights[searched:]))

@@ -195,7 +195,7 @@ def _worth_measuring(marginals: list[Marginal], noise: list[float], max_function
     below = [level for marginal, level in zip(marginals, noise, strict=True)
              if marginal.optional and level > WORTH_MEASURING]
     if below:
-        # Not all at once: what the worst leave may be enough for the others.
+        # Not all at once: without the worst ones the rest may suffice.
         limit = 0.7 * max(below)
         return [marginal for marginal, level in zip(marginals, noise, strict=True)
                 if not marginal.optional or level <= WORTH_MEASURING or level < limit]

@@ -52,7 +52,7 @@ def plan_moments(n: int, d: int, budget: Budget, workload: Family, *, degree: in
         Rows, at least 2, and columns.
     budget : Budget
     workload : Family
-        What the release should be good at.
+        The queries that the release should answer well.
     degree, pair_degree, triples, whole_row : optional
         Fix a part of the design instead of planning it.
     weighted : bool
@@ -78,7 +78,7 @@ def plan_moments(n: int, d: int, budget: Budget, workload: Family, *, degree: in
     go beyond 16 (n above 10^7).
     """
     _check(n, d, workload, degree, pair_degree)
-    # What is beyond the degrees that are planned counts too, as not measured.
+    # Functions beyond the planned degrees count too, as unmeasured.
     most = DEGREES[-1] if all(map(is_symmetric, members_of(workload))) else MOST_DEGREE
     model = ErrorModel(workload, max(most, degree or 0), max(PAIR_DEGREES[-1], pair_degree or 0))
     choices = _Choices(model, DEGREES if degree is None else (degree,),

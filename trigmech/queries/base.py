@@ -1,4 +1,4 @@
-"""Queries and measurements: what is measured of rows, and the noisy numbers that came of it. Public.
+"""Queries and measurements: the queries to rows, and their noisy answers. Public.
 
 A query is a vector of functions of a row. Its exact means over the persons of a table are private; `encode` turns them
 into the vector that gets the noise, and `decode` turns the noisy vector into unbiased means. `diameter` says how far
@@ -55,7 +55,7 @@ class Query(ABC):
     @property
     @abstractmethod
     def kind(self) -> str:
-        """What it is, in words: the same for all queries that a reader would count together."""
+        """The kind of the query in words, the same for all queries that a reader would count together."""
 
     @property
     def kinds(self) -> NDArray[np.str_]:
@@ -176,7 +176,7 @@ class Measurement(Generic[Q]):
     ----------
     query : Query
     weight : float
-        What the query's vector is multiplied by before the noise, and divided by after it; above 0.
+        The query's vector is multiplied by it before the noise is added, and divided by it afterwards; above 0.
     values : ndarray (size,), optional
         The noisy vector divided by the weight. None before it is drawn.
     noise : float

@@ -1,7 +1,7 @@
 """Queries about whole points: means of Chebyshev products and of other functions with values in [-1, 1].
 
-Rounding. What is released is computed in floating point, with unit u = 2^-53, and that moves too. A computed phi_r of
-total degree Q differs from phi_r by at most 8 Q^2 u: each step of T_q = 2 x T_(q-1) - T_(q-2) errs by at most 5u, which
+Rounding. Released numbers are computed in floating point, with unit u = 2^-53, which moves them too. A computed phi_r
+of total degree Q differs from phi_r by at most 8 Q^2 u: each step of T_q = 2 x T_(q-1) - T_(q-2) errs by at most 5u, which
 U_(q-k) <= q - k + 1 carries on, and the product adds Q u. It is rounded to the lattice of 2^-40, and so is a person's
 mean over her rows: each moves it by at most 2^-41. The sum over persons is exact, so only the person who is replaced
 makes a difference, of at most 2 (8 Q^2 u + 2^-40) / n to a mean. Then the sum is rounded to a float (at most twice),
@@ -110,7 +110,7 @@ class Functions(Query):
 
     @property
     def kind(self) -> str:
-        """What they are."""
+        """The kind of the functions."""
         return "function"
 
     @property
@@ -151,7 +151,7 @@ class Functions(Query):
         return np.asarray(deviation / self.weights)
 
     def diameter(self, norm: str) -> float:
-        """Return what was proved, or else the lesser of two bounds.
+        """Return the proved diameter, or else the smaller of two bounds.
 
         Each function moves by at most 2, so the weighted ones by twice the norm of the weights. And with the largest
         weight for all of them they move at least as far as with their own.

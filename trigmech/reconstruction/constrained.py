@@ -278,7 +278,7 @@ def witness(schema: Schema) -> Array:
     Raises
     ------
     InputError
-        If there is none, or there are too many combinations of values to look at. That is so before a budget is
+        If no such row exists, or there are too many combinations of values. This check comes before a budget is
         charged, or not at all: it depends on neither bounds nor categories that are found later.
     """
     schema = schema.with_bounds(dict.fromkeys(schema.private_bounds, (1.0, 2.0))).with_categories(

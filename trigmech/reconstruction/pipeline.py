@@ -168,7 +168,7 @@ def _atoms(release: Release, start: Array, target: Array, scales: Array,
         fit = fit_cube(basis, goal, start, costs / top, noise_level=K * 0.8 / 3.0 / top, time_limit=ATOM_SECONDS,
                        rng=rng)
     except SolverError:
-        # What was released is paid for, and weights can be had without a solver.
+        # The release is paid for, and weights can be made without a solver.
         return (start, reweight(release.features.evaluate(start), target, scales, CLOUD_ITERATIONS),
                 "reweighted, for the linear program had no solution", CLOUD_ITERATIONS)
     return fit.points, fit.weights, fit.status, fit.iterations

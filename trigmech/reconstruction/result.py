@@ -25,7 +25,7 @@ class Reconstruction:
     distribution : Distribution
         Weighted points of the cube.
     target : ndarray (K,)
-        What was fitted: the released moments, after :mod:`trigmech.reconstruction.shrinkage` if ``shrunk``.
+        The fitted numbers: the released moments, after :mod:`trigmech.reconstruction.shrinkage` if ``shrunk``.
     status : str
         How the fit ended.
     iterations : int
@@ -68,7 +68,7 @@ class Reconstruction:
 
     @property
     def missed(self) -> bool:
-        """Whether the points are much further from what was released than its noise explains."""
+        """Whether the points are much further from the released numbers than their noise explains."""
         return self.misfit is not None and not self.misfit <= MISSED
 
     @property

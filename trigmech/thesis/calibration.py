@@ -2,7 +2,7 @@
 
 They are made from public numbers alone: n, d, the basis, the budget.
 
-What is proved here for the *rigorous* scales, with n rows, replace-one neighbours and public n:
+This module proves, for the *rigorous* scales, with n rows, replace-one neighbours and public n:
 
 Basis means. Sensitivities are those of `sensitivity`. Pure: Laplace of scale S_1 / (n epsilon_b). Approximate:
 Gaussian of standard deviation S_2 / (n mu_b).
@@ -73,7 +73,7 @@ class NoiseScales:
 
     @property
     def charges(self) -> tuple[Charge, ...]:
-        """What is known before the first draw: all charges, that of the axes with the least scale it can have."""
+        """All charges, as known before the first draw; the charge for the axes has its least possible scale."""
         return (self.means, *([] if self.mean is None else [self.mean]),
                 *([] if self.axes is None else [self.axes(0.0)]))
 

@@ -116,7 +116,7 @@ class ThesisMechanism(Mechanism):
 
     @abstractmethod
     def _measured(self, facts: PublicFacts) -> ThesisDesign:
-        """Return what is measured, at which scales, and the sizes that the fit needs."""
+        """Return the measurements, their noise scales, and the sizes for the fit."""
 
     @abstractmethod
     def _candidates(self, release: Release, design: ThesisDesign, rng: np.random.Generator) -> Array | Grid:
@@ -154,7 +154,7 @@ class ThesisMechanism(Mechanism):
             fit = fit_l1(release.basis, points, target, max_weight=self.max_weight, levels=measured.levels,
                          time_limit=self.time_limit)
         except SolverError:
-            # What was released is paid for, and must not be lost.
+            # The release is paid for, and must not be lost.
             fit = even_fit(release.basis, points, target, self.max_weight, measured.levels)
         atoms = np.flatnonzero(fit.weights)
         chosen = points.take(atoms) if isinstance(points, Grid) else points[atoms]
@@ -301,8 +301,8 @@ class EllipsoidMechanism(ThesisMechanism):
     calls the iteration of algorithm 7 and must mean 6; noise has the shape (d, k) of the product; the basis is averaged
     over rows rounded to A, the mean and the covariance over the rows as they are; L is the number of iterations there
     and the rounding level here. The authors' program also clips instead of rounding candidates, draws Laplace noise
-    sqrt(2) too small and seeds it with a constant: none of that is reproduced. Cost: n (R + d^2/2) for the moments, C R
-    for each of some ten iterations of the linear program.
+    sqrt(2) too small and seeds it with a constant; this class does not. Cost: n (R + d^2/2) for the moments, C R for
+    each of some ten iterations of the linear program.
     """
 
     default_rank: ClassVar[int | None]

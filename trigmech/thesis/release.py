@@ -1,4 +1,4 @@
-"""What the thesis's mechanisms release: means of Chebyshev products, the mean of the rows, principal axes."""
+"""Releases of the thesis's mechanisms: means of Chebyshev products, the mean of the rows, principal axes."""
 
 from dataclasses import replace
 

@@ -38,13 +38,13 @@ class Importance(NamedTuple):
 def summed_importance(family: Family, p: int, q: int) -> Importance:
     """Return how much each degree of the columns, each two degrees of the pairs, and the triples matter together.
 
-    The family is no mixture, whose members may differ in what they treat alike; p and q are the largest degrees of a
-    column and in a pair.
+    The family must not be a mixture, because its members may treat different columns alike; p and q are the largest
+    degrees of a column and in a pair.
 
     Raises
     ------
     InputError
-        If what the family returns is not (parts, K) finite numbers that are at least 0, or all that is asked of some
+        If the family does not return (parts, K) finite numbers that are at least 0, or all numbers of some
         part is 0, unless the family is symmetric: nothing could be measured for it.
 
     Notes
