@@ -1,12 +1,12 @@
 """Queries about whole points: means of Chebyshev products and of other functions with values in [-1, 1].
 
 Rounding. Released numbers are computed in floating point, with unit u = 2^-53, which moves them too. A computed phi_r
-of total degree Q differs from phi_r by at most 8 Q^2 u: each step of T_q = 2 x T_(q-1) - T_(q-2) errs by at most 5u, which
-U_(q-k) <= q - k + 1 carries on, and the product adds Q u. It is rounded to the lattice of 2^-40, and so is a person's
-mean over her rows: each moves it by at most 2^-41. The sum over persons is exact, so only the person who is replaced
-makes a difference, of at most 2 (8 Q^2 u + 2^-40) / n to a mean. Then the sum is rounded to a float (at most twice),
-divided by n and multiplied by a weight, each with an error of at most u of a mean of at most 1, with what that leaves
-of the second order: at most 4u of either table, 8u of both. Together this is what `rounding` adds to each mean.
+of total degree Q differs from phi_r by at most 8 Q^2 u: each step of T_q = 2 x T_(q-1) - T_(q-2) errs by at most 5u,
+which U_(q-k) <= q - k + 1 carries on, and the product adds Q u. It is rounded to the lattice of 2^-40, and so is a
+person's mean over her rows: each moves it by at most 2^-41. The sum over persons is exact, so only the person who is
+replaced makes a difference, of at most 2 (8 Q^2 u + 2^-40) / n to a mean. Then the sum is rounded to a float (at most
+twice), divided by n and multiplied by a weight, each with an error of at most u of a mean of at most 1, with what that
+leaves of the second order: at most 4u of either table, 8u of both. Together this is what `rounding` adds to each mean.
 
 Whole-row functions with profiles of degree q <= 8 err by at most 2 d (8 q^2 + 4) units in the last place times
 sum |c_m| <= 1 + 8 4/pi over 1 - low^d, which the same formula covers with degree 5 d q / sqrt(1 - low^d): 12,800 d^2
