@@ -324,7 +324,7 @@ def test_a_ledger_that_was_made_or_removed_without_an_answer_is_looked_for(serve
     made = LedgerFile.create(address, Budget(1.0))
     assert LedgerFile.open(address).identity == made.identity
     breaking(before=True)
-    with pytest.raises(InputError, match="broke while it was removed, and it was not; try again"):
+    with pytest.raises(InputError, match="broke while it was removed, and it did not succeed; try again"):
         made.removed_if_unused()
     assert LedgerFile.exists(address)
     breaking(before=False)
@@ -352,7 +352,7 @@ def test_no_answer_is_taken_before_a_ledger_that_is_being_made_is_made_or_not(se
         raise psycopg.OperationalError("timeout")
 
     monkeypatch.setattr(psycopg.Connection, "commit", lost)
-    with pytest.raises(InputError, match="cannot be asked whether it was"):
+    with pytest.raises(InputError, match="cannot be asked whether it succeeded"):
         LedgerFile.create(server.address("new"), Budget(1.0), timeout=0.2)
     commit(held[0])
     psycopg.Connection.close(held[0])
@@ -477,7 +477,7 @@ FOREIGN = {
     "other columns": ("ALTER TABLE trigmech.ledgers RENAME total TO sum", "its tables do not belong to this version"),
     "half of the tables": ("DROP TABLE trigmech.entries", "its tables do not belong to this version"),
     "another table of this name": ("DROP SCHEMA trigmech CASCADE; CREATE SCHEMA trigmech; "
-                                   "CREATE TABLE trigmech.ledgers (id int)", "its tables are not those of this"),
+                                   "CREATE TABLE trigmech.ledgers (id int)", "its tables do not belong to this"),
     "no JSON": ("UPDATE trigmech.ledgers SET head = 'x'", "is not JSON of this kind"),
     "a field twice": ("UPDATE trigmech.ledgers SET total = '0.0, \"total\": 0.0'", "a field appears twice"),
     "too large": ("UPDATE trigmech.entries SET entry = repeat('x', 70000000)", "has more than 67108864 bytes"),
