@@ -18,7 +18,7 @@ MOST_TRIES = 4
 STARTING = ("Spark could not measure the table ({}): its session did not start; Spark needs Java, and the address of a "
             "master or a server that runs")
 READING = ("Spark could not read the files ({}). Usual causes: its workers do not have a file, a column has a "
-           "type that Spark lacks (times in nanoseconds, times of day), or two names differ only in capital letters")
+           "type that Spark lacks (times of nanoseconds, times of a day), or two names differ only in capital letters")
 MEASURING = ("Spark could not measure the table ({}); its own log says more. Its workers must have trigmech installed "
              "and find the files")
 UTC = ("UTC", "Etc/UTC", "Z", "GMT", "Etc/GMT", "+00:00", "Zulu", "Universal", "Etc/Universal", "Etc/Zulu")
