@@ -310,9 +310,9 @@ HOSTILE_MANIFESTS = {
     "Latin-1": (text()[:-3] + b'{"a": "\xfc"}}', "is not JSON in UTF-8"),
     "a list": (b"[]", "does not say that this is"),
     "another format": (text(format="other"), 'does not say that this is a "trigmech release"'),
-    "no version": (b'{"format": "trigmech release", "content": {}}', "which version"),
-    "a version that is no number": (text(version=True), "which version"),
-    "a version of many digits": (text(version=10**1000), "which version"),
+    "no version": (b'{"format": "trigmech release", "content": {}}', "does not state its version"),
+    "a version that is no number": (text(version=True), "does not state its version"),
+    "a version of many digits": (text(version=10**1000), "does not state its version"),
     "a later version": (text(version=2, more=1), "has version 2 of the format; this trigmech reads version 1 only"),
     "another key": (text(more=1), 'the keys "format", "version" and "content"'),
     "content that is no object": (text([1]), 'the keys "format", "version" and "content"'),
@@ -378,7 +378,7 @@ def test_paths_that_hold_no_such_file_are_refused(tmp_path):
     assert "not an ordinary file" in refusal(tmp_path / "pipe.tm")
     assert "not a" in refusal(tmp_path / "empty.tm", b"")
     assert "not a" in refusal(tmp_path / "table.csv", b"name,age\nMarkerPerson,42\n" * 100)
-    assert "no name of a file" in refusal(tmp_path / "a\0b")
+    assert "not a file name" in refusal(tmp_path / "a\0b")
 
 
 def test_a_link_to_a_file_is_followed(small, tmp_path):

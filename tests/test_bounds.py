@@ -232,7 +232,7 @@ def test_what_is_left_has_its_share_of_any_gaussian_budget(epsilon, delta, share
 
 
 def test_too_little_to_be_a_budget_is_refused():
-    with pytest.raises(BudgetError, match="too little is left"):
+    with pytest.raises(BudgetError, match="leaves too little"):
         rest_of(Budget(1e-6, 1e-15), 0.99)
     for share in (0.0, 1.0, -1.0, float("nan"), "half"):
         with pytest.raises(InputError, match="between 0 and 1"):

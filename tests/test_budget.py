@@ -66,7 +66,7 @@ def test_a_law_goes_with_its_own_norm(law, norm):
     if (law, norm) in {("laplace", "L1"), ("laplace", "each"), ("gaussian", "L2"), ("linf", "Linf")}:
         assert Charge("x", law, 1.0, 1.0, norm, 1, "given").norm == norm
     else:
-        with pytest.raises(BudgetError, match=f"{law} noise does not go with sensitivity in {norm}"):
+        with pytest.raises(BudgetError, match=f"{law} noise cannot have its sensitivity in {norm}"):
             Charge("x", law, 1.0, 1.0, norm, 1, "given")
 
 
@@ -150,7 +150,7 @@ def test_a_claim_for_adding_or_removing_a_row_is_never_understated(epsilon, log_
         context.prec = 60
         exact = (1 + min(Decimal(repr(epsilon)), Decimal(2000)).exp()) * Decimal(repr(budget.delta))
         if exact >= 1:
-            with pytest.raises(BudgetError, match="implies nothing for replacing one"):
+            with pytest.raises(BudgetError, match="implies no guarantee for replacing a row"):
                 budget.for_replace_one()
         else:
             assert exact <= Decimal(repr(budget.for_replace_one().delta)) <= exact * (1 + Decimal("1e-15")) + Decimal(
@@ -160,7 +160,7 @@ def test_a_claim_for_adding_or_removing_a_row_is_never_understated(epsilon, log_
 def test_a_claim_that_implies_nothing_for_replacing_a_row_is_refused():
     assert Budget(1e5).for_replace_one() == Budget(2e5)
     for bad in (Budget(1.0, 0.3), Budget(1e5, 1e-9), Budget(1e300, 5e-324), Budget(712.0, 1e-309)):
-        with pytest.raises(BudgetError, match="implies nothing for replacing one"):
+        with pytest.raises(BudgetError, match="implies no guarantee for replacing a row"):
             bad.for_replace_one()
 
 

@@ -289,7 +289,7 @@ class Own(tm.Mechanism):
 
 
 REFUSED = {
-    "no delta": ({"budget": Budget(1.0)}, "'town', 'flag' are private, which needs delta > 0"),
+    "no delta": ({"budget": Budget(1.0)}, "'town', 'flag' are private, and finding them needs delta > 0"),
     "no delta, of one column": ({"budget": Budget(1.0), "schema": Schema([TOWN])}, "'town' are private"),
     "pure noise": ({"mechanism": tm.TrigI(degree=2, grid=4)}, "Gaussian noise"),
     "pure noise by a plan": ({"mechanism": Own(gaussian=0)}, "Gaussian noise"),

@@ -61,8 +61,8 @@ upper = 2020-12-31
 """
 # What a release says whatever its table holds.
 ADVICE = ("trigmech: infinite values and values outside the bounds count as the nearest bound, and a release never "
-          "says whether there are any; `trigmech schema check schema.toml --against data.csv` counts them, for you "
-          "alone")
+          "shows whether the table has such values; `trigmech schema check schema.toml --against data.csv` counts "
+          "them, for you alone")
 NAMES = ["age", "income", "colour", "joined"]
 # A value of the table that no output may show.
 SECRET = "54321.987"
@@ -164,8 +164,9 @@ def test_a_schema_is_begun_completed_and_checked(run, tmp_path):
     assert len(json.loads(problems)["problems"]) == 7
     Path("schema.toml").write_text(SCHEMA)
     assert run("schema", "check", "schema.toml")[:2] == (0, (
-        "schema.toml is complete\nnumbers are rounded to whole ones, by the range (change it by decimals): 'income'\n"
-        "times are whole days; what is finer in the table is cut off (change it by resolution): 'joined'\n"
+        "schema.toml is complete\n"
+        "numbers are rounded to whole numbers, as fits the range (set decimals to change this): 'income'\n"
+        "times are whole days; finer parts are cut off (set resolution to change this): 'joined'\n"
         "next: trigmech schema check schema.toml --against DATA   (for you alone: counts values that do not fit)\n"))
     told = run("schema", "check", "schema.toml", "--against", "data.csv")
     assert "next:" not in told[1]
@@ -178,7 +179,7 @@ def test_a_schema_is_begun_completed_and_checked(run, tmp_path):
 def test_a_release_with_its_ledger_and_tables(run, clinic):
     status, said, told = run(*RELEASE, "--ledger", "book.json", "--csv", "synth.csv.gz", "--rows", "40")
     assert (status, told) == (
-        0, f"{ADVICE} book.json did not exist: made, with (1, 0.0001) as the data set's total budget")
+        0, f"{ADVICE} the ledger book.json did not exist; it was made with (1, 0.0001) as the data set's total budget")
     assert "proved: (" in said
     assert "NOT PRIVATE" not in said
     assert said.splitlines()[-2] == (
@@ -289,8 +290,8 @@ def test_samples_have_what_is_given_and_the_shares(run, clinic):
     (["--given", "colour=red", "--given", "colour=red"], "--given must be name=value, once for each column"),
     (["--given", "place=red"], "there is no column 'place'; the columns are 'age', 'income', 'colour', 'joined'"),
     (["--given", "age=old"], "a value of 'age' must be a number, not 'old'"),
-    (["--given", "colour=pink"], "no category 'pink' of 'colour'; its categories are 'red', 'green', 'blue'"),
-    (["--shares", "colour=pink:1"], "no category 'pink' of 'colour'; its categories are 'red', 'green', 'blue'"),
+    (["--given", "colour=pink"], "'colour' has no category 'pink'; its categories are 'red', 'green', 'blue'"),
+    (["--shares", "colour=pink:1"], "'colour' has no category 'pink'; its categories are 'red', 'green', 'blue'"),
     (["--shares", "colour=red"], "--shares must be name=value:share,value:share, once for each column"),
     (["--shares", "colour=red:0.5", "--shares", "colour:red=0.5"], "--shares must be name=value:share"),
     (["--shares", "colour=red:half"], "a share must be a number, not 'half'"),
@@ -498,7 +499,7 @@ def test_a_dry_run_says_what_the_budget_will_buy_and_leaves_everything_as_it_was
         assert status == 0
         assert "150 rows are few for 4 columns at this budget" in warned
     assert "there is room for it" in told["ledger.json"]
-    assert "absent.json: it does not exist, and would be made with (1, 0.0001)" in told["absent.json"]
+    assert "ledger absent.json does not exist; a release would make it with (1, 0.0001)" in told["absent.json"]
     for words in (f"{ROWS} rows, budget (1, 0.0001)", "income  mean: ± ", "colour  frequency of a category: ± ",
                   "age     share of a special or missing value: ± ", "joined  mean: ± "):
         assert words in told["ledger.json"], words
@@ -523,7 +524,7 @@ def test_a_dry_run_of_persons_reads_their_column_alone(run, clinic):
                           "--out", "visits.tm", "--dry-run")
     assert status == 0
     assert f"{-(-ROWS // 2):,} persons, budget" in said
-    assert "no cell was looked at but whose each row is" in said
+    assert "no cell was read except the persons' identifiers" in said
     status, _, told = run("release", "visits.csv", "--schema", "persons.toml", "--epsilon", "1", "--delta", "1e-6",
                           "--out", "visits.tm")
     assert (status, "holds a cell" in told) == (3, True)
@@ -551,7 +552,7 @@ def test_warnings_come_before_the_budget_is_spent_and_with_the_facts_for_machine
     (clinic / "wide.toml").write_text("".join(
         f'[columns.{name}]\nkind = "continuous"\nlower = 0\nupper = 1\n' for name in columns))
     wide = ("release", "wide.csv", "--schema", "wide.toml", "--epsilon", "1", "--out", "wide.tm", "--dry-run")
-    assert "no delta is given: with delta = 0.001" in run(*wide)[2]
+    assert "delta is not given: with delta = 0.001" in run(*wide)[2]
     assert "no delta" not in run(*wide, "--delta", "0")[2]
 
 
@@ -618,11 +619,11 @@ WRONG = [
     (2, ("sample", "clinic.tm", "--out", "clinic.tm"), "'clinic.tm' is given twice"),
     (2, ("schema", "init", "data.csv", "--out", "data.csv", "--force"), "'data.csv' is given twice"),
     # What was paid for, or written by hand, stays
-    (3, (*RELEASE[:-1], "clinic.tm"), "'clinic.tm' is a release, which was paid for"),
+    (3, (*RELEASE[:-1], "clinic.tm"), "'clinic.tm' is a release, and its budget is spent"),
     (3, (*RELEASE[:-1], "bare.csv"), "'bare.csv' exists; name another file, or give --force"),
     (3, (*RELEASE[:-1], "swapped.toml", "--force"), "'swapped.toml' may be a schema"),
     (3, (*RELEASE, "--csv", "ledger.json", "--ledger", "other.json"), "'ledger.json' is a ledger file"),
-    (3, ("sample", "clinic.tm", "--out", "paid.zip"), "'paid.zip' is a release, which was paid for"),
+    (3, ("sample", "clinic.tm", "--out", "paid.zip"), "'paid.zip' is a release, and its budget is spent"),
     (3, ("report", "clinic.tm", "--out", "data.csv"), "'data.csv' exists and is not a page"),
     (3, ("schema", "init", "data.csv", "--out", "ledger.json", "--force"), "'ledger.json' is a ledger file"),
     # Input
@@ -630,20 +631,20 @@ WRONG = [
     (3, ("schema", "init", "data.csv", "--out", "schema.toml"), "give --force to replace it"),
     (3, ("schema", "check", "absent.toml"), "cannot read 'absent.toml'"),
     (3, ("release", "bare.csv", *RELEASE[2:]), "lacks the column(s) 'age', 'income', 'colour', 'joined'"),
-    (3, (*RELEASE, "--schema", "empty.toml"), "column 'age': lower is missing; write the smallest value"),
+    (3, (*RELEASE, "--schema", "empty.toml"), "column 'age': lower is missing; write the smallest possible value"),
     (3, (*RELEASE[:-1], "nowhere/new.tm"), "there is no folder 'nowhere'; make it first"),
     (3, (*RELEASE[:-1], "folder"), "it is a folder"),
     (3, (*RELEASE, "--csv", "data.csv/new.csv"), "cannot write 'data.csv/new.csv'"),
     (3, (*RELEASE, "--ledger", "nowhere/new.json"), "there is no folder 'nowhere'; make it first"),
-    (3, (*RELEASE, "--csv", "new.parquet.gz", "--ledger", "new.json"), "not as .parquet.gz"),
+    (3, (*RELEASE, "--csv", "new.parquet.gz", "--ledger", "new.json"), "not in '.parquet.gz'"),
     (3, ("release", "northern.csv", *RELEASE[2:], "--ledger", "new.json"), "give --encoding 'cp1252'"),
     (3, (*RELEASE, "--schema", "forgotten.toml", "--ledger", "new.json"), "not among the categories"),
     (3, ("release", "one.csv", *RELEASE[2:], "--ledger", "new.json"), "at least 2 rows"),
     (3, ("sample", "data.csv"), "it is not a \"trigmech release\""),
     (3, ("report", "clinic.tm", "--figures", "data.csv/figures"), "cannot make the folder"),
     (3, ("ledger", "create", "ledger.json", "--epsilon", "1"), "exists"),
-    (3, ("ledger", "show", "absent.json"), "is not there; make it once"),
-    (3, (*RELEASE[:-1], "clinic.tm", "--dry-run"), "'clinic.tm' is a release, which was paid for"),
+    (3, ("ledger", "show", "absent.json"), "does not exist; make it once"),
+    (3, (*RELEASE[:-1], "clinic.tm", "--dry-run"), "'clinic.tm' is a release, and its budget is spent"),
     (3, ("demo", "--folder", "data.csv/below"), "cannot make the folder"),
     (3, ("schema", "init", "bare.csv"), "--no-header"),
     (3, ("report", "clinic.tm", "--out", "new.pdf"), "a page is written as .html"),
@@ -916,7 +917,7 @@ def test_a_release_that_is_stopped_leaves_whole_files_and_its_charge(made, tmp_p
         beside = [name for name in after if name.endswith(".part")]
         if number == signal.SIGINT:
             assert process.returncode == 130
-            assert told.endswith("trigmech: interrupted; no file is half written, and charges stay spent\n")
+            assert told.endswith("trigmech: interrupted; no output file is incomplete, and charges stay spent\n")
             assert beside == []
         else:
             assert process.returncode == -number

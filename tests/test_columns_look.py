@@ -111,7 +111,7 @@ def test_nothing_is_counted_where_nothing_is_asked():
 
 @pytest.mark.parametrize("n", [199, 201])
 def test_another_number_of_rows_than_was_said_is_refused(n):
-    with pytest.raises(InputError, match=f"said to have {n} rows and has 200"):
+    with pytest.raises(InputError, match=f"the table had {n} rows before and now has 200"):
         counts.histograms(private(rows_of(200), (120,), n), partitions())
 
 

@@ -110,7 +110,7 @@ def test_points_alone_are_drawn_from_or_there_is_nothing(loaded):
     assert made.age.between(20, 40).all()
     # The values are those of points.
     assert set(made.pay.dropna()) <= set(loaded.schema.decode(loaded.distribution.points)["pay"].compressed())
-    with pytest.raises(InputError, match=r"^the release has no row with pay in \(0.125\), nor anything to make"):
+    with pytest.raises(InputError, match=r"^the release has no row with pay in \(0.125\), and cannot make"):
         loaded.sample(5, rng, given={"pay": 0.125})
 
 
@@ -200,26 +200,26 @@ def test_a_table_beside_what_is_given_has_the_sums_asked_for_and_the_odds_ratios
 
 @pytest.mark.parametrize(("asked", "message"), [
     ({"given": {"place": "north"}}, "there is no column 'place'; the columns are 'age', 'region',"),
-    ({"given": {"region": "east"}}, "no category of 'region'"),
+    ({"given": {"region": "east"}}, "not a category of 'region'"),
     ({"given": {"region": 3}}, "'region' holds text"),
     ({"given": {"region": ("moon", "south")}}, "have no order"),
-    ({"given": {"age": 200}}, "no row can keep"),
-    ({"given": {"age": float("nan")}}, "a value of 'age' must be one of its values"),
+    ({"given": {"age": 200}}, "no row can satisfy"),
+    ({"given": {"age": float("nan")}}, "a value for column 'age' must be one that the column can have"),
     ({"given": {"age": (3, 4, 5)}}, "a lower and an upper value"),
     ({"given": {"age": []}}, "must not be empty"),
     ({"given": {"age": None}}, "'age' has no missing values"),
-    ({"given": {"age": 7, "smokes": True}}, "no row can keep these constraints together"),
+    ({"given": {"age": 7, "smokes": True}}, "no row can satisfy all of these constraints"),
     ({"given": ["age"]}, "given must be a dictionary"),
-    ({"given": {"pay": 0.125}}, "A single value of a continuous column must be one of its special values"),
+    ({"given": {"pay": 0.125}}, "If a continuous column must equal a value, list this value in `special`"),
     ({"shares": {"region": {"north": 0.5, "south": 0.6}}}, "with the sum 1"),
     ({"shares": {"region": {"north": 0.5, "south": 0.4999}}}, "with the sum 1"),
     ({"shares": {"region": {"north": 1.5, "south": -0.5}}}, "with the sum 1"),
     ({"shares": {"region": "north"}}, "with the sum 1"),
-    ({"shares": {"region": {"east": 1.0}}}, "no category of 'region'"),
+    ({"shares": {"region": {"east": 1.0}}}, "not a category of 'region'"),
     ({"shares": {"place": {"east": 1.0}}}, "there is no column 'place'"),
     ({"shares": {"age": {(0, 50): 0.5, (50, 99): 0.5}}}, "must not overlap"),
-    ({"shares": {"age": {7: 1.0}}, "given": {"age": 7}}, "it can have one of them"),
-    ({"shares": {"age": {7: 1.0}, "smokes": {True: 1.0}}}, "no rows with all values that have shares"),
+    ({"shares": {"age": {7: 1.0}}, "given": {"age": 7}}, "use one"),
+    ({"shares": {"age": {7: 1.0}, "smokes": {True: 1.0}}}, "no rows that can have these shares"),
 ])
 def test_what_cannot_be_is_refused_by_name(release, asked, message):
     with pytest.raises(InputError, match=message):
@@ -229,7 +229,7 @@ def test_what_cannot_be_is_refused_by_name(release, asked, message):
 def test_a_value_without_released_mass_is_named(release):
     empty = next(name for name, mass in zip(SCHEMA.columns[1].categories, release.release.columns[1].mass, strict=True)
                  if mass == 0.0)
-    message = f"^the release has no row with region in \\('{empty}'\\), nor anything to make one of$"
+    message = f"^the release has no row with region in \\('{empty}'\\), and cannot make such a row$"
     with pytest.raises(InputError, match=message):
         release.sample(10, given={"region": empty})
     with pytest.raises(InputError, match=message):
@@ -246,7 +246,7 @@ def test_whatever_is_given_rows_have_it_or_an_error_says_what_is_missing(release
     try:
         made = release.sample(size, np.random.default_rng(seed), given=asked)
     except InputError as error:
-        assert str(error).startswith(("the release has no row with", "no row can keep"))  # noqa: PT017
+        assert str(error).startswith(("the release has no row with", "no row can satisfy"))  # noqa: PT017
         return
     assert len(made) == size
     assert SCHEMA.holds(made).all()

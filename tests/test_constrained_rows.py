@@ -57,7 +57,7 @@ def test_every_row_keeps_the_constraints_or_nothing_is_charged(rules, magnitude,
     try:
         design = tm.design(n, schema, budget, tm.TableMechanism(points=int(rng.integers(1, 60))))
     except InputError:
-        with pytest.raises(InputError, match=r"^no synthetic row can keep these constraints"):
+        with pytest.raises(InputError, match=r"^no synthetic row can satisfy these constraints"):
             witness(schema)
         return
     moments = tm.measure(table, schema, design, rng)
@@ -138,7 +138,7 @@ def test_what_no_synthetic_row_can_keep_is_refused_before_the_charge(columns, co
     path = tmp_path / "ledger.json"
     tm.LedgerFile.create(path, tm.Budget(9.0, 1e-4))
     schema = Schema(columns, [constraint])
-    with pytest.raises(InputError, match=r"no synthetic row can keep these constraints: .*one of its special values"):
+    with pytest.raises(InputError, match=r"no synthetic row can satisfy these constraints: .* in `special`"):
         tm.synthesize(np.full((9, schema.d), 0.5), schema, tm.Budget(1.0, 1e-4), ledger=path)
     assert not json.loads(path.read_text())["entries"]
 
@@ -146,7 +146,7 @@ def test_what_no_synthetic_row_can_keep_is_refused_before_the_charge(columns, co
 def test_too_many_combinations_are_refused_before_the_charge():
     columns = [Column(f"c{k}", kind="categorical", categories=tuple(range(210))) for k in range(3)]
     rules = [f"c0 = c1 or c1 = c2 or c2 = c0 or c0 = {k}" for k in range(11)]
-    with pytest.raises(InputError, match="more than 100000000 combinations of values to look at"):
+    with pytest.raises(InputError, match="more than 100000000 combinations of values"):
         witness(Schema(columns, rules))
 
 

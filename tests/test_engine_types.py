@@ -69,7 +69,7 @@ def test_files_that_differ_in_a_type_are_refused_alike_before_a_row_is_read(kind
     files = in_files(tmp_path / "files", *tables, tables[0].slice(0, 0))
     said = outcome(files)
     assert said.startswith(f"column '{name}' has the type ")
-    assert "write the column in one type to all of them" in said
+    assert "write the column with the same type to all of them" in said
     assert outcome(files, engine="processes", workers=1) == said
     assert outcome(files, engine="dask") == said
 
@@ -122,7 +122,7 @@ def test_identifiers_without_a_type_are_those_of_a_frame_or_refused(kind, dask):
         if kind.startswith("text"):
             assert outcome(make()) == expected, way
         else:
-            assert "have no type ('object') and hold other things than text" in outcome(make()), way
+            assert "have the type 'object' and hold values that are not text" in outcome(make()), way
         if way != "joined later":  # Dask may read more than it is asked for.
             assert outcome(make(), WITHOUT) == outcome(frame, WITHOUT), way
         with settings_of_dask.config.set({"dataframe.convert-string": False}):
@@ -130,7 +130,7 @@ def test_identifiers_without_a_type_are_those_of_a_frame_or_refused(kind, dask):
 
 
 BASE = pandas.DataFrame({"who": [1, 2], "x": [1.0, 2.0]})
-TOLD = "column '{}' has another type in some partitions than Dask was told"
+TOLD = "column '{}' has a type in some partitions that differs from the type that Dask was told"
 PARTITIONS = {
     "another order": (BASE[["x", "who"]], ""),
     "more columns": (BASE.assign(y=1), ""),
@@ -159,7 +159,7 @@ def test_parts_that_dask_itself_refuses_are_an_error_that_says_why(dask):
     parts = [delayed(BASE), delayed(BASE[["x", "who"]])]
     assert outcome(dask.from_delayed(parts, meta=BASE[:0], verify_meta=False)) == outcome(pandas.concat([BASE, BASE]))
     for schema in (WITHOUT, PERSONS):
-        with pytest.raises(WorkerError, match="as it does if partitions have other columns, another order of them or"):
+        with pytest.raises(WorkerError, match="perhaps because partitions have other columns, another order of"):
             outcome(dask.from_delayed(parts, meta=BASE[:0]), schema)
 
 

@@ -156,7 +156,7 @@ def test_the_pieces_of_a_process_that_died_count_once(two, whole, tmp_path):
 
 def test_processes_that_die_again_and_again_are_an_error_that_says_what_to_do(pattern, tmp_path, monkeypatch):
     monkeypatch.setattr(processes, "MOST_DEATHS", 1)
-    said = r"ended 2 times .* take fewer workers, or .* smaller row groups"
+    said = r"ended 2 times .* use fewer workers, or .* smaller row groups"
     with (contextlib.closing(FileWorkers(ParquetFiles(pattern), SCHEMA, 1)) as one,
           pytest.raises(WorkerError, match=said)):
         sums(one, Ending(BASIS, folder=str(tmp_path), times=1000))
@@ -241,19 +241,19 @@ WRONG = {
                        "engine must be one of 'processes', 'dask', 'spark'"),
     "no workers": (lambda pattern: (pattern, {"workers": 0}), "workers must be a positive integer, not 0"),
     "a scheduler of processes": (lambda pattern: (pattern, {"engine": "processes", "scheduler": "tcp://a:1"}),
-                                 "engine 'processes' has no scheduler"),
+                                 "scheduler is for the engines 'dask' and 'spark'"),
     "a scheduler of nobody": (lambda pattern: (pattern, {"scheduler": "tcp://a:1"}),
                               "give the engine 'dask' or 'spark'"),
     "a scheduler that is none": (lambda pattern: (pattern, {"engine": "dask", "scheduler": 1}),
-                                 "scheduler must be the address of a cluster, a text, not 1"),
+                                 "scheduler must be the address of a cluster as text, not 1"),
     "workers and a scheduler": (lambda pattern: (pattern, {"engine": "dask", "scheduler": "tcp://a:1", "workers": 2}),
-                                "give either workers, for processes of this machine, or scheduler"),
+                                r"give either workers \(processes on this machine\) or scheduler"),
     "a frame": (lambda pattern: (table(10), {"engine": "processes"}), f"{FOUND}, not a table in memory"),
     "a frame for Dask": (lambda pattern: (table(10), {"engine": "dask"}), f"{FOUND}, or a DataFrame of Dask, not a"),
-    "workers for a frame": (lambda pattern: (table(10), {"workers": 2}), "this table is measured by this process"),
-    "a pattern of nothing": (lambda pattern: (pattern.replace("*", "x*"), {}), "no file fits the pattern"),
-    "a file that is not there": (lambda pattern: ([Path(pattern).parent / "9.parquet"], {}), "no such file as number"),
-    "a file twice": (lambda pattern: ([Path(pattern).parent / "1.parquet"] * 2, {}), "a file stands twice in the list"),
+    "workers for a frame": (lambda pattern: (table(10), {"workers": 2}), "this process itself measures this table"),
+    "a pattern of nothing": (lambda pattern: (pattern.replace("*", "x*"), {}), "no file matches the pattern"),
+    "a file that is not there": (lambda pattern: ([Path(pattern).parent / "9.parquet"], {}), "number 1 in the list"),
+    "a file twice": (lambda pattern: ([Path(pattern).parent / "1.parquet"] * 2, {}), "the list names a file twice"),
 }
 
 
@@ -272,10 +272,10 @@ def test_files_that_do_not_fit_are_refused(pattern, tmp_path):
     csv = tmp_path / "a.csv"
     csv.write_text("age,pay,region,seen\n1,2,north,2010-01-01\n")
     for data, options, said in (
-            (csv, {"engine": "processes"}, "is no Parquet file; a table in several files"),
-            ([folder / "1.parquet", csv], {}, "is no Parquet file; a table in several files"),
+            (csv, {"engine": "processes"}, "is not a Parquet file; a table in several files"),
+            ([folder / "1.parquet", csv], {}, "is not a Parquet file; a table in several files"),
             (folder, {"engine": "processes"}, "it is a folder"),
-            (csv, {"workers": 2}, "this table is measured by this process")):
+            (csv, {"workers": 2}, "this process itself measures this table")):
         with pytest.raises(InputError, match=said):
             tm.synthesize(data, SCHEMA, BUDGET, **options)
     pq.write_table(table(10).drop_columns("pay"), folder / "9.parquet")
@@ -373,7 +373,7 @@ def test_the_command_line_takes_a_pattern_and_an_engine(pattern, tmp_path, monke
             ([pattern, "--scheduler", "tcp://a:1", "--workers", "2"], 2, "give either workers"),
             ([pattern, "--delimiter", ";"], 2, "do not apply to a pattern"),
             ([pattern, "--scheduler", "tcp://a:1"], 3, "scheduler is the address of a cluster"),
-            ([pattern.replace("*", "x*")], 3, "no file fits the pattern")):
+            ([pattern.replace("*", "x*")], 3, "no file matches the pattern")):
         status, said = release(monkeypatch, capsys, *arguments, *common, "--force")
         assert (status, words in said.err.replace("\n", " ").replace("│ ", "")) == (expected, True), said.err
     assert tm.load(out).release.n == N

@@ -65,7 +65,7 @@ def test_a_hundred_partitions_have_the_sums_of_one_with_the_client_that_there_is
         found = choice.opened(frame(whole, 100), SCHEMA)
         with found as private:
             total = private.rows(SCHEMA).sums(asked)
-        with pytest.raises(InputError, match="the program has a Dask client already"):
+        with pytest.raises(InputError, match="the program already has a Dask client"):
             tm.synthesize(frame(whole), SCHEMA, BUDGET, workers=2)
     np.testing.assert_array_equal(total.limbs, PrivateTable(whole, SCHEMA).rows(SCHEMA).sums(asked).limbs)
 
@@ -130,9 +130,9 @@ def test_what_does_not_go_together_is_refused_before_anything_is_charged(address
     secret = tm.Schema([*COLUMNS[:2], tm.Column("region", kind="categorical", categories="private")])
     lost = frame(whole)
     for data, schema, options, said in (
-            (lost, SCHEMA, {"engine": "spark"}, "a DataFrame of Dask is measured by engine='dask', not 'spark'"),
+            (lost, SCHEMA, {"engine": "spark"}, "engine must be 'dask' for a DataFrame of Dask, not 'spark'"),
             (lost, SCHEMA, {"scheduler": "tcp://127.0.0.1:1"}, "there is no Dask scheduler at 'tcp://127.0.0.1:1'"),
-            (lost, secret, {"scheduler": address}, "private categories are not found over Dask or Spark"),
+            (lost, secret, {"scheduler": address}, "Dask and Spark cannot find private categories"),
             (lost[["pay"]], SCHEMA, {"scheduler": address}, r"lacks the column\(s\) 'age', 'region', 'seen'"),
             (lost.loc[lost["pay"] < 0], SCHEMA, {"scheduler": address}, "at least 2 rows; the table has 0")):
         with pytest.raises(InputError, match=said):
@@ -159,5 +159,5 @@ def test_a_partition_s_column_is_taken_in_types_that_mean_the_same():
     assert _as_told(whole, np.dtype(float), False) is whole
     for column, told, person in ((whole, np.dtype(float), True), (whole, arrow, False), (texts[0], whole.dtype, False),
                                  (pd.Series([1, "a"], dtype=object), arrow, False)):
-        with pytest.raises(tm.InputError, match="another type in some partitions"):
+        with pytest.raises(tm.InputError, match="a type in some partitions that differs"):
             _as_told(column, told, person)

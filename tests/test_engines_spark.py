@@ -173,7 +173,7 @@ def test_files_of_any_name_are_read_whole_or_refused(session, tmp_path):
     assert outcome(files, engine="spark") == outcome(files) == outcome(data)
     for name in ("_hidden.parquet", ".hidden.parquet"):
         files[-1] = files[-1].rename(files[-1].with_name(name))
-        assert "Spark passes over files whose names begin with '.' or '_'" in outcome(files, engine="spark")
+        assert "Spark ignores files whose names begin with '.' or '_'" in outcome(files, engine="spark")
     lacking = in_files(tmp_path / "lacking", data, data.drop_columns("x"))
     assert "1.parquet': it lacks the column(s) 'x'" in outcome(lacking, engine="spark")
 
@@ -195,11 +195,11 @@ def test_times_without_a_zone_are_read_as_they_are_or_refused(session, tmp_path)
                 assert outcome(shifted, schema) == expected
                 continue
             said = outcome(shifted, schema)
-            assert "'seen' of Spark's type 'timestamp' are instants" in said
+            assert "'seen' have Spark's type 'timestamp', which is read as UTC" in said
             assert "cast them to 'timestamp_ntz'" in said
             # Spark makes instants of a file's times, too, where it is told to.
             session.conf.set("spark.sql.parquet.inferTimestampNTZ.enabled", "false")
-            assert "are instants" in outcome(files, schema, engine="spark")
+            assert "is read as UTC" in outcome(files, schema, engine="spark")
     finally:
         session.conf.set("spark.sql.session.timeZone", before)
         session.conf.unset("spark.sql.parquet.inferTimestampNTZ.enabled")
@@ -232,10 +232,10 @@ def test_what_does_not_go_together_is_refused_before_anything_is_charged(session
     secret = tm.Schema([*COLUMNS[:2], tm.Column("region", kind="categorical", categories="private")])
     data = frame(session, tmp_path, whole)
     for given, schema, options, said in (
-            (data, SCHEMA, {"engine": "dask"}, "a DataFrame of Spark is measured by engine='spark', not 'dask'"),
-            (data, SCHEMA, {"workers": 2}, "measured by its own session; leave workers and scheduler out"),
-            (pattern, SCHEMA, {"engine": "spark", "workers": 2}, "the program has one of Spark already"),
-            (data, secret, {}, "private categories are not found over Dask or Spark"),
+            (data, SCHEMA, {"engine": "dask"}, "engine must be 'spark' for a DataFrame of Spark, not 'dask'"),
+            (data, SCHEMA, {"workers": 2}, "own session measures it; leave workers and scheduler out"),
+            (pattern, SCHEMA, {"engine": "spark", "workers": 2}, "the program already has a Spark session"),
+            (data, secret, {}, "Dask and Spark cannot find private categories"),
             (data.select("pay"), SCHEMA, {}, r"lacks the column\(s\) 'age', 'region', 'seen'"),
             (data.limit(1), SCHEMA, {}, "at least 2 rows; the table has 1")):
         with pytest.raises(InputError, match=said):

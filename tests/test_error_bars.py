@@ -190,7 +190,7 @@ def test_more_noise_gives_wider_bounds():
 def test_what_the_fit_did_not_reach_is_added():
     X = dependent(20_000, 2, 4)
     lazy = dataclasses.replace(FAST, fit="cloud", points=None, iterations=80, weigh=False, copula=False)
-    with pytest.warns(FitWarning, match="miss"):
+    with pytest.warns(FitWarning, match="do not fit"):
         synthesis = synthesize(X, Schema.cube(2), Budget(1.0, 1e-6), lazy, np.random.default_rng(4))
     bars = synthesis.predicted_error(SecondMoments(2))
     errors = SecondMoments(2).errors(X, synthesis.distribution)
@@ -216,15 +216,15 @@ def test_a_level_is_a_probability(level):
 
 def test_a_workload_of_another_width_is_refused():
     _, synthesis = run(5, 3)
-    with pytest.raises(InputError, match="of 4 columns, the release of 3"):
+    with pytest.raises(InputError, match="has 4 columns, but the release has 3"):
         predicted_error(SecondMoments(4), synthesis.release, synthesis.fit)
 
 
 def test_the_mechanisms_of_the_thesis_have_no_error_bars():
     _, synthesis = run(5, 2, delta=0.0, mechanism=TrigI(degree=2, grid=4))
-    with pytest.raises(InputError, match="no error bars for a fit by a linear program, which the thesis's"):
+    with pytest.raises(InputError, match="not available for a fit by a linear program, as the thesis's"):
         synthesis.predicted_error(SecondMoments(2))
-    with pytest.raises(InputError, match="one of moments: it has no error bars, because it was fitted by a linear"):
+    with pytest.raises(InputError, match="a release of moments: it has no error bars, because a linear"):
         synthesis.error_bars(lambda table: 0.0)
 
 
@@ -251,7 +251,7 @@ def missed():
         rows[rng.random(len(rows)) < 0.03] = np.nan
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(CompiledObjective, "descend", never_missing)
-            with pytest.warns(FitWarning, match="miss what was released"):
+            with pytest.warns(FitWarning, match="the points do not fit the released numbers"):
                 made = synthesize(rows, TOGETHER, Budget(30.0, 1e-6), MISSING, np.random.default_rng([seed, 6]))
         found.append((TOGETHER.to_cube(rows), made))
     return found
@@ -300,12 +300,12 @@ def test_a_miss_is_told_everywhere(tmp_path):
         assert "standard deviations" in said
         assert said in str(each)
     page = report.write(made, tmp_path / "page.html").read_text(encoding="utf-8")
-    assert "The points miss what was released" in page
-    assert "Missed by the points" in page
+    assert "The points do not fit the release" in page
+    assert "Error of the points" in page
     _, fine = run(5, 3)
     assert fine.warnings == ()
     assert "WARNING" not in repr(fine)
-    assert "points miss what" not in report.write(fine, tmp_path / "fine.html").read_text(encoding="utf-8")
+    assert "points do not fit" not in report.write(fine, tmp_path / "fine.html").read_text(encoding="utf-8")
 
 
 def test_a_warning_never_loses_a_release():

@@ -86,7 +86,7 @@ def book(tmp_path):
 def test_a_file_is_made_once_and_opened(tmp_path, book):
     with pytest.raises(InputError, match="exists"):
         LedgerFile.create(book.path, Budget(5.0))
-    with pytest.raises(InputError, match="is not there; make it once"):
+    with pytest.raises(InputError, match="does not exist; make it once"):
         LedgerFile.open(tmp_path / "other.json")
     with pytest.raises(InputError, match="cannot write"):
         LedgerFile.create(tmp_path / "no" / "ledger.json", Budget(1.0))
@@ -107,7 +107,7 @@ def test_runs_share_the_budget_and_a_refused_charge_leaves_no_trace(book):
     with pytest.raises(BudgetError, match=r"the data set's total to 1\.1 at delta=1e-06, over the budget"):
         second.charge(laplace(0.4), laplace(0.2))
     assert second.charges == []
-    with pytest.raises(BudgetError, match=r"would admit a pure release of up to epsilon = 0\.5"):
+    with pytest.raises(BudgetError, match=r"would accept a pure release of up to epsilon = 0\.5"):
         book.check([laplace(0.6)])
     # The run's own budget comes first, and is not the file's matter.
     with pytest.raises(BudgetError, match="bring epsilon"):
@@ -127,7 +127,7 @@ def test_a_run_is_charged_by_one_process_that_knows_all_its_charges(book):
     mine, other = (Ledger(Budget(1.0), file=LedgerFile.open(book.path), run="run") for _ in range(2))
     mine.charge(laplace(0.1))
     mine.charge(laplace(0.2))
-    with pytest.raises(InputError, match="charges of this run that another process or another rounds file made"):
+    with pytest.raises(InputError, match="charges of this run from another process or another rounds file"):
         other.charge(laplace(0.1))
     assert other.charges == []
     # Who knows the first one alone is no better; who knows both goes on.
@@ -159,7 +159,7 @@ def test_a_file_with_a_second_name_is_not_written_to(book, tmp_path):
         for refused in (lambda a=again: Ledger(Budget(1.0), file=a).charge(laplace(0.1)),
                         lambda a=again: a.check([laplace(0.1)]), lambda a=again: a.raise_budget(Budget(2.0, 1e-6)),
                         lambda a=again: a.add("mean", Budget(0.1), "tool", neighbours="replace-one")):
-            with pytest.raises(InputError, match=r"has 2 names \(hard links\).*remove all but one"):
+            with pytest.raises(InputError, match=r"has 2 names \(hard links\).*keep one name only"):
                 refused()
     assert book.path.read_bytes() == other.read_bytes() == before
     other.unlink()
@@ -264,7 +264,7 @@ BAD_CLAIMS = {
     "other neighbours": ({"neighbours": "edges"}, InputError, "must be one of replace-one, add-remove, not 'edges'"),
     "no purpose": ({"purpose": " "}, InputError, "'purpose' must not be empty"),
     "a tool that commands the terminal": ({"tool": "a\x1b[2J"}, InputError, "tool must be a text of at most 10000"),
-    "implies nothing": ({"claim": Budget(9.0, 0.1), "neighbours": "add-remove"}, BudgetError, "implies nothing"),
+    "implies nothing": ({"claim": Budget(9.0, 0.1), "neighbours": "add-remove"}, BudgetError, "implies no guarantee"),
 }
 
 
@@ -290,7 +290,7 @@ def test_thresholds_use_the_reserve_and_the_noise_beside_them_what_it_leaves(tmp
     assert book.total == filtered_epsilon(charges, 1e-6, 1.5e-7) > filtered_epsilon(charges[:1], 1e-6)
     assert (book.claims, LedgerFile.open(book.path).verify()) == (0, [])
     assert "not proved here" not in str(book)
-    with pytest.raises(BudgetError, match=r"deltas to 2.4e-07, over the reserve 1.5e-07 \(of which private"):
+    with pytest.raises(BudgetError, match=r"deltas to 2.4e-07, over the reserve 1.5e-07 \(private"):
         Ledger(Budget(1.0, 1e-6), file=book).charge(*charges)
 
 
@@ -418,7 +418,7 @@ def test_a_file_is_removed_if_nobody_has_charged_it_and_its_other_readers_charge
     made = LedgerFile.create(tmp_path / "m.json", Budget(1.0))
     other = LedgerFile.open(tmp_path / "m.json")
     assert made.removed_if_unused()
-    with pytest.raises(InputError, match="is not there"):
+    with pytest.raises(InputError, match="does not exist"):
         other.charge("run", [laplace(0.5)], simulated=False)
     assert not made.path.exists()
 
@@ -529,7 +529,7 @@ def test_a_recomputed_own_epsilon_is_checked_behind_right_hashes(book, monkeypat
     monkeypatch.setattr(ledger_file, "cost", lambda charge, delta: (0.01, 0.0))
     Ledger(Budget(1.0), file=book).charge(laplace(0.5))
     monkeypatch.undo()
-    assert book.verify() == ["entry 1 says epsilon = 0.01 at delta = 0; it is 0.5 at 0"]
+    assert book.verify() == ["entry 1 states epsilon = 0.01 at delta = 0, but it is 0.5 at 0"]
 
 
 def rewritten(made, *parts):
@@ -557,11 +557,12 @@ RIGHT_HASHES = {
     "more than the raised budget": ([(limit(1.0), limit(1.5)), laplace(1.6)],
                                     ["the total 1.6 exceeds the budget (1.5, 1e-06)"]),
     "a raise from another budget": ([(limit(1.5), limit(2.0))],
-                                    ["entry 1 says that the budget was (1.5, 1e-06); it was (1, 1e-06)"]),
+                                    ["entry 1 states that the budget was (1.5, 1e-06), but it was (1, 1e-06)"]),
     "a raise from the first budget again": ([(limit(1.0), limit(2.0)), laplace(0.1), (limit(1.0), limit(3.0))],
-                                            ["entry 3 says that the budget was (1, 1e-06); it was (2, 1e-06)"]),
+                                            ["entry 3 states that the budget was (1, 1e-06), but it was (2, 1e-06)"]),
     "a raise from another reserve": ([(limit(1.0, 1e-6, 1e-7), limit(2.0, 1e-6, 1e-7))],
-                                     ["entry 1 says that the budget was (1, 1e-06), reserve 1e-07; it was (1, 1e-06)"]),
+                                     ["entry 1 states that the budget was (1, 1e-06), reserve 1e-07, but it "
+                                       "was (1, 1e-06)"]),
 }
 
 
@@ -581,11 +582,12 @@ def test_what_no_hash_gives_away_is_found_and_nothing_is_charged_then(book, name
 
 def test_each_number_and_the_total_are_compared_behind_right_hashes(book):
     state = rewritten(state_of(book), laplace(0.2), laplace(0.3))
-    assert ledger_audit.problems(dataclasses.replace(state, total=0.4)) == ["it says that the total is 0.4; it is 0.5"]
+    assert ledger_audit.problems(dataclasses.replace(state, total=0.4)) == [
+        "the ledger states the total 0.4, but it is 0.5"]
     moved = dataclasses.replace(state.entries[1], sequence=7)
     moved = dataclasses.replace(moved, hash=moved.digest(state.entries[0].hash))
     assert ledger_audit.problems(dataclasses.replace(state, entries=(state.entries[0], moved))) == [
-        "entry 2 says that it is number 7"]
+        "entry 2 has the number 7"]
 
 
 @pytest.mark.parametrize(("old", "new", "above"), [
@@ -618,8 +620,8 @@ def test_a_roll_back_is_noticed_by_who_saw_more_and_by_nobody_else(book):
     Ledger(Budget(1.0), file=book).charge(laplace(0.9))
     book.path.write_bytes(older)
     assert LedgerFile.open(book.path).verify() == []
-    assert "lacks entries" in book.verify()[0]
-    with pytest.raises(InputError, match="lacks entries"):
+    assert "no longer begins with" in book.verify()[0]
+    with pytest.raises(InputError, match="no longer begins with"):
         book.charge("run", [laplace(0.9)], False)
     book.path.unlink()
     LedgerFile.create(book.path, Budget(9.0, 1e-6), "clinic")

@@ -252,7 +252,7 @@ def test_the_thesis_formula_gives_the_default_rows_up_to_a_limit():
     assert run(TrigI(degree=2, grid=4, smoothness=2), X).sample().shape == (math.ceil(60 ** (9 / 6)), 2)
     assert run(small(ImprovedTrigI, rows=11), X).sample().shape == (11, 2)
     too_many = run(TrigI(degree=2, grid=4, rows=10**9), X)
-    with pytest.raises(InputError, match="name a size"):
+    with pytest.raises(InputError, match="give size"):
         too_many.sample()
     assert too_many.sample(3).shape == (3, 2)
 

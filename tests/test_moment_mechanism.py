@@ -59,7 +59,7 @@ IDLE = [("smoothness", {"smoothness": 1.0}, {
 @pytest.mark.parametrize(("reason", "given", "name", "value"), [
     (reason, given, name, value) for reason, given, idle in IDLE for name, value in idle.items()])
 def test_an_option_without_effect_is_refused_with_what_takes_its_effect(reason, given, name, value):
-    with pytest.raises(InputError, match=f"{name} has no effect with {reason}"):
+    with pytest.raises(InputError, match=f"{name} has no effect together with {reason}"):
         MomentMechanism(**given, **{name: value})
     if "smoothness" in given:
         with pytest.raises(InputError, match=f"{name} has no effect"):
@@ -89,7 +89,7 @@ def test_it_is_a_frozen_mechanism_that_shows_its_options():
 
 
 @pytest.mark.parametrize(("options", "d", "words"), [
-    ({"workload": SecondMoments(4)}, 3, "of 4 columns, the table of 3"), ({"max_functions": 2}, 3, "max_functions = 2"),
+    ({"workload": SecondMoments(4)}, 3, "has 4 columns, but the"), ({"max_functions": 2}, 3, "max_functions = 2"),
     ({"degree": 9, "max_functions": 20}, 3, "needs 27"), ({"smoothness": 1.0, "max_functions": 6}, 3, "at least 7"),
     ({"workload": SecondMoments(3), "whole_row": True}, 3, "whole_row")])
 @each_budget

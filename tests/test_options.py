@@ -300,7 +300,7 @@ TABLE = {
                 c["law"] == "gaussian" for c in run.facts["ledger"]["charges"])), ((0.0, False), (1e-4, True))),
             # Who says that delta is 0 is not asked whether it was forgotten: also before the budget is spent.
             *(Seen(f"release wide.csv --schema wide.toml --epsilon 1 --out new.tm --simulate 1 --json {dry}", "",
-                   "--delta 0", lambda run: any("no delta is given" in said for said in run.facts["warnings"]),
+                   "--delta 0", lambda run: any("delta is not given" in said for said in run.facts["warnings"]),
                    (True, False)) for dry in ("", "--dry-run"))),
         "--csv": (Seen(RELEASE, "", "--csv made.csv", lambda run: run.new("made.csv"), ([], ["made.csv"])),),
         "--rows": (Seen(f"{RELEASE} --csv made.csv", "", "--rows 7", lambda run: len(run.rows("made.csv")),

@@ -22,7 +22,7 @@ def test_what_is_no_file_is_not_replaced_and_a_link_stays_one(tmp_path):
     # Not a device: as root a broken program would replace it.
     path = tmp_path / "pipe"
     os.mkfifo(path)
-    with pytest.raises(InputError, match="it is no file but a device or a pipe"), replacing(path):
+    with pytest.raises(InputError, match="it is a device or a pipe, not an ordinary file"), replacing(path):
         pass
     assert path.is_fifo()
     (tmp_path / "elsewhere").mkdir()

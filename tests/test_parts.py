@@ -200,7 +200,7 @@ def test_parts_of_other_questions_are_refused_before_anything_is_charged(book):
     for other in others.values():
         strange = tm.measure_part(cut(table(), 2)[1], other)
         refused([parts[0], strange], design, "answer different questions", book)
-        refused([tm.measure_part(table(), other)], design, "another question than the design asks", book)
+        refused([tm.measure_part(table(), other)], design, "do not answer the question of the design", book)
 
 
 @pytest.mark.parametrize(("name", "value"), [("version", lambda: "9.9.9"), ("SHARE_BITS", 45)])
@@ -214,17 +214,17 @@ def test_parts_of_another_version_or_lattice_are_refused(name, value, book, monk
 
 def test_what_does_not_add_up_to_the_persons_of_the_design_is_refused(book):
     parts, design = parts_and_design()
-    refused(parts[:1], design, f"the design is for {N} persons; the parts have", book)
+    refused(parts[:1], design, f"the design is for {N} persons, but the parts have", book)
     refused([*parts, parts[0]], design, "added twice", book)
     refused([parts[0] + parts[1], parts[1]], design, "added twice", book)
-    refused([], design, "a list of parts", book)
-    refused([table()], design, "a list of parts", book)
+    refused([], design, "a non-empty list of parts", book)
+    refused([table()], design, "a non-empty list of parts", book)
     with pytest.raises(InputError, match=r"Design by trigmech\.design"):
         tm.release_parts(parts, "design")
 
 
 def test_sums_that_no_persons_have_are_refused(book):
-    for mechanism, words in ((None, f"are of {N} persons"), (smooth, "larger than the number of persons")):
+    for mechanism, words in ((None, f"counts of {N} persons"), (smooth, "larger than the number of persons")):
         design = tm.design(N, SCHEMA, BUDGET, mechanism)
         part = tm.measure_part(table(), design)
         total = Total(part.total.limbs.shape[1])
@@ -234,17 +234,17 @@ def test_sums_that_no_persons_have_are_refused(book):
                 rounds=None if mechanism else book.path.with_name("rounds"))
         short = Total(3)
         short.n = N
-        refused([Part(short, part.question, part.identities)], design, "do not hold what they say", book,
+        refused([Part(short, part.question, part.identities)], design, "do not contain the statistic", book,
                 rounds=None if mechanism else book.path.with_name("rounds"))
 
 
 def test_several_rounds_need_a_file_that_stays(book, tmp_path):
     parts, design = parts_and_design(mechanism=None)
-    refused(parts, design, "may ask 4 questions", book)
-    refused(parts, design, "takes no file of rounds", book, rng=np.random.default_rng(0), rounds=tmp_path / "rounds")
+    refused(parts, design, "may have 4 rounds", book)
+    refused(parts, design, "must not have a rounds", book, rng=np.random.default_rng(0), rounds=tmp_path / "rounds")
     second = tm.release_parts(parts, design, ledger=book, rounds=tmp_path / "rounds")
     again = [tm.measure_part(table(), second)]
-    with pytest.raises(InputError, match="there is no rounds file"):
+    with pytest.raises(InputError, match=r"the rounds file .* does not exist"):
         tm.release_parts(again, second, ledger=book, rounds=tmp_path / "other")
     # One of another run: what is asked now follows from what that one never released.
     book_of_other = tm.LedgerFile.create(tmp_path / "other.json", BUDGET)
@@ -257,7 +257,7 @@ def test_several_rounds_need_a_file_that_stays(book, tmp_path):
 def test_a_part_of_an_earlier_round_does_not_answer_a_later_one(book, tmp_path):
     parts, design = parts_and_design(mechanism=None)
     second = tm.release_parts(parts, design, ledger=book, rounds=tmp_path / "rounds")
-    with pytest.raises(InputError, match="another question than the design asks"):
+    with pytest.raises(InputError, match="do not answer the question of the design"):
         tm.release_parts(parts, second, ledger=book, rounds=tmp_path / "rounds")
 
 
@@ -282,7 +282,7 @@ def test_draws_of_a_history_are_returned_for_their_own_charge_and_shape_alone():
     assert recorder.known(other, (2,)).tolist() == [1.0, 1.0]
     assert recorder.known(other, (2,)) is None
     for charge, shape in ((other, (3,)), (one, (2,)), (one, (3, 1)), (one, None)):
-        with pytest.raises(InputError, match="released before does not fit it"):
+        with pytest.raises(InputError, match="earlier rounds in the design do not fit"):
             Recorder(history).known(charge, shape)
 
 
@@ -297,7 +297,7 @@ def test_a_round_goes_on_with_the_file_of_its_own_run_and_draws_alone(book, tmp_
 
     def fails(history):
         forged = second.after(history)
-        with pytest.raises(InputError, match="the rounds file of another run than the design's"):
+        with pytest.raises(InputError, match="the rounds file of another run, not of this design's"):
             tm.release_parts([tm.measure_part(table(), forged)], forged, ledger=book, rounds=path)
 
     fails(replace(history, run="0" * len(history.run)))
@@ -376,9 +376,9 @@ def test_a_design_of_a_file_that_was_changed_is_refused(tmp_path):
     path = tmp_path / "design.json"
     design_file.save(path, tm.design(N, SCHEMA, BUDGET))
     good = json.loads(path.read_text())
-    for change, words in (({"n": 601}, "another design"), ({"version": "0.0.0"}, "another version"),
-                          ({"format": "else"}, "no design"), ({"mechanism": {"is": "Budget"}}, "no 'Budget'"),
-                          ({"mechanism": {"is": "TableMechanism", "more": 1}}, "other options"), ({"n": "x"}, "n"),
+    for change, words in (({"n": 601}, "a different design"), ({"version": "0.0.0"}, "another version"),
+                          ({"format": "else"}, "not a design"), ({"mechanism": {"is": "Budget"}}, "no 'Budget'"),
+                          ({"mechanism": {"is": "TableMechanism", "more": 1}}, "options do not fit"), ({"n": "x"}, "n"),
                           ({"history": {"run": "a"}}, "history")):
         path.write_text(json.dumps(good | change))
         with pytest.raises(InputError, match=words):
@@ -456,7 +456,7 @@ def test_the_next_round_has_a_name_of_its_own_and_files_are_read_as_the_schema_f
         said = call("release", "a.part", "--design", design, "--ledger", "ledger.json", "--out", "all.tm")
         if Path("all.tm").exists():
             break
-        assert f"the next round is in {following}" in said
+        assert f"the design of the next round is {following}" in said
         design = following
     assert tm.load("all.tm").n == N
 
@@ -493,8 +493,8 @@ def test_three_files_are_released_by_the_command_line(tmp_path, monkeypatch):
     other = tmp_path / "other.tm"
     assert "added twice" in call("release", parts[0], parts[0], "--design", design, "--out", other, status=3)
     assert "cannot read" in call("show", tmp_path / "ledger.json", status=3)
-    assert "no design" in call("measure", tmp_path / "0.csv", "--design", tmp_path / "ledger.json", "--out", parts[0],
-                               status=3)
+    assert "not a design" in call("measure", tmp_path / "0.csv", "--design", tmp_path / "ledger.json", "--out",
+                                  parts[0], status=3)
     assert "cannot read" in call("release", tmp_path / "no.part", "--design", design, "--out", other, status=3)
     call("release", status=2)
     call("measure", tmp_path / "0.csv", "--design", design, "--out", "-", status=2)

@@ -277,11 +277,11 @@ def test_a_full_disk_is_said_before_anything_is_charged(tmp_path, monkeypatch):
     for place in ("trigmech.measurement.persons._write", "tempfile.mkdtemp", "fcntl.flock"):
         with monkeypatch.context() as patch:
             patch.setattr(place, full)
-            with pytest.raises(InputError, match="TMPDIR names: No space left"):
+            with pytest.raises(InputError, match=r"\(see TMPDIR\): No space left"):
                 persons.Buckets(TableFile(tmp_path / "visits.csv"), SCHEMA)
         assert not list(tmp_path.glob("trigmech-persons-*"))
     monkeypatch.setattr(persons, "_write", full)
-    with pytest.raises(InputError, match="TMPDIR names: No space left"):
+    with pytest.raises(InputError, match=r"\(see TMPDIR\): No space left"):
         tm.synthesize(tmp_path / "visits.csv", SCHEMA, BUDGET, ledger=book)
     assert book.entries == ()
 
@@ -410,13 +410,13 @@ def test_a_row_of_nobody_is_refused():
     table = visits()
     for value in (None, np.nan, "", "  "):
         table.loc[7, "patient"] = value
-        with pytest.raises(InputError, match="'patient', which says whose each row is, has missing values"):
+        with pytest.raises(InputError, match="'patient', which identifies persons, must not have missing values"):
             tm.synthesize(table, SCHEMA, BUDGET)
 
 
 def test_persons_are_texts_or_numbers():
     table = visits()
-    with pytest.raises(InputError, match="'patient', which says whose each row is, must hold texts or numbers"):
+    with pytest.raises(InputError, match="'patient', which identifies persons, must hold texts or numbers"):
         tm.synthesize(table.assign(patient=[[1]] * len(table)), SCHEMA, BUDGET)
 
 
@@ -433,12 +433,12 @@ def test_so_it_is_in_a_file(tmp_path, monkeypatch):
     table.to_csv(tmp_path / "visits.csv", index=False)
     for size in (1_000, 2**25):
         monkeypatch.setattr(persons, "NUMBERS_IN_A_BUCKET", size)
-        with pytest.raises(InputError, match="whose each row is, has missing values"):
+        with pytest.raises(InputError, match="which identifies persons, must not have missing values"):
             tm.synthesize(tmp_path / "visits.csv", SCHEMA, BUDGET)
 
 
 def test_a_table_without_names_or_without_the_column_is_refused(tmp_path):
-    with pytest.raises(InputError, match="must be a dataframe or a file"):
+    with pytest.raises(InputError, match="give a dataframe or a file"):
         tm.synthesize([[30, 120.0, "a"]] * 5, SCHEMA, BUDGET)
     table = visits().drop(columns="patient")
     with pytest.raises(InputError, match="lacks the column"):

@@ -91,7 +91,7 @@ def test_what_a_logarithm_is_taken_of_is_written_as_one_would_write_it(lower, wh
 def test_every_kind_of_column_is_told_in_its_own_units():
     expected = preview(100_000, EVERYTHING, tm.Budget(1.0, 1e-6), mechanism=MOMENTS)
     said = {(each.column, each.what): each for each in expected.columns}
-    units = {("weight", "mean"): "% of the range that is found", ("gain", "geometric mean"): "%",
+    units = {("weight", "mean"): "% of the range that the private step finds", ("gain", "geometric mean"): "%",
              ("gain", "share of a special or missing value"): "percentage points",
              ("loss", "geometric mean of 1 + value"): "%",
              ("loss", "share of a special or missing value"): "percentage points", ("day", "mean"): "days",
@@ -169,15 +169,15 @@ PLAIN = one(tm.Column("x", 0, 1))
     (1_000, PLAIN, tm.Budget(10.000004, 1e-6), "epsilon = 10.0001 is above 10"),
     (49, PLAIN, tm.Budget(1.0, 1e-6), "49 rows are few"),
     (1_000, PLAIN, tm.Budget(1.0, 1e-3), "delta = 0.001 is not below 1 / 1000"),
-    (1_000, tm.Schema.cube(30), tm.Budget(1.0), "no delta is given: with delta = 0.0001"),
+    (1_000, tm.Schema.cube(30), tm.Budget(1.0), "delta is not given: with delta = 0.0001"),
     *((1_000, one(tm.Column(name, 0, 10)), tm.Budget(1.0, 1e-6), "looks like an identifier by its name")
       for name in ("ID", "patientId", "e-mail")),
     (1_000, one(tm.Column("customer number", 0, 999, "integer")), tm.Budget(1.0, 1e-6), "at least as many values"),
     (30, one(tm.Column("x", kind="categorical", categories=list(range(20)))), tm.Budget(1.0, 1e-6),
      "20 categories for 30 rows"),
-    *((1_000, one(tm.Column(name, low, high)), tm.Budget(1.0, 1e-6), "leave out most of the usual range")
+    *((1_000, one(tm.Column(name, low, high)), tm.Budget(1.0, 1e-6), "leave out most of the range that such a name")
       for name, low, high in (("age", 0, 1), ("age_in_years", 120, 200), ("patientAge", -5, 5), ("hour", 30, 60))),
-    *((1_000, one(tm.Column(name, low, high)), tm.Budget(1.0, 1e-6), "much wider than the usual range")
+    *((1_000, one(tm.Column(name, low, high)), tm.Budget(1.0, 1e-6), "much wider than the range that such a name")
       for name, low, high in (("age", 0, 1_000), ("month", 0, 100))),
 ])
 def test_what_is_worth_a_second_thought_is_warned_of(n, schema, budget, words):
@@ -264,7 +264,7 @@ def test_the_noise_of_moments_is_as_large_as_the_preview_says(budget):
                 (("", "cell of a table of two columns of categories, at worst"), 100.0,
                  {f"c={v} * d={w}": c[:, i] * d[:, j] for i, v in enumerate("xyz") for j, w in enumerate("uv")}),
                 # Of a tenth of the rows, in parts of the distance of the bounds, which is 2.
-                (("", "mean of a number over the rows of a category that holds a tenth of all"), 100.0 / 0.1 / 2.0,
+                (("", "mean of a number over the rows of a category that holds a tenth of all rows"), 100.0 / 0.1 / 2.0,
                  {f"a * c={v}": x * c[:, i] for i, v in enumerate("xyz")})):
             found.setdefault(what, []).append([factor * (said[name] - truth.mean()) for name, truth in terms.items()
                                                if name in said])
@@ -297,8 +297,8 @@ def test_the_noise_of_columns_and_tables_is_as_large_as_the_preview_says(budget)
                  for j, h, p, q in chosen.factors.tolist()]
         apart = release.products.means - truth
         if chosen.contrasted:
-            found.setdefault(("", "product of contrasts of the cells of two columns, which together tell their "
-                                  "table"), []).append(100.0 * apart[:4])
+            found.setdefault(("", "product of contrasts of the cells of two columns; all products determine "
+                                  "the table"), []).append(100.0 * apart[:4])
         else:
             # Two columns with the same ranks have a product of first scores of 1/2, and a correlation of 1.
             first = chosen.factors.tolist().index([0, 1, 0, 0])

@@ -610,10 +610,10 @@ def test_nothing_is_drawn_for_what_another_tool_claims(noise):
     ledger, blocks = Ledger(Budget(1.0, 1e-3)), real_blocks(PARTS["blocks"])
     claim = Charge.claimed("part 2", Budget(1e-3), "another tool")
     before = moments.basis_sum.copy()
-    with pytest.raises(BudgetError, match="part 2: what another tool claims of its release cannot be drawn here"):
+    with pytest.raises(BudgetError, match="part 2: the charge is a claim of another tool"):
         release_moments(moments, features, [*blocks[:2], Block(blocks[2].members, blocks[2].weights, claim)], ledger,
                         noise)
-    with pytest.raises(BudgetError, match="cannot be drawn here"):
+    with pytest.raises(BudgetError, match="cannot pay for a draw"):
         release_counts(before, claim, ledger, noise)
     assert ledger.charges == []
 
@@ -689,7 +689,7 @@ def test_rows_that_do_not_keep_to_their_layout_are_not_measured(row, place):
 @pytest.mark.parametrize("length", [29, 31, 60])
 def test_rows_that_are_fewer_or_more_than_was_said_are_not_measured(length):
     table = np.zeros((length, 2))
-    with pytest.raises(InputError, match=f"said to have 30 rows and has {length}"):
+    with pytest.raises(InputError, match=f"the table had 30 rows before and now has {length}"):
         measure(PrivateRows(30, Domain(2), lambda: (table[:20], table[20:])), ChebyshevBasis.graded(2, 4))
 
 

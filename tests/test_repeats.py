@@ -272,7 +272,7 @@ def test_the_page_says_how_many_rows_were_fitted_and_how_many_are_different(tmp_
     said = dict(re.findall(r"(Points: rows that were fitted|Different rows in a sample of 500)\s+([\d,]+)", text))
     assert said == {"Points: rows that were fitted": "64",
                     "Different rows in a sample of 500": "500" if redrawn else "64"}
-    assert ("numbers drawn anew in the intervals" in text) == redrawn
+    assert ("get new numbers, drawn from the released intervals" in text) == redrawn
 
 
 @settings(max_examples=60, derandomize=True, deadline=None, database=None)

@@ -168,8 +168,8 @@ def rounds(made):
                    else f"third: products of ranks of {pairs} pairs of them")
     rows = [("first: frequencies of categories, special and missing values", named),
             (f"first: intervals of {sum(len(own) > 0 for own in below)} columns with an order", np.concatenate(below)),
-            (f"second: within {len(closer)} intervals of {len({look.query.column for look in release.closer})} columns "
-             "that were found heavy", np.concatenate([*closer, []])),
+            (f"second: within {len(closer)} heavy intervals of {len({look.query.column for look in release.closer})} "
+             "columns", np.concatenate([*closer, []])),
             (f"third: cells of tables of {len(tables)} pairs of columns" + f", {again} of them twice" * (again > 0),
              np.concatenate([*tables, []])), (products_of, products),
             (f"last: cells of tables of {len(triples)} sets of three columns", np.concatenate([*triples, []]))]
@@ -394,7 +394,7 @@ def points(made):
     return [["Points: rows that were fitted", len(weights)],
             ["Different rows among them, in the columns' units", len(different)],
             ["Effective number of points, 1 / (sum of squared weights)", 1 / sum(w * w for w in weights)],
-            ["Largest weight of a point", max(weights)], ["Rows of a sample, by default", made.rows],
+            ["Largest weight of a point", max(weights)], ["Default number of rows in a sample", made.rows],
             [f"Different rows in a sample of {made.rows:,}", len(drawn)]]
 
 
@@ -410,13 +410,13 @@ def fitted(made):
     fit, some = made.fit, "some" if made.fit.dependent else "no"
     if made.release.columns:
         how, what, steps = (("Method", "rows whose entries move between categories and intervals until their tables "
-                             "meet the released ones"), ("Tables and products", "without what is noise"), "sweeps")
+                             "meet the released ones"), ("Tables and products", "noise shrunk away first"), "sweeps")
     else:
         how, what, steps = (("Method", "points that move until their means meet the released ones"),
                             ("Moments below the noise", "shrunk first" if fit.shrunk else "taken as released"),
                             "iterations")
-    return [[*how], ["Mean squared deviation from what was fitted, in units of the noise", fit.misfit], [*what],
-            ["Dependence between columns", f"{some} pair's is above the noise"],
+    return [[*how], ["Mean squared deviation from the fitted numbers, in units of the noise", fit.misfit], [*what],
+            ["Dependence between columns", f"above the noise for {some} pair"],
             ["Status", f"{fit.status} after {fit.iterations} {steps}"], ["Seconds", fit.seconds]]
 
 
@@ -432,7 +432,7 @@ COMMON = {"Charges": charges, "Columns": columns, "Errors of queries of numbers"
           "Distances to the nearest true record": distances}
 OF_TABLES = {**COMMON, "What was measured, round by round": rounds, "What was chosen for each column": chosen,
              "How the rows were made": fitted,
-             "Noise in the columns, and how far the synthetic ones are from what was released": looks}
+             "Noise in the columns, and differences between the synthetic and the released columns": looks}
 OF_MOMENTS = {**COMMON, "Moments and their noise": moments, "How the points were made": fitted,
               "Predicted errors of the frequencies of each column's values": frequencies}
 
@@ -455,7 +455,7 @@ def test_every_cell_of_every_table_is_what_the_release_has(written):
     assert differing(own, versions(made, own)) == []
     if of_tables:
         expected = pairs(made)
-        assert differing(found.pop(f"The {len(expected)} pairs of which the strongest dependence was released")[1:],
+        assert differing(found.pop(f"The {len(expected)} pairs with the strongest released dependence")[1:],
                          expected) == []
     assert found == {}, "a table that nobody compares"
 
@@ -464,7 +464,7 @@ def test_two_columns_of_a_table_that_are_swapped_would_be_seen(written):
     """Of every table any two columns of numbers."""
     made, found = written
     tables = {caption: found[caption] for caption in COMMON} | (
-        {next(caption for caption in found if "pairs of which" in caption): None}
+        {next(caption for caption in found if "pairs with the strongest" in caption): None}
         if "What was chosen for each column" in found else {})
     for caption, rows in tables.items():
         expected = pairs(made) if rows is None else COMMON[caption](made)

@@ -66,9 +66,9 @@ def test_the_page_tells_each_round_what_was_chosen_and_the_strongest_pairs(made,
                   "of them twice",
                   "third: products of ranks of 10 pairs of them", "What was chosen for each column",
                   "last: cells of tables of",
-                  "Thin black bars", "Pairs of columns", "Tables of 15 pairs", "pairs of which the strongest",
-                  "Noise in the columns, and how far", "columns, closer", "dependence",
-                  "tables as the private one may be"):
+                  "Thin black bars", "Pairs of columns", "Tables of 15 pairs", "pairs with the strongest",
+                  "Noise in the columns, and differences", "columns, closer", "dependence",
+                  "plausible private tables are simulated"):
         assert words in page.text, words
     told = {attributes["alt"].partition(", synthetic: ")[0]: attributes["alt"] for attributes in page.all("img")}
     assert "rank correlation" in told["age and height"]
@@ -120,9 +120,9 @@ def test_a_strength_that_rounding_alone_leaves_is_no_dependence_that_was_found(t
         page = check(report.write(made, tmp_path / "r.html").read_text(encoding="utf-8"))
         found = sum(strength > 0.0 for strength in strengths)
         listed.append(found)
-        without = f"In the tables of {3 - found} of the pairs no dependence was found"
+        without = f"The tables of {3 - found} of the pairs show no dependence"
         assert (without in page.text) == (found < 3)
-        assert (f"The {found} pairs of which" in page.text) == (found > 0)
+        assert (f"The {found} pairs with the strongest" in page.text) == (found > 0)
         assert len([each for each in page.all("figure") if each.get("id", "").startswith("pair-")]) == found
     # Tables of which pairs are and are not found are both among them.
     assert min(listed) < max(listed)
@@ -148,7 +148,7 @@ def test_a_single_column_has_no_pairs(tmp_path):
     single = made_of(tm.Schema([tm.Column("x", 0, 1)]), {"x": np.linspace(0.0, 1.0, 500)}, 1.0)
     page = check(report.write(single, tmp_path / "r.html").read_text(encoding="utf-8"))
     assert "Pairs of columns" not in page.text
-    assert "There are no two columns" in page.text
+    assert "does not have two columns" in page.text
 
 
 @pytest.mark.parametrize("delta", [1e-6, 0.0])
@@ -181,14 +181,14 @@ def test_the_preview_is_of_what_will_be_released(delta):
 
 
 def test_a_preview_of_a_mechanism_of_the_thesis_is_refused():
-    with pytest.raises(tm.InputError, match="for MomentMechanism, TableMechanism and AdaptiveMechanism, not TrigI"):
+    with pytest.raises(tm.InputError, match="needs a MomentMechanism, TableMechanism or AdaptiveMechanism, not TrigI"):
         preview(N, tm.Schema.cube(2), tm.Budget(1.0), mechanism=tm.TrigI(degree=2, grid=4))
 
 
 def test_noise_that_leaves_little_to_see_is_warned_of_and_other_noise_is_not():
     many = tm.Schema([tm.Column("town", kind="categorical", categories=[str(i) for i in range(200)]),
                       tm.Column("height", 0.0, 2.5)])
-    for n, expected in ((300, ["'town' has 200 categories", "'height' will be off", "tables of two columns is above"]),
+    for n, expected in ((300, ["'town' has 200 categories", "'height' will have", "tables of two columns is above"]),
                         (200_000, [])):
         design = tm.design(n, many, tm.Budget(0.5, 1e-7), tm.TableMechanism())
         found = coarseness_of(design.measured, many)

@@ -230,7 +230,7 @@ def test_smooth_queries_have_bars_in_the_shape_of_their_answers():
         assert (errors <= answers.error.bound).mean() > 0.8
     assert made.predicted_error(kernels).worst.shape == (2,)
     assert made.predicted_error(mixture).worst.shape == (len(mixture.labels),)
-    with pytest.raises(InputError, match="of 2 columns, the release of 3"):
+    with pytest.raises(InputError, match="has 2 columns, but the release has 3"):
         made.predicted_error(SecondMoments(2))
 
 

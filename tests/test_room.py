@@ -64,7 +64,7 @@ SECRET = "54321.987"
     (MemoryError(SECRET), None, "there is not enough memory: about"),
     (OSError(errno.ENOMEM, SECRET), None, "there is not enough memory: about"),
     (RuntimeError("can't start new thread"), None, "there is not enough memory: about"),
-    (ImportError(SECRET), 10**9, "an unexpected ImportError, and perhaps the reason is this: there is not enough"),
+    (ImportError(SECRET), 10**9, "an unexpected ImportError; perhaps the reason is this: there is not enough"),
     (ImportError(SECRET), None, None),
     (RuntimeError(SECRET), None, None),
     (OSError(errno.ENOSPC, SECRET), None, None),

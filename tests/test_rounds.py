@@ -434,7 +434,7 @@ def test_a_file_that_cannot_be_emptied_is_not_given_up(folder, drawn, monkeypatc
     with monkeypatch.context() as patch:
         patch.setattr(RoundsFile, "_append", no_room)
         patch.setattr(os, "ftruncate", fails)
-        with pytest.raises(InputError, match="so it is not used; run it again"):
+        with pytest.raises(InputError, match="so the draw is not used; run again"):
             run(folder)
     assert (folder / "a.rounds").exists()
     run(folder)
@@ -481,7 +481,7 @@ def test_a_draw_that_cannot_be_written_beside_a_file_that_stays_is_not_used(fold
     with monkeypatch.context() as patch:
         patch.setattr(RoundsFile, "_append", no_room)
         patch.setattr(RoundsFile, "remove", stays)
-        with pytest.raises(InputError, match="so it is not used; run it again"):
+        with pytest.raises(InputError, match="so the draw is not used; run again"):
             run(folder)
     run(folder)
     assert (len(drawn), len(entries(folder))) == (5, 4)
@@ -538,12 +538,12 @@ def test_damaged_and_hostile_files_are_refused_and_stay(folder, drawn):
     for content in (b"a letter", b"a letter\n", b"\n", b"\0" * 100, b"\xff\n", lines[0][:-1], lines[1],
                     lines[0] + lines[2], b"0 " + b"[" * 10**5 + b"\n"):
         path.write_bytes(content)
-        with pytest.raises(InputError, match="cannot go on"):
+        with pytest.raises(InputError, match="cannot continue the run"):
             run(folder)
         assert path.read_bytes() == content
     path.unlink()
     os.mkfifo(path)
-    with pytest.raises(InputError, match="no file but a device or a pipe"):
+    with pytest.raises(InputError, match="a device or a pipe, not an ordinary file"):
         run(folder)
     assert (len(drawn), len(entries(folder))) == (4, 4)
 
@@ -572,7 +572,7 @@ def test_a_draw_of_another_size_is_not_taken(folder, drawn):
     records = [json.loads(line.partition(" ")[2]) for line in (folder / "a.rounds").read_text().splitlines()]
     records[2] |= {"released": records[2]["released"][1:], "shape": [len(records[2]["released"]) - 1]}
     (folder / "a.rounds").write_bytes(chained(records))
-    with pytest.raises(InputError, match="another draw than that of columns, closer"):
+    with pytest.raises(InputError, match="the next draw of this run is columns, closer"):
         run(folder)
     assert len(drawn) == 4
 

@@ -251,7 +251,7 @@ def test_noisy_moments_are_saved_without_points(tmp_path):
     moments.save(tmp_path / "a.tm")
     again = NoisyMoments.load(tmp_path / "a.tm")
     assert differences(moments, again) == []
-    with pytest.raises(InputError, match="noisy moments alone"):
+    with pytest.raises(InputError, match="only noisy moments"):
         load_release(tmp_path / "a.tm")
     save(tmp_path / "b.tm", made_of)
     assert differences(moments, NoisyMoments.load(tmp_path / "b.tm")) == []
@@ -340,7 +340,7 @@ def test_of_a_mechanism_of_ones_own_a_file_has_the_name(tmp_path, case):
     assert not again.has_error_bars
     again.save(tmp_path / "b.tm")
     assert (tmp_path / "a.tm").read_bytes() == (tmp_path / "b.tm").read_bytes()
-    with pytest.raises(InputError, match=r"measured by .*Own, which the file does not hold; give mechanism="):
+    with pytest.raises(InputError, match=r"Own measured these numbers, .* not hold this mechanism; give mechanism="):
         generate(again, 10)
     rows = [generate(each, 40, np.random.default_rng(4), mechanism=Own()) for each in (synthesis, again)]
     pd.testing.assert_frame_equal(*rows, check_exact=True)
@@ -415,14 +415,14 @@ def test_a_loaded_release_of_other_options_or_private_bounds_makes_no_rows_by_a_
     moments = measure(cube_table(), CUBE, design(300, CUBE, APPROXIMATE, mechanism), np.random.default_rng(3))
     moments.save(tmp_path / "a.tm")
     again = NoisyMoments.load(tmp_path / "a.tm")
-    with pytest.raises(InputError, match="only with its design"):
+    with pytest.raises(InputError, match="need the release's design"):
         reconstruct(again, mechanism=TrigII(degree=3, grid=4, levels=None))
     private = Schema([Column("a", kind="continuous", private_bounds=True), *CUBE.columns[1:]])
     moments = measure(pd.DataFrame(cube_table(), columns=["a", *CUBE.names[1:]]), private,
                       design(300, private, APPROXIMATE, mechanism), np.random.default_rng(3))
     assert len(generate(moments, 5)) == 5
     moments.save(tmp_path / "a.tm")
-    with pytest.raises(InputError, match="only with its design"):
+    with pytest.raises(InputError, match="need the release's design"):
         generate(NoisyMoments.load(tmp_path / "a.tm"), 5)
 
 
@@ -775,7 +775,7 @@ UNFIT = {
     "a release of the older kind without its scale": (THESIS, put("release", "kind", value="thesis"),
                                                       "release must be an object"),
     "a fit of no kind": (MOMENTS, put("fit", "kind", value="other"), "kind of a fit"),
-    "points without a fit": (MOMENTS, put("fit", value=None), "no part"),
+    "points without a fit": (MOMENTS, put("fit", value=None), "does not belong"),
     "no points": (MOMENTS, array("distribution.points", lambda old: None), "'distribution.points' is missing"),
     "points outside the cube": (MOMENTS, array("distribution.points", entry(1.5)), "in the cube"),
     "points of another type": (MOMENTS, array("distribution.points", lambda old: old.astype(np.uint8)), "float64"),
@@ -815,7 +815,7 @@ UNFIT = {
     "older: profiles of another width": (OLDER_MOMENTS, array("release.profiles", lambda old: np.empty((0, 9))),
         "scaled"),
     "a target of other functions": (MOMENTS, array("fit.target", lambda old: old[1:]), "fit.target"),
-    "another array": (MOMENTS, array("seed", lambda old: np.ones(1)), "'seed' is no part"),
+    "another array": (MOMENTS, array("seed", lambda old: np.ones(1)), "'seed' does not belong"),
     "axes of too many columns": (THESIS, array("release.axes.directions", lambda old: np.ones((3, 9))), "axes"),
     "axes that are not orthonormal": (THESIS, array("release.axes.directions", lambda old: 2 * old), "orthonormal"),
     "axes without their images": (THESIS, array("release.axes.images", lambda old: None), "missing"),
@@ -964,7 +964,7 @@ UNFIT = {
     "a mechanism that is none": (TABLE, put("mechanism", value={"is": "Marginals", "k": 2}),
                                  "the package's mechanisms"),
     "a mechanism that is a list": (TABLE, put("mechanism", value=[1]), "the package's mechanisms"),
-    "a mechanism with another option": (TABLE, put("mechanism", "seed", value=1), "TableMechanism has other options"),
+    "a mechanism with another option": (TABLE, put("mechanism", "seed", value=1), "do not fit TableMechanism"),
     "a mechanism's option out of range": (TABLE, put("mechanism", "points", value=0), "points must be a positive"),
     "a mechanism's option of another kind": (TABLE, put("mechanism", "shares", value={"is": "Marginals", "k": 1}),
                                              "shares must be Shares"),
@@ -1038,7 +1038,7 @@ UNFIT_BEFORE = {
     "contrasts of all positions": (OLDER_PURE, array("release.looks.contrasted", lambda old: old * 0), "looks.values"),
     "products of no pair": (OLDER_PURE, array("release.dependence.pairs", lambda old: old[1:]), "release.products"),
     "tables of nothing": (OLDER, both(put("release", "dependence", value=None), put(
-        "release", "selected", value=None), put("fit", value=None), put("rows", value=None)), "no part"),
+        "release", "selected", value=None), put("fit", value=None), put("rows", value=None)), "does not belong"),
     "a target of other tables": (OLDER, array("fit.target", lambda old: old[1:]), "fit.target"),
 }
 

@@ -510,7 +510,7 @@ def vars_of(column):
     ({"kind": "categorical", "categories": ["x", "\ud800"]}, "Unicode"),
     ({"kind": "categorical", "categories": ["x", "y"], "other": "z"}, "other must be one of the categories"),
     ({"kind": "categorical", "categories": [0, 1], "other": False}, "other must be one of the categories"),
-    ({"kind": "categorical", "categories": ["x", "y"], "lower": 0}, "takes no lower and upper"),
+    ({"kind": "categorical", "categories": ["x", "y"], "lower": 0}, "must not have lower and upper"),
     ({"kind": "categorical", "categories": ["x", "y"], "missing": "centre"}, "no centre"),
     ({"lower": 0, "upper": 1, "categories": ["x", "y"]}, "categories is for the kinds"),
     ({"lower": 0, "upper": 1, "missing": "drop"}, "refuse, centre, keep"),
@@ -525,20 +525,20 @@ def vars_of(column):
     ({"lower": 0, "upper": 1, "decimals": 13}, "decimals must be"),
     ({"lower": 0, "upper": 1, "decimals": -1}, "decimals must be"),
     ({"lower": 0, "upper": 1, "decimals": 1, "kind": "integer"}, "decimals is for the kinds continuous"),
-    ({"private_bounds": True, "decimals": 1}, "decimals need public bounds"),
-    ({"lower": 0.01, "upper": 0.04, "decimals": 1}, "no number of 1 decimals"),
-    ({"lower": 0, "upper": 1e308, "decimals": 12}, "floats do not hold"),
-    ({"lower": 1, "upper": 2, "private_bounds": True}, "private bounds takes no lower"),
+    ({"private_bounds": True, "decimals": 1}, "cannot have decimals"),
+    ({"lower": 0.01, "upper": 0.04, "decimals": 1}, "no number with 1 decimals"),
+    ({"lower": 0, "upper": 1e308, "decimals": 12}, "floats are not exact enough"),
+    ({"lower": 1, "upper": 2, "private_bounds": True}, "private bounds must not have lower"),
     ({"private_bounds": "yes"}, "True or False"),
     ({"kind": "ordinal", "categories": "private"}, "private_categories is for the kinds categorical"),
     ({"kind": "categorical", "private_categories": 1}, "private_categories must be True or False"),
-    ({"kind": "categorical", "private_categories": True, "categories": ("x", "y")}, "takes no list"),
+    ({"kind": "categorical", "private_categories": True, "categories": ("x", "y")}, "must not list"),
     ({"kind": "categorical", "categories": "private", "other": 3}, "other must be text"),
     ({"kind": "categorical", "categories": "private", "other": "\ud800"}, "other must be text"),
     ({"kind": "categorical", "categories": "secret"}, "categories must be a list"),
     ({"lower": "2020-13-01", "upper": "2021-01-01", "kind": "datetime"}, "ISO form"),
     ({"lower": "2021-01-01", "upper": "2020-01-01", "kind": "datetime"}, "before upper"),
-    ({"lower": "2020-01-01T00:00:00.2", "upper": "2020-01-01T00:00:00.9", "kind": "datetime"}, "a second at least"),
+    ({"lower": "2020-01-01T00:00:00.2", "upper": "2020-01-01T00:00:00.9", "kind": "datetime"}, "at least a second"),
     ({"lower": "2020-01-01", "upper": "2021-01-01", "kind": "datetime", "special": ["2020-01-01T05:00"]}, "dates if"),
 ], ids=lambda value: value.replace(" ", "-") if isinstance(value, str) else "")
 def test_options_that_break_a_rule_are_refused(options, message):
@@ -690,14 +690,14 @@ def test_how_fine_values_are_is_said_of_all_columns_that_are_alike():
                Column("t", "2020-01-01", "2020-12-31", "datetime"),
                Column("u", "2020-01-01T05:00", "2020-12-31T07:00", "datetime")]
     assert how_fine(columns) == [
-        "numbers are rounded to 2 digits after the point, by the range (change it by decimals): 'a', 'b'",
-        "numbers are rounded to 1 digit after the point, as decimals says: 'c'",
-        "numbers are not rounded (change it by decimals): 'd'",
-        "numbers are rounded to 3 (small numbers) to 0 (large ones) digits after the point, by the range (change it by "
-        "decimals): 'e'",
-        "numbers are rounded to 1/10,000 of the range that is found: 'f'",
-        "times are whole days; what is finer in the table is cut off (change it by resolution): 't'",
-        "times are whole hours; what is finer in the table is cut off (change it by resolution): 'u'"]
+        "numbers are rounded to 2 digits after the point, as fits the range (set decimals to change this): 'a', 'b'",
+        "numbers are rounded to 1 digit after the point, as the option decimals states: 'c'",
+        "numbers are not rounded (set decimals to change this): 'd'",
+        "numbers are rounded to 3 (small numbers) to 0 (large ones) digits after the point, as fits the range (set "
+        "decimals to change this): 'e'",
+        "numbers are rounded to 1/10,000 of the range that the private step finds: 'f'",
+        "times are whole days; finer parts are cut off (set resolution to change this): 't'",
+        "times are whole hours; finer parts are cut off (set resolution to change this): 'u'"]
 
 
 @pytest.mark.parametrize(("lower", "upper", "fits"), [

@@ -71,17 +71,17 @@ special = [1900-01-01T00:00:00]
     ("[[columns]]\nname = 'age'", ["write a table for each column, such as [columns.age]"]),
     ("[columns.a]\nlower = 0\nupper = 1\n[more]", ["remove 'more'; the file has tables [columns.NAME] for the columns "
                                                   "and may have [file]"]),
-    ("[columns]\na = 5", ["column 'a': write its options as a table [columns.a]"]),
-    ("[columns.a]\nname = 'b'", ["column 'a': remove the option 'name'; the name is that of the table"]),
+    ("[columns]\na = 5", ["column 'a': write its options below [columns.a]"]),
+    ("[columns.a]\nname = 'b'", ["column 'a': remove the option 'name'; [columns.NAME] already gives the name"]),
     ("[columns.a]\nkind = ''", ["column 'a': kind is empty; write one of continuous, integer, binary, ordinal, "
                                 "categorical, datetime, or remove the column"]),
-    ("[columns.a]\nlower = ''\nupper = 5", ["column 'a': lower is missing; write the smallest value that there can be "
-                                            "by its meaning, such as lower = 0"]),
+    ("[columns.a]\nlower = ''\nupper = 5", ["column 'a': lower is missing; write the smallest possible value from "
+                                            "knowledge of the subject, such as lower = 0"]),
     ("[columns.a]\nkind = 'datetime'\nlower = 2020-01-01",
-     ["column 'a': upper is missing; write the largest value that there can be by its meaning, such as upper = "
+     ["column 'a': upper is missing; write the largest possible value from knowledge of the subject, such as upper = "
       "2030-12-31"]),
     ("[columns.a]\nkind = 'ordinal'\ncategories = []",
-     ["column 'a': categories are missing; write all values that there can be, such as categories = "
+     ["column 'a': categories are missing; write all possible values, such as categories = "
       '["yes", "no"]']),
     ("[columns.a]\nlower = '0'\nupper = 5", ["column 'a': bounds must be numbers, not '0' and 5"]),
     ("[columns.a]\nlower = 0\nupper = 5\nlowest = 1",
@@ -89,7 +89,7 @@ special = [1900-01-01T00:00:00]
       "transform, decimals, resolution, other, private_bounds, private_categories"]),
     ("[file]\nheader = 1\n[columns.a]\nlower = 0\nupper = 1", ["[file]: header must be true or false, not 1"]),
     ("[file]\nquote = 'x'\n[columns.a]\nlower = 0\nupper = 1",
-     ["[file]: there is no option 'quote' of a file; the options are delimiter, decimal, encoding, date_format, "
+     ["[file]: a file has no option 'quote'; the options are delimiter, decimal, encoding, date_format, "
       "header, missing"]),
     ("file = 5\n[columns.a]\nlower = 0\nupper = 1", ["write [file] as a table of options"]),
     ("[columns.a]\nlower = 1\nupper = 0\n[columns.b]\nkind = 'colour'\nlower = 0\nupper = 1",
@@ -106,8 +106,8 @@ def test_faults_are_sentences_that_say_what_to_write(tmp_path, text, sentences):
 
 
 @pytest.mark.parametrize(("content", "message"), [
-    (b"[columns.a]\nlower =\n", "no TOML: .*line 2"), (b"[columns.a]\n[columns.a]\n", "no TOML"),
-    ("[columns.ä]".encode("latin-1"), "not UTF-8"), ("[columns.a]".encode("utf-16"), "not UTF-8"),
+    (b"[columns.a]\nlower =\n", "not valid TOML: .*line 2"), (b"[columns.a]\n[columns.a]\n", "not valid TOML"),
+    ("[columns.ä]".encode("latin-1"), "must be UTF-8 text"), ("[columns.a]".encode("utf-16"), "must be UTF-8 text"),
     (b"a = " + b"[" * 100_000, "no TOML|nested too deeply"),
 ], ids=["TOML", "twice", "Latin-1", "UTF-16", "deep"])
 def test_what_is_no_toml_is_refused(tmp_path, content, message):
@@ -137,7 +137,7 @@ def test_a_new_file_has_names_and_kinds_and_nothing_else_of_the_table(tmp_path):
     text = schema_file.init(TableFile(file_of(tmp_path, CSV, "t.csv")))
     assert kinds_of(text) == KINDS
     assert oracles.SECRET_DIGITS not in text
-    assert "guessed by looking" in text
+    assert "guessed from the types" in text
     path = file_of(tmp_path, text)
     faults = schema_file.check(path)
     assert len(faults) == 11
@@ -171,7 +171,7 @@ def test_kinds_of_a_dataframe_follow_its_types(frame):
 def test_codes_with_leading_zeros_are_no_numbers(tmp_path):
     text = schema_file.init(TableFile(file_of(tmp_path, "zip,n,t,z\n01067,10,0,-012\n10115,7,0,5\n", "t.csv")))
     assert kinds_of(text) == {"zip": "categorical", "n": "integer", "t": "integer", "z": "categorical"}
-    assert text.count("Leading zeros") == 2
+    assert text.count("leading zeros") == 2
 
 
 def test_options_of_the_table_file_are_noted(tmp_path):
@@ -198,14 +198,15 @@ def test_kinds_are_guessed_under_the_options_and_never_which_number_is_the_day(t
     assert tomllib.loads(text)["file"] == options
     assert kinds_of(text) == {"Zahl": "integer", "Gewicht": "categorical", "Besuch": "categorical",
                               "Ort": "categorical", "ISO": "datetime"}
-    assert "# or numbers? then begin anew and give --decimal ','" in text
-    assert "# or dates? then begin anew and say their form: give --date-format '%d.%m.%Y'" in text
+    assert "# Numbers? Then make this file again and give --decimal ','" in text
+    assert "# Dates? Then make this file again and state how they are written: give --date-format '%d.%m.%Y'" in text
     options |= {"decimal": ",", "date_format": "%d.%m.%Y"}
     text = schema_file.init(TableFile(path, **options))
     assert tomllib.loads(text)["file"] == options
     assert kinds_of(text) == {"Zahl": "integer", "Gewicht": "continuous", "Besuch": "datetime",
                               "Ort": "categorical", "ISO": "categorical"}
-    assert "# or" not in text
+    assert "Numbers?" not in text
+    assert "Dates?" not in text
     assert oracles.SECRET_DIGITS not in text
     assert kinds_of(schema_file.init(TableFile(path, **options | {"date_format": "%Y-%m-%d"})))["ISO"] == "datetime"
 
@@ -262,26 +263,26 @@ def guessed(tmp_path, cells, **options):
 
 
 @pytest.mark.parametrize(("cells", "kind", "doubt"), [
-    (["181.0", "", "186.0", "190"], "integer", "all whole"), (["0.0", "1.0"], "integer", "all whole"),
-    (["181.0", "190.5"], "continuous", ""), (["1e5", "2e5"], "continuous", ""), (["181.", "3"], "integer", "all whole"),
-    (["3", "4"], "integer", ""), (["5.0", "5.0", ""], "integer", "one value alone"),
-    (["yes"] * 3, "categorical", "one value"),
+    (["181.0", "", "186.0", "190"], "integer", "Whole numbers"), (["0.0", "1.0"], "integer", "Whole numbers"),
+    (["181.0", "190.5"], "continuous", ""), (["1e5", "2e5"], "continuous", ""), (["181.", "3"], "integer", "Whole"),
+    (["3", "4"], "integer", ""), (["5.0", "5.0", ""], "integer", "the same value"),
+    (["yes"] * 3, "categorical", "the same value"),
     (["yes"], "categorical", ""), (["2020-01-01", "2020-01-02T10:00"], "datetime", ""),
-    (["2020-01-01", "31.12.2020"], "categorical", "more than one form"),
-    (["01/13/2020", "14/01/2020"], "categorical", "more than one form"),
-    (["31/12/2020", "31.12.2020"], "categorical", "more than one form"),
-    (["5 May 2020", "2020-05-06"], "categorical", "more than one form"),
-    (["01/02/2020", "14/01/2020"], "categorical", "say their form"), (["May 5, 2020"], "categorical", "say their form"),
+    (["2020-01-01", "31.12.2020"], "categorical", "several forms"),
+    (["01/13/2020", "14/01/2020"], "categorical", "several forms"),
+    (["31/12/2020", "31.12.2020"], "categorical", "several forms"),
+    (["5 May 2020", "2020-05-06"], "categorical", "several forms"),
+    (["01/02/2020", "14/01/2020"], "categorical", "Dates?"), (["May 5, 2020"], "categorical", "Dates?"),
     (["2020-01-01", "x"], "categorical", ""),
-    (["inf", "53.5"], "continuous", "Infinite"), (["181.0", "-Infinity"], "integer", "Infinite"),
-    (["7", "+INF"], "integer", "Infinite"), (["inf"], "continuous", "Infinite"), (["inf", "word"], "categorical", ""),
+    (["inf", "53.5"], "continuous", "infinite"), (["181.0", "-Infinity"], "integer", "infinite"),
+    (["7", "+INF"], "integer", "infinite"), (["inf"], "continuous", "infinite"), (["inf", "word"], "categorical", ""),
     (["inf", "2020-01-01"], "categorical", ""), (["nan", "5"], "integer", ""), (["nan", "5.5"], "continuous", ""),
     (["nan"], "continuous", ""), (["nan", "word"], "categorical", ""),
     (["53.5", "53,5"], "categorical", "Some have a decimal point")])
 def test_a_kind_is_guessed_by_how_cells_are_written(tmp_path, cells, kind, doubt):
     found, comment = guessed(tmp_path, cells)
     assert found == kind
-    assert (doubt in comment) if doubt else not any(word in comment for word in ("form", "alone", "Infinite"))
+    assert (doubt in comment) if doubt else not any(word in comment for word in ("form", "alone", "infinite"))
 
 
 def test_numbers_with_a_point_are_told_of_where_the_decimal_sign_is_a_comma(tmp_path):
@@ -303,10 +304,10 @@ def test_what_is_guessed_to_be_a_number_is_read_as_one(tmp_path, spelling):
 def test_whole_floats_of_a_dataframe_are_integers_in_doubt(frame):
     text = schema_file.init(frame({"a": [181.0, None, 7.0], "b": [0.0, 1.0, 0.5]}))
     assert kinds_of(text) == {"a": "integer", "b": "continuous"}
-    assert text.count("all whole") == 1
+    assert text.count("Whole numbers") == 1
     text = schema_file.init(frame({"a": [181.0, float("inf")], "b": [0.5, -float("inf")], "c": [float("inf")] * 2}))
     assert kinds_of(text) == {"a": "integer", "b": "continuous", "c": "continuous"}
-    assert text.count("Infinite numbers") == 3
+    assert text.count("infinite numbers") == 3
 
 
 def test_a_column_that_is_empty_at_first_is_guessed_by_what_follows(tmp_path):
@@ -315,7 +316,7 @@ def test_a_column_that_is_empty_at_first_is_guessed_by_what_follows(tmp_path):
         f"{'' if i < rows else 3.5 + i},,{'' if i < rows else 'w'}\n" for i in range(rows + 3)), "t.csv")
     text = schema_file.init(TableFile(path))
     assert kinds_of(text) == {"late": "continuous", "never": "", "word": "categorical"}
-    assert "no kind is guessed" in text
+    assert "no kind was guessed" in text
     assert any("kind is empty" in fault for fault in schema_file.check(file_of(tmp_path, text)))
     parquet = tmp_path / "t.parquet"
     pq.write_table(pa.table({"late": pa.array([None] * rows + [5, 6]), "text": pa.array([None] * rows + ["a", "b"]),
@@ -343,7 +344,7 @@ def test_the_template_names_decimals_and_resolution_where_they_can_be_written(tm
 def test_a_column_of_one_value_is_said_to_be_left_out(tmp_path):
     for options in ("kind = 'categorical'\ncategories = ['x']", "lower = 5\nupper = 5",
                     "kind = 'integer'\nlower = 5\nupper = 5"):
-        assert "leave out a column that is the same for everybody" in schema_file.check(
+        assert "leave out a column that has the same value for everybody" in schema_file.check(
             file_of(tmp_path, f"[columns.a]\n{options}\n"))[0]
 
 

@@ -245,24 +245,24 @@ def refused(given, design, words, book, tmp_path):
 def test_what_is_not_all_shares_of_one_sum_is_refused_before_the_charge(book, tmp_path):
     design, rows = tm.design(N, SCHEMA, BUDGET, smooth).for_shares(), cut(table(), 3)
     given = shared(rows, design)
-    refused(given[:2], design, f"the design is for {N} persons; the shares have", book, tmp_path)
+    refused(given[:2], design, f"the design is for {N} persons, but the shares have", book, tmp_path)
     refused([*given, given[0]], design, "added twice", book, tmp_path)
-    refused([tm.share_part(table(), design, party=1, parties=3)], design, "those of 3 parties, and 1 are given", book,
+    refused([tm.share_part(table(), design, party=1, parties=3)], design, "for 3 parties, but 1 are given", book,
             tmp_path)
     refused([given[0] + given[1], shared(rows, design, tolerated=1)[2]], design, "different questions", book, tmp_path)
-    refused([], design, "a list of shares", book, tmp_path)
+    refused([], design, "a non-empty list of shares", book, tmp_path)
     parts = [tm.measure_part(own, design) for own in rows]
-    refused(parts, design, "a list of shares", book, tmp_path)
-    with pytest.raises(InputError, match="a list of parts"):
+    refused(parts, design, "a non-empty list of shares", book, tmp_path)
+    with pytest.raises(InputError, match="a non-empty list of parts"):
         tm.release_parts(given, design, ledger=book)
     with pytest.raises(InputError, match="different questions"):
         given[0] + parts[1]
     other = tm.design(N, SCHEMA, tm.Budget(2.0, 1e-6), smooth).for_shares()
-    refused(given, other, "another question than the design asks", book, tmp_path)
+    refused(given, other, "do not answer the question of the design", book, tmp_path)
     cut_off = Total(3)
     cut_off.n = N
     whole = sum(given)
-    refused([Share(cut_off, whole.question, whole.identities, 3, 0)], design, "do not hold what they say", book,
+    refused([Share(cut_off, whole.question, whole.identities, 3, 0)], design, "do not contain the statistic", book,
             tmp_path)
 
 
@@ -274,7 +274,7 @@ def test_shares_in_common_cannot_be_opened_in_two_sums(book, tmp_path):
     charged = book.entries
     mended = rows[0].assign(**{name: rows[0][name].to_numpy()[::-1] for name in list(rows[0])[:1]})
     again = [tm.share_part(mended, design, party=1, parties=3), *given[1:]]
-    with pytest.raises(InputError, match="a sum of its shares was opened"):
+    with pytest.raises(InputError, match="a sum of them was already opened"):
         tm.release_shares(again, design, ledger=book, rounds=tmp_path / "second")
     assert book.entries == charged
     assert not (tmp_path / "second").exists()
@@ -283,7 +283,7 @@ def test_shares_in_common_cannot_be_opened_in_two_sums(book, tmp_path):
     with pytest.raises(InputError, match="different questions"):
         tm.release_shares([tm.share_part(mended, other, party=1, parties=3), *given[1:]], other, ledger=book,
                           rounds=tmp_path / "second")
-    with pytest.raises(InputError, match="another question than the design asks"):
+    with pytest.raises(InputError, match="do not answer the question of the design"):
         tm.release_shares(given, other, ledger=book, rounds=tmp_path / "second")
     assert book.entries == charged
     # New shares of all are another release, at its own cost.
@@ -320,7 +320,7 @@ def test_two_rounds_files_at_once_open_one_sum(book, tmp_path, monkeypatch):
     with ThreadPoolExecutor(2) as pool:
         told = list(pool.map(released, range(2)))
     assert sum(each is None for each in told) == 1
-    assert "a sum of its shares was opened" in next(filter(None, told))
+    assert "a sum of them was already opened" in next(filter(None, told))
     assert len(book.entries) == len(design.all_charges)
     assert [path.name for path in tmp_path.glob("*.rounds")] == [f"{told.index(None)}.rounds"]
 
@@ -335,7 +335,7 @@ def test_a_rounds_file_that_was_begun_before_another_was_charged_opens_no_second
     assert len((tmp_path / "first").read_text().splitlines()) == 1
     tm.release_shares(given, design, ledger=book, rounds=tmp_path / "second")
     charged = book.entries
-    with pytest.raises(InputError, match="a sum of its shares was opened"):
+    with pytest.raises(InputError, match="a sum of them was already opened"):
         tm.release_shares(others, design, ledger=book, rounds=tmp_path / "first")
     assert (book.entries, len((tmp_path / "first").read_text().splitlines())) == (charged, 1)
 
@@ -351,9 +351,9 @@ def test_another_ledger_does_not_know_that_a_sum_was_opened(book, tmp_path):
 
 def test_shares_are_of_a_run(book, tmp_path):
     design = tm.design(N, SCHEMA, BUDGET, smooth)
-    with pytest.raises(InputError, match=r"for no run that shares could be of: .*for_shares\(\)"):
+    with pytest.raises(InputError, match=r"not for a run with shares: .*for_shares\(\)"):
         tm.share_part(table(), design, party=1, parties=1)
-    refused([], design, "for no run that shares could be of", book, tmp_path)
+    refused([], design, "not for a run with shares", book, tmp_path)
     begun = design.for_shares()
     design_file.save(tmp_path / "design.json", begun)
     read = design_file.load(tmp_path / "design.json")
@@ -371,9 +371,9 @@ def test_what_is_not_linear_or_has_other_noise_cannot_be_shared(book, tmp_path):
             (CUBE, BUDGET, tm.ImprovedTrigII(n_candidates=50), cube()), (CUBE, BUDGET, tm.TrigII(smoothness=1), cube()),
             (SCHEMA, PURE, None, table()), (SCHEMA, PURE, smooth, table()), (SCHEMA, BUDGET, Own(), table())):
         design = tm.design(N, schema, budget, mechanism).for_shares()
-        with pytest.raises(InputError, match="noise can be shared for"):
+        with pytest.raises(InputError, match="noise can be shared only for"):
             tm.share_part(rows, design, party=1, parties=2)
-        refused([], design, "noise can be shared for", book, tmp_path)
+        refused([], design, "noise can be shared only for", book, tmp_path)
     design = tm.design(N, SCHEMA, BUDGET, smooth).for_shares()
     for options in ({"parties": 0}, {"parties": 2, "tolerated": 2}, {"parties": 2, "tolerated": -1}, {"parties": 2.0},
                     {"parties": 10_001}, {"parties": 2, "party": 3}, {"parties": 2, "party": 0},

@@ -95,7 +95,7 @@ __all__ = [
     "workload",
 ]
 
-# Where each public name lives. It is imported when it is asked for, so that nobody waits for what is not used.
+# Where each public name lives. It is imported at its first use, so that nobody waits for unused names.
 _HOMES = {
     "distribution": "Distribution",
     "errors": "BudgetError FitWarning InputError SolverError TrigmechError UncertainChargeError",

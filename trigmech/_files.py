@@ -54,7 +54,8 @@ def check_writable(path: Path) -> None:
     if path.is_dir():
         raise InputError(f"cannot write {str(path)!r}: it is a folder")
     if path.exists() and not path.is_file():
-        raise InputError(f"cannot write {str(path)!r}: it is no file but a device or a pipe, which would be replaced")
+        raise InputError(f"cannot write {str(path)!r}: it is a device or a pipe, not an ordinary file, and would be "
+                         "replaced")
     try:
         with tempfile.TemporaryFile(dir=Path(os.path.realpath(path)).parent):
             pass

@@ -40,7 +40,7 @@ def shortage(error: BaseException) -> str | None:
         check_memory(LIKELY)
     except TooLittleMemoryError as limited:
         # Whatever a library made of it.
-        return f"an unexpected {type(error).__name__}, and perhaps the reason is this: {limited}"
+        return f"an unexpected {type(error).__name__}; perhaps the reason is this: {limited}"
     return None
 
 

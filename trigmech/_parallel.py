@@ -68,7 +68,7 @@ def in_order(work: Callable[[int, int], T], rows: int, size: int) -> Iterator[T]
 
 
 def for_each(work: Callable[[int, int], object], rows: int, size: int) -> None:
-    """Call ``work(start, stop)`` for all chunks, for what it writes."""
+    """Call ``work(start, stop)`` for all chunks; it writes its results."""
     deque(in_order(work, rows, size), maxlen=0)
 
 

@@ -1,4 +1,4 @@
-"""Checks of arguments and of values in files: messages name the thing, the rule and, if public, what was given."""
+"""Checks of arguments and of values in files: messages name the thing, the rule and, if public, the given value."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from math import inf
@@ -23,13 +23,13 @@ RULES = {bool: "true or false", int: "an integer", Real: "a finite number", floa
 
 
 def lacks(wanted: Iterable[str], held: Collection[str]) -> str:
-    """Return the rule that a table breaks which lacks columns of a schema, "" if it lacks none."""
+    """Return the rule that a table breaks if it lacks columns of a schema, or "" if it has them all."""
     absent = ", ".join(repr(name) for name in wanted if name not in held)
     return f"lacks the column(s) {absent} that the schema names" if absent else ""
 
 
 def numbers(name: str, values: Any, *shape: int | str) -> NDArray:
-    """Return an array of real numbers of a shape, or raise an InputError that quotes none; a memory map stays one.
+    """Return an array of real numbers of a shape, or raise an InputError without any entry; a memory map stays one.
 
     A letter in the shape stands for any length; the message begins with ``name``.
     """
@@ -50,7 +50,7 @@ def numbers(name: str, values: Any, *shape: int | str) -> NDArray:
 
 
 def finite(name: str, values: Any, *shape: int | str) -> NDArray:
-    """Return what :func:`numbers` does, or raise an InputError if an entry is infinite or NaN."""
+    """Call :func:`numbers` and return its array, or raise an InputError if an entry is infinite or NaN."""
     array = numbers(name, values, *shape)
     if not np.isfinite(array).all():
         raise InputError(f"{name} must hold finite numbers; an entry is not finite")
@@ -102,7 +102,7 @@ def check_choice(name: str, value: Any, choices: Any) -> None:
         raise InputError(f"{name} must be one of {', '.join(map(repr, get_args(choices)))}, not {shown(value)}")
 
 
-# Values of files that anybody may have written: messages name the field alone, for a hostile text is not worth quoting.
+# Anybody may have written such a file: messages name only the field and do not quote its value, which may be hostile.
 
 
 def fields(data: object, where: str, kinds: Mapping[str, Kind]) -> dict[str, Any]:
@@ -120,17 +120,17 @@ def fields(data: object, where: str, kinds: Mapping[str, Kind]) -> dict[str, Any
 
 
 def of_kind(name: str, value: Any, kind: Kind) -> Any:
-    """Return a value of a file, as a float if its kind is Real; an InputError begins with ``name`` if it is of another.
+    """Return a value of a file, as a float if its kind is Real; if it has another kind, an InputError names ``name``.
 
-    Kinds are str (of printable characters), bool, int, float (no integer), Real (an integer passes too), list, or
-    object, which is anything; with a limit where the default is not meant.
+    Kinds are str (of printable characters), bool, int, float (not an integer), Real (an integer passes too), list, or
+    object, which accepts everything. A pair gives a kind together with its own limit.
     """
     kind, limit = kind if isinstance(kind, tuple) else (kind, LONGEST_TEXT if kind is str else -inf)
     if kind is Real and is_integer(value, -LARGEST_COUNT) and value <= LARGEST_COUNT:
         value = float(value)
     fits = isinstance(value, float if kind is Real else kind)
     if kind is str:
-        # What is printed must not command the terminal, nor fail to be encoded.
+        # A printed text must not send commands to the terminal, and must be valid Unicode.
         fits = fits and len(value) <= limit and value.isprintable()
     elif kind in (int, float, Real):
         fits = fits and not isinstance(value, bool) and -inf < value < inf and value >= limit

@@ -1,4 +1,4 @@
-"""A distribution on points of the cube: what is published, and what anyone may query for ever."""
+"""A distribution on points of the cube: it can be published, and anyone can query it indefinitely."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -48,7 +48,7 @@ class Distribution:
         Parameters
         ----------
         f : callable
-            From points (m, d) to values (m,) or (m, q).
+            A function from points (m, d) to values (m,) or (m, q).
 
         Returns
         -------
@@ -72,7 +72,7 @@ class Distribution:
         size : int
             Number of rows, at least 0.
         rng : numpy.random.Generator, optional
-            By default one seeded by the operating system; a seed does no harm to privacy here.
+            Default: a generator that the operating system seeds; a seed does no harm to privacy here.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""What is public about the coordinates of encoded rows: which are numbers, and which are indicators."""
+"""The public description of the coordinates of encoded rows: which are numbers, and which are indicators."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -41,7 +41,7 @@ class Domain:
     groups : tuple of OneHotGroup
         Disjoint.
     levels : tuple of (int, tuple of float)
-        Of numbers that have few values: the coordinate, and the values, ascending in [-1, 1].
+        For numbers with few values: the coordinate, and the values, ascending in [-1, 1].
 
     Raises
     ------

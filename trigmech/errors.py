@@ -1,7 +1,7 @@
 """Every exception and warning a user can meet.
 
-Messages name the thing, the rule and what was given. They speak of public facts only (a name, a bound, a
-shape), never of a record's value, because an exception can leave the house like any other output.
+Messages name the thing, the rule and the given value. They contain public facts only (a name, a bound, a
+shape), never a record's value, because an exception can be published like any other output.
 """
 
 
@@ -14,9 +14,9 @@ PLAIN = (str, bytes, Number, Decimal, datetime.date, datetime.time, datetime.tim
 
 
 def shown(value: Any) -> str:
-    """Return what a message may show of a value given for an option: itself if it is a single one, else its type.
+    """Return the text for an option's value in a message: the value if it is a single one, else its type.
 
-    A table that is given in the wrong place must not be quoted: its cells are private.
+    A message must not quote a table that was given in the wrong place: its cells are private.
     """
     return repr(value) if isinstance(value, PLAIN) else f"an object of type {type(value).__name__}"
 
@@ -34,15 +34,15 @@ class BudgetError(TrigmechError, ValueError):
 
 
 class UncertainChargeError(InputError):
-    """The connection to a ledger's server broke, and whether a charge is there is not known: it counts as spent."""
+    """The connection to a ledger's server broke. Nobody knows whether the charge was written: count it as spent."""
 
 
 class MissingLibraryError(TrigmechError, ImportError):
-    """A library is needed that only an extra of this package installs."""
+    """A required library is missing; an extra of this package installs it."""
 
 
 class WorkerError(TrigmechError, RuntimeError):
-    """Processes that measure a table for this one ended or failed; nothing is charged for what they did not answer."""
+    """A process that measured the table ended or failed; questions that it did not answer are not charged."""
 
 
 class SolverError(TrigmechError, RuntimeError):
@@ -62,9 +62,9 @@ class SolverTimeoutError(SolverError):
 
 
 class FitWarning(UserWarning):
-    """A distribution was made, but it misses what was released, or has nothing of it.
+    """The fitted points do not agree with the released numbers, or do not use them at all.
 
-    Never raised: where a filter makes errors of warnings it is shown all the same, for the release is paid for.
+    This warning is never raised as an error, even if a filter turns warnings into errors: the release is paid for.
     """
 
 

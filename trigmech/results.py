@@ -41,9 +41,9 @@ class Answers:
     Parameters
     ----------
     values : ndarray (queries, parts)
-        The answers; a statistic's are in the shape in which it returns them.
+        The answers; those of a statistic have the shape that it returns.
     error : PredictedError or None
-        None for releases by the thesis's mechanisms, and for queries that are about indicators as well.
+        None for releases by the thesis's mechanisms, and for queries that also use indicators.
     """
 
     values: NDArray[np.float64]
@@ -52,31 +52,31 @@ class Answers:
 
 @dataclass(frozen=True, eq=False)
 class NoisyMoments:
-    """The noisy means of the measured functions, by name: what :func:`trigmech.measure` returns. Public.
+    """The noisy means of the measured functions, by name, as :func:`trigmech.measure` returns them. Public.
 
     Parameters
     ----------
     release : Release
-        The noisy numbers, and what functions they are the means of.
+        The noisy numbers, and the functions whose means they are.
     ledger : Ledger
-        What was spent, on what, and what that proves.
+        The charges of the release, and the guarantee that they prove.
     schema : Schema
         Public; maps points of the cube to the table's units.
     library : str, optional
         The library of the dataframe that came in, "pyarrow" for a file; None for an array.
     categorical : tuple of str
-        Names of the columns that came in a type of categories (pandas, polars, or a dictionary of Arrow). The schema
-        says which categories there are.
+        Names of the columns that had a type for categories in the table (of pandas or polars, or Arrow's dictionary).
+        The schema lists the categories.
     versions : dict of str to str
-        Of trigmech, numpy, opendp and python when the release was made.
+        The versions of trigmech, numpy, opendp and python that made the release.
     design : Design, optional
-        What was planned. Files do not hold it.
+        The plan of the measurements. Files do not hold it.
     mechanism : Mechanism, optional
-        With its options; by default that of the design. Files hold the package's own mechanisms alone.
+        The mechanism with its options; default: the design's mechanism. Files hold only the package's own mechanisms.
     made_by : str, optional
         The name of a mechanism that a file could not hold.
 
-    See also :attr:`deviations`, whose noise is correlated in releases by :class:`trigmech.TableMechanism`.
+    See also :attr:`deviations`: in releases by :class:`trigmech.TableMechanism` the noise is correlated.
     """
 
     release: Release
@@ -110,12 +110,12 @@ class NoisyMoments:
 
     @property
     def deviations(self) -> NDArray[np.float64]:
-        """The standard deviations (K,) of their noise, each by itself.
+        """The standard deviation of the noise in each mean (K,).
 
         **The noise of two means of one column can be correlated.** TableMechanism measures prefix sums of a column's
-        intervals (at delta = 0 contrasts of the positions of a short column), and the frequencies are decoded from
-        them: neighbouring intervals have a correlation of about -1/3, so sums over intervals are far more exact than
-        with independent noise. A least-squares fit that takes the noise for independent is wrong. Each measurement of
+        intervals (at delta = 0 contrasts of the positions of a short column), and decodes the frequencies from them:
+        neighbouring intervals have a correlation of about -1/3, so sums over intervals are far more exact than with
+        independent noise. A least-squares fit must not treat the noise as independent. Each measurement of
         ``release.known``, in the order of the names, has the ``covariance`` of its noise; all other noise is
         uncorrelated.
         """
@@ -123,13 +123,13 @@ class NoisyMoments:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What is wrong with what was made of the moments, in a sentence each."""
+        """The faults of the fit, one sentence each; empty for moments alone."""
         return ()
 
     def to_frame(self, library: str | None = None) -> Any:
         """Return the moments as a dataframe: a row for each function, with name, kind, mean and deviation.
 
-        Deviations are of each mean by itself; see :attr:`deviations` on noise that is correlated.
+        Each deviation belongs to a single mean; see :attr:`deviations` about correlated noise.
 
         Parameters
         ----------
@@ -142,21 +142,20 @@ class NoisyMoments:
         return like(library or self.library or "pyarrow", ("name", "kind", "mean", "deviation"), columns)
 
     def save(self, path: str | Path) -> None:
-        """Save what was released, which is public; docs/format.md has the format.
+        """Save the release, which is public; docs/format.md describes the format.
 
         Raises
         ------
         InputError
-            If the file cannot be written; what was there before is then still there.
+            If the file cannot be written; then the old content is still there.
         """
         release_file.write(Path(path), **self._parts())
 
     @classmethod
     def load(cls, path: str | Path) -> "NoisyMoments":
-        """Return the moments of a file by :meth:`save`, or by that of a :class:`Synthesis`; see :func:`trigmech.load`.
+        """Return the moments of a file that :meth:`save` or :meth:`Synthesis.save` wrote; see :func:`trigmech.load`.
 
-        A mechanism of your own is not in the file; give it to :func:`trigmech.generate` or
-        :func:`trigmech.reconstruct`.
+        Files do not hold custom mechanisms; give yours to :func:`trigmech.generate` or :func:`trigmech.reconstruct`.
         """
         parts = release_file.read(Path(path))
         return NoisyMoments(**{name: value for name, value in parts.items() if name != "fit"})
@@ -198,7 +197,7 @@ class NoisyMoments:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Synthesis(NoisyMoments):
-    """What :func:`trigmech.synthesize` returns: noisy moments and a distribution that was made of them. Public.
+    """The result of :func:`trigmech.synthesize`: noisy moments and a distribution that is fitted to them. Public.
 
     Parameters
     ----------
@@ -207,7 +206,7 @@ class Synthesis(NoisyMoments):
     fit : Reconstruction
         The distribution, and how well it explains the moments.
 
-    See also :attr:`warnings`, which is empty if the points have what was released.
+    See also :attr:`warnings`, which is empty if the points fit the released numbers.
     """
 
     fit: Reconstruction = field(kw_only=True)
@@ -224,7 +223,7 @@ class Synthesis(NoisyMoments):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What is wrong with the points, in a sentence each: nothing, as a rule. All of it is public."""
+        """The faults of the points, one sentence each; usually empty. Public."""
         return self.fit.warnings
 
     def __repr__(self) -> str:
@@ -244,7 +243,7 @@ class Synthesis(NoisyMoments):
 
     @property
     def has_error_bars(self) -> bool:
-        """Whether :meth:`predicted_error` is there: not for linear programs, nor for functions of one's own."""
+        """Whether :meth:`predicted_error` is available; it is not for linear programs or custom functions."""
         if self.release.columns:
             # They repeat the release, for which its mechanism must be there.
             return self.made_by is None or self.design is not None
@@ -253,19 +252,19 @@ class Synthesis(NoisyMoments):
     @cached_property
     def _resamples(self) -> Resamples:
         if not self.release.columns:
-            there = ("predicted_error has the error bars of a workload's answers" if self.has_error_bars else
-                     "it has no error bars, because it was fitted by a linear program" if self.fit.misfit is None else
-                     "it has no error bars, because they are not known for functions of your own")
-            raise InputError("error bars of any statistic are for releases of tables, which TableMechanism makes. This "
-                             f"release is one of moments: {there}")
+            there = ("predicted_error gives error bars for a workload's answers" if self.has_error_bars else
+                     "it has no error bars, because a linear program fitted it" if self.fit.misfit is None else
+                     "it has no error bars, because they are not known for custom functions")
+            raise InputError("error bars of any statistic need a release of tables, as TableMechanism makes it. This "
+                             f"is a release of moments: {there}")
         if not self.has_error_bars:
-            raise InputError(f"this release was made by {self.made_by}, which its file does not hold; give the "
+            raise InputError(f"{self.made_by} made this release, and its file does not hold this mechanism; give the "
                              "mechanism to trigmech.load for error bars")
         return Resamples(self.release.described(self.schema), self.distribution.points, self.design)
 
     def error_bars(self, statistic: Callable[[Any], Any], level: float = 0.95,
                    progress: Progress | None = None) -> Answers:
-        """Return a statistic of the synthetic table, with bounds on how far it is from that of the private one.
+        """Return a statistic of the synthetic table, with bounds on its distance to that of the private table.
 
         Parameters
         ----------
@@ -275,23 +274,23 @@ class Synthesis(NoisyMoments):
         level : float
             Probability, between 0 and 1, with which each bound holds.
         progress : callable, optional
-            Called with the name of a step, what is done of it and its total.
+            Called with the name of a step, the finished amount and the total.
 
         Returns
         -------
         Answers
-            Deviations and bounds in the statistic's shape; ``worst`` is one bound for all together.
+            Deviations and bounds in the statistic's shape; ``worst`` is one bound for all values together.
 
         Raises
         ------
         InputError
-            If the release is not by :class:`trigmech.TableMechanism`, the level is no probability, or the statistic
-            returns something else.
+            If the release is not by :class:`trigmech.TableMechanism`, the level is not between 0 and 1, or the
+            statistic does not return finite numbers.
 
         Notes
         -----
-        Privacy: post-processing, by random numbers of a fixed seed: loaded releases have the same bars. Cost: some
-        seconds at the first call, for 32 fits that are kept; then 33 values of the statistic.
+        Privacy: post-processing, with random numbers of a fixed seed: loaded releases have the same bars. Cost: some
+        seconds at the first call, for 32 fits that are kept; later calls cost 33 values of the statistic.
 
         Examples
         --------
@@ -312,21 +311,21 @@ class Synthesis(NoisyMoments):
         Parameters
         ----------
         workload : Workload
-            Of the coordinates that are numbers: all of them, for a table without indicators.
+            A workload for the coordinates that are numbers: all coordinates, if the table has no indicators.
         level : float
             Probability, between 0 and 1, with which each bound holds.
 
         Raises
         ------
         InputError
-            If the fit is by a linear program, as those of the thesis's mechanisms; if the functions that were measured
-            are of your own; or if the workload has another number of columns.
+            If a linear program made the fit, as in the thesis's mechanisms; if custom functions were measured; or if
+            the workload has another number of columns.
         """
         if not self.release.columns:
             return predicted_error(workload, self.release, self.fit, level)
         numbers, workload = list(self.schema.domain.numbers), answerable(workload)
         if workload.d != len(numbers):
-            raise InputError(f"the workload is of {workload.d} columns, the release of {len(numbers)} with numbers")
+            raise InputError(f"the workload has {workload.d} columns, but the release has {len(numbers)} with numbers")
         return of_members(workload, lambda member: self._resamples.bars(
             lambda points: member.answers(points[:, numbers]), level, parts=True)[1])
 
@@ -336,8 +335,8 @@ class Synthesis(NoisyMoments):
         Parameters
         ----------
         workload : Workload
-            Of all coordinates of the cube, or of those that are numbers alone; not of the columns' units. The answers
-            to a :class:`trigmech.workload.Mixture` are one column, member after member.
+            A workload for all coordinates of the cube, or only for those that are numbers; it never uses the columns'
+            units. The answers to a :class:`trigmech.workload.Mixture` are one column, member after member.
         level : float
             As for :meth:`predicted_error`.
 
@@ -351,7 +350,7 @@ class Synthesis(NoisyMoments):
         if workload.d != points.shape[1]:
             points = points[:, numbers]
         if workload.d != points.shape[1]:
-            raise InputError(f"the workload is of {workload.d} columns; the release has {len(numbers)} with numbers")
+            raise InputError(f"the workload has {workload.d} columns; the release has {len(numbers)} with numbers")
         known = self.has_error_bars and workload.d == len(numbers)
         error = self.predicted_error(workload, level) if known else None
         return Answers(workload.answers(points, self.distribution.weights), error)
@@ -362,8 +361,9 @@ class Synthesis(NoisyMoments):
         Parameters
         ----------
         f : callable
-            Of points of the cube (m, d), to values (m,) or (m, q); see :meth:`trigmech.Distribution.expect`. With the
-            table's units: of a dictionary that has each column's values (m,), in its own units, by name.
+            A function from points of the cube (m, d) to values (m,) or (m, q); see
+            :meth:`trigmech.Distribution.expect`. With units="table": a function of a dictionary that holds each
+            column's values (m,), in its units, by name.
         units : {"cube", "table"}
 
         Examples
@@ -386,11 +386,11 @@ class Synthesis(NoisyMoments):
         """Return a synthetic table as one array for each column, by name; see :meth:`sample`."""
         person, rng = self.schema.person, rng or np.random.default_rng()
         if rows_per_person is not None and person is None:
-            raise InputError("rows_per_person is for releases whose schema has a column of persons")
+            raise InputError("rows_per_person needs a release whose schema has a column of persons")
         each = 1 if rows_per_person is None else rows_per_person
         check_integers(1, rows_per_person=each)
         if size is None and rows_per_person is None and self.rows > MAX_ROWS:
-            raise InputError(f"the formula for the number of rows gives {self.rows}; name a size")
+            raise InputError(f"the formula for the number of rows gives {self.rows}; give size")
         size = self.rows * each if size is None else size
         check_integers(0, size=size)
         points = (conditional_points(self.schema, self.release, self.distribution, size, rng, given, shares)
@@ -401,44 +401,45 @@ class Synthesis(NoisyMoments):
     def sample(self, size: int | None = None, rng: np.random.Generator | None = None, *,
                given: Mapping[str, Any] | None = None, shares: Mapping[str, Mapping[Any, float]] | None = None,
                rows_per_person: int | None = None) -> Any:
-        """Return a synthetic table of the type that came in: for a file, a pyarrow table; for an array, an array.
+        """Return a synthetic table of the private table's type: for a file, a pyarrow table; for an array, an array.
 
         Parameters
         ----------
         size : int, optional
-            Rows; by default ``rows``, times the rows of a person.
+            The number of rows; by default ``rows``, times the rows of a person.
         rng : numpy.random.Generator, optional
-            By default one seeded by the operating system.
+            Default: a generator that the operating system seeds.
         given : mapping, optional
-            By name of a column what all rows have there: a value; a list of values; a tuple, the least and the largest
-            of a range; or None for a missing value. In a column of times a date is its whole day. The other columns are
-            as the release has them beside it.
+            Maps names of columns to values that all rows have: a single value; a list of values; a tuple with the least
+            and the largest value of a range; or None for a missing value. In a column of times a date means its whole
+            day. The other columns follow the release, given these values.
         shares : mapping, optional
-            By name of a column the shares, of sum 1, of its values or ranges, such as ``{"region": {"north": 0.5,
-            "south": 0.5}}``. The other columns are as the release has them beside each value.
+            Maps names of columns to the shares of their values or ranges, with the sum 1, such as ``{"region":
+            {"north": 0.5, "south": 0.5}}``. The other columns follow the release, given each value.
         rows_per_person : int, optional
-            If the schema has a column of persons: how many rows each made person has, by default 1; persons are
-            numbered from 1. A person's rows are drawn independently of each other: **how a person's rows belong
-            together was not measured**, so no question about several rows of a person can be asked of them.
+            If the schema has a column of persons: the number of rows of each synthetic person, by default 1; persons
+            are numbered from 1. A person's rows are drawn independently of each other: **how a person's rows belong
+            together was not measured**, so the rows cannot answer questions about several rows of a person.
 
         Returns
         -------
         dataframe or ndarray (size, d), in the columns' units
-            Lazy frames of polars come back as dataframes, streams of Arrow and most others as pyarrow tables. Columns
-            in ``categorical`` have a type of categories again, with all categories of the schema, in order if the kind
-            is "ordinal"; in polars only those of text.
+            For lazy frames of polars a dataframe, for streams of Arrow and most other forms a pyarrow table. Columns in
+            ``categorical`` get a type for categories again, with all categories of the schema, in order if the kind is
+            "ordinal"; in polars only columns of text do.
 
         Raises
         ------
         InputError
-            If no size is given and the thesis's formula asks for more than 10^8 rows; if there is no column of a name,
-            a column cannot have a value, or shares do not sum to 1; or if the release has nothing of what is given.
+            If you do not give a size and the thesis's formula gives more than 10^8 rows; if a name is not the name of a
+            column, a column cannot have a value, or shares do not sum to 1; or if the release has no rows with the
+            given values.
 
         Notes
         -----
-        Privacy: post-processing. Rows are drawn from the points that match; if these are too few and the release is by
-        :class:`trigmech.TableMechanism`, rows are fitted to the released numbers. If there are more rows than points,
-        some are copies, with numbers of their own if the release is by :class:`trigmech.TableMechanism`, see
+        Privacy: post-processing. Rows are drawn from the points that match; if too few points match and the release is
+        by :class:`trigmech.TableMechanism`, rows are fitted to the released numbers. If there are more rows than
+        points, some rows are copies; copies get new numbers if the release is by :class:`trigmech.TableMechanism`, see
         :mod:`trigmech.reconstruction.repeats`.
         """
         categories = {column.name: Categories(categories_of(column), column.kind == "ordinal")
@@ -456,18 +457,18 @@ def load(path: str | Path, mechanism: Mechanism | None = None) -> Synthesis:
     ----------
     path : path
     mechanism : Mechanism, optional
-        That made the release, if it is one of your own, for error bars and further tables. Default: what the file says.
+        The custom mechanism that made the release, for error bars and further tables. Default: the file's mechanism.
 
     Raises
     ------
     InputError
         If the file cannot be read, is damaged, is of a format that this version does not know, or holds noisy moments
-        alone, which :meth:`NoisyMoments.load` reads; or if the mechanism refuses what the release was made with.
+        alone, which :meth:`NoisyMoments.load` reads; or if the mechanism refuses the release's facts.
     """
     parts = release_file.read(Path(path))
     if "fit" not in parts:
-        raise InputError(f"{str(path)!r} holds noisy moments alone; NoisyMoments.load reads them, and generate or "
-                         "reconstruct makes a table of them")
+        raise InputError(f"{str(path)!r} holds only noisy moments; read them with NoisyMoments.load, and make a table "
+                         "of them with generate or reconstruct")
     if mechanism is not None:
         if not isinstance(mechanism, Mechanism):
             raise InputError(f"mechanism must be a Mechanism such as TableMechanism(), not {shown(mechanism)}")

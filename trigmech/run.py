@@ -32,20 +32,20 @@ logger = logging.getLogger(__name__)
 def measured(private: TableSource, schema: Schema, planned: Design, rng: np.random.Generator | None,
               ledger: str | Path | LedgerFile | None, rounds: str | Path | None
               ) -> tuple[NoisyMoments, np.random.Generator]:
-    """Return the noisy moments, and the generator for what is made of them."""
+    """Return the noisy moments, and the generator for the fit."""
     noise, public_rng = generators(rng)
     account = Ledger(planned.budget, enforced=not planned.mechanism.published, simulated=noise.simulated,
                      file=opened_ledger(ledger))
     if rounds is None:
         return run(private, schema, planned, public_rng, account, Session(account, noise)), public_rng
     if noise.simulated:
-        raise InputError("a simulation (rng) can be made again, so it takes no file of rounds")
+        raise InputError("a simulation (rng) can be repeated, so it must not have a rounds file")
     file = account.file
     with rounds_file.opened(rounds, **identity(schema, planned, file)) as kept:
         account.run, public_rng = kept.run, np.random.default_rng(kept.seed)
         if kept.resumed:
             account.written = [entry.charge for entry in (file.entries if file else ()) if entry.run == kept.run]
-            logger.info("going on with a run that was broken off")
+            logger.info("continuing an interrupted run")
         return run(private, schema, planned, public_rng, account, Session(account, noise, kept)), public_rng
 
 
@@ -59,17 +59,17 @@ def identity(schema: Schema, planned: Design, file: LedgerFile | None) -> dict[s
 
 def run(private: TableSource, schema: Schema, planned: Design, public_rng: np.random.Generator, account: Ledger,
         session: Session) -> NoisyMoments:
-    """Find what is private of the schema, then let the mechanism release the rest."""
+    """Find the private parts of the schema, then let the mechanism release the rest."""
     mechanism, incomplete = planned.mechanism, schema
     if len(planned.rounds) > 1:
         _check_room(session, account, planned.all_charges)
     if not mechanism.published:
-        # Scales that are the thesis's depend on what was released.
+        # The thesis's scales depend on released numbers.
         session.declare(*planned.charges)
         session.check_declared(*(each.charge for each in getattr(planned.measured, "rounds", ())))
         session.declare(*planned.all_charges)
     if planned.bounds and not planned.categories and not mechanism.published:
-        # What is charged after private categories depends on how many there are.
+        # Charges after private categories depend on the number of categories.
         session.charge_together(*planned.all_charges)
     if planned.bounds:
         private.say("finding bounds", 0, 0)
@@ -106,7 +106,7 @@ def _with_categories(schema: Schema, planned: Design, found: dict[str, tuple[str
             with_room(replace(again, schema=complete))
             return complete, replace(planned, facts=again.facts, measured=again.measured, charges=again.charges)
         except Exception:  # A mechanism of somebody's own can raise any, and the categories are paid for.
-            logger.info("no design for as many as %d categories of a column", kept)
+            logger.info("no design is possible with %d categories of a column", kept)
             kept //= 2
     return schema.with_categories(dict.fromkeys(found, ())), planned
 
@@ -128,22 +128,22 @@ def check_selection(schema: Schema, budget: Budget, gaussian: bool) -> None:
     """Raise a BudgetError if private categories cannot be found with a budget, or by a mechanism of such noise."""
     names = ", ".join(map(repr, schema.private_categories))
     if not budget.delta > 0:
-        raise BudgetError(f"the categories of column(s) {names} are private, which needs delta > 0: a category of one "
-                          "row alone is kept back with a probability below 1")
+        raise BudgetError(f"the categories of column(s) {names} are private, and finding them needs delta > 0: a "
+                          "category with a single row stays hidden only with a probability below 1")
     if not gaussian:
-        raise BudgetError(f"the categories of column(s) {names} are private; what is measured after they are found "
-                          "must have Gaussian noise with calibrated scales, as that of MomentMechanism")
+        raise BudgetError(f"the categories of column(s) {names} are private; later measurements must then have "
+                          "Gaussian noise with calibrated scales, as with MomentMechanism")
 
 
 def _check_room(session: Session, account: Ledger, charges: Sequence[Charge]) -> None:
-    """Raise what the ledger or the ledger file would refuse of further charges."""
+    """Raise the errors of the ledger and the ledger file for further charges."""
     session.check(*charges)
     try:
         account.check(*charges)
     except BudgetError as error:
         if len({charge.law == "gaussian" for charge in charges if charge.law != "threshold"}) == 1:
             raise
-        raise BudgetError(f"{error}; beside private bounds a mechanism whose noise is pure must have the attribute "
+        raise BudgetError(f"{error}; together with private bounds, a mechanism with pure noise must have the attribute "
                           "approximate = False") from None
     account.check_file(*charges)
 

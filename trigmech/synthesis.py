@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 
 def design(n: int, schema: Schema, budget: Budget, mechanism: Mechanism | None = None, *,
            workload: Family | Marginals | Ranges | None = None, bounds_share: float = BOUNDS_SHARE) -> Design:
-    """Return what would be measured on a table and what would be charged for it: the first step, *select*.
+    """Plan the measurements of a table and their charges: the first step, *select*.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ def design(n: int, schema: Schema, budget: Budget, mechanism: Mechanism | None =
         Rows of the table, at least 2; public.
     schema : Schema
     budget : Budget
-        Of the whole release.
+        The budget of the whole release.
     mechanism : Mechanism, optional
         Default: :class:`trigmech.TableMechanism`, or, for a workload of smooth queries,
         :class:`trigmech.MomentMechanism`.
@@ -48,20 +48,20 @@ def design(n: int, schema: Schema, budget: Budget, mechanism: Mechanism | None =
         The queries that the default mechanism should answer well.
     bounds_share : float
         The part of the budget, between 0 and 1, that finds private bounds and categories: the same for each column
-        that has either. Beside it, private categories take a tenth of delta.
+        that has either. In addition, private categories use a tenth of delta.
 
     Returns
     -------
     Design
-        Its text says what is measured and how exactly; ``rounds`` are the charges. With private categories it is what
-        would be measured if none were found; what is measured of those that are costs the same.
+        Its text describes the measurements and their noise; ``rounds`` are the charges. With private categories it is
+        the design for a table in which no category is found; the design with categories costs the same.
 
     Raises
     ------
     InputError, BudgetError
         If an argument breaks a rule, or the mechanism refuses the size, the domain or the budget. If there are private
-        categories and delta is 0, or the mechanism's noise is not Gaussian. If a file might not hold what would be
-        released: of very many columns, points, or long categories.
+        categories and delta is 0, or the mechanism's noise is not Gaussian. If a file might not hold the release,
+        because it has very many columns or points, or long categories.
 
     Notes
     -----
@@ -79,7 +79,7 @@ def design(n: int, schema: Schema, budget: Budget, mechanism: Mechanism | None =
         raise InputError(f"n must be the number of rows, an integer that is at least 2, not {shown(n)}")
     _check(schema, budget)
     if workload is not None and mechanism is not None:
-        raise InputError("give either a workload, for the default mechanism, or a mechanism")
+        raise InputError("give either workload (for the default mechanism) or mechanism, not both")
     chosen = default_mechanism(workload) if mechanism is None else check_mechanism(mechanism)
     if schema.constraints:
         witness(schema)
@@ -106,15 +106,15 @@ def measure(table: Any, schema: Schema, design: Design, rng: np.random.Generator
             ledger: str | Path | LedgerFile | None = None, progress: Progress | None = None,
             rounds: str | Path | None = None, engine: Engine | None = None, workers: int | None = None,
             scheduler: str | None = None) -> NoisyMoments:
-    """Release what a design selects of a table: the second step, *measure*, the only one that sees the table.
+    """Release the measurements of a design: the second step, *measure*, the only one that reads the table.
 
     Parameters
     ----------
     table : dataframe, array_like (n, d), path or TableFile, private
-        As for :func:`synthesize`, with as many rows as the design is for.
+        As for :func:`synthesize`, with the number of rows of the design.
     schema : Schema
     design : Design
-        By :func:`design`, for this schema.
+        A design for this schema, from :func:`design`.
     rng, ledger, progress, rounds, engine, workers, scheduler
         As for :func:`synthesize`.
 
@@ -128,10 +128,10 @@ def measure(table: Any, schema: Schema, design: Design, rng: np.random.Generator
         As :func:`synthesize`; or if the design is for another number of rows or another schema.
     """
     if not isinstance(design, Design):
-        raise InputError(f"design must be a Design by trigmech.design, not {shown(design)}")
+        raise InputError(f"design must be a Design from trigmech.design, not {shown(design)}")
     _check(schema, design.budget)
     if schema != design.schema:
-        raise InputError("the design is for another schema; make one for this schema by trigmech.design")
+        raise InputError("the design is for another schema; make a design for this schema with trigmech.design")
     with opened(table, schema, progress, engine, workers, scheduler) as private:
         if private.n != design.n:
             whose = "rows" if schema.person is None else "persons"
@@ -146,25 +146,25 @@ def generate(moments: NoisyMoments, rows: int | None = None, rng: np.random.Gene
     Parameters
     ----------
     moments : NoisyMoments
-        By :func:`measure`, or loaded.
+        Moments from :func:`measure`, or loaded ones.
     rows : int, optional
-        Default: as many as the table had.
+        The number of rows. Default: the number of rows of the table.
     rng : numpy.random.Generator, optional
-        By default one seeded by the operating system.
+        Default: a generator that the operating system seeds.
     mechanism : Mechanism, optional
-        Whose reconstruction is used. Default: that which measured the table. Files by version 0.1 do not hold it, nor
-        do files hold one of your own; without this argument the default options of a mechanism for such a release are
-        used then, and a warning says so.
+        The mechanism that makes the points. Default: the mechanism that measured the table. Files do not hold custom
+        mechanisms, and files of version 0.1 do not hold any mechanism. For such a file this function uses a mechanism
+        with default options, and warns.
 
     Returns
     -------
     dataframe or ndarray (rows, d)
-        Of the type that was measured. :func:`reconstruct` returns the distribution itself.
+        A table of the type that was measured. :func:`reconstruct` returns the distribution itself.
 
     Warns
     -----
     UserWarning
-        If the file did not hold the mechanism, and none is given.
+        If the file did not hold the mechanism, and you do not give it.
     """
     if rows is not None:
         check_integers(0, rows=rows)
@@ -183,9 +183,9 @@ def reconstruct(moments: NoisyMoments, rng: np.random.Generator | None = None, *
     Warns
     -----
     FitWarning
-        If the points miss what was released, see :attr:`Synthesis.warnings`.
+        If the points do not fit the released numbers, see :attr:`Synthesis.warnings`.
     UserWarning
-        If the file did not hold the mechanism, and none is given; see :func:`generate`.
+        If the file did not hold the mechanism, and you do not give it; see :func:`generate`.
     """
     chosen = _reconstructing(moments, mechanism)
     rng = rng or np.random.default_rng()
@@ -211,48 +211,48 @@ def synthesize(table: Any, schema: Schema, budget: Budget, mechanism: Mechanism 
     Parameters
     ----------
     table : dataframe, array_like (n, d), path or TableFile, private
-        At least 2 rows; all that :meth:`trigmech.Schema.to_cube` takes. What is lazy, or can be read only once, is read
-        into memory, once. A file, CSV or Parquet, is read in chunks, and may be larger than memory. It is read once for
-        each question of the run, as often as :attr:`trigmech.Design.passes` says: up to four of
-        :class:`trigmech.TableMechanism`, one of :class:`trigmech.MomentMechanism`, two more for private bounds and one
-        for private categories. CSV is read once more to count its rows, and any file once more to be checked if
-        bounds or categories are private. A table in several Parquet files is a list of them or a pattern, such as
-        "data/*.parquet". A DataFrame of Dask or Spark stays where it is.
+        At least 2 rows, in any form that :meth:`trigmech.Schema.to_cube` accepts. A lazy table, or a table that can be
+        read only once, is read into memory once. A file, CSV or Parquet, is read in chunks and may be larger than
+        memory. It is read once for each question of the run, at most :attr:`trigmech.Design.passes` times: up to four
+        times for :class:`trigmech.TableMechanism`, once for :class:`trigmech.MomentMechanism`, twice more for private
+        bounds and once more for private categories. CSV is read once more to count its rows, and any file is read once
+        more to check it if bounds or categories are private. For a table in several Parquet files give a list of them
+        or a pattern, such as "data/*.parquet". A DataFrame of Dask or Spark stays where it is.
     schema : Schema
         Public names, kinds, bounds and categories. Values outside the bounds are clipped.
     budget : Budget
-        Of this release.
+        The budget of this release.
     mechanism : Mechanism, optional
         Default: :class:`trigmech.TableMechanism`, or, for a workload of smooth queries,
         :class:`trigmech.MomentMechanism`.
     rng : numpy.random.Generator, optional
-        Makes the run a repeatable *simulation*, and the ledger says so. Leave it out for a real release: noise then
-        comes from OpenDP's samplers and the operating system's entropy.
+        Makes the run a repeatable *simulation*, and the ledger marks it as one. Leave it out for a real release: noise
+        then comes from OpenDP's samplers and the operating system's entropy.
     ledger : path, address or LedgerFile, optional
-        The data set's ledger, which must exist: all releases of one table should share one. A file, or one on a server:
-        ``"postgresql://user@host/database?ledger=name"``. Every charge is
-        written there before its noise is drawn, and refused if the data set's total would be exceeded.
+        The data set's ledger, which must exist: all releases of one table should share a ledger. It is a file, or a
+        ledger on a server: ``"postgresql://user@host/database?ledger=name"``. Every charge is written there before its
+        noise is drawn, and is refused if it would exceed the data set's total.
     workload : Family, Marginals or Ranges, optional
         The queries that the default mechanism should answer well.
     bounds_share : float
         The part of the budget, between 0 and 1, that finds private bounds and categories; see
-        :mod:`trigmech.measurement.private_bounds` and :mod:`trigmech.measurement.private_categories`. Not used if
-        there are none.
+        :mod:`trigmech.measurement.private_bounds` and :mod:`trigmech.measurement.private_categories`. It has no effect
+        if the schema has no private bounds or categories.
     progress : callable, optional
-        Called with the name of a step, what is done of it and its total (0: not known); all public.
+        Called with the name of a step, the finished amount and the total (0: not known); all public.
     rounds : path, optional
-        A file in which all that is drawn is kept, for a run that may be broken off: it is made if it is not there, else
-        the run that it is of goes on, with the same table, and is not charged again. Remove it when the release is
-        saved; as long as it is there, the same release is made again. See :mod:`trigmech.storage.rounds_file`.
+        A file that keeps all drawn numbers, so that an interrupted run can continue. If the file does not exist, it is
+        made; otherwise its run continues, with the same table, and is not charged again. Remove the file when the
+        release is saved; while it exists, the same release is made again. See :mod:`trigmech.storage.rounds_file`.
     engine : {"processes", "dask", "spark"}, optional
-        Who measures the table: processes of this machine, or a cluster of Dask or Spark. Default: Parquet files of 2^24
-        rows and more are measured by processes, DataFrames of Dask and Spark by their own, all else by this process.
-        The release has the same bits by all; see :mod:`trigmech.engines.choice`.
+        The workers that measure the table: processes of this machine, or a cluster of Dask or Spark. Default: processes
+        measure Parquet files of 2^24 rows and more, Dask and Spark measure their own DataFrames, and this process
+        measures everything else. All engines give the same bits; see :mod:`trigmech.engines.choice`.
     workers : int, optional
-        How many processes, of Parquet files. Default: one for each core.
+        The number of processes for Parquet files. Default: one for each core.
     scheduler : str, optional
-        The address of a Dask scheduler or a Spark master. Default: the client or session that the program has, or else
-        one of this machine, made for the run.
+        The address of a Dask scheduler or a Spark master. Default: the client or session of the program, or else a new
+        one on this machine for the run.
 
     Returns
     -------
@@ -262,26 +262,25 @@ def synthesize(table: Any, schema: Schema, budget: Budget, mechanism: Mechanism 
     ------
     InputError
         If the table does not fit the schema or an option does not fit the table's size; if ``rounds`` is a file of
-        another run, is used by another process, or is given for a simulation; if the engine does not go with the table.
+        another run, is used by another process, or is given for a simulation; if the engine cannot measure the table.
     WorkerError
-        If processes or a cluster's workers fail again and again.
+        If processes or a cluster's workers fail repeatedly.
     BudgetError
-        If the mechanism or private categories need delta > 0 and have none, or the ledger file's total would be
-        exceeded.
+        If delta is 0 but the mechanism or private categories need delta > 0, or the ledger's total would be exceeded.
 
-    All that can be checked of the table, the options and the ledger file is checked before anything is charged, also
-    if a part of the budget goes to private bounds or categories first. After the charge a table comes out, whatever was
-    drawn: where a solver fails, the fit's status says so.
+    The table, the options and the ledger are checked as far as possible before anything is charged, also if a part of
+    the budget first goes to private bounds or categories. After the charge the function always returns a table; if a
+    solver fails, the fit's status shows it.
 
     Warns
     -----
     FitWarning
-        If the points miss what was released, see :attr:`Synthesis.warnings`.
+        If the points do not fit the released numbers, see :attr:`Synthesis.warnings`.
 
     Notes
     -----
     Privacy: (epsilon, delta) under replace-one adjacency with n public, if the mechanism's calibration is rigorous;
-    otherwise ``ledger.guarantee`` says what holds.
+    otherwise ``ledger.guarantee`` states the guarantee.
     """
     _check(schema, budget)
     if mechanism is not None:
@@ -295,28 +294,28 @@ def synthesize(table: Any, schema: Schema, budget: Budget, mechanism: Mechanism 
 def _reconstructing(moments: Any, mechanism: Mechanism | None) -> Mechanism:
     """Return the mechanism that makes points of moments; say so if its options are not those of the measurement."""
     if not isinstance(moments, NoisyMoments):
-        raise InputError(f"moments must be NoisyMoments by trigmech.measure, not {shown(moments)}")
+        raise InputError(f"moments must be NoisyMoments from trigmech.measure, not {shown(moments)}")
     if mechanism is not None:
         return check_mechanism(mechanism)
     if moments.mechanism is not None:
         return moments.mechanism
     if moments.made_by is not None:
-        raise InputError(f"these numbers were measured by {moments.made_by}, which the file does not hold; give "
+        raise InputError(f"{moments.made_by} measured these numbers, and the file does not hold this mechanism; give "
                          "mechanism=...")
     chosen = mechanism_of(moments.release)
-    # To whoever called generate or reconstruct.
+    # The warning points to the caller of generate or reconstruct.
     warnings.warn(f"the file does not hold the mechanism that measured these numbers, so the default options of "
                   f"{type(chosen).__name__} make the points; give mechanism=... to choose others", stacklevel=3)
     return chosen
 
 
 def _planned_again(moments: NoisyMoments, mechanism: Mechanism) -> Design | None:
-    """Return the design of a loaded release if its mechanism needs it, and it costs what was charged."""
+    """Return the design of a loaded release if its mechanism needs it, and its cost is the charged one."""
     if not mechanism.by_design or moments.design is not None:
         return None
     schema, ledger = moments.schema, moments.ledger
     made = replace(mechanism.plan(PublicFacts(moments.n, schema.domain, ledger.budget, schema.names)), schema=schema)
-    # Of private bounds it is not known which part of the budget they had. A scale that depends on what was released is
+    # The file does not state which part of the budget private bounds had. A scale that depends on released numbers is
     # planned as its floor.
     charged = tuple(charge if charge.floor is None else replace(charge, scale=charge.floor)
                     for charge in ledger.charges)
@@ -337,7 +336,7 @@ def _warn(sentences: Sequence[str]) -> None:
         try:
             warnings.warn(sentence, FitWarning, stacklevel=4)
         except FitWarning:
-            # A filter makes an error of it, which would lose what is paid for.
+            # A filter turns it into an error, which would lose a paid release.
             with warnings.catch_warnings():
                 warnings.simplefilter("always", FitWarning)
                 warnings.warn(sentence, FitWarning, stacklevel=4)

@@ -46,22 +46,22 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
     mechanism : Mechanism, optional
         Default: :class:`trigmech.TableMechanism`.
     ledger : path, address or LedgerFile, optional
-        Of the data set; every ``fit`` is charged there and refused when the total would be exceeded. Without it
+        The data set's ledger; every ``fit`` is charged there, and refused if it would exceed the total. Without it
         nothing adds up the budgets of several fits: a search over options by repeated fits of one table spends each
         time.
     random_state : int, RandomState, Generator or None
-        None, the default, for a private release. Anything else makes a repeatable *simulation*, which is not private.
+        None, the default, for a private release. Any other value makes a repeatable *simulation*, which is not private.
 
     Attributes
     ----------
     synthesis_ : Synthesis
         All that was released.
     ledger_ : Ledger
-        What was spent.
+        The charges of the release.
     n_features_in_ : int
         Columns of the table; it can have more than the schema names.
     feature_names_in_ : ndarray of str
-        Of the table's columns, only if it had names.
+        The names of the table's columns, only if it had names.
 
     Notes
     -----
@@ -102,7 +102,7 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         self.__dict__["ledger"] = given
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
-        """Return the options that differ from the defaults, a schema as its size, and what was released."""
+        """Return the options that differ from the defaults, a schema as its size, and the release."""
         if not isinstance(self.schema, Schema):
             text = str(super().__repr__(N_CHAR_MAX))
         else:
@@ -135,8 +135,8 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         X, names = _table(X)
         if self.schema is None:
             raise InputError("a Synthesizer needs a schema with public bounds, as in Synthesizer(Schema([Column('age', "
-                             "0, 120)])): bounds that are read off the table are not private. If all values lie in "
-                             "[-1, 1] whatever the table, schema='cube' says so")
+                             "0, 120)])), because bounds that are read off the table are not private. If the values of "
+                             "every possible table lie in [-1, 1], give schema='cube'")
         if isinstance(self.schema, Schema):
             schema = self.schema
         elif not (isinstance(self.schema, str) and self.schema == "cube"):
@@ -162,14 +162,14 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         Parameters
         ----------
         n_samples : int, optional
-            Default: as many as the table had.
+            The number of rows. Default: the number of rows of the table.
         random_state : int, RandomState, Generator or None
-            Of the draw; any seed is fine here.
+            The seed of the draw; any seed is fine here.
 
         Returns
         -------
         dataframe or ndarray (n_samples, d)
-            Of the type that was fitted, unless ``set_output`` or scikit-learn's ``transform_output`` chose one.
+            A table of the fitted type, unless ``set_output`` or scikit-learn's ``transform_output`` chose one.
 
         Raises
         ------
@@ -206,7 +206,7 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         float, private
             Minus the mean of the largest absolute errors: of each part of the default workload of kernels and second
             moments of the columns that are numbers, and of each other column the total variation of its frequencies.
-            At most 0, and higher is better.
+            A number of at most 0; higher is better.
 
         Raises
         ------
@@ -265,7 +265,7 @@ def _table(table: Any) -> tuple[Any, tuple[str, ...] | None]:
     if names is None or all(isinstance(name, str) for name in names):
         return table, names
     if any(isinstance(name, str) for name in names):
-        raise InputError("the names of the table's columns must all be text, or none of them")
+        raise InputError("the names of the table's columns must be all text or all something else")
     return without_names(table), None
 
 

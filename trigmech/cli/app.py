@@ -40,7 +40,7 @@ class Commands(TyperGroup):
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
-            typer.echo("trigmech: interrupted; no file is half written, and charges stay spent", err=True)
+            typer.echo("trigmech: interrupted; no output file is incomplete, and charges stay spent", err=True)
             raise typer.Exit(130) from None
         except BrokenPipeError:
             # The reader closed the pipe; buffered output must go nowhere at the end.

@@ -45,7 +45,7 @@ def check_outputs(outputs: Iterable[Path | None], inputs: Iterable[str | Path | 
             raise typer.BadParameter("'-' (standard output) is not possible here; name a file")
         if any(_same(path, other) for other in given):
             raise typer.BadParameter(f"{str(path)!r} is given twice and would be overwritten; give the output "
-                                     "a name of its own")
+                                     "another name")
         given.append(path)
         if not path.parent.exists():
             raise InputError(f"cannot write {str(path)!r}: there is no folder {str(path.parent)!r}; make it first")
@@ -77,9 +77,9 @@ def keep_what_counts(path: Path, force: bool = False) -> None:
     if start.startswith(b"{") and b'"trigmech ledger' in start:
         raise InputError(f"{str(path)!r} is a ledger file, the record of spent budget; name another file")
     if path.suffix.lower() == ".toml":
-        raise InputError(f"{str(path)!r} may be a schema, with bounds that somebody wrote; name another file")
+        raise InputError(f"{str(path)!r} may be a schema file, with bounds that somebody wrote; name another file")
     if (path.suffix.lower() == RELEASE or RELEASE_START.match(start)) and not force:
-        raise InputError(f"{str(path)!r} is a release, which was paid for; name another file, or let `trigmech "
+        raise InputError(f"{str(path)!r} is a release, and its budget is spent; name another file, or let `trigmech "
                          "release --force` replace it")
 
 
@@ -120,7 +120,8 @@ def ledger_of_run(path: str | None, budget: tm.Budget, reserve_delta: float) -> 
         raise
     finally:
         if kept:
-            typer.echo(f"{path} did not exist: made, with {budget} as the data set's total budget", err=True)
+            typer.echo(f"the ledger {path} did not exist; it was made with {budget} as the data set's total budget",
+                       err=True)
 
 
 def table_against(made: tm.Synthesis, data: str, schema: Path | None, written: Written) -> Any:

@@ -73,7 +73,7 @@ def _value(column: Column, text: str) -> Any:
         lower, _, upper = text.partition(RANGE)
         return _value(column, lower), _value(column, upper)
     if categories:
-        raise InputError(f"there is no category {text!r} of {column.name!r}; its categories are "
+        raise InputError(f"column {column.name!r} has no category {text!r}; its categories are "
                          f"{categories_listed(column)}")
     return text if column.unit else _number(f"a value of {column.name!r}", text)
 

@@ -9,7 +9,7 @@ from trigmech.cli.files import check_outputs, file_of, name_of
 from trigmech.cli.options import Json, budget_of, tell
 
 ledger_app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown",
-                         help="Make, show, verify and raise the record of what was spent on a data set.")
+                         help="Make, show, verify and raise the record of a data set's spent budget.")
 
 File = Annotated[str, typer.Argument(help=(
     "A ledger: a file, or postgresql://user@host/database?ledger=NAME, with the password in PGPASSWORD or ~/.pgpass."))]
@@ -88,7 +88,7 @@ def raise_budget(
 def add(
     file: File,
     epsilon: Annotated[float, typer.Option(help="The claimed cost of each release: epsilon, above 0.")],
-    purpose: Annotated[str, typer.Option(help="What is released.")],
+    purpose: Annotated[str, typer.Option(help="A description of the release.")],
     by: Annotated[str, typer.Option(metavar="TOOL", help="Who claims it, such as a program and its version.")],
     neighbours: Annotated[str, typer.Option(metavar="replace-one|add-remove", help=(
         "The neighbouring tables of the claim: one row replaced; or one row added or removed, which is recorded as the "

@@ -204,8 +204,8 @@ def release(
     if isinstance(released, tm.Design):
         design_file.save(following, released)
         tell({"design": str(following), "done": False, "rounds": str(rounds)},
-             f"the next round is in {following}: measure each part by it, and release again with the same --out; "
-             f"keep {rounds}", as_json)
+             f"the design of the next round is {following}: measure each part with it, and release again with the same "
+             f"--out; keep {rounds}", as_json)
         return
     made = reconstruct(released)
     made.save(out)

@@ -75,13 +75,13 @@ class Asked:
     def advice(self) -> str:
         """How to count values that do not fit: the same words whatever the table holds, for they are public."""
         against = shlex.join(["trigmech", "schema", "check", str(self.schema), "--against", self.data])
-        return ("infinite values and values outside the bounds count as the nearest bound, and a release never says "
-                f"whether there are any; `{against}` counts them, for you alone")
+        return ("infinite values and values outside the bounds count as the nearest bound, and a release never shows "
+                f"whether the table has such values; `{against}` counts them, for you alone")
 
     def check(self, files: list[str], as_json: bool) -> None:
         """Raise an error if options contradict each other, or a file cannot be written or must not be replaced."""
         if self.rows is not None and self.csv is None:
-            raise typer.BadParameter("--rows is the length of the table that --csv writes; give --csv too")
+            raise typer.BadParameter("--rows is the number of rows that --csv writes; give --csv too")
         if str(self.csv) == STANDARD and as_json:
             raise typer.BadParameter("--csv - and --json both write to standard output; give one of them a file")
         if not 0.0 < self.bounds_share < 1.0:
@@ -132,7 +132,8 @@ def release(asked: Asked, written: Written, measured_by: Engine, as_json: Json =
             asked.rounds.resolve().unlink(missing_ok=True)
         count = None if asked.csv is None else _write_table(made, asked.csv, asked.rows, asked.out)
     said += warn(clipping_of(made))
-    said += warn([f"{sentence}. It is saved, because it is paid for" for sentence in made.warnings], "WARNING")
+    said += warn([f"{sentence}. The release is saved, because its budget is spent" for sentence in made.warnings],
+                 "WARNING")
     _tell(made, asked, count, said, as_json)
     if asked.strict and made.warnings:
         raise typer.Exit(MISSED)
@@ -166,8 +167,9 @@ def too_few(n: int, schema: tm.Schema, budget: tm.Budget, bounds_share: float) -
     whose = "rows" if schema.person is None else "persons"
     errors = [f"{each.column!r}, {each}" for each in tm.preview(n, schema, budget, bounds_share=bounds_share).columns]
     more = f"; and {len(errors) - SHOWN} more" if len(errors) > SHOWN else ""
-    return (f"{n} {whose} are too few for a release: below {FEWEST} it is mostly noise; expected standard deviations "
-            f"of the noise: {'; '.join(errors[:SHOWN])}{more}. Nothing is charged. --force releases it anyway")
+    return (f"{n} {whose} are too few for a release: below {FEWEST} a release is mostly noise; expected standard "
+            f"deviations of the noise: {'; '.join(errors[:SHOWN])}{more}. Nothing is charged. --force releases the "
+            "table anyway")
 
 
 def warn(warnings: list[str], mark: str = "warning") -> list[str]:
@@ -190,7 +192,8 @@ def _tell_preview(asked: Asked, table: TableFile | ParquetFiles, schema: tm.Sche
                           ledger=ledger if there else None, delta_chosen=asked.delta is not None)
     warn(list(expected.warnings))
     made = "" if ledger is None or there else (
-        f"\nledger {ledger}: it does not exist, and would be made with {asked.budget} as the data set's total budget")
+        f"\nledger {ledger} does not exist; a release would make it with {asked.budget} as the data set's total "
+        "budget")
     tell({"dry_run": True, **expected.to_dict(), "advice": asked.advice}, f"{expected}{made}", as_json)
 
 
@@ -209,13 +212,13 @@ def _save(made: tm.Synthesis, out: Path, book: tm.LedgerFile | None) -> None:
         beside = Path(tempfile.mkdtemp(prefix="trigmech-")) / "release.tm"
         made.save(beside)
     except (TrigmechError, OSError, MemoryError):
-        raise InputError(f"{reason}; the release could not be saved in the folder for temporary files either, so it is "
+        raise InputError(f"{reason}; the release could also not be saved in the folder for temporary files, so it is "
                          "lost, and its charges stay spent") from None
     if book is not None and made.ledger.run is not None:
         with suppress(TrigmechError, OSError, ValueError):
             book.note_kept(made.ledger.run, beside)
-    raise InputError(f"{reason}. The release, which is paid for, was saved as {str(beside)!r} instead: copy it to a "
-                     "safe place")
+    raise InputError(f"{reason}. The release, whose budget is spent, was saved as {str(beside)!r} instead: copy it to "
+                     "a safe place")
 
 
 def _write_table(made: tm.Synthesis, csv: Path, rows: int | None, out: Path) -> Sampled:

@@ -36,7 +36,7 @@ def opened(table: Any, schema: Schema, progress: Progress | None = None, engine:
     schema, progress, least
         As there.
     engine : {"processes", "dask", "spark"}, optional
-        Default: what the table's type asks for; several processes for Parquet files of 2^24 rows and more, if this
+        Default: the engine of the table's type; several processes for Parquet files of 2^24 rows and more, if this
         process may use more than one core; else this process.
     workers : int, optional
         How many processes; by default one for each core, see ``TRIGMECH_NUM_THREADS``.
@@ -53,14 +53,14 @@ def opened(table: Any, schema: Schema, progress: Progress | None = None, engine:
     check_engine(engine, workers, scheduler)
     files, kind = files_of(table), _kind(table)
     if kind is not None and engine not in (None, kind):
-        raise InputError(f"a DataFrame of {kind.title()} is measured by engine={kind!r}, not {engine!r}")
+        raise InputError(f"engine must be {kind!r} for a DataFrame of {kind.title()}, not {engine!r}")
     if scheduler is not None and engine is None and kind is None:
         raise InputError("scheduler is the address of a cluster; give the engine 'dask' or 'spark' as well")
     chosen = engine or kind or (None if files is None else _default(files, workers))
     if chosen is None:
         if workers is not None:
-            raise InputError("workers measure Parquet files, and DataFrames of Dask and Spark; this table is measured "
-                             "by this process, whose threads TRIGMECH_NUM_THREADS limits")
+            raise InputError("workers can measure Parquet files and DataFrames of Dask and Spark only; this process "
+                             "itself measures this table, and TRIGMECH_NUM_THREADS limits its threads")
         with PrivateTable(table if files is None else files, schema, progress, least) as private:
             yield private
         return
@@ -82,12 +82,12 @@ def check_engine(engine: Any, workers: Any, scheduler: Any) -> None:
         check_integers(1, workers=workers)
     if scheduler is not None:
         if not isinstance(scheduler, str) or not scheduler:
-            raise InputError(f"scheduler must be the address of a cluster, a text, not {shown(scheduler)}")
+            raise InputError(f"scheduler must be the address of a cluster as text, not {shown(scheduler)}")
         if engine == "processes":
-            raise InputError("engine 'processes' has no scheduler; those of 'dask' and 'spark' have")
+            raise InputError("scheduler is for the engines 'dask' and 'spark', not for 'processes'")
         if workers is not None:
-            raise InputError("give either workers, for processes of this machine, or scheduler, the address of a "
-                             "cluster, which has its own")
+            raise InputError("give either workers (processes on this machine) or scheduler (the address of a cluster, "
+                             "which has its own workers), not both")
 
 
 def files_of(table: Any) -> ParquetFiles | TableFile | None:
@@ -122,7 +122,7 @@ def _default(files: ParquetFiles | TableFile, workers: int | None) -> Engine | N
 def _workers(engine: Engine, table: Any, schema: Schema, workers: int | None, scheduler: str | None) -> Workers:
     if isinstance(table, TableFile):
         if table.path is None:
-            raise InputError(f"engine={engine!r} measures files that several processes can open, not standard input")
+            raise InputError(f"engine={engine!r} needs a file that several processes can open, not standard input")
         table = ParquetFiles([table.path])
     need("tables", f"engine={engine!r}")
     if engine == "processes":

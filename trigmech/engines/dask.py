@@ -21,7 +21,7 @@ from trigmech.tables.parquet_files import ParquetFiles, Piece, plain_type, read
 from trigmech.tables.reader import rows_at_once
 
 OBJECT = np.dtype(object)
-NO_CATEGORIES = ("private categories are not found over Dask or Spark; give the categories in the schema, or measure "
+NO_CATEGORIES = ("Dask and Spark cannot find private categories; give the categories in the schema, or measure "
                  "Parquet files without an engine")
 
 
@@ -144,8 +144,8 @@ def _as_told(column: Any, told: Any, person: bool) -> Any:
         return column
     if kind == OBJECT and _is_text(told) and _holds_text(column):
         return column.astype(told)
-    raise InputError(f"column {column.name!r} has another type in some partitions than Dask was told; give it the same "
-                     "type in all of them, with astype in the function that makes them")
+    raise InputError(f"column {column.name!r} has a type in some partitions that differs from the type that Dask was "
+                     "told; use astype in the function that makes the partitions")
 
 
 def _as_values(column: Any) -> Any:
@@ -214,8 +214,8 @@ def _client(workers: int | None, scheduler: str | None) -> tuple[Any, bool]:
         cluster = distributed.LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None)
         return distributed.Client(cluster, set_as_default=False), True
     if workers is not None:
-        raise InputError("workers is for a cluster that is made here, and the program has a Dask client already; "
-                         "leave it out")
+        raise InputError("workers is for a cluster that trigmech starts, but the program already has a Dask client; "
+                         "leave workers out")
     return found, False
 
 
@@ -230,7 +230,7 @@ def _check_columns(table: Any, schema: Schema) -> None:
 
 
 def _typed(frame: Any) -> Any:
-    """Return a Dask DataFrame that refuses to make text of what is none: of 1, 1.0 and "1", which differ elsewhere.
+    """Return a Dask DataFrame that refuses to convert other values to text: 1, 1.0 and "1" differ elsewhere.
 
     Dask does so with columns that have no type when it takes a dataframe of pandas or what a function returns. What it
     did to a frame that is persisted cannot be seen.
@@ -266,9 +266,9 @@ def _as_text(operation: Callable[[Any], Any], part: Any) -> Any:
 def _check_texts(frame: Any) -> None:
     names = [name for name in frame.columns if frame[name].dtype == OBJECT and not _holds_text(frame[name])]
     if names:
-        raise InputError(f"column(s) {', '.join(map(repr, names))} have no type ('object') and hold other things than "
-                         "text, of which Dask makes text: 1, 1.0 and '1' would not be what they are elsewhere; give "
-                         "the columns a type first, such as astype('string') or astype('int64')")
+        raise InputError(f"column(s) {', '.join(map(repr, names))} have the type 'object' and hold values that are not "
+                         "text. Dask would convert these to text, and 1, 1.0 and '1' would become different values; "
+                         "give the columns a type first, such as astype('string') or astype('int64')")
 
 
 def _row_free(work: Any) -> Any:
@@ -278,8 +278,8 @@ def _row_free(work: Any) -> Any:
     except (TrigmechError, MemoryError):
         raise
     except Exception as problem:
-        why = ("workers ended again and again while they measured it, as they do when memory is short: take smaller "
-               "partitions, or more memory a worker" if type(problem).__name__ == "KilledWorker" else
-               f"computing it failed ({type(problem).__name__}), as it does if partitions have other columns, another "
-               "order of them or other types than Dask was told; the workers' logs say more")
+        why = ("its workers ended several times, probably because memory is short: use smaller partitions, or give "
+               "each worker more memory" if type(problem).__name__ == "KilledWorker" else
+               f"computing it failed ({type(problem).__name__}), perhaps because partitions have other columns, "
+               "another order of columns or other types than Dask was told; the workers' logs say more")
         raise WorkerError(f"Dask could not measure the table: {why}") from None

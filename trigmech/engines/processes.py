@@ -38,8 +38,8 @@ class FileWorkers:
 
     def __init__(self, files: ParquetFiles, schema: Schema, workers: int | None) -> None:
         if multiprocessing.current_process().daemon:
-            raise InputError("engine 'processes' cannot be used inside a process that may start no others; leave the "
-                             "engine out there")
+            raise InputError("engine 'processes' cannot be used here, because this process may not start others; leave "
+                             "engine out")
         files.check(read_by(schema))
         self._files = files
         self._buckets = None if schema.person is None else Buckets(files, schema)
@@ -88,11 +88,11 @@ class FileWorkers:
                 self._end()
                 if deaths > MOST_DEATHS:
                     raise WorkerError(f"processes that measure the table ended {deaths} times before they were done, "
-                                      "as they do when memory is short: take fewer workers, or write files of smaller "
-                                      "row groups. Nothing was charged for what was being measured")
+                                      "probably because memory is short: use fewer workers, or write files with "
+                                      "smaller row groups. Nothing was charged for this measurement")
 
     def close(self) -> None:
-        """End the processes, and remove what is on the disk."""
+        """End the processes, and remove the files on the disk."""
         self._end()
         if self._buckets is not None:
             self._buckets.close()

@@ -35,7 +35,7 @@ class Persons:
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """What is asked of each piece; public.
+    """The question to each piece; public.
 
     Parameters
     ----------
@@ -74,8 +74,8 @@ class Question:
         try:
             return dumps(self)
         except Exception as problem:
-            raise InputError("what the mechanism asks cannot be sent to other processes "
-                             f"({type(problem).__name__}): functions of one's own must stand at the top of a module"
+            raise InputError("the mechanism's queries cannot be sent to other processes "
+                             f"({type(problem).__name__}): define custom functions at the top level of a module"
                              ) from None
 
 
@@ -85,7 +85,7 @@ class Answer(NamedTuple):
     Attributes
     ----------
     limbs : bytes
-        Of the :class:`Total`, 64-bit integers with the low byte first.
+        The limbs of the :class:`Total`, 64-bit integers with the low byte first.
     n : int
         Persons.
     problem : str
@@ -138,7 +138,7 @@ def answered(packed: bytes, tables: Callable[[Question], Iterable[Any]]) -> Answ
     except TrigmechError as error:
         return Answer(b"", 0, str(error))
     except MemoryError:
-        return Answer(b"", 0, "a worker had not enough memory for a piece of the table: take fewer workers, or smaller "
-                             "row groups or partitions", True)
+        return Answer(b"", 0, "a worker did not have enough memory for a piece of the table: use fewer workers, or "
+                             "smaller row groups or partitions", True)
     except Exception as error:
         return Answer(b"", 0, f"a worker failed on a piece of the table ({type(error).__name__})", True)

@@ -15,15 +15,15 @@ from trigmech.tables.parquet_files import ParquetFiles, plain_type
 from trigmech.tables.reader import TableFile, rows_at_once
 
 MOST_TRIES = 4
-STARTING = ("Spark could not measure the table ({}): its session did not start; it needs a Java, and the address of a "
-            "master or a server that is there")
-READING = ("Spark could not read the files ({}), as if one is not where its workers are, has a column of a type that "
-           "Spark lacks (times of nanoseconds, times of a day), or two whose names differ in capitals alone")
+STARTING = ("Spark could not measure the table ({}): its session did not start; Spark needs Java, and the address of a "
+            "master or a server that runs")
+READING = ("Spark could not read the files ({}). Usual causes: its workers do not have a file, a column has a "
+           "type that Spark lacks (times of nanoseconds, times of a day), or two names differ only in capital letters")
 MEASURING = ("Spark could not measure the table ({}); its own log says more. Its workers must have trigmech installed "
              "and find the files")
 UTC = ("UTC", "Etc/UTC", "Z", "GMT", "Etc/GMT", "+00:00", "Zulu", "Universal", "Etc/Universal", "Etc/Zulu")
 ANSWER = "limbs binary, n bigint, problem string, failed boolean"
-NO_CATEGORIES = ("private categories are not found over Dask or Spark; give the categories in the schema, or measure "
+NO_CATEGORIES = ("Dask and Spark cannot find private categories; give the categories in the schema, or measure "
                  "Parquet files without an engine")
 
 
@@ -59,7 +59,7 @@ class SparkWorkers:
                 self._session = session if own else None
                 self._tables = [_frame_of(session, files, columns.names) for files in table.of_one_type(columns)]
             elif workers is not None or scheduler is not None:
-                raise InputError("a Spark DataFrame is measured by its own session; leave workers and scheduler out")
+                raise InputError("a Spark DataFrame's own session measures it; leave workers and scheduler out")
             else:
                 _check_columns(table, columns.names)
                 self._tables = [table]
@@ -111,11 +111,11 @@ def _frame_of(session: Any, files: Sequence[TableFile], names: Sequence[str]) ->
     for name in names:
         kind = plain_type(files[0].types[name])
         if pa.types.is_timestamp(kind) and kind.unit == "ns":
-            raise InputError(f"column {name!r} has times of nanoseconds, which Spark does not read; write them as "
+            raise InputError(f"column {name!r} has times in nanoseconds, which Spark cannot read; write them in "
                              "microseconds")
     hidden = [str(file.path) for file in files if file.path is not None and file.path.name[0] in "._"]
     if hidden:
-        raise InputError(f"Spark passes over files whose names begin with '.' or '_': rename {hidden[0]!r}")
+        raise InputError(f"Spark ignores files whose names begin with '.' or '_': rename {hidden[0]!r}")
     # What looks like a pattern is a name here.
     paths = [re.sub(r"([\\*?{}\[\]])", r"\\\1", str(file.path.absolute())) for file in files if file.path is not None]
     frame = _row_free(lambda: _selected(session.read.parquet(*paths), names), READING)
@@ -146,10 +146,9 @@ def _check_times(frame: Any, names: Sequence[str]) -> None:
     times = [name for name in names if kinds[name] == "timestamp"]
     zone = str(_row_free(lambda: frame.sparkSession.conf.get("spark.sql.session.timeZone"))) if times else UTC[0]
     if zone not in UTC:
-        raise InputError(f"column(s) {', '.join(map(repr, times))} of Spark's type 'timestamp' are instants, which are "
-                         f"read in UTC, and the session's time zone is {zone!r}: cast them to 'timestamp_ntz' to have "
-                         "the times of that zone, as a dataframe without Spark has them, or set "
-                         "spark.sql.session.timeZone to 'UTC'")
+        raise InputError(f"column(s) {', '.join(map(repr, times))} have Spark's type 'timestamp', which is read as "
+                         f"UTC, but the session's time zone is {zone!r}: cast them to 'timestamp_ntz' for times in "
+                         "that zone, as in a dataframe without Spark, or set spark.sql.session.timeZone to 'UTC'")
 
 
 def with_hashes(person: str, by: str, batches: Iterable[Any]) -> Iterator[Any]:
@@ -203,8 +202,8 @@ def _session(workers: int | None, scheduler: str | None) -> tuple[Any, bool]:
     found = SparkSession.getActiveSession()
     if found is not None:
         if workers is not None or scheduler is not None:
-            raise InputError("workers and scheduler are for a session that is made here, and the program has one of "
-                             "Spark already; leave them out")
+            raise InputError("workers and scheduler are for a session that trigmech starts, but the program already "
+                             "has a Spark session; leave them out")
         return found, False
     # Else Spark's workers would be whatever "python3" is.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

@@ -28,7 +28,7 @@ class Workers(Protocol):
         """Yield the table, as it is, in parts that each have all rows of their persons."""
 
     def close(self) -> None:
-        """Let go of what was started for this table."""
+        """Release the workers that were started for this table."""
 
 
 class SpreadTable:
@@ -98,7 +98,7 @@ class _SpreadRows(PrivateRows):
     raw: bool
 
     def sums(self, asked: Statistic) -> Total:
-        """Return what is asked for, summed over the persons by the workers; private."""
+        """Return the sums of a statistic over the persons, computed by the workers; private."""
         total = self.table.sums(Question(asked, self.schema, self.first, self.raw), self.n)
         self.check(total)
         return total

@@ -12,7 +12,7 @@ from trigmech.distribution import Distribution
 from trigmech.domain import Domain, OneHotGroup
 from trigmech.workload import Workload
 
-# Of a chunk of a table: few enough that progress is seen to move.
+# Rows of a chunk of a table: few enough to show progress.
 ROWS_AT_A_TIME = 2**14
 
 
@@ -72,8 +72,8 @@ def total_variations(domain: Domain, table: NDArray[np.float64], distribution: D
                      ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return how far the categories of a distribution are from a table's, in total variation; private.
 
-    Of the frequencies of each group (g,), where having none of its indicators counts as a category; and of the two-way
-    tables of each two groups (g, g).
+    One for the frequencies of each group (g,), where a row without any of its indicators counts as a category; and one
+    for the two-way table of any two groups (g, g).
     """
     true = [_categories(table, group) for group in domain.groups]
     made = [_categories(distribution.points, group) for group in domain.groups]

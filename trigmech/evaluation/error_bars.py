@@ -2,15 +2,15 @@
 
 This is of releases of moments; :mod:`trigmech.evaluation.resampling` of those of columns and tables.
 
-The error of a query f = sum_r c_r phi_r is sum_r c_r (E_table phi_r - E_fit phi_r). Of a measured moment, the table's
+The error of a query f = sum_r c_r phi_r is sum_r c_r (E_table phi_r - E_fit phi_r). For a measured moment, the table's
 mean is taken as normal about the fitted target, with the variance s^2 t^2 / (s^2 + t^2) of a normal mean with prior
 deviation t measured with noise s; what the fit did not reach of the target is known and added. A target that its
 released mean refutes is not believed: the mean then is, with all of its noise. What was not measured
 adds the variance that the planner supposes (`priors.prior_single`, `prior_pair`, and so on). The normal distribution is
 exact for Gaussian noise and t large; elsewhere it is a model, and experiments/coverage holds it against the truth.
 
-Of a family that treats all columns alike the planner lists the products that were not measured. Of any other, what was
-not measured is looked for in each query f itself: g = f - sum over the measured r of c_r phi_r at points of the cube,
+If a family treats all columns alike, the planner lists the products that were not measured. For any other family, each
+query f itself gives the unmeasured part: g = f - sum over the measured r of c_r phi_r at points of the cube,
 whatever products it is made of. If the columns are independent with the density 1 / (pi sqrt(1 - x^2)), the products
 are orthogonal, with mean squares 1/2 for one column, 1/4 for two, and so on; the variance of g times the largest ratio
 of a supposed variance to such a mean square is then at least what the planner supposes of products of up to three
@@ -40,7 +40,7 @@ QUERIES_AT_A_TIME = 128
 POINTS_AT_A_TIME = 4_096
 # At which a query that may be about any product is looked at: its variance is then right to a quarter or so.
 RESIDUAL_POINTS = 256
-# What was not measured is supposed to be this much larger than the planner's priors, which are meant to be middling.
+# Unmeasured moments are assumed to be this much larger than the planner's priors, which are average values.
 CAUTION = 1.5
 # A released mean refutes a target that is further from it than this many standard deviations of its noise: among some
 # thousand true means normal noise puts none so far, and Laplace noise one in 300.
@@ -60,8 +60,8 @@ class PredictedError:
     bound : ndarray (queries, parts)
         Each query's absolute error is at most this, with probability ``level``.
     worst : ndarray (parts,)
-        The largest absolute error of a part's queries is at most this, with probability ``level``. Of a mixture the
-        parts are those of all members, though its answers are one column.
+        The largest absolute error of a part's queries is at most this, with probability ``level``. A
+        mixture has the parts of all its members, although its answers are one column.
     """
 
     level: float
@@ -105,12 +105,13 @@ def predicted_error(workload: Workload, release: Release, fit: Reconstruction,
     from scipy.special import ndtri
 
     if fit.misfit is None:
-        raise InputError("there are no error bars for a fit by a linear program, which the thesis's mechanisms make")
+        raise InputError("error bars are not available for a fit by a linear program, as the thesis's mechanisms "
+                         "make it")
     if not 0.0 < level < 1.0:
         raise InputError(f"level must be between 0 and 1, not {shown(level)}")
     release, fit = _of_numbers(release, fit)
     if workload.d != release.features.d:
-        raise InputError(f"the workload is of {workload.d} columns, the release of {release.features.d}")
+        raise InputError(f"the workload has {workload.d} columns, but the release has {release.features.d}")
 
     def bars(member: Workload) -> PredictedError:
         deviation, offset = _deviations(member, release, fit)
@@ -161,7 +162,7 @@ def _deviations(workload: Workload, release: Release, fit: Reconstruction) -> tu
 
 def _unmeasured(workload: Workload, release: Release) -> Callable[[Array, int], Array]:
     """Return a function of the coefficients (queries, parts, K) of some queries and the number of the first: the
-    supposed variance, (parts,) or (queries, parts), of what was not measured of them."""
+    assumed variance of their unmeasured part, (parts,) or (queries, parts)."""
     if is_symmetric(workload):
         alike = unmeasured_variances(release.own_features, release.deviations, workload)
         return lambda part, start: alike

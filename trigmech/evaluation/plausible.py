@@ -1,4 +1,4 @@
-"""Tables as the private one may be, by what was released of it: that many plausible truths for error bars.
+"""Plausible private tables, made from a release: so many possible truths for error bars.
 
 Each is drawn anew. Its columns have the released frequencies without bias, with noise of the released scale. Its tables
 and products are the fitted targets and a normal deviation of what shrinkage leaves open: by Tweedie's formula the
@@ -29,15 +29,15 @@ from trigmech.reconstruction.tables import Targets, cells_of_columns, independen
 Array = NDArray[np.float64]
 Codes = NDArray[np.int32]
 
-# Of the derivative: random directions, and the step in units of the noise.
+# For the derivative: random directions, and the step in units of the noise.
 DIRECTIONS, STEP = 4, 0.05
 # Dependence may hide below the noise: in standard deviations of what noise alone contributes to a mean square.
 HIDDEN = 0.5
 # Where in an interval the rows are is not known: at u^g of it for even u, the logarithm of g of this deviation.
 UNEVEN = 0.7
-# What is larger than any frequency, but not so large that squares of it overflow.
+# Larger than any frequency, but small enough that its square does not overflow.
 LARGEST = 1e60
-# Of a regression of scores on one another: to each mean square.
+# A regression of scores on one another adds this to each mean square.
 RIDGE = 1e-3
 
 
@@ -80,7 +80,7 @@ class PlausibleTables:
                  for own, shift, deviation in zip(tables, self._kept, self._deviations, strict=True)]
         products = np.clip(products + self._kept_products + rng.normal(0.0, self._product_deviation, products.shape),
                            -1.0, 1.0)
-        # Of three columns: noise once more, before shrinkage.
+        # Tables of three columns get noise once more, before shrinkage.
         made = [*(replace(each, weight=1.0, noise=each.deviation, values=table.ravel())
                   for each, table in zip(release.tables, drawn, strict=True)),
                 *([] if release.products is None else [replace(release.products, values=products)]),

@@ -22,7 +22,7 @@ from trigmech.mechanisms.base import Design
 from trigmech.mechanisms.rehearsal import rehearsed
 
 Array = NDArray[np.float64]
-# Called with the name of a step, what is done of it and its total.
+# Called with the name of a step, the finished amount and the total.
 Progress = Callable[[str, int, int], None]
 
 # Nothing private is behind these random numbers: the same for all releases, so bars can be repeated.
@@ -110,7 +110,7 @@ class Resamples:
 
 def _answers(answer: Callable[[Array], ArrayLike], points: Array, shape: tuple[int, ...] | None = None) -> Array:
     values = np.asarray(answer(points))
-    values = finite("what the statistic returns", values, *values.shape).astype(np.float64)
+    values = finite("the statistic's result", values, *values.shape).astype(np.float64)
     if shape is not None and values.shape != shape:
         raise InputError("the statistic must return as many numbers for one table as for another")
     return values

@@ -2,7 +2,7 @@
 
 Each function returns a statistic: a function of a table's columns by name, as :meth:`trigmech.Schema.decode` and
 :meth:`trigmech.Synthesis.columns` return them, to an array. Missing values have a cell of their own in frequencies, and
-are left out of means and correlations. Of an ordinal column the number is the place of the category, from 0.
+are left out of means and correlations. The number of an ordinal column is the place of the category, from 0.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -42,7 +42,7 @@ def marginal(schema: Schema, columns: Sequence[str], cells: int = 16) -> Statist
     """
     chosen = [_column(schema, name) for name in columns]
     if not chosen or isinstance(columns, str):
-        raise InputError(f"columns must be names, one at least, not {shown(columns)}")
+        raise InputError(f"columns must be a non-empty list of names, not {shown(columns)}")
     check_integers(1, cells=cells)
     return partial(_frequencies, chosen, cells)
 
@@ -59,7 +59,7 @@ def ranges(schema: Schema, column: str, thresholds: ArrayLike) -> Statistic:
     ----------
     schema : Schema
     column : str
-        Of numbers, dates included: thresholds are then days or seconds since 1970.
+        A column of numbers, or of dates: their thresholds are days or seconds since 1970.
     thresholds : array_like (t,)
     """
     chosen, at = _column(schema, column), finite("thresholds", thresholds, "t").astype(np.float64)

@@ -82,7 +82,7 @@ class ChebyshevBasis:
         d, K : int
             Both at least 1.
         max_degree : int, optional
-            The largest degree of a single column (t - 1 in the thesis); by default there is none.
+            The largest degree of a single column (t - 1 in the thesis). Default: no limit.
         ties : {"fewest", "last"}
             The order within one total degree. "fewest": fewer columns first, so that every T_q(x_j) comes
             before products of the same degree; then the sets of columns in lexicographic order; then the higher
@@ -314,7 +314,7 @@ class ChebyshevBasis:
         return y, np.where(outputs >= 0, y[outputs], 0.0)
 
     def _walk(self, kernel: Callable[..., int], rows: NDArray, *arrays: NDArray | float) -> None:
-        """Run a kernel on a chunk of rows, with what it reads besides the tree and what it writes."""
+        """Run a kernel on a chunk of rows, with its other inputs and its output."""
         # One chunk at a time, so that a table in another layout or precision is never copied whole. Plain ndarrays
         # only: a memory map would make the kernels compile twice.
         block = np.ascontiguousarray(np.asarray(rows), dtype=np.float64)

@@ -85,7 +85,7 @@ class Features:
         scaled = []
         for profile in checked:
             low, high = _range(profile)
-            # The negation also refuses what is not a number. A range of rounding errors would be stretched to [-1, 1].
+            # The negation also refuses NaN. A range of rounding errors would be stretched to [-1, 1].
             if not (low > 0.0 and high - low > LEAST_VARIATION * high):
                 raise InputError("a profile must be positive on [-1, 1] and not constant")
             scaled.append(profile / high)
@@ -98,7 +98,7 @@ class Features:
         if isinstance(functions, ChebyshevBasis):
             return cls(functions)
         if not isinstance(functions, Features):
-            raise InputError("the release is of functions of your own; error bars and files are for Chebyshev products "
+            raise InputError("the release has custom functions; error bars and files are for Chebyshev products "
                              "and the package's functions of whole rows")
         return functions
 
@@ -221,8 +221,8 @@ class Features:
 def lattice_sums(functions: FunctionSet, rows: Array) -> Array:
     """Return the sums (K,) over at most 2^13 rows of the functions' values, each rounded to the lattice; exact.
 
-    Of functions that are not the package's own only ``evaluate`` is used: what its values lack of being numbers in
-    [-1, 1] is mended row by row (clipped, and 0 for what is no number), so that no row can move a sum further than two
+    Custom functions are used through ``evaluate`` alone. Values that are not numbers in [-1, 1] are
+    mended row by row (clipped, and 0 if they are not numbers), so that no row can move a sum further than two
     values are apart.
 
     Raises
@@ -242,7 +242,7 @@ def lattice_values(functions: FunctionSet, rows: Array) -> Array:
 
 
 def bounded(values: ArrayLike) -> Array:
-    """Return the values clipped to [-1, 1], with 0 for what is no number."""
+    """Return the values clipped to [-1, 1], with 0 for NaN."""
     return np.clip(np.nan_to_num(np.asarray(values, dtype=np.float64), nan=0.0), -1.0, 1.0)
 
 

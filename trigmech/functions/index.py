@@ -1,7 +1,7 @@
 """What each measured function is: of which columns and degrees, of what kind, and at which position.
 
 A design makes one index; it goes with the noisy moments to the reconstruction, the error bars and the report, so that
-none of these has to guess from multi-indices what a number means.
+so they need not guess the meaning of a number from multi-indices.
 """
 
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ class FunctionIndex:
     degrees : ndarray (K', d) of int
         A multi-index for each product; none is negative. All 0: the constant.
     domain : Domain
-        What the d coordinates are.
+        The domain of the d coordinates.
     whole : int
         How many functions of whole rows follow.
 
@@ -86,7 +86,7 @@ class FunctionIndex:
 
     @cached_property
     def width(self) -> Positions:
-        """Of how many coordinates each product is, (K',)."""
+        """The number of coordinates of each product (K',)."""
         return (self.degrees > 0).sum(axis=1)
 
     @cached_property

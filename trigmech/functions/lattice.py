@@ -11,7 +11,7 @@ BITS = 40
 STEP = 2.0**-BITS
 # Added to a value of at most 2^11 and taken away again, it leaves the nearest multiple of the step.
 ROUNDER = 1.5 * 2.0**52 * STEP
-# Of values in [-1, 1] the floats hold sums of so many rows exactly.
+# Floats hold sums of so many rows with values in [-1, 1] exactly.
 MOST_ROWS = 2 ** (53 - BITS)
 
 

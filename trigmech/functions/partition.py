@@ -28,7 +28,7 @@ class Partition:
     value : int or None
         The coordinate of the number; None for categories.
     edges : ndarray (c + 1,)
-        Of the intervals [e_0, e_1), ..., [e_(c-1), e_c]: ascending from -1 to 1; empty for categories.
+        The edges of the intervals [e_0, e_1), ..., [e_(c-1), e_c], ascending from -1 to 1; empty for categories.
     levels : ndarray (l,), optional
         The values that the number can have, ascending, at least one in each interval; None if it is continuous.
     """
@@ -45,7 +45,7 @@ class Partition:
         else:
             valid = len(edges) > 1 and edges[0] == -1.0 and edges[-1] == 1.0 and bool((np.diff(edges) > 0).all())
         if not valid:
-            raise InputError("the edges of a partition must ascend from -1 to 1, and categories have none")
+            raise InputError("the edges of a partition must ascend from -1 to 1, and categories must not have edges")
 
     @property
     def size(self) -> int:
@@ -127,7 +127,7 @@ def even_edges(levels: Array | None, count: int) -> Array:
     if levels is None:
         return np.linspace(-1.0, 1.0, count + 1)
     count = min(count, len(levels))
-    # Of 7 levels in 3 intervals: 3, 2 and 2.
+    # 7 levels in 3 intervals become 3, 2 and 2.
     starts = np.cumsum([len(levels) // count + (i < len(levels) % count) for i in range(count - 1)], dtype=np.int64)
     return np.concatenate([[-1.0], 0.5 * (levels[starts - 1] + levels[starts]), [1.0]])
 

@@ -1,6 +1,6 @@
 """The histogram of a column as it is measured: by a factor of prefix sums, whose noise every threshold shares.
 
-Of c intervals the counts h are measured as R h with the lower triangular Toeplitz matrix R of the coefficients of
+The counts h of c intervals are measured as R h with the lower triangular Toeplitz matrix R of the coefficients of
 (1 - z)^(-1/2), 1, 1/2, 3/8, 5/16, ...: R R is the matrix of prefix sums, so each prefix sum has an error of
 R (noise), whose variance grows with log c alone, where sums of single counts have one that grows with c.
 
@@ -43,7 +43,7 @@ def inverse(count: int) -> Array:
 
 
 def encoded(partition: Partition, frequencies: Array) -> Array:
-    """Return what is measured of a column's frequencies (size,): its indicators as they are, then R h."""
+    """Return the measured vector of a column's frequencies (size,): its indicators as they are, then R h."""
     k = len(partition.indicators)
     if not partition.intervals:
         return frequencies
@@ -60,7 +60,7 @@ def decoded(partition: Partition, values: Array) -> Array:
 
 @lru_cache(maxsize=256)
 def diameter(indicators: int, intervals: int) -> float:
-    """Return how far, in L2, what is measured of a column moves at most when one row's position changes."""
+    """Return the largest movement, in L2, of a column's measured vector when one row's position changes."""
     if not intervals:
         return float(np.sqrt(2.0)) * ROUNDED_UP if indicators > 1 else 0.0
     R = factor(intervals)

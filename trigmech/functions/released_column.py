@@ -25,7 +25,7 @@ class ReleasedColumn:
     mass : ndarray (size,)
         Their probabilities.
     deviation : float
-        Of the noise in one frequency.
+        The standard deviation of the noise in one frequency.
     """
 
     partition: Partition

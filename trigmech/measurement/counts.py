@@ -58,13 +58,13 @@ class JointCounts:
     Parameters
     ----------
     partitions : tuple of Partition
-        Of each column.
+        The partition of each column.
     tables : tuple of (columns, maps)
         The columns of each table, and for each a map (size,) from its positions to cells.
     scores : tuple of ndarray (size, q_j) of int
-        Of each column, at its positions, in 2^-15: at most 2^15 in size.
+        The scores of each column at its positions, in units of 2^-15: at most 2^15 in size.
     places : ndarray (K, 2) of int
-        Of both factors of each product among the scores of all columns.
+        The places of both factors of each product among the scores of all columns.
     """
 
     partitions: tuple[Partition, ...]
@@ -74,12 +74,12 @@ class JointCounts:
 
     @cached_property
     def shapes(self) -> list[tuple[int, ...]]:
-        """Of the tables: as many cells of each column as its map has."""
+        """The shapes of the tables: the number of cells of each column's map."""
         return [tuple(int(cells.max()) + 1 for cells in maps) for _, maps in self.tables]
 
     @cached_property
     def sizes(self) -> list[int]:
-        """Of the tables: how many cells each has."""
+        """The number of cells of each table."""
         return [int(np.prod(shape)) for shape in self.shapes]
 
     @property
@@ -154,7 +154,7 @@ def _check_groups(total: Total, sizes: Sequence[int]) -> None:
     ends = np.cumsum(sizes).tolist()
     for size, end in zip(sizes, ends, strict=True):
         if not total.is_sum_of(total.n << SHARE_BITS, slice(end - size, end)):
-            raise InputError(f"counts that are of {total.n} persons do not sum to {total.n}")
+            raise InputError(f"the counts of {total.n} persons do not sum to {total.n}")
 
 
 @njit(cache=True, nogil=True)

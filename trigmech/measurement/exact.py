@@ -71,7 +71,7 @@ class Asked:
 
     @cached_property
     def statistic(self) -> Statistic:
-        """What is summed over persons."""
+        """The sums over persons."""
         parts = [statistic for _, statistic in self._parts]
         return parts[0] if len(parts) == 1 else Several(tuple(parts))
 
@@ -141,7 +141,7 @@ class _Evaluated:
 
     @property
     def d(self) -> int:
-        """Of all coordinates."""
+        """The number of coordinates."""
         return 0
 
     @property

@@ -93,8 +93,8 @@ def chunk_of(table: Any, schema: Schema, raw: bool = False) -> Chunk:
 def _codes(table: Any, person: str) -> NDArray[np.int64]:
     """Return a number for each row's person."""
     if column_names(table) is None:
-        raise InputError(f"the schema has the column {person!r} of persons, so the table must be a dataframe or a "
-                         "file, whose columns have names")
+        raise InputError(f"the schema has a column of persons ({person!r}), so the table must have column names: give "
+                         "a dataframe or a file")
     values, codes = Columns(table, (person,)).distinct(0)
     # A value may stand twice among the different ones.
     place: dict[Any, int] = {}
@@ -103,14 +103,14 @@ def _codes(table: Any, person: str) -> NDArray[np.int64]:
         numbers = np.array([-1 if nobody else place.setdefault(identity(value), len(place))
                             for value, nobody in zip(values, absent[:-1], strict=True)], dtype=np.int64)
     except Exception:  # Those of other classes than Python's own can raise any, which may quote the value.
-        raise InputError(f"column {person!r}, which says whose each row is, must hold texts or numbers") from None
+        raise InputError(f"column {person!r}, which identifies persons, must hold texts or numbers") from None
     if absent[codes].any():
-        raise InputError(f"column {person!r}, which says whose each row is, has missing values")
+        raise InputError(f"column {person!r}, which identifies persons, must not have missing values")
     return numbers[codes]
 
 
 def identity(value: Any) -> Any:
-    """Return what is the same for values that name the same person, as they are compared and hashed.
+    """Return a key that is the same for all values that name the same person, for comparison and hashing.
 
     White space around text does not count, as in categories, and numbers and times count by their value: 1 and 1.0,
     0.0 and -0.0, one instant in two zones.
@@ -148,7 +148,7 @@ def free_name(names: Iterable[str]) -> str:
 
 
 def _is_nobody(value: Any) -> bool:
-    """Return whether a value names nobody: what is missing, and empty text, which files have for it."""
+    """Return whether a value does not name anybody: a missing value, or empty text, which means missing in files."""
     return is_missing(value) or (isinstance(value, str) and not value.strip())
 
 
@@ -209,7 +209,7 @@ class Buckets:
                 yield pq.read_table(path)
 
     def close(self) -> None:
-        """Remove what is on the disk."""
+        """Remove the files on the disk."""
         if self._folder is not None:
             self._gone()
 
@@ -273,7 +273,7 @@ def _write(writers: dict[int, Any], waiting: dict[int, list[Any]], bucket: int, 
 
 
 def _unwritable(problem: OSError) -> InputError:
-    return InputError("cannot write the rows to the folder for temporary files, which TMPDIR names: "
+    return InputError("cannot write the rows to the folder for temporary files (see TMPDIR): "
                       f"{problem.strerror or 'the system failed'}")
 
 

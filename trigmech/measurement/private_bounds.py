@@ -43,7 +43,7 @@ FINE_CELLS = 64
 WIDEST_RUN = 16
 WIDENING = 0.25
 FALSE_CELL = 0.01
-# Of a person's share of 1.
+# Bits of a person's share of 1.
 BITS = 10
 
 _PROOF = "private-bounds"
@@ -56,13 +56,13 @@ class CellCounts:
     Parameters
     ----------
     names : tuple of str
-        Of all columns, for an array's columns are known by their places alone.
+        The names of all columns; an array's columns are known by their places only.
     places : tuple of int
-        Of the columns concerned.
+        The places of the columns with private bounds.
     special : tuple of tuple of float
         Values of each that are in no cell.
     edges : tuple of ndarray (c + 1,)
-        Of each column's cells.
+        The edges of each column's cells.
     """
 
     names: tuple[str, ...]
@@ -81,7 +81,7 @@ class CellCounts:
         cells = [chunk.sorted(_cells(read.numbers(j), special, edge))
                  for j, special, edge in zip(self.places, self.special, self.edges, strict=True)]
         for span, starts, count in pieces(read.n, chunk.starts):
-            # What is in no cell is in one more, which is not counted.
+            # Values outside all cells are in one more cell, which is not counted.
             total.add(np.concatenate([shares(cell[span], starts, len(edge), BITS)[:-1]
                                       for cell, edge in zip(cells, self.edges, strict=True)]), count)
 
@@ -89,7 +89,7 @@ class CellCounts:
         """Raise an InputError if a column's counts are of more persons than there are, or below 0."""
         counts = self.parted(total)
         if not all((count >= 0.0).all() and count.sum() <= total.n for count in counts):
-            raise InputError(f"counts that are of {total.n} persons sum to more")
+            raise InputError(f"the counts of {total.n} persons sum to more than {total.n}")
 
     def parted(self, total: Total) -> list[Array]:
         """Return the counts of each column."""
@@ -105,7 +105,7 @@ def with_private_bounds(rows: PrivateRows, schema: Schema, charges: tuple[Charge
         The table as it is.
     schema : Schema
     charges : tuple of Charge
-        Of the coarse and the fine histogram, by :func:`histogram_charges`.
+        The charges of the coarse and the fine histogram, from :func:`histogram_charges`.
     session : Session
         Each histogram is charged before its noise is drawn.
 
@@ -177,7 +177,7 @@ def rest_of(budget: Budget, share: float) -> Budget:
     while delta > 0.0 and gaussian_mu(Budget(budget.epsilon, delta)) > mu:
         delta *= 1.0 - 1e-6
     if not delta > 0.0:
-        raise BudgetError(f"with a share of {share:g} for private bounds too little is left of the budget {budget}")
+        raise BudgetError(f"a share of {share:g} for private bounds leaves too little of the budget {budget}")
     return Budget(budget.epsilon, delta)
 
 

@@ -1,9 +1,9 @@
 """PRIVATE. Categories of columns without a public list of them, found by a private selection.
 
-Of each column concerned the rows of every key are counted: of every text, without the white space around it, that a row
-holds. The counts get Gaussian noise, those of all columns by one draw. A key is released if its noisy count exceeds a
-threshold; all other values count as the category ``other``. A key that no row holds has no count, for there is no list
-of the keys that there could be, so which keys are counted depends on the table: that is what the threshold hides.
+The rows of every key of each column with private categories are counted. A key is a text that a row holds, without the
+white space around it. The counts of all columns get Gaussian noise by one draw. A key is released if its noisy count
+exceeds a threshold; all other values count as the category ``other``. A key that no row holds has no count, because no
+list of possible keys exists. So the counted keys depend on the table, and the threshold hides this.
 
 **Theorem.** Let two tables differ in one row, and let c columns be concerned. With noise of standard deviation s and
 the threshold 1 + s z, z = Phi^-1(1 - delta / c), the noisy counts above the threshold, with their keys, are the
@@ -52,7 +52,7 @@ from trigmech.tables.frames import Columns
 
 # One over the part of delta that thresholds have.
 THRESHOLD_PARTS = 10
-# Of a column; more are too wide a table for most mechanisms.
+# The most categories of a column; more would make the table too wide for most mechanisms.
 MOST_FOUND = 100
 
 _PROOF = "private-categories"
@@ -68,7 +68,7 @@ def found_categories(rows: PrivateRows, schema: Schema, charges: tuple[Charge, .
         The table as it is.
     schema : Schema
     charges : tuple of two Charge
-        Of the counts and of the threshold, by :func:`selection_charges`.
+        The charges of the counts and of the threshold, from :func:`selection_charges`.
     session : Session
         Both are charged before the noise is drawn.
 
@@ -136,7 +136,7 @@ def _counts(rows: PrivateRows, schema: Schema, names: tuple[str, ...], session: 
     counts = [Counter[str]() for _ in names]
     for chunk in rows.chunks():
         if not isinstance(chunk, Chunk):
-            raise InputError("private categories are found in a table, not in points")
+            raise InputError("private categories can be found in a table only, not in points")
         # All names, for an array's columns are known by their places alone.
         read = Columns(chunk.rows, schema.names)
         chosen = None

@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 # What the noise's own proof may say more than a charge, relatively: both round, and OpenDP upwards.
 CERTIFIED_WITHIN = 1e-9
-# Standard deviations beyond this overflow in what is computed of them.
+# Larger standard deviations would overflow in later computations.
 LARGEST_DEVIATION = 1e100
 # The same sensitivity, computed in another order; every scale is raised by more than that.
 ROUNDED_HERE = 1.0 + 1e-13
@@ -67,7 +67,7 @@ class Planned(Protocol):
 
 
 class Session:
-    """The release boundary of one run: nothing private becomes public but by its methods.
+    """The release boundary of one run: only its methods make anything public.
 
     Parameters
     ----------
@@ -75,16 +75,16 @@ class Session:
         Every charge is recorded there before its noise is drawn.
     noise : Noise
     rounds : Rounds, optional
-        What is drawn is kept there before it is used, and what is there already is not drawn again.
+        The file keeps each draw before it is used; a draw that it already has is not repeated.
     """
 
     def __init__(self, ledger: Ledger, noise: Noise, rounds: Rounds | None = None) -> None:
         self._ledger, self._noise, self._rounds = ledger, noise, rounds
-        # What is paid for and not drawn yet: charges, how often, and the scale of the noise.
+        # Paid charges that are not drawn yet: how often, and the scale of the noise.
         self._paid: list[list[Any]] = []
-        # What the design says will be charged, and did not come up yet; None if nobody said.
+        # Declared charges that did not come up yet; None if nothing was declared.
         self._declared: list[Charge] | None = None
-        # What is charged together with the first of it, and of what is paid for then that which has not come up yet.
+        # Charges that are made together with the first of them; and paid charges of these that did not come up yet.
         self._together: tuple[Charge, ...] = ()
         self._ahead: list[list[Any]] = []
 
@@ -94,20 +94,21 @@ class Session:
     def check(self, *charges: Charge) -> None:
         """Raise a BudgetError if a charge is too small by the noise's own proof, or if it cannot be drawn.
 
-        Nothing is recorded. Simulated noise has no such proof, but of neither kind is anything drawn for a charge that
-        is a claim of another tool; nor for a threshold, which goes with the noise of another charge.
+        Nothing is recorded. Simulated noise has no such proof. Neither kind of noise is drawn for a charge that is a
+        claim of another tool, or for a threshold, which uses the noise of another charge.
         """
         for charge in charges:
             if charge.law == "other":
-                raise BudgetError(f"{charge.purpose}: what another tool claims of its release cannot be drawn here")
+                raise BudgetError(f"{charge.purpose}: the charge is a claim of another tool, so it cannot pay for a "
+                                  "draw")
             if not self._noise.simulated and charge.law != "threshold":
                 self._certify(charge)
 
     def declare(self, *charges: Charge) -> None:
-        """Let nothing be charged from now on but these, each once.
+        """Allow only these charges from now on, each once.
 
-        A charge that comes up is paid for by a declared one that is equal to it, or else by one of the same law, norm
-        and count that costs as much or more: what is recorded is the declared one.
+        An equal declared charge pays for each charge, or else a declared one of the same law, norm and count that costs
+        as much or more; the declared charge is recorded.
         """
         self._declared = list(charges)
 
@@ -116,11 +117,11 @@ class Session:
         self._matched(charges)
 
     def charge_together(self, *charges: Charge) -> None:
-        """Let the first of some charges that comes up bring all of them, so that no later round can be refused."""
+        """Record all of these charges with the first of them, so that no later round can be refused."""
         self._together = charges
 
     def charge(self, *charges: Charge) -> None:
-        """Record charges in the ledger, all or none, after :meth:`check`; but for those that were recorded ahead.
+        """Check charges and record them in the ledger, all or none, except those that were recorded ahead.
 
         Raises
         ------
@@ -133,7 +134,7 @@ class Session:
             If it is not known whether they are recorded. Nothing may be drawn for them by this object.
         """
         paying, scales, left = self._matched(charges)
-        # The noise's own proof of what is drawn, which may not be quite what is recorded.
+        # The noise's own proof of the draw, which may differ slightly from the recorded charge.
         asked = list(zip(charges, paying, scales, strict=True))
         self.check(*(replace(charge, scale=scale) for charge, declared, scale in asked if charge != declared))
         self._charge(*paying)
@@ -162,10 +163,10 @@ class Session:
         missed = next((charge for k, charge in enumerate(charges) if k not in found), None)
         if missed is not None:
             rest = ", ".join(f"{each.purpose} ({each.law} noise of scale {each.scale:.6g})" for each in left)
-            raise BudgetError(f"{missed.purpose}: {missed.law} noise of scale {missed.scale:.6g} and sensitivity "
-                              f"{missed.sensitivity:.6g} is paid for by no charge that the design declares and that "
-                              f"is left ({rest or 'all are made'}). A mechanism's plan must declare every charge of "
-                              "its run, at its cost or a higher one")
+            raise BudgetError(f"{missed.purpose}: no remaining charge of the design pays for {missed.law} noise of "
+                              f"scale {missed.scale:.6g} and sensitivity {missed.sensitivity:.6g} (remaining: "
+                              f"{rest or 'none'}). A mechanism's plan must declare every charge of its run, at its "
+                              "cost or a higher one")
         return [found[k][0] for k in range(len(charges))], [found[k][1] for k in range(len(charges))], left
 
     def _charge(self, *charges: Charge) -> None:
@@ -229,7 +230,7 @@ class Session:
         ----------
         rows : PrivateRows, private
         asked : sequence of Measurement
-            Without values. What they are may depend on what was released before.
+            Measurements without values; they may depend on earlier releases.
         charge : Charge
             Recorded before.
 
@@ -242,7 +243,7 @@ class Session:
 
     def drawn(self, asked: Sequence[Measurement[Q]], sums: Sequence[Array], charge: Charge,
               n: int) -> tuple[Measurement[Q], ...]:
-        """Return measurements with values, of exact sums over n persons, which are private; see :meth:`measured`.
+        """Return measurements with values, from exact sums over n persons, which are private; see :meth:`measured`.
 
         Raises
         ------
@@ -255,7 +256,7 @@ class Session:
         return tuple(each.drawn(own, noise) for each, own in zip(asked, parted(noisy, asked), strict=True))
 
     def choose(self, scores: Array, charge: Charge) -> tuple[int, ...]:
-        """Return which of some scores are chosen, as often as the charge counts, each at most once.
+        """Return the places of chosen scores, as many as the charge counts, each at most once.
 
         Parameters
         ----------
@@ -274,10 +275,10 @@ class Session:
         """Raise a BudgetError unless a charge pays for measurements of n persons: by their proofs it always does."""
         norm = "Linf" if charge.norm == "each" else charge.norm
         if not sensitivity_of(asked, norm, n, 1.0) <= charge.sensitivity * ROUNDED_HERE:
-            raise BudgetError(f"{charge.purpose}: what was planned would move further than was charged for")
+            raise BudgetError(f"{charge.purpose}: the planned numbers can move further than the charge allows")
 
     def select(self, values: Array, charge: Charge, chosen: Callable[[Array], Selected]) -> Selected:
-        """Return what is chosen by values with the noise of a charge, each draw once; the noisy values stay private.
+        """Return a choice by values with the noise of a charge, each draw once; the noisy values stay private.
 
         Parameters
         ----------
@@ -285,7 +286,7 @@ class Session:
             Their number is private too.
         charge : Charge
         chosen : callable
-            Of the noisy values, to what is released.
+            A function from the noisy values to the released choice.
         """
         released = self._released(values, charge, chosen, None)
         return released if isinstance(released, dict) else {}
@@ -348,8 +349,8 @@ class Session:
         self.check(*(each.charge for each in rounds if each.charge.law == "other"))
         for each in rounds:
             if not each.deviations.max() <= LARGEST_DEVIATION:
-                raise BudgetError(f"{each.charge.purpose}: noise of a deviation above {LARGEST_DEVIATION:g} leaves "
-                                  "nothing of a mean")
+                raise BudgetError(f"{each.charge.purpose}: noise with a standard deviation above {LARGEST_DEVIATION:g} "
+                                  "hides a mean completely")
             self._check_moves(each.asked, each.charge, n)
         self.charge(*(each.charge for each in rounds))
         left, made = list(sums), list[Measurement[Any]]()
@@ -363,12 +364,12 @@ class Session:
     def _certify(self, charge: Charge) -> None:
         """Refuse real noise that costs more by its own proof (OpenDP's privacy map) than the charge does."""
         if charge.norm == "each":
-            # Of one vector whose entries each move by the sensitivity.
+            # One vector whose entries each move by the sensitivity.
             proved = self._noise.loss(charge.law, charge.scale, charge.count * charge.sensitivity)
         else:
             proved = charge.count * self._noise.loss(charge.law, charge.scale, charge.sensitivity)
         charged = charge.mu * charge.mu / 2.0 if charge.law == "gaussian" else charge.pure_epsilon
-        # The negation also refuses what is not a number. What lies below the smallest normal float is rounded coarsely.
+        # The negation also refuses NaN. Values below the smallest normal float are rounded coarsely.
         if not proved <= charged * (1.0 + CERTIFIED_WITHIN) + sys.float_info.min:
             kind = "rho" if charge.law == "gaussian" else "epsilon"
             raise BudgetError(f"{charge.purpose}: the {charge.law} noise of scale {charge.scale:g} costs {kind} = "

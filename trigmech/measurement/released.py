@@ -75,7 +75,7 @@ class Release:
     schema : Schema, optional
         Whose constraints rows keep.
     importance : float
-        Of all tables of three columns together beside all of two, when they were selected.
+        The importance of all tables of three columns together, relative to those of two, when they were selected.
     mean : ndarray (d,), optional
         Noisy mean of the rows, if principal axes were released.
     axes : Axes, optional
@@ -110,7 +110,7 @@ class Release:
 
     @cached_property
     def known(self) -> tuple[Measurement[Query], ...]:
-        """What is known of each query: of one that was measured several times the mean by the precisions.
+        """The measurement of each query; for a query that was measured several times, the mean by the precisions.
 
         Columns come first, then closer looks, tables of two columns, products, and tables of more columns.
         """
@@ -131,37 +131,37 @@ class Release:
         return tuple(sorted(found, key=lambda each: _place(each.query)))
 
     def of(self, kind: type[Q]) -> tuple[Measurement[Q], ...]:
-        """Return what is known of the queries of a class."""
+        """Return the measurements of the queries of a class."""
         return tuple(cast(Measurement[Q], each) for each in self.known if isinstance(each.query, kind))
 
     @cached_property
     def looks(self) -> tuple[Measurement[Histogram], ...]:
-        """What is known of each column by itself."""
+        """The measurements of single columns."""
         return self.of(Histogram)
 
     def look_at(self, column: int) -> Measurement[Histogram] | None:
-        """Return the most exact histogram of a column, or None if there is none."""
+        """Return the most exact histogram of a column, or None if it was not measured."""
         own = [look for look in self.looks if look.query.column == column]
         return min(own, key=lambda look: look.deviation) if own else None
 
     @cached_property
     def closer(self) -> tuple[Measurement[Detail], ...]:
-        """What is known of the insides of intervals."""
+        """The measurements inside intervals."""
         return self.of(Detail)
 
     @cached_property
     def tables(self) -> tuple[Measurement[Marginal], ...]:
-        """What is known of tables of two columns."""
+        """The measurements of tables of two columns."""
         return tuple(each for each in self.of(Marginal) if len(each.query.columns) == 2)
 
     @cached_property
     def triples(self) -> tuple[Measurement[Marginal], ...]:
-        """What is known of tables of more columns."""
+        """The measurements of tables of more columns."""
         return tuple(each for each in self.of(Marginal) if len(each.query.columns) > 2)
 
     @cached_property
     def products(self) -> Measurement[Products] | None:
-        """What is known of products of scores, if any were measured."""
+        """The measurement of products of scores, if there is one."""
         held = self.of(Products)
         return held[0] if held else None
 
@@ -185,7 +185,7 @@ class Release:
 
     @cached_property
     def moments(self) -> tuple[Measurement[Functions], ...]:
-        """What is known of means of functions."""
+        """The measurements of means of functions."""
         return self.of(Functions)
 
     @cached_property
@@ -195,7 +195,7 @@ class Release:
         if not held or any(each.query.features is not held[0].query.features for each in held) or [
                 k for each in held for k in range(each.query.members.start, each.query.members.stop)
                 ] != list(range(held[0].query.features.K)) or len(held) < len(self.known):
-            raise InputError("the release is not one of the means of one set of functions")
+            raise InputError("the release must consist of the means of a single set of functions, and it does not")
         return held[0].query.features
 
     @cached_property
@@ -219,7 +219,7 @@ class Release:
         return self.own_features.profiles
 
     def of_numbers(self) -> tuple["Release", NDArray[np.int64]]:
-        """Return what was released of the coordinates that are numbers alone, and the positions of these functions.
+        """Return the release of those functions that use only coordinates of numbers, and their positions.
 
         Raises
         ------
@@ -228,7 +228,7 @@ class Release:
         """
         chosen = list(self.domain.numbers)
         if not chosen:
-            raise InputError("the table has no column of numbers, which such queries are about")
+            raise InputError("such queries need a column of numbers, and the table has no such column")
         if not self.domain.groups:
             return self, np.arange(self.features.K)
         kept = np.flatnonzero(self.index.degrees[:, chosen].sum(axis=1) == self.index.total)
@@ -262,7 +262,7 @@ class Release:
         return np.concatenate([np.zeros(0, dtype=np.str_), *(each.query.kinds for each in self.known)])
 
     def names(self, coordinates: Sequence[str]) -> list[str]:
-        """Return what each is (K,), in words, by the names of the D coordinates; intervals are those of [-1, 1]."""
+        """Return the name of each function (K,), from those of the D coordinates; intervals are those of [-1, 1]."""
         return [name for each in self.known for name in each.query.names(coordinates)]
 
 

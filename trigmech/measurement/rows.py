@@ -20,7 +20,7 @@ from trigmech.tables.parquet_files import ParquetFiles
 from trigmech.tables.reader import TableFile
 
 Array = NDArray[np.float64]
-# Called with the name of a step, what is done of it and its total (0: not known); all public.
+# Called with the name of a step, the finished amount and the total (0: not known); all public.
 Progress = Callable[[str, int, int], None]
 
 
@@ -57,7 +57,7 @@ class PrivateRows:
         return f"PrivateRows(n={self.n}, d={self.d}, values hidden)"
 
     def sums(self, asked: Statistic) -> Total:
-        """Return what is asked for, summed over the persons; private.
+        """Return the sums of a statistic over the persons; private.
 
         Raises
         ------
@@ -73,8 +73,7 @@ class PrivateRows:
     def check(self, total: Total) -> None:
         """Raise an InputError if sums are of more or fewer persons than was said."""
         if total.n != self.n:
-            raise InputError(f"the table was said to have {self.n} rows and has {total.n}; was it changed in the "
-                             "meantime?")
+            raise InputError(f"the table had {self.n} rows before and now has {total.n}; it changed while it was read")
 
 
 class TableSource(Protocol):

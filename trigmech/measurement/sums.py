@@ -66,7 +66,7 @@ class Chunk:
         return self.sorted(np.asarray(self.rows) if self.schema is None else self.schema.to_cube(self.rows))
 
     def sorted(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Return what is known of each row, each person's together."""
+        """Return the values of each row, with the rows of a person together."""
         return values if self.order is None else values[self.order]
 
     @property
@@ -104,7 +104,7 @@ class Total:
         return f"Total(n={self.n}, values hidden)"
 
     def part(self, members: slice) -> "Total":
-        """Return some of the values: what is added to them is added here; persons are not."""
+        """Return a view of some values: additions to the view count here too, but persons do not."""
         own = Total(0)
         own.limbs = self.limbs[:, members]
         return own
@@ -138,7 +138,7 @@ class Total:
 
 
 class Statistic(Protocol):
-    """What is summed over persons; public."""
+    """A statistic that is summed over persons; public."""
 
     @property
     def size(self) -> int:
@@ -217,7 +217,7 @@ def shares(places: Integers | NDArray[np.int32], starts: Integers | None, size: 
     Parameters
     ----------
     places : ndarray (k,) of int
-        Of each row, from 0 to size - 1.
+        The place of each row, from 0 to size - 1.
     starts : ndarray (p,) of int or None
         The first row of each person.
     """
@@ -232,8 +232,8 @@ def shares(places: Integers | NDArray[np.int32], starts: Integers | None, size: 
 def _add_shares(places: Integers, starts: Integers, whole: int, sums: Integers) -> None:
     """Add each person's units, divided by the number of her rows at each place.
 
-    Of each place the quotient is rounded down; what is left, less than a unit for each of her places, goes to the first
-    of her places, one each. So the units sum to the whole, and depend on how many rows are where, not on their order.
+    The quotient at each place is rounded down; the rest, less than a unit for each of her places, goes to the first of
+    her places, one unit each. So the units sum to the whole, and depend on how many rows are where, not on their order.
     """
     for person in range(len(starts)):
         first = starts[person]

@@ -1,4 +1,4 @@
-"""Mechanisms of one's own that measure queries round by round: what a round asks may depend on what was released."""
+"""Custom mechanisms that measure queries round by round: a round's queries may depend on the released numbers."""
 
 import warnings
 from abc import abstractmethod
@@ -45,7 +45,7 @@ class Measure:
     Parameters
     ----------
     share : float
-        Of the budget, above 0.
+        The part of the budget, above 0.
     """
 
     share: float
@@ -53,14 +53,14 @@ class Measure:
 
 @dataclass(frozen=True)
 class Select:
-    """A round that chooses some of many tables, privately: those that are furthest from what is predicted of them.
+    """A round that privately chooses some of many tables: those that are furthest from their predictions.
 
     Parameters
     ----------
     share : float
-        Of the budget, above 0.
+        The part of the budget, above 0.
     count : int
-        How many are chosen, at most.
+        The largest number of chosen tables.
     """
 
     share: float
@@ -98,19 +98,19 @@ class AdaptiveDesign:
 
 @dataclass(frozen=True, eq=False)
 class SoFar:
-    """What a round may know: public facts, and all that the rounds before released.
+    """The facts that a round may know: public facts, and all numbers that earlier rounds released.
 
     Parameters
     ----------
     facts : PublicFacts
     round : int
-        Which round is asked, from 0 on.
+        The number of the round, from 0.
     measurements : tuple of Measurement
-        With values.
+        The measurements of earlier rounds, with values.
     selected : tuple of Query
-        What rounds of :class:`Select` chose, in order.
+        The queries that rounds of :class:`Select` chose, in order.
     columns : tuple of ReleasedColumn
-        What is known of each column: its positions and their probabilities; even where nothing is known.
+        The positions and probabilities of each column; equal probabilities before a column is measured.
     """
 
     facts: PublicFacts
@@ -120,9 +120,9 @@ class SoFar:
     columns: tuple[ReleasedColumn, ...]
 
     def histogram(self, column: str | int, intervals: int = INTERVALS) -> Histogram:
-        """Return the query of a column's frequencies: of a number in so many intervals of equal length, or of levels.
+        """Return the query of a column's frequencies; a number has this many intervals of equal length, or its levels.
 
-        By prefix sums where delta > 0, so that ranges are known well.
+        If delta > 0 the query uses prefix sums, which make ranges more exact.
         """
         j = self._place(column)
         whole = columns_of(self.facts.domain)[j]
@@ -130,14 +130,14 @@ class SoFar:
         return (Ranges if self.facts.budget.delta > 0 else Histogram)(j, partition)
 
     def marginal(self, *columns: str | int, cells: int = CELLS) -> Marginal:
-        """Return the query of the table of some columns, of about so many cells of each.
+        """Return the query of the table of some columns, with about this many cells for each column.
 
-        Cells of numbers hold about equally many rows by what was released, and of few levels each has its own; rare
-        categories are taken together.
+        The cells of a number hold about equally many rows, judged by the release; if it has few levels, each level has
+        its own cell. Rare categories are combined.
         """
         held = sorted({self._place(column) for column in columns})
         if len(held) != len(columns) or not held:
-            raise InputError(f"a table must be of different columns, at least one, not {shown(columns)}")
+            raise InputError(f"a table must have one or more columns, all different, not {shown(columns)}")
         return Marginal(tuple(held), tuple(self.columns[j].partition for j in held),
                         tuple(cells_of(self.columns[j], cells, 0.5 / cells, cells) for j in held))
 
@@ -151,7 +151,7 @@ class SoFar:
     def predicted(self, query: Query) -> Array:
         """Return what the means of a table are if its columns, as they were released, are independent."""
         if not isinstance(query, Marginal):
-            raise InputError(f"rounds select tables of columns (marginal), not {query.kind}")
+            raise InputError(f"a Select round can choose tables of columns (marginal) only, not {query.kind}")
         own = [np.bincount(cells, weights=self.columns[j].mass)
                for j, cells in zip(query.columns, query.maps, strict=True)]
         found = np.ones(())
@@ -169,23 +169,23 @@ class SoFar:
 
 
 class AdaptiveMechanism(Mechanism):
-    """A mechanism of one's own: subclass it with the rounds and with what each asks.
+    """A custom mechanism: subclass it, and define the rounds and the queries of each.
 
     Attributes
     ----------
     rounds : tuple of Measure or Select
-        With shares of the budget, of sum 1 at most.
+        The rounds; the sum of their shares of the budget is at most 1.
     points : int, optional
-        Rows that are fitted. Default: as many as the table has, but at least 1,024 and at most 50,000.
+        The number of fitted rows. Default: the number of rows of the table, but 1,024 to 50,000.
 
     Notes
     -----
-    Privacy: each round's vector is scaled so that replacing a row moves it by 1/n at most, whatever is asked; so its
-    noise and its charge are fixed beforehand, and all charges are recorded before the first draw. What a query's vector
-    moves is proved at the query's `diameter`. A score is half the L1 distance of a table from a prediction: replacing a
-    row moves two of the frequencies by 1/n, so the score by 1/n at most. See docs/proofs.md. What is released is saved,
-    loaded, reported, has error bars, and can be measured over parts and by engines, as that of the package's own
-    mechanisms.
+    Privacy: each round's vector is scaled so that replacing a row moves it by at most 1/n for any query. So its noise
+    and its charge are fixed in advance, and all charges are recorded before the first draw. The movement of a query's
+    vector is proved at the query's `diameter`. A score is half the L1 distance of a table from a prediction: replacing
+    a row moves two of the frequencies by 1/n, so it moves the score by at most 1/n. See docs/proofs.md. A release can
+    be saved, loaded and reported, has error bars, and can be measured over parts and by engines, like a release of the
+    package's own mechanisms.
 
     Examples
     --------
@@ -212,7 +212,7 @@ class AdaptiveMechanism(Mechanism):
 
     @abstractmethod
     def ask(self, so_far: SoFar) -> Sequence[Query | Measurement[Query]]:
-        """Return the queries of a round: to be measured, with weights if these are measurements, or to choose from."""
+        """Return the queries that a round measures, with weights if these are measurements, or that it chooses from."""
 
     def plan(self, facts: PublicFacts) -> Design:
         """Return the charges of all rounds; raise an InputError if the first round cannot be asked."""
@@ -222,8 +222,8 @@ class AdaptiveMechanism(Mechanism):
         choosing = [each for each in rounds if isinstance(each, Select)]
         if not rounds or len(shares) < len(rounds) or len(choosing) == len(rounds) or not all(
                 is_number(share) and share > 0.0 for share in shares) or sum(shares) > 1.0 + 1e-12:
-            raise InputError("a mechanism's rounds must be Measure and Select, one Measure at least, with shares above "
-                             f"0 that sum to at most 1, not {shown(rounds)}")
+            raise InputError("a mechanism's rounds must be Measure and Select, with at least one Measure and with "
+                             f"shares above 0 that sum to at most 1, not {shown(rounds)}")
         if any(isinstance(each.count, bool) or not (isinstance(each.count, int) and each.count >= 1)
                for each in choosing):
             raise InputError(f"Select must choose a whole number of tables, at least 1, not {shown(choosing)}")
@@ -268,9 +268,9 @@ class AdaptiveMechanism(Mechanism):
             except Exception as problem:
                 if not charged:
                     raise
-                # It is paid for: what was released before is worth having.
+                # The run is paid for, so keep the earlier releases.
                 warnings.warn(f"{charge.purpose} was not asked, because {type(self).__name__}.ask raised "
-                              f"{type(problem).__name__}: {problem}; the release has the rounds before", stacklevel=2)
+                              f"{type(problem).__name__}: {problem}; the release has the earlier rounds", stacklevel=2)
                 break
             if not asked:
                 continue
@@ -290,7 +290,7 @@ class AdaptiveMechanism(Mechanism):
 
     def reconstruct(self, release: Release, design: Design | None,
                     rng: np.random.Generator) -> Reconstruction:
-        """Return rows that have what was released."""
+        """Return rows that fit the released numbers."""
         return reconstruct_table(release, self.most_points(release.n, release.domain.d), rng)
 
     def _asked(self, so_far: SoFar, kind: Measure | Select) -> tuple[Measurement[Query], ...]:
@@ -328,7 +328,7 @@ def check_query_of_own(query: Query, domain: Domain) -> None:
     if not (np.abs(among) <= 1.0).all():
         raise InputError("a query's values must lie in [-1, 1]")
     if not np.array_equal(among, alone):
-        raise InputError("a query's values at a point must not depend on the points beside it")
+        raise InputError("a query's values at a point must not depend on other points")
     moves = [query.diameter(norm) for norm in ("L1", "L2", "Linf")]
     if not all(np.isfinite(move) and move > 0.0 for move in moves):
         raise InputError(f"a query's diameter must be above 0 in L1, L2 and Linf, not {moves}")

@@ -29,13 +29,13 @@ from trigmech.schema.schema import Schema
 Array = NDArray[np.float64]
 
 FEWEST_POINTS, MOST_POINTS = 1_024, 50_000
-# Of the points, of which a continuous descent holds some twenty copies, and which a file must hold.
+# Most coordinates of all points: a continuous descent holds about twenty copies of them, and a file must hold them.
 MOST_COORDINATES = 100_000_000
 
 
 @dataclass(frozen=True)
 class PublicFacts:
-    """What a mechanism may know before the release.
+    """The facts that a mechanism may know before the release.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class PublicFacts:
     budget : Budget
         That the mechanism may spend.
     names : tuple of str
-        Of the columns.
+        The columns' names.
     """
 
     n: int
@@ -57,18 +57,18 @@ class PublicFacts:
 
 @dataclass(frozen=True, eq=False)
 class History:
-    """What earlier rounds of a run released. Public.
+    """The released numbers of the earlier rounds of a run. Public.
 
     Parameters
     ----------
     run : str
         The run's identifier.
     seed : int
-        Of public random numbers.
+        The seed of public random numbers.
     round : int
-        How many questions are answered; 0 of a run that is for shares and begins.
+        The number of answered questions; 0 at the beginning of a run with shares.
     draws : tuple of (Charge, ndarray)
-        What each draw released, in order.
+        The released numbers of each draw, in order.
     """
 
     run: str
@@ -79,7 +79,7 @@ class History:
 
 @dataclass(frozen=True, eq=False)
 class Design:
-    """What will be measured, and what it will cost. Public; made by :func:`trigmech.design`.
+    """The planned measurements and their cost. Public; :func:`trigmech.design` makes it.
 
     Parameters
     ----------
@@ -88,21 +88,21 @@ class Design:
     measured : MomentDesign or another design that the mechanism understands
         Functions, weights and noise.
     charges : tuple of Charge
-        All that is charged for it, together, before its first draw. At the thesis's published scales, where one scale
-        depends on what was released, with the least that it can be.
+        All charges of the measurements, which are charged together before the first draw. At the thesis's published
+        scales one scale depends on released numbers, and its least possible value is charged.
     bounds : tuple of two Charge, or ()
-        Charged in rounds before, for bounds of columns that have private ones.
+        The charges of earlier rounds that find private bounds.
     categories : tuple of two Charge, or ()
-        Charged in one round before, for private categories. The rest is then a design for a table in which none is
-        found; another one of the same cost takes its place when they are.
+        The charges of an earlier round that finds private categories. The rest is then a design for a table in which no
+        category is found; a design of the same cost replaces it when categories are found.
     whole : Budget, optional
-        Of the whole release. Default: that of the mechanism.
+        The budget of the whole release. Default: the mechanism's budget.
     schema : Schema, optional
-        That the design is for; :func:`trigmech.design` adds it, and :func:`trigmech.measure` takes no other.
+        The schema of the design; :func:`trigmech.design` adds it, and :func:`trigmech.measure` accepts only this one.
     bounds_share : float
-        The part of the budget for private bounds and categories, as :func:`trigmech.design` was given it.
+        The part of the budget for private bounds and categories, as it was given to :func:`trigmech.design`.
     history : History, optional
-        What was released already, of a table in parts; see :func:`trigmech.release_parts`.
+        The earlier rounds of a table in parts; see :func:`trigmech.release_parts`.
     """
 
     mechanism: "Mechanism"
@@ -118,25 +118,25 @@ class Design:
 
     @property
     def passes(self) -> int:
-        """How many questions the whole run asks of the table at most, one after another: as many passes over it."""
+        """The largest number of questions of the whole run, one after another; each is one pass over the table."""
         return len(self.bounds) + bool(self.categories) + self.mechanism.passes(self)
 
     @property
     def schema_given(self) -> Schema:
-        """The schema; an InputError if there is none."""
+        """The schema; an InputError is raised if the design has no schema."""
         if self.schema is None:
-            raise InputError("the design has no schema; make one by trigmech.design")
+            raise InputError("the design has no schema; make a design with trigmech.design")
         return self.schema
 
     def after(self, history: History) -> "Design":
-        """Return the design of the round that follows what was released."""
+        """Return the design of the round after these released rounds."""
         return replace(self, history=history)
 
     def for_shares(self) -> "Design":
-        """Return the design of one run, of which shares are made: to be called once, for all parties.
+        """Return the design of one run with shares: call it once, for all parties.
 
-        Each has an identifier of its own, so that the shares of two cannot be added, and one is not opened twice; see
-        :func:`trigmech.share_part`.
+        Each such design has its own identifier, so the shares of two runs cannot be added, and no run is opened twice;
+        see :func:`trigmech.share_part`.
         """
         return self.after(History(new_run(), secrets.randbits(128), 0, ()))
 
@@ -147,7 +147,7 @@ class Design:
 
     @property
     def budget(self) -> Budget:
-        """What the whole release may spend, private bounds included."""
+        """The budget of the whole release, including private bounds."""
         return self.whole or self.facts.budget
 
     @property
@@ -179,7 +179,7 @@ class Design:
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """What is released at once.
+    """The measurements that are released at once.
 
     Parameters
     ----------
@@ -195,16 +195,16 @@ class Measured:
 
 
 class Mechanism(ABC):
-    """Options and three steps: a design, a release, a reconstruction. Subclass it for a mechanism of your own.
+    """Options and three steps: a design, a release, a reconstruction. Subclass it for a custom mechanism.
 
     Attributes
     ----------
     published : bool
         Whether the noise scales are the thesis's, which need not satisfy the budget. Default: False.
     approximate : bool
-        False if the noise is pure even where the budget has a delta: private bounds then spend no delta either.
+        False if the noise is pure even when the budget has a delta: then private bounds do not spend delta either.
     by_design : bool
-        Whether :meth:`reconstruct` needs the design: it is then planned once more for a release that was loaded.
+        Whether :meth:`reconstruct` needs the design; for a loaded release it is then planned again.
     """
 
     published: bool = False
@@ -213,17 +213,17 @@ class Mechanism(ABC):
 
     @abstractmethod
     def plan(self, facts: PublicFacts) -> Design:
-        """Return what will be measured and charged; raise what must be refused, before anything is charged."""
+        """Return the design; raise an error for anything that must be refused, before anything is charged."""
 
     def passes(self, design: Design) -> int:
-        """Return how many questions :meth:`run` asks of the rows at most, one after another."""
+        """Return the largest number of questions that :meth:`run` asks, one after another."""
         return 1
 
     def most_points(self, n: int, d: int) -> int:
-        """Return how many points of d coordinates :meth:`reconstruct` makes of n rows at most.
+        """Return the largest number of points of d coordinates that :meth:`reconstruct` makes for n rows.
 
-        A design is refused, before anything is charged, if a file has no room for them. Default: as many as
-        :meth:`reconstruct` makes by default.
+        A design is refused, before anything is charged, if a file has no room for them. Default: the number of points
+        that :meth:`reconstruct` makes by default.
         """
         return points_of(n, d)
 
@@ -237,35 +237,34 @@ class Mechanism(ABC):
         ----------
         facts : PublicFacts
         functions : FunctionSet
-            K functions with values in [-1, 1], such as :class:`trigmech.Features` or an object of your own.
+            K functions with values in [-1, 1], such as :class:`trigmech.Features` or a custom object.
         diameter : float
             The largest distance between the weighted values of two rows, (w_1 f_1(x), ..., w_K f_K(x)) and those of y:
-            in L2 for Gaussian noise, in L1 for Laplace noise. **It is yours to prove**; 2 |w| in that norm will do.
+            in L2 for Gaussian noise, in L1 for Laplace noise. **You must prove it**; 2 |w| in that norm is valid.
         weights : ndarray (K,), optional
-            What each mean is multiplied by before the noise, and divided by after it. Default: 1.
+            Each mean is multiplied by its weight before the noise is added, and divided by it afterwards. Default: 1.
         evaluation_error : float, optional
-            By how much a computed value of a function errs at most. Needed for functions of your own.
+            The largest error of a computed value of a function. Required for custom functions.
         proof : str
-            Where the diameter is proved, for the ledger.
+            The name of the diameter's proof, for the ledger.
 
         Raises
         ------
         InputError, BudgetError
-            If the weights are no K positive numbers, the diameter or the error is not positive, an error is needed
-            and not given, or functions of your own do not return what a FunctionSet does.
+            If the weights are not K positive numbers, the diameter or the error is not positive, a required error is
+            not given, or custom functions do not return the values of a FunctionSet.
 
         Notes
         -----
-        Privacy: a mean of n rows moves by at most 1/n of the diameter when a row is replaced, and by what rounding adds
-        to it: 2 evaluation errors over n, and that of the sum (:func:`trigmech.queries.functions.rounding`).
+        Privacy: when a row is replaced, a mean of n rows moves by at most 1/n of the diameter, plus the effect of
+        rounding: 2 evaluation errors over n, and the error of the sum (:func:`trigmech.queries.functions.rounding`).
         """
         K, n = functions.K, facts.n
         w = np.ones(K) if weights is None else numbers("weights", weights, K).astype(np.float64)
         check_positive(diameter=diameter)
         if not isinstance(functions, Features):
             if evaluation_error is None:
-                raise InputError("functions of your own need evaluation_error: by how much a computed value errs at "
-                                 "most")
+                raise InputError("custom functions need evaluation_error: the largest error of a computed value")
             check_positive(evaluation_error=evaluation_error)
             check_functions_of_own(functions, facts.domain.d, evaluation_error)
         gaussian = self.approximate and facts.budget.delta > 0
@@ -278,22 +277,22 @@ class Mechanism(ABC):
         return Design(self, facts, Measured((round_of(query, charge),)), (charge,))
 
     def run(self, rows: PrivateRows, design: Design, session: Session, rng: np.random.Generator) -> Release:
-        """Release what the design selects from private rows.
+        """Release the design's measurements of private rows.
 
         Parameters
         ----------
         rows : PrivateRows, private
         design : Design
-            By :meth:`plan`.
+            The design from :meth:`plan`.
         session : Session
-            The only way to anything public: it certifies and charges what it draws.
+            Only the session can release numbers: it certifies and charges each draw.
         rng : numpy.random.Generator
-            For public random numbers.
+            The source of public random numbers.
         """
         return session.release(rows, design.measured, design.facts.domain)
 
     def reconstruct(self, release: Release, design: Design | None, rng: np.random.Generator) -> Reconstruction:
-        """Return a distribution that explains what was released; post-processing.
+        """Return a distribution that explains the released numbers; post-processing.
 
         Parameters
         ----------
@@ -331,23 +330,23 @@ def check_functions_of_own(functions: Any, d: int, evaluation_error: float) -> N
                  "means": np.shape(functions.means(points)),
                  "gradient": np.shape(functions.gradient(points, np.ones(K)))}
     except Exception as problem:
-        raise InputError(f"functions of your own must have d, K, evaluate, means and gradient; at two points of the "
-                         f"cube they raise {type(problem).__name__}: {problem}") from problem
+        raise InputError(f"custom functions must have d, K, evaluate, means and gradient; at two points of the cube "
+                         f"they raise {type(problem).__name__}: {problem}") from problem
     wanted = {"d": (), "evaluate": (2, K), "evaluate of each alone": (2, K), "means": (K,), "gradient": (2, d)}
     for name, shape in wanted.items():
         if found[name] != shape:
-            raise InputError(f"functions of your own: {name} must have the shape {shape} at two points of {d} columns, "
-                             f"not {found[name]}")
+            raise InputError(f"custom functions: {name} must have the shape {shape} at two points of {d} columns, not "
+                             f"{found[name]}")
     if not np.abs(alone - among).max() <= 2.0 * evaluation_error:
-        raise InputError("functions of your own: a point's values must not depend on the points beside it, but differ "
-                         f"by {np.abs(alone - among).max():.3g} when it is evaluated alone; each value may err by "
-                         f"{evaluation_error:g}")
+        raise InputError("custom functions: a point's values must not depend on other points, but they differ by "
+                         f"{np.abs(alone - among).max():.3g} when it is evaluated alone; the allowed error of a value "
+                         f"is {evaluation_error:g}")
     if functions.d != d:
-        raise InputError(f"functions of your own are of {functions.d} columns; the table has {d} coordinates")
+        raise InputError(f"the custom functions have {functions.d} columns; the table has {d} coordinates")
 
 
 def check_mechanism(mechanism: Any) -> "Mechanism":
-    """Return the mechanism, or raise an InputError if it is none."""
+    """Return the mechanism, or raise an InputError if it is not a mechanism."""
     if isinstance(mechanism, type) or not isinstance(mechanism, Mechanism):
         raise InputError(f"mechanism must be a mechanism such as MomentMechanism(), not {shown(mechanism)}")
     return mechanism

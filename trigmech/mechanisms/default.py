@@ -16,7 +16,7 @@ def default_mechanism(workload: Family | Marginals | Ranges | None = None) -> Me
     Raises
     ------
     InputError
-        If the workload is none.
+        If the object is not a workload.
     """
     if workload is None or isinstance(workload, Marginals | Ranges):
         return TableMechanism(workload=workload)

@@ -34,44 +34,44 @@ def default_workload(d: int) -> Mixture:
 
 @dataclass(frozen=True, kw_only=True)
 class MomentMechanism(Mechanism):
-    """One noisy vector of the moments that matter, and equally weighted points that explain it.
+    """One noisy vector of the important moments, and equally weighted points that explain it.
 
     Parameters
     ----------
     workload : Family, optional
         The queries that the release should answer well: :class:`GaussianKernels`, :class:`PairKernels`,
-        :class:`SecondMoments`, :class:`Polynomials`, :class:`Smooth` or a :class:`Mixture` of these. It decides what
-        is measured; all other queries are answered too. Default: :func:`default_workload`.
+        :class:`SecondMoments`, :class:`Polynomials`, :class:`Smooth` or a :class:`Mixture` of these. It decides which
+        moments are measured; the release answers all other queries too. Default: :func:`default_workload`.
     degree, pair_degree : int, optional
         Measure T_1, ..., T_p of each column, and T_a T_b, a, b <= q, of each pair (0: no pairs). Default: planned.
     triples, whole_row : bool, optional
-        Measure x_i x_j x_k of each three columns, and the mean query of the workload's kernels. Default: planned.
+        Measure x_i x_j x_k of any three columns, and the mean query of the workload's kernels. Default: planned.
     weighted : bool
         False: equal noise in all moments.
     smoothness : float, optional
         k: the minimax design for k times differentiable queries instead of a planned one; see :func:`minimax`.
     max_functions : int, optional
-        Limit of the number of moments. Default: 4096, or 16,384 for tables with categories.
+        The largest number of moments. Default: 4096, or 16,384 for tables with categories.
     fit : {"rows", "cloud", "atoms"}
-        How a distribution is made of the moments; see :func:`trigmech.reconstruction.pipeline.reconstruct`.
+        The method that fits a distribution to the moments; see :func:`trigmech.reconstruction.pipeline.reconstruct`.
     points : int, optional
-        Of "rows". Default: as many as the table has rows, but at least 1024 and at most 50,000.
+        The number of points for "rows". Default: the number of rows of the table, but 1024 to 50,000.
     iterations : int
-        Limit of the descent of "rows" in which points move continuously, inside the cells of a grid; few are needed.
+        The most steps of the descent of "rows" that moves points continuously, inside the cells of a grid; few suffice.
     denoise, copula, weigh : bool
-        Steps of the reconstruction, which can be switched off for comparisons; weights are of "cloud".
+        Steps of the reconstruction, which can be switched off for comparisons; ``weigh`` belongs to "cloud".
 
     Raises
     ------
     InputError
-        If an option breaks a rule or has no effect beside another one, or the moments or points asked for are too many;
+        If an option breaks a rule or has no effect together with another one, or there are too many moments or points;
         before anything is charged.
 
     Notes
     -----
     Privacy: one mechanism call on one vector, Gaussian for delta > 0, otherwise K-norm (Laplace or blocks of
     l-infinity); proofs in :mod:`trigmech.planning.allocation`, :mod:`trigmech.planning.minimax` and
-    :mod:`trigmech.functions.sensitivity`. All else is post-processing. Cost: n K for the moments; planning and
+    :mod:`trigmech.functions.sensitivity`. The rest is post-processing. Cost: n K for the moments; planning and
     reconstruction do not depend on n, a few seconds at most.
 
     Examples
@@ -121,10 +121,10 @@ class MomentMechanism(Mechanism):
         for option in fields(self):
             value = getattr(self, option.name)
             if option.name in names and value is not option.default and value != option.default:
-                raise InputError(f"{option.name} has no effect with {reason}; give one of the two")
+                raise InputError(f"{option.name} has no effect together with {reason}; give only one of them")
 
     def design(self, n: int, d: int | Domain, budget: Budget) -> MomentDesign:
-        """Return what would be measured on a table of n rows and d columns, and the error to expect; public.
+        """Return the planned measurements of a table of n rows and d columns, and the expected error; public.
 
         Parameters
         ----------
@@ -144,11 +144,11 @@ class MomentMechanism(Mechanism):
         d = len(domain.numbers)
         if self.smoothness is not None:
             if domain.groups:
-                raise InputError("the minimax design is for tables of numbers alone")
+                raise InputError("the minimax design is only for tables whose columns are all numbers")
             return plan_smooth(n, d, budget, self.smoothness, self.max_functions or MAX_FUNCTIONS)
         workload = self.workload or (default_workload(d) if d else None)
         if workload is not None and workload.d != d:
-            raise InputError(f"the workload is of {workload.d} columns, the table of {d} with numbers")
+            raise InputError(f"the workload has {workload.d} columns, but the table has {d} with numbers")
         if domain.groups or workload is None:
             if self.fit != "rows" or self.whole_row:
                 raise InputError("for tables with indicators fit must be 'rows', and whole_row cannot be True; "
@@ -180,7 +180,7 @@ class MomentMechanism(Mechanism):
         return self.points or (points_of(n, d) if self.fit == "rows" else max(points_of(n, d), 2 * CLOUD))
 
     def reconstruct(self, release: Release, design: Design | None, rng: np.random.Generator) -> Reconstruction:
-        """Return equally weighted points, or weights, that explain what was released; post-processing."""
+        """Return equally weighted points, or weights, that explain the released numbers; post-processing."""
         count = self.points or points_of(release.n, release.domain.d)
         costs = None
         if self.smoothness is not None:
@@ -197,7 +197,7 @@ def minimax(smoothness: float, **options: Any) -> MomentMechanism:
     smoothness : float
         k, positive.
     **options
-        Of :class:`MomentMechanism`; ``max_functions`` is 1024 here unless given.
+        Options of :class:`MomentMechanism`; the default of ``max_functions`` is 1024 here.
 
     Returns
     -------

@@ -47,11 +47,11 @@ def rehearsed(release: Release, points: Array, rng: np.random.Generator, design:
     Parameters
     ----------
     release : Release
-        What was released of the private table.
+        The release of the private table.
     points : ndarray (m, D), public
-        Of the release's domain.
+        Points of the release's domain.
     rng : numpy.random.Generator
-        Of the noise, which has the scales of the release's, whatever m is, and of the fit.
+        Draws the noise, which has the release's scales for any m, and the fit's random numbers.
     design : Design, optional
         By which the release was made, for mechanisms other than :class:`trigmech.TableMechanism`.
 
@@ -76,7 +76,7 @@ def rehearsed(release: Release, points: Array, rng: np.random.Generator, design:
 
 
 def _design_of(release: Release, rows: int) -> TableDesign:
-    """Return the design of a release for another number of rows, as far as it can be read off what was released."""
+    """Return the design of a release for another number of rows, as far as the release determines it."""
     looks, kinds = release.looks, Marginal | Products | Directions
     joint = [each for each in release.measurements if isinstance(each.query, kinds)]
     gaussian = isinstance(looks[0].query, Ranges)

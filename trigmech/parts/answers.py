@@ -26,7 +26,7 @@ from trigmech.schema.schema import Schema
 from trigmech.storage.rounds_file import fingerprint
 
 Array = NDArray[np.float64]
-# Of what is asked and the fingerprint of the question, to the sums.
+# A function from a statistic and the fingerprint of the question to the sums.
 Answer = Callable[[Statistic, str], Total]
 
 
@@ -79,7 +79,7 @@ class AskedTable:
         return _AskedRows(self.n, schema.domain, tuple, self, schema, False)
 
     def answer(self, asked: Statistic, schema: Schema, raw: bool) -> Total:
-        """Return the sums that are asked for: nothing if their draws are known, else what is answered."""
+        """Return the requested sums: empty ones if their draws are known, otherwise the answer."""
         place, now = self._place, 0 if self._design.history is None else self._design.history.round
         self._place += 1
         if place < now:
@@ -106,11 +106,11 @@ class Recorder:
     Parameters
     ----------
     history : History or None
-        What was released by the rounds before.
+        The released numbers of the earlier rounds.
     rounds : Rounds, optional
-        Where it is kept. None for a simulation, and for whoever asks the questions only.
+        The rounds file; None for a simulation, and for repeating only the questions.
     noise : Noise, optional
-        Of a simulation: moved on by what each known draw took of it.
+        The noise of a simulation; each known draw moves it on.
     """
 
     def __init__(self, history: History | None, rounds: Rounds | None = None, noise: Noise | None = None) -> None:
@@ -133,7 +133,7 @@ class Recorder:
         if self._known:
             drawn, found = self._known.pop(0)
             if drawn != charge or found.shape != shape:
-                raise InputError("what the design was released before does not fit it")
+                raise InputError("the earlier rounds in the design do not fit the design")
             if self._noise is not None:
                 simulated(self._noise, charge.law, np.zeros(shape), charge.scale)
         if isinstance(found, np.ndarray):

@@ -63,14 +63,14 @@ def load(path: str | Path) -> Design:
     except OSError as problem:
         raise InputError(f"cannot read {str(path)!r}: {problem.strerror}") from None
     except (ValueError, RecursionError):
-        raise InputError(f"cannot read {str(path)!r}: it is no design, or is damaged") from None
+        raise InputError(f"cannot read {str(path)!r}: it is not a design file, or is damaged") from None
 
 
 def _design(content: Any) -> Design:
     if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise InputError(f"it is no design: its format is not {FORMAT!r}")
+        raise InputError(f"it is not a design file: its format is not {FORMAT!r}")
     if content.get("version") != version():
-        raise InputError("it was made by another version of trigmech, which must be the same for all who measure")
+        raise InputError("it was made by another version of trigmech; all parties must use the same version")
     values = fields(content, "the design", {
         "format": str, "version": str, "n": (int, 2), "schema": object, "budget": object, "bounds_share": float,
         "mechanism": object, "design": str, "history": object})
@@ -78,7 +78,7 @@ def _design(content: Any) -> Design:
     made = design_of(values["n"], Schema.from_dict(values["schema"]), Budget.from_dict(values["budget"], "the budget"),
                      mechanism, bounds_share=values["bounds_share"])
     if _fingerprint(made) != values["design"]:
-        raise InputError("the same options give another design here than where it was written")
+        raise InputError("its options give a different design on this machine")
     return made if values["history"] is None else made.after(_history(values["history"]))
 
 

@@ -28,12 +28,12 @@ class Part:
     Parameters
     ----------
     total : Total
-        The sums, as whole numbers on lattices that are fixed beforehand.
+        The sums, as whole numbers on lattices that are fixed in advance.
     question : str
-        A fingerprint of all that must be the same for parts that are added: what is asked, by which design and round,
-        the schema, the lattices and the version.
+        A fingerprint that must be the same for all added parts: of the statistic, the design and its round, the schema,
+        the lattices and the version.
     identities : frozenset of str
-        A random one of each part that was measured, so that none is added twice.
+        A random identity of each measured part, so that no part is added twice.
     """
 
     total: Total
@@ -41,8 +41,8 @@ class Part:
     identities: frozenset[str]
 
     KIND: ClassVar[str] = "trigmech part"
-    PRIVACY: ClassVar[str] = "NOT PRIVATE: exact sums over persons; whoever sees two of them can see a person"
-    TWICE: ClassVar[str] = "a part would be added twice: both hold the same measured part"
+    PRIVACY: ClassVar[str] = "NOT PRIVATE: exact sums over persons; two such sums can reveal one person"
+    TWICE: ClassVar[str] = "a part would be added twice: both files contain the same measured part"
     # What a file has beside the sums, by name, as trigmech._validate.fields takes it.
     MORE: ClassVar[dict[str, Any]] = {}
 
@@ -64,8 +64,8 @@ class Part:
         if not isinstance(other, Part):
             return NotImplemented
         if self.question != other.question:
-            raise InputError("the parts answer different questions: their schema, design, round, lattice or version of "
-                             "trigmech is not the same")
+            raise InputError("the parts answer different questions: they differ in schema, design, round, lattice or "
+                             "version of trigmech")
         if self.identities & other.identities:
             raise InputError(self.TWICE)
         total = Total(self.total.limbs.shape[1])
@@ -77,12 +77,12 @@ class Part:
         return self if isinstance(other, int) and other == 0 else NotImplemented
 
     def save(self, path: str | Path) -> None:
-        """Write the part to a file that its owner alone can read; **private**, as the table is.
+        """Write the part to a file that only its owner can read; **private**, like the table.
 
         Raises
         ------
         InputError
-            If the file cannot be written; what was there before is then still there.
+            If the file cannot be written; then the old content is still there.
         """
         content = {"privacy": self.PRIVACY, "question": self.question, "n": self.n,
                    "identities": sorted(self.identities), **{name: getattr(self, name) for name in self.MORE}}
@@ -96,7 +96,7 @@ class Part:
         Raises
         ------
         InputError
-            If it is no such file, or damaged.
+            If it is not such a file, or is damaged.
         """
         content, arrays = archive.read(path, cls.KIND)
         try:
@@ -114,21 +114,21 @@ def added(parts: Any, n: int, kind: type[P]) -> P:
         parts = [parts]
     name = kind.__name__.lower()
     if not isinstance(parts, Sequence) or not parts or not all(type(part) is kind for part in parts):
-        raise InputError(f"{name}s must be a list of {name}s by trigmech.{'measure' if kind is Part else 'share'}_part,"
-                         f" at least one, not {shown(parts)}")
+        raise InputError(f"{name}s must be a non-empty list of {name}s made by trigmech."
+                         f"{'measure' if kind is Part else 'share'}_part, not {shown(parts)}")
     whole: P = parts[0]
     for part in parts[1:]:
         whole = whole + part
     if whole.n != n:
-        raise InputError(f"the design is for {n} persons; the {name}s have {whole.n} together")
+        raise InputError(f"the design is for {n} persons, but the {name}s have {whole.n} together")
     return whole
 
 
 def check_question(part: Part, question: str) -> None:
     """Raise an InputError unless a part answers a question."""
     if part.question != question:
-        raise InputError("the parts answer another question than the design asks: they are of another schema, design, "
-                         "round, lattice or version of trigmech")
+        raise InputError("the parts do not answer the question of the design: they have another schema, design, round, "
+                         "lattice or version of trigmech")
 
 
 def answer_of(part: Part) -> Callable[[Statistic, str], Total]:
@@ -136,7 +136,7 @@ def answer_of(part: Part) -> Callable[[Statistic, str], Total]:
     def answer(asked: Statistic, question: str) -> Total:
         check_question(part, question)
         if part.total.limbs.shape[1] != asked.size:
-            raise InputError("the parts do not hold what they say")
+            raise InputError("the parts do not contain the statistic that they name")
         asked.check(part.total)
         return part.total
 
@@ -146,7 +146,7 @@ def answer_of(part: Part) -> Callable[[Statistic, str], Total]:
 def _total_and_identities(values: dict[str, Any], arrays: dict[str, Any]) -> tuple[Total, frozenset[str]]:
     identities = values["identities"]
     if not (0 < len(identities) <= MOST_PARTS and all(isinstance(each, str) for each in identities)):
-        raise InputError(f"it must have from 1 to {MOST_PARTS:,} identities of parts, which are texts")
+        raise InputError(f"it must have 1 to {MOST_PARTS:,} identities of parts, each a text")
     limbs = arrays.pop("sums", None)
     if arrays or limbs is None or limbs.dtype != np.int64 or limbs.ndim != 2 or len(limbs) != 2 or not (
             (limbs[1] >= 0) & (limbs[1] < 2**32)).all():

@@ -1,15 +1,16 @@
 """PRIVATE. Shares: parts with a share of the noise in them, so that nobody ever has the exact sums of all.
 
-Each of m parties adds to what is drawn of *its own* sums, in whole multiples of a step g, discrete Gaussian noise of
-its own; the shares are added as whole numbers, and their sum *is* the draw: nobody adds noise to it, and nobody can
-take any off. Up to t parties may be curious: each knows its own noise. So the noise of any m - t others must do alone.
+Each of m parties computes the numbers to be drawn from *its own* sums, in whole multiples of a step g, and adds its own
+discrete Gaussian noise. The shares are added as whole numbers, and their sum *is* the draw: nobody adds noise to it,
+and nobody can remove any. Up to t parties may be curious: each knows its own noise. So the noise of any m - t other
+parties must be enough.
 
-**What is drawn is linear.** A question is answered by sums over persons; what is drawn of them is a linear function of
-these sums, divided by the n of the design, without a constant: frequencies, prefix sums (a matrix), weighted tables
-and means, counts for private bounds. So what is drawn of a whole table is the sum of what is drawn of each party. That
-is so for the package's own mechanisms, ``MomentMechanism`` and ``TableMechanism``; others are refused (the thesis's
-axes are drawn of a covariance, which is quadratic in sums), as is what has other noise than Gaussian. That nothing is
-drawn of no persons is looked at in each release, before the charge.
+**Draws are linear.** Sums over persons answer a question, and a draw is a linear function of these sums, divided by the
+n of the design, without a constant: frequencies, prefix sums (a matrix), weighted tables and means, counts for private
+bounds. So the draw of a whole table is the sum of the parties' draws. This holds for the package's own mechanisms,
+``MomentMechanism`` and ``TableMechanism``; others are refused (the thesis's axes use a covariance, which is quadratic
+in sums), and so is noise that is not Gaussian. Each release checks, before the charge, that no persons give a draw of
+0.
 
 **The noise.** A charge has a scale s (standard deviation) and a sensitivity D in L2, also of one party's values, with
 what floats round: they are sums over some of the n persons. With a power of two g, 2^40 g <= s, and K <= 2^24 entries,
@@ -17,7 +18,7 @@ replacing a person moves one party's integers round(values / g) by at most D' = 
 Each party adds, independently in each entry, z in Z of probability proportional to exp(-z^2 / (2 v)), with
 v = (s / g)^2 (D' g / D)^2 / (m - t), raised by a part in 10^12. As s / g >= 2^40 and m <= 10^4: v >= 2^66.
 
-**Theorem.** Of the sum of at least m - t shares, given all that the other parties hold, all that is drawn in a run is,
+**Theorem.** Given everything that the other parties hold, all draws of a run from the sum of at least m - t shares are,
 up to factors between exp(-10^-300) and exp(10^-300) in every probability, a post-processing of the Gaussian mechanisms
 that the ledger is charged for. So for all its events S and neighbours, and every epsilon: P(S) <= exp(epsilon + 2e-300)
 P'(S) + exp(1e-300) delta(epsilon) + 1e-300, with the delta of these charges by mu-GDP.
@@ -41,13 +42,13 @@ y - q; this is N(q, V) at y within 1 +- e(V). So the ratio of the two is within 
 2^24 entries a draw, and any number of draws that a machine makes, is far within exp(+-10^-300): e(2^10) < 10^-8700. The
 normal numbers have the variance V - r and the integers q a sensitivity of D', so this is mu-GDP with mu = D' /
 sqrt(V - r) <= D / s, the charge's: r / V < 2^-69 is less than what v is raised by. The noise of the others is
-independent, so it may be known. What is drawn later depends on what was released alone, so probabilities multiply, and
-so do the factors. Multiplying by g and rounding to a float is post-processing. (The last 10^-300 is for OpenDP's
+independent, so it may be known. Later draws depend only on released numbers, so probabilities multiply, and so do the
+factors. Multiplying by g and rounding to a float is post-processing. (The last 10^-300 is for OpenDP's
 integers, which are cut at 2^63: of a standard deviation below 2^50 with a probability below exp(-2^24).)
 
 By the theorem of Kairouz, Liu and Steinke, the same sum is epsilon^2 / 2 zero-concentrated private with
-epsilon = D' / sqrt(V) + tau sqrt(K), tau = 10 sum_{k < m - t} exp(-2 pi^2 v k / (k + 1)). This, with what OpenDP's own
-map says of one share's noise, is computed before anything is charged, and must not exceed the charge's mu^2 / 2.
+epsilon = D' / sqrt(V) + tau sqrt(K), tau = 10 sum_{k < m - t} exp(-2 pi^2 v k / (k + 1)). This number, with the cost of
+one share's noise by OpenDP's own map, is computed before the charge, and must not exceed the charge's mu^2 / 2.
 
 **What a share alone does not protect.** It has 1 / (m - t) of the variance: opened alone it is mu sqrt(m - t)-GDP of
 its party's persons, and no charge says so. Add shares where single ones are not looked at: by secure aggregation of
@@ -111,15 +112,15 @@ class Share(Part):
     Parameters
     ----------
     total : Total
-        All that is drawn for the question, in multiples of each charge's step, and noise.
+        The drawn numbers for the question, in multiples of each charge's step, with noise.
     question : str
-        As of a part.
+        The question, as in a part.
     identities : frozenset of str
-        The parties whose rows are in it, such as "party 2": what two shares have in common is not added.
+        The parties whose rows it contains, such as "party 2"; shares with a common party cannot be added.
     parties : int
-        m: as many shares are released together.
+        m: the number of shares that are released together.
     tolerated : int
-        t: so many parties may use what they know of their own noise.
+        t: the number of parties that may use the knowledge of their own noise.
     """
 
     parties: int
@@ -134,7 +135,7 @@ class Share(Part):
 
 def share_part(table: Any, design: Design, *, party: int, parties: int, tolerated: int = 0,
                progress: Progress | None = None) -> Share:
-    """Return what a design draws next of one party's rows, with the party's share of the noise: **private** alone.
+    """Return one party's sums for the design's next round, with the party's share of the noise: **private** alone.
 
     Parameters
     ----------
@@ -144,13 +145,13 @@ def share_part(table: Any, design: Design, *, party: int, parties: int, tolerate
         The same for all parties, made once: by :func:`trigmech.design` for the number of persons of all together, and
         :meth:`trigmech.Design.for_shares`; or, after the first round, by :func:`release_shares`.
     party : int
-        Which of the parties this is, from 1 to m: each has a number of its own, in all rounds, so that nobody's rows
-        are added twice in the place of another party's.
+        The number of this party, from 1 to m. Each party has its own number in all rounds, so that no rows are added
+        twice in the place of another party's rows.
     parties : int
-        m, up to 10,000: how many shares will be released together, no more and no fewer.
+        m, up to 10,000: exactly so many shares will be released together.
     tolerated : int
-        t < m: how many parties, with whoever releases, may use what they know of their own noise. The noise in the
-        sum has m / (m - t) times the design's variance, which error bars do not know of.
+        t < m: the number of parties that may use the knowledge of their own noise, together with the person who
+        releases. The noise in the sum has m / (m - t) times the design's variance; error bars do not include this.
     progress : callable, optional
 
     Returns
@@ -165,8 +166,8 @@ def share_part(table: Any, design: Design, *, party: int, parties: int, tolerate
 
     Notes
     -----
-    Privacy: none alone; proof in :mod:`trigmech.parts.shares`. Cost: as ``measure_part``, and about 20 microseconds for
-    each number that is drawn.
+    Privacy: a single share is not private; the proof for the sum is in :mod:`trigmech.parts.shares`. Cost: as
+    ``measure_part``, and about 20 microseconds for each drawn number.
     """
     _check_shareable(design)
     check_integers(1, party=party, parties=parties)
@@ -194,17 +195,17 @@ def share_part(table: Any, design: Design, *, party: int, parties: int, tolerate
 
 def release_shares(shares: Sequence[Share], design: Design, *, rounds: str | Path,
                    ledger: str | Path | LedgerFile | None = None) -> NoisyMoments | Design:
-    """Release the sum of shares, as :func:`trigmech.release_parts` releases parts; the noise is in it already.
+    """Release the sum of shares, as :func:`trigmech.release_parts` releases parts; it already contains the noise.
 
     Parameters
     ----------
     shares : sequence of Share, private
-        By :func:`share_part`, of all parties; or their sum, which is all that whoever calls this need see.
+        The shares of all parties, from :func:`share_part`; or only their sum.
     design : Design
-        That the shares were made by.
+        The design that made the shares.
     rounds : path
-        The file in which all that is released is kept, the same in each round; needed for one round, too: once a sum is
-        in it, no other is opened.
+        The file that keeps all released numbers, the same in each round. It is also required for a single round: after
+        it holds a sum, no other sum is opened.
     ledger : path or LedgerFile, optional
         As for :func:`trigmech.release_parts`.
 
@@ -216,25 +217,24 @@ def release_shares(shares: Sequence[Share], design: Design, *, rounds: str | Pat
     Raises
     ------
     InputError
-        If a share is missing or a party's is there twice, or they are of another question, number of parties or
-        persons; if the ledger has charges of the design's run that another rounds file made: another sum was opened
-        then, which is decided where the ledger is written; or as
-        :func:`trigmech.release_parts`. Nothing is charged or opened then.
+        If a share is missing, a party has two shares, or the shares have another question, number of parties or number
+        of persons; if the ledger has charges of the design's run from another rounds file, because another sum was
+        then opened; or as :func:`trigmech.release_parts`. Then nothing is charged or opened.
     BudgetError
-        As :func:`trigmech.synthesize`; or if what is proved of the noise in the shares exceeds a charge.
+        As :func:`trigmech.synthesize`; or if the proved cost of the noise in the shares exceeds a charge.
 
     Notes
     -----
     Privacy: (epsilon, delta) under replacing a person within a party, also against ``tolerated`` parties. All parties
-    must be there: n, which is public, is that of the design, and a party that does not answer leaves its persons out;
-    make another design without it, and new shares. Only one sum of a share may be opened, ever: the rounds file and the
-    ledger know which runs' sums were, so another ledger is not noticed, nor, without a ledger, a second rounds file.
+    must take part: n is public and is that of the design, so without a party its persons would be missing; in this case
+    make a new design without the party, and new shares. Each share may be opened in only one sum. The rounds file and
+    the ledger record the opened runs; another ledger, or a second rounds file without a ledger, is not noticed.
     """
     _check_shareable(design)
     whole = added(shares, design.n, Share)
     if whole.identities != _parties(range(1, whole.parties + 1)):
-        raise InputError(f"the shares are those of {whole.parties} parties, and {len(whole.identities)} are given: all "
-                         f"must be there, with the numbers from 1 to {whole.parties}")
+        raise InputError(f"the shares are made for {whole.parties} parties, but {len(whole.identities)} are given: "
+                         f"give all of them, with the numbers from 1 to {whole.parties}")
 
     def answer(asked: Statistic, question: str) -> Total:
         check_question(whole, _question(question, whole.parties, whole.tolerated))
@@ -242,7 +242,7 @@ def release_shares(shares: Sequence[Share], design: Design, *, rounds: str | Pat
 
     of_nobody = [values for _, values in drawn(design, answer)]
     if any(values.any() for values in of_nobody) or sum(map(np.size, of_nobody)) != whole.total.limbs.shape[1]:
-        raise InputError("the shares do not hold what they say")
+        raise InputError("the shares do not contain the statistic that they name")
     return next_of(AskedTable(design, answer), design, lambda recorder: _SharedNoise(whole, recorder, _known(design)),
                    np.random.default_rng(), ledger, rounds)
 
@@ -324,12 +324,12 @@ class _SharedNoise:
 
     def laplace(self, values: Array, scale: float) -> Array:
         """Refuse: shares have Gaussian noise."""
-        raise BudgetError("shares have Gaussian noise alone")
+        raise BudgetError("shares can have Gaussian noise only")
 
     linf = exponential = laplace
 
     def loss(self, law: str, scale: float, sensitivity: float) -> float:
-        """Return what is proved of the noise in the shares."""
+        """Return the proved cost of the noise in the shares."""
         return shares_rho(scale, sensitivity, self._share.parties, self._share.tolerated) if law == "gaussian" else (
             math.inf)
 
@@ -338,8 +338,8 @@ def _shared(values: Array, charge: Charge, parties: int, tolerated: int) -> Tota
     """Return values in steps, with a party's share of the noise."""
     whole = np.rint(np.ravel(values) / lattice_step(charge.scale))
     if whole.size > MOST_ENTRIES or not (np.abs(whole) <= LARGEST).all():
-        raise InputError(f"{charge.purpose}: shares are of at most {MOST_ENTRIES:,} numbers, which are at most 2^39 "
-                         "times the noise")
+        raise InputError(f"{charge.purpose}: shares can hold at most {MOST_ENTRIES:,} numbers, each at most 2^39 times "
+                         "the noise")
     total = Total(whole.size)
     # Both are whole numbers that floats hold.
     high = np.floor(whole / 2.0**LIMB)
@@ -370,9 +370,9 @@ def _check_shareable(design: Design) -> None:
     check_design(design)
     if type(design.mechanism) not in (MomentMechanism, TableMechanism) or any(
             charge.law != "gaussian" for charge in design.all_charges):
-        raise InputError("noise can be shared for MomentMechanism and TableMechanism with delta > 0 alone: what they "
-                         "draw is linear in sums, and has Gaussian noise; this design is of "
+        raise InputError("noise can be shared only for MomentMechanism and TableMechanism with delta > 0, because "
+                         "their released numbers are linear in sums and have Gaussian noise; this design is for "
                          f"{type(design.mechanism).__name__} and {design.budget}")
     if design.history is None:
-        raise InputError("the design is for no run that shares could be of: let one party make one by "
-                         "design.for_shares(), or 'part design --shares', once for all")
+        raise InputError("the design is not for a run with shares: let one party make such a design for all, with "
+                         "design.for_shares() or 'part design --shares'")

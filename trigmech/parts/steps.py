@@ -29,24 +29,24 @@ logger = logging.getLogger(__name__)
 
 def measure_part(table: Any, design: Design, *, progress: Progress | None = None, engine: Engine | None = None,
                  workers: int | None = None, scheduler: str | None = None) -> Part:
-    """Return the sums over one part of a table that a design asks for next: **private**, as the table is.
+    """Return the sums over one part of a table that the design's next round needs: **private**, like the table.
 
     Parameters
     ----------
     table : dataframe, array_like (n, d), path or TableFile, private
         All rows of some of the persons, at least one; as for :func:`trigmech.synthesize`.
     design : Design
-        By :func:`trigmech.design` for the number of persons in all parts together, or, after the first round, by
-        :func:`release_parts`.
+        The design from :func:`trigmech.design` for the number of persons in all parts together, or, after the first
+        round, from :func:`release_parts`.
     progress : callable, optional
-        Called with public facts alone.
+        Called with public facts only.
     engine, workers, scheduler
         As for :func:`trigmech.synthesize`.
 
     Returns
     -------
     Part
-        Of whole numbers: the sum of parts has the same bits however the table was cut.
+        Sums in whole numbers: the sum of parts has the same bits for every division of the table.
 
     Raises
     ------
@@ -55,9 +55,9 @@ def measure_part(table: Any, design: Design, *, progress: Progress | None = None
 
     Notes
     -----
-    Privacy: nothing is charged and nothing is public; a part must stay as safe as its table. A person must have all of
-    her rows in one part: one who is in two counts as two. Cost: one pass over the rows, and in the third round and
-    later a moment for the repetition of what was planned before.
+    Privacy: nothing is charged and nothing is public; keep a part as safe as its table. All rows of a person must be in
+    one part: a person in two parts counts twice. Cost: one pass over the rows, and from the third round on a moment to
+    repeat the earlier planning.
     """
     check_design(design)
     question = _question(design)
@@ -72,27 +72,27 @@ def measure_part(table: Any, design: Design, *, progress: Progress | None = None
 def release_parts(parts: Sequence[Part], design: Design, rng: np.random.Generator | None = None, *,
                   ledger: str | Path | LedgerFile | None = None,
                   rounds: str | Path | None = None) -> NoisyMoments | Design:
-    """Release what parts hold together, as if they were one table.
+    """Release the sum of all parts, as if they were one table.
 
     Parameters
     ----------
     parts : sequence of Part, private
-        Answers to the design's question, by :func:`measure_part`; of all persons together.
+        Answers to the design's question, from :func:`measure_part`, for all persons together.
     design : Design
-        That the parts were measured by.
+        The design that measured the parts.
     rng : numpy.random.Generator, optional
-        Makes the run a repeatable *simulation*. Give one of the same seed in each round.
+        Makes the run a repeatable *simulation*. Give a generator with the same seed in each round.
     ledger : path, address or LedgerFile, optional
         As for :func:`trigmech.synthesize`; all rounds are charged in the first, before its draw.
     rounds : path
-        The file in which all that is drawn is kept, so that nothing is drawn twice. Needed if the design asks more than
-        one question, the same in each round; see :attr:`trigmech.Design.passes`. Not for simulations.
+        The file that keeps all drawn numbers, so that nothing is drawn twice. It is required if the design has more
+        than one round, and must be the same in each; see :attr:`trigmech.Design.passes`. Not for simulations.
 
     Returns
     -------
     NoisyMoments or Design
-        What was released, for :func:`trigmech.reconstruct` and :func:`trigmech.generate`; or, if the mechanism asks
-        again, the design with the next question, which is public: measure all parts again by it.
+        The released numbers, for :func:`trigmech.reconstruct` and :func:`trigmech.generate`; or, if there is another
+        round, its design, which is public: measure all parts again with it.
 
     Raises
     ------
@@ -106,16 +106,16 @@ def release_parts(parts: Sequence[Part], design: Design, rng: np.random.Generato
     Notes
     -----
     Privacy: (epsilon, delta) under replacing a person, as one table's release: the sums are those of all rows, to the
-    last bit. That the same rows were measured twice, in two parts, is not noticed. Whoever calls this sees exact sums.
+    last bit. If two parts measured the same rows, this is not noticed. The caller of this function sees exact sums.
     """
     check_design(design)
     whole = added(parts, design.n, Part)
     noise, public_rng = generators(rng)
     if noise.simulated and rounds is not None:
-        raise InputError("a simulation (rng) can be made again, so it takes no file of rounds")
+        raise InputError("a simulation (rng) can be repeated, so it must not have a rounds file")
     if not noise.simulated and rounds is None and design.passes > 1:
-        raise InputError(f"the design may ask {design.passes} questions, one after another; give rounds, the path of a "
-                         "file in which what is released is kept between them")
+        raise InputError(f"the design may have {design.passes} rounds; give rounds, the path of a file that keeps the "
+                         "released numbers between them")
     return next_of(AskedTable(design, answer_of(whole)), design, lambda _: noise, public_rng, ledger, rounds,
                    noise if noise.simulated else None)
 
@@ -144,7 +144,8 @@ def next_of(table: AskedTable, design: Design, noise_of: Callable[[Recorder], No
     history = design.history
     begins = None if history is None or history.round else (history.run, history.seed)
     if rounds is not None and history is not None and begins is None and not Path(rounds).exists():
-        raise InputError(f"there is no rounds file {str(rounds)!r}, which has what the rounds before released")
+        raise InputError(f"the rounds file {str(rounds)!r} does not exist; it holds the released numbers of the "
+                         "earlier rounds")
     kept: AbstractContextManager[rounds_file.RoundsFile | None] = nullcontext() if rounds is None else (
         rounds_file.opened(rounds, begins, **identity(design.schema_given, design, account.file)))
     with kept as file:
@@ -152,7 +153,7 @@ def next_of(table: AskedTable, design: Design, noise_of: Callable[[Recorder], No
         if file is not None:
             if history is not None and ((attempted(file.run) if begins else file.run) != history.run
                                         or not file.begins_with(history.draws)):
-                raise InputError(f"{str(rounds)!r} is the rounds file of another run than the design's")
+                raise InputError(f"{str(rounds)!r} is the rounds file of another run, not of this design's run")
             account.run, seed = file.run, file.seed
             public_rng = np.random.default_rng(seed)
             if file.resumed:
@@ -170,24 +171,24 @@ def next_of(table: AskedTable, design: Design, noise_of: Callable[[Recorder], No
 
 
 def check_design(design: Design) -> None:
-    """Raise an InputError if it is none, or none for parts."""
+    """Raise an InputError if it is not a design, or not a design for parts."""
     if not isinstance(design, Design) or design.schema is None:
         raise InputError(f"design must be a Design by trigmech.design, not {shown(design)}")
     if design.schema.private_categories:
-        raise InputError("private categories cannot be found over parts: each has its own set of texts; give the "
-                         "categories in the schema")
+        raise InputError("private categories cannot be found over parts, because each part has its own set of texts; "
+                         "give the categories in the schema")
 
 
 def _question(design: Design) -> Unanswered:
-    """Return what the design asks next: the run is repeated, with what was released and no table."""
+    """Return the design's next question: the run is repeated with the released numbers and without a table."""
     schema: Schema = design.schema_given
     history = design.history
     account = Ledger(design.budget, enforced=not design.mechanism.published, simulated=True)
     rng = np.random.default_rng(None if history is None else history.seed)
-    # Of what is asked next nothing is drawn.
+    # The next question is found without drawing its noise.
     session = Session(account, SimulatedNoise(rng), Recorder(history))
     try:
         run(AskedTable(design), schema, design, rng, account, session)
     except Unanswered as question:
         return question
-    raise InputError("the design has nothing more to ask: all of it is released")
+    raise InputError("all rounds of the design are complete")

@@ -29,7 +29,7 @@ from trigmech.queries.functions import Functions, roundings
 
 Array = NDArray[np.float64]
 
-# What is of no importance is measured a little nonetheless: without a weight it could not be divided by it.
+# A function without importance gets a small weight nonetheless: the mean is divided by the weight.
 LEAST_IMPORTANCE = 1e-9
 
 _PROOF = "planned-moments"
@@ -57,7 +57,7 @@ class Allocation(ABC):
 
     # The search makes weights anew so often, from the errors that the last ones left.
     ROUNDS: ClassVar[int]
-    # It goes on from every gain, and ends where there is none. Else it tries all rounds, and all changes after a gain.
+    # It continues after every gain, and ends without one. Otherwise it tries all rounds, and all changes after a gain.
     GREEDY: ClassVar[bool]
 
     @abstractmethod
@@ -70,7 +70,7 @@ class Allocation(ABC):
 
     @abstractmethod
     def deviations(self, weights: Array) -> Array:
-        """Return the standard deviations of the noise, infinite for what is not measured."""
+        """Return the standard deviations of the noise, infinite for unmeasured functions."""
 
     @abstractmethod
     def changes(self, step: float) -> list[Array]:
@@ -82,7 +82,7 @@ class Allocation(ABC):
 
     @abstractmethod
     def rounds(self, features: Features, weights: Array) -> tuple[Round, ...]:
-        """Return what is released at once, and its charges, in the order of the functions."""
+        """Return the measurements that are released at once, and their charges, in the order of the functions."""
 
 
 class _Vector(Allocation):
@@ -90,7 +90,7 @@ class _Vector(Allocation):
 
     ROUNDS, GREEDY = 3, False
     GAUSSIAN: ClassVar[bool]
-    # Of the noise, in units of its scale.
+    # The standard deviation of the noise, in units of its scale.
     DEVIATION: ClassVar[float]
     # The best weights are this root of the importance.
     ROOT: ClassVar[float]
@@ -109,8 +109,8 @@ class _Vector(Allocation):
     def by_importance(self, importance: Array) -> Array:
         relative = np.maximum(importance / max(float(importance.max()), 1e-300), LEAST_IMPORTANCE)
         single, pair, triple, whole = self.selection.split(relative)
-        # Pairs' weights are products of one factor a degree, as the sensitivity's proof needs them. Of a pair's T_1 T_2
-        # alone the diagonal would say nothing.
+        # Pairs' weights are products of one factor a degree, as the sensitivity's proof needs them. The diagonal
+        # alone would miss a pair's T_1 T_2.
         most = np.diag(pair) if self.symmetric else np.maximum(pair, pair.T).max(axis=1, initial=0.0)
         factor = np.sqrt(most ** (1.0 / self.ROOT))
         return np.concatenate([single ** (1.0 / self.ROOT), np.outer(factor, factor).ravel(),

@@ -66,9 +66,9 @@ def most_cells(cells_of: Callable[[int], Integers], scale: float, fewest: int = 
     cells_of : callable
         Returns each column's cells if so many are wanted.
     scale : float
-        Of the noise.
+        The scale of the noise.
     fewest : int
-        Unless all products were too many.
+        The fewest products, unless all of them are too many.
     """
     for count in range(MOST_CONTRASTED, 2, -1):
         entries = products_of(cells_of(count))

@@ -1,4 +1,4 @@
-"""What is measured of functions, how exactly, in rounds of one charge each, and what it costs."""
+"""Designs for means of functions: the measurements, their noise and cost, in rounds of one charge each."""
 
 import math
 from dataclasses import dataclass, field

@@ -83,8 +83,8 @@ def plan_smooth(n: int, d: int, budget: Budget, smoothness: float, max_functions
     if not smoothness > 0 or not math.isfinite(smoothness):
         raise InputError(f"smoothness must be positive and finite, not {shown(smoothness)}")
     if 2**d - 1 > max_functions:
-        raise InputError(f"the minimax mechanism measures all moments up to a degree: with {d} columns at least "
-                         f"{2**d - 1}, more than max_functions = {max_functions}")
+        raise InputError(f"the minimax mechanism measures all moments up to a degree; with {d} columns these are at "
+                         f"least {2**d - 1}, more than max_functions = {max_functions}")
     growth = float(d) if budget.delta > 0 else 1.5 * d
     best = math.ceil(max(1.0, n * strength_of(budget)) ** (1.0 / max(growth, smoothness)))
     m = max(1, min(best, math.floor((max_functions + 1) ** (1.0 / d) + 1e-9) - 1))
@@ -111,7 +111,7 @@ def _all_moments(d: int, m: int) -> FunctionIndex:
 def _round(features: Features, n: int, budget: Budget, weights: Array) -> Round:
     gaussian, slack = budget.delta > 0, rounding(n, features.degree)
     if gaussian:
-        # What is beyond the search counts as any other function.
+        # Functions beyond the search count like any other function.
         searched = SEARCHED if features.d == 1 else 0
         squared = pair_l2_diameter(1, tuple(weights[:searched].tolist()), ())
         diameter = math.sqrt(squared + 4.0 * float(weights[searched:] @ weights[searched:]))

@@ -5,7 +5,7 @@ budget, and by a second mechanism the means of: every indicator u (the frequenci
 of missing ones), the products u v of indicators of two columns (contingency tables), and x u and T_2(x) u for a number
 x of another column.
 
-Sensitivity of the second mechanism. A row has at most one indicator of a group that is 1. Of group g let w_g be the
+Sensitivity of the second mechanism. A row has at most one indicator of a group that is 1. For group g let w_g be the
 weight of its indicators, w_gh that of its table with group h, and w_gj, j = 1, 2, ..., those of its products with a
 number's polynomial t_j, |t_j| <= 1. Replace a row.
 
@@ -78,7 +78,7 @@ class Marginal:
     size : int
         The number of functions.
     fraction : float
-        Of the budget.
+        The part of the budget.
     number, degree : int
         The coordinate of the number and the degree of its polynomial, for products with one group's indicators.
     """
@@ -113,7 +113,7 @@ def plan_mixed(n: int, domain: Domain, budget: Budget, workload: Family | None, 
     domain : Domain
     budget : Budget
     workload : Family, optional
-        Of the numbers alone, in their order; not needed if there are none.
+        A workload for the columns with numbers, in their order; not needed if there are no such columns.
     degree, pair_degree, triples, weighted
         For the numbers, as for :func:`trigmech.planning.search.plan_moments`.
     max_functions : int
@@ -136,14 +136,14 @@ def plan_mixed(n: int, domain: Domain, budget: Budget, workload: Family | None, 
     numbers = domain.numbers
     indicators, most = sum(len(group.coordinates) for group in domain.groups), min(max_functions, MOST_INDICATORS)
     if indicators > most:
-        raise InputError(f"the columns have {indicators} categories, special and missing values together, more than "
-                         f"the {most} that can be measured (max_functions = {max_functions}); name fewer, and "
-                         "other = ... for the rest")
+        raise InputError(f"the columns have {indicators} categories, special and missing values together, but at most "
+                         f"{most} can be measured (max_functions = {max_functions}); list fewer categories, and let "
+                         "the option other stand for the rest")
     marginals, own = _selected(n, domain, budget, max_functions)
     if not numbers:
         return _design(n, domain, budget, marginals, 1.0, None)
     if workload is None:
-        raise InputError("rows with numbers need a workload for them")
+        raise InputError("a workload is required when there are numeric columns")
     of_numbers = plan_moments(n, len(numbers), budget, workload, degree=degree, pair_degree=pair_degree,
                               triples=triples, whole_row=False, weighted=weighted, fraction=own)
     return _design(n, domain, budget, marginals, 1.0 - own, of_numbers)
@@ -195,7 +195,7 @@ def _worth_measuring(marginals: list[Marginal], noise: list[float], max_function
     below = [level for marginal, level in zip(marginals, noise, strict=True)
              if marginal.optional and level > WORTH_MEASURING]
     if below:
-        # Not all at once: what the worst leave may be enough for the others.
+        # Not all at once: without the worst ones the rest may suffice.
         limit = 0.7 * max(below)
         return [marginal for marginal, level in zip(marginals, noise, strict=True)
                 if not marginal.optional or level <= WORTH_MEASURING or level < limit]
@@ -225,7 +225,7 @@ def _design(n: int, domain: Domain, budget: Budget, marginals: list[Marginal], f
     features = Features(ChebyshevBasis(index.degrees))
     measured = _round(n, Functions(features, domain, each, slice(first, first + len(each))), budget, marginals, weights,
                       fraction)
-    # Of noise alone, in the frequencies of the group where it is largest.
+    # From noise alone, in the frequencies of the group where it is largest.
     variation = max(math.sqrt(2.0 / math.pi) * float(measured.deviation / weight) * marginal.size / 2.0
                     for marginal, weight in zip(marginals, weights, strict=True) if not marginal.optional)
     labels = distinct([*predicted, VARIATION])

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from trigmech.functions.index import FunctionIndex
 
-# Of x_i x_j x_k about independence.
+# The deviation of x_i x_j x_k from independence.
 PRIOR_TRIPLE = 0.08
-# Of what all pairs' T_2 T_2 deviate together.
+# The common deviation of all pairs' T_2 T_2.
 PRIOR_COHERENT = 0.1
 
 

@@ -37,7 +37,7 @@ Array = NDArray[np.float64]
 MAX_FUNCTIONS = 4_096
 DEGREES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 PAIR_DEGREES = (0, 1, 2, 3, 4, 5, 6, 8)
-# Of the score, below which a larger selection or a change of weights does not pay.
+# The least gain of the score that justifies a larger selection or a change of weights.
 LEAST_GAIN, LEAST_REFINEMENT = 1e-3, 1e-4
 
 
@@ -52,7 +52,7 @@ def plan_moments(n: int, d: int, budget: Budget, workload: Family, *, degree: in
         Rows, at least 2, and columns.
     budget : Budget
     workload : Family
-        What the release should be good at.
+        The queries that the release should answer well.
     degree, pair_degree, triples, whole_row : optional
         Fix a part of the design instead of planning it.
     weighted : bool
@@ -60,7 +60,7 @@ def plan_moments(n: int, d: int, budget: Budget, workload: Family, *, degree: in
     max_functions : int
         Limit of K; time and memory of the fit grow with it.
     fraction : float
-        Of the budget that may be spent, above 0 and at most 1: of epsilon, or, for delta > 0, of mu^2 of the Gaussian
+        The part of the budget, above 0 and at most 1: of epsilon, or, for delta > 0, of mu^2 of the Gaussian
         mechanism that just satisfies it, so that mechanisms with fractions of sum 1 satisfy it together.
 
     Returns
@@ -78,7 +78,7 @@ def plan_moments(n: int, d: int, budget: Budget, workload: Family, *, degree: in
     go beyond 16 (n above 10^7).
     """
     _check(n, d, workload, degree, pair_degree)
-    # What is beyond the degrees that are planned counts too, as not measured.
+    # Functions beyond the planned degrees count too, as unmeasured.
     most = DEGREES[-1] if all(map(is_symmetric, members_of(workload))) else MOST_DEGREE
     model = ErrorModel(workload, max(most, degree or 0), max(PAIR_DEGREES[-1], pair_degree or 0))
     choices = _Choices(model, DEGREES if degree is None else (degree,),

@@ -6,8 +6,8 @@ Two rules of composition, for two situations:
 compose such charges, each of which may still look at the outputs before it: :func:`epsilon_of`.
 
 *Across runs* somebody may choose the next run's budget, mechanism and options after looking at earlier outputs, and
-stop when it suits (fully adaptive composition). Then composition theorems with parameters fixed in advance do not
-apply, and what is spent is watched by privacy filters: :func:`filtered_epsilon`.
+stop at any time (fully adaptive composition). Then composition theorems with parameters fixed in advance do not
+apply, and privacy filters limit the spent budget: :func:`filtered_epsilon`.
 
 **Theorem.** Fix (epsilon, delta). Suppose each charge is admitted only if, with all that was admitted before it on the
 same path, either (A) the pure epsilons sum to at most epsilon, or (B) the root of the sum of mu^2 is a mu for which
@@ -28,17 +28,17 @@ it may be raised was fixed beforehand, the whole is (E, D)-DP for that total. If
 at outputs, it is itself an output of the analyst's, and what holds is this: for each (E, D) fixed in advance, the
 inequality of (E, D)-DP holds for all events within "the total was never raised beyond (E, D)".
 
-**Claimed charges.** Of releases by other tools only an (epsilon_i, delta_i) is known, and that on somebody's word. For
-two neighbouring tables such a release is post-processing of this: with probability delta_i reveal which table it is,
+**Claimed charges.** For releases by other tools only a claimed (epsilon_i, delta_i) is known. For two neighbouring
+tables such a release is post-processing of this: with probability delta_i reveal which table it is,
 else run some epsilon_i-DP mechanism (Kairouz, Oh and Viswanath 2015; Murtagh and Vadhan 2016). Within one run all
 delta_i are fixed in advance, so nothing is revealed with probability p = prod (1 - delta_i), and the whole has the
 delta 1 - p + p delta' if the rest, with epsilon_i for each, has delta': `epsilon_of` composes the rest at
 delta' = 1 - (1 - delta) / p. Across runs the delta_i are chosen on the way, so a part r of delta is reserved in advance
 and a charge is admitted only while the sum of the delta_i keeps to r, and the theorem's conditions hold for the rest at
 delta - r. *Proof.* On every path the delta_i sum to at most r, so with probability at least 1 - r nothing is revealed.
-What is revealed contributes at most r. On the paths where nothing is, P and Q are the distributions of the interaction
+Paths that reveal something contribute at most r. On the other paths P and Q are the distributions of the interaction
 with the epsilon_i-DP mechanisms, both times the same product of (1 - delta_i), so they contribute at most delta - r.
-Raised totals, as above, are of epsilon, delta, r and delta - r, none of which may fall.
+Raised totals, as above, have four parts: epsilon, delta, r and delta - r. Each may only grow.
 
 **Thresholds** are (0, delta_i)-DP, which is proved where they are charged, and compose as claims of epsilon_i = 0.
 
@@ -94,8 +94,8 @@ def gaussian_mu(budget: Budget) -> float:
     if not SMALLEST_GAUSSIAN_EPSILON <= budget.epsilon <= LARGEST_GAUSSIAN_EPSILON:
         side, limit = (("below", SMALLEST_GAUSSIAN_EPSILON) if budget.epsilon < 1.0
                        else ("above", LARGEST_GAUSSIAN_EPSILON))
-        raise BudgetError(f"epsilon = {budget.epsilon:g} is {side} {limit:g}, where floating point no longer tells "
-                          "what Gaussian noise costs; use a pure mechanism")
+        raise BudgetError(f"epsilon = {budget.epsilon:g} is {side} {limit:g}, where floating point is not exact enough "
+                          "to compute the cost of Gaussian noise; use a pure mechanism")
     # Where delta is smaller than any float the library takes the logarithm of 0, which is -inf as it should be.
     with np.errstate(divide="ignore"):
         # Rounded down by far more than the library's search and cancellation errors above that epsilon.
@@ -148,7 +148,7 @@ def filtered_epsilon(charges: Iterable[Charge], delta: float, reserve: float = 0
     Parameters
     ----------
     charges : iterable of Charge
-        Of any number of runs.
+        Charges of any number of runs.
     delta : float
         At least 0 and below 1; chosen, like the epsilon it is compared with, before the first of them.
     reserve : float
@@ -197,7 +197,7 @@ class NextCharge:
     delta : float
         That delta: the whole total's.
     claimed_delta : float
-        What is left of the part of delta that is reserved for the claims of other tools.
+        The rest of the part of delta that is reserved for the claims of other tools.
     """
 
     pure: float
@@ -249,7 +249,7 @@ def next_charge(charges: Iterable[Charge], budget: Budget, reserve: float = 0.0)
 
 
 def _largest(low: float, high: float, fits: Callable[[float], bool]) -> float:
-    """Return the largest number of six digits that fits, where no more does than what does; 0 if low does not."""
+    """Return the largest number of six digits that fits; 0 if ``low`` does not fit."""
     if not fits(low):
         return 0.0
     if fits(high):
@@ -264,7 +264,7 @@ def _largest(low: float, high: float, fits: Callable[[float], bool]) -> float:
 def cost(charge: Charge, delta: float) -> tuple[float, float]:
     """Return a charge's own (epsilon, delta): the delta is 0 where it needs none; epsilon is infinite if none holds.
 
-    Of a claimed charge it is the sum of the claims, of a threshold (0, delta).
+    A claimed charge costs the sum of its claims, and a threshold costs (0, delta).
     """
     if charge.law in ("other", "threshold"):
         claimed = claimed_delta([charge])
@@ -299,7 +299,7 @@ def _pure_parts(charges: Iterable[Charge]) -> list[float]:
 
 
 def _in_two(number: Fraction) -> list[float]:
-    """Return the float next to a number, and what is left."""
+    """Return the float next to a number, and the rest."""
     try:
         near = float(number)
     except OverflowError:

@@ -1,4 +1,4 @@
-"""What may be spent, and what was done: budgets and charges."""
+"""Budgets, and the charges against them."""
 
 import math
 import operator
@@ -82,8 +82,8 @@ class Budget:
             # By logarithms first: the exponential of a large epsilon has no float, and takes a decimal for ever.
             delta = 1.0 if self.epsilon + math.log(self.delta) >= 0 else _times_one_plus_exp(self.epsilon, self.delta)
         if not delta < 1:
-            raise BudgetError(f"{self} for adding or removing a row implies nothing for replacing one: its delta times "
-                              "(1 + e^epsilon) is not below 1")
+            raise BudgetError(f"{self} for adding or removing a row implies no guarantee for replacing a row: its "
+                              "delta times (1 + e^epsilon) is not below 1")
         return type(self)(float_above(2 * as_decimal(self.epsilon)), delta)
 
     def split(self, *shares: float) -> "tuple[Budget, ...]":
@@ -125,7 +125,7 @@ class Budget:
 def deviation_of(law: Law, entries: int = 1) -> float:
     """Return the standard deviation, in scales, of noise in each of so many entries that are drawn together.
 
-    Infinite for what is no noise, of which nothing can be drawn.
+    Infinite for laws that are not noise, because nothing can be drawn from them.
     """
     # l-infinity noise is r U with r ~ Gamma(entries + 1) and U uniform on [-1, 1]: for one entry Laplace noise.
     squares = {"gaussian": 1.0, "exponential": 1.0, "laplace": 2.0, "linf": (entries + 1.0) * (entries + 2.0) / 3.0}
@@ -139,33 +139,33 @@ class Charge:
     Parameters
     ----------
     purpose : str
-        What was released.
+        A description of the release.
     law : {"laplace", "gaussian", "linf", "exponential", "threshold", "other"}
-        Of the noise: independent in each coordinate, or, for "linf", of a joint density proportional to
+        The law of the noise: independent in each coordinate, or, for "linf", with a joint density proportional to
         exp(-max |z_i| / scale). "exponential" is the choice of one of several scores, each of which moves by at most
-        half the sensitivity: see :meth:`trigmech.privacy.noise.SystemNoise.exponential`. "threshold" is no noise but a
-        proved (0, delta)-privacy: what one row alone makes known passes a threshold with a probability of at most
-        delta. "other" is any mechanism of which only an (epsilon, delta) is known, which somebody else claims; see
+        half the sensitivity: see :meth:`trigmech.privacy.noise.SystemNoise.exponential`. "threshold" is not noise but
+        a proved (0, delta)-privacy: a value that only one row reveals passes a threshold with a probability of at most
+        delta. "other" is any mechanism for which only an (epsilon, delta) is known, which somebody else claims; see
         :meth:`claimed`.
     scale : float
-        The Laplace scale, the Gaussian standard deviation, or the scale in that density; of a threshold its delta.
+        The Laplace scale, the Gaussian standard deviation, or the scale in that density; for a threshold its delta.
     sensitivity : float
-        How far one of the releases changes at most when a row is replaced, in the stated norm.
+        The largest change of one of the releases when a row is replaced, in the stated norm.
     norm : {"L1", "L2", "Linf", "each", "none"}
-        "L1", "L2" and "Linf": of a whole released vector. "each": of a single coordinate, each coordinate being
-        counted as a release of its own. Gaussian noise goes with "L2", linf noise and choices with "Linf", Laplace
-        noise with "L1" or "each". "none" goes with "threshold", whose sensitivity is 0, and with "other", whose scale
-        is 1 and whose sensitivity is the claimed epsilon.
+        "L1", "L2" and "Linf" are norms of a whole released vector. "each" is the change of a single coordinate, where
+        each coordinate counts as its own release. Gaussian noise needs "L2", linf noise and choices need "Linf", and
+        Laplace noise needs "L1" or "each". "none" is for "threshold", whose sensitivity is 0, and for "other", whose
+        scale is 1 and whose sensitivity is the claimed epsilon.
     count : int
         The number of releases, at least 1 and at most 10^12.
     proof : str
-        The name of the sensitivity's proof: of this package's, an anchor of docs/proofs.md.
+        The name of the sensitivity's proof; for this package's proofs, an anchor of docs/proofs.md.
     claim : Budget, optional
-        What the charge costs by the source of a published scale: never a guarantee. Of law "other": what each
-        of the releases is claimed to cost, on which the proofs of the rest rely.
+        The cost that the source of a published scale claims: never a guarantee. For law "other": the claimed cost of
+        each release, on which the proofs of the rest rely.
     floor : float, optional
-        For a scale that was computed from an earlier release: the least that it could have been, whatever that
-        release was. Proofs use it, because composition theorems take parameters that are fixed in advance.
+        For a scale that was computed from an earlier release: its least possible value over all such releases. Proofs
+        use it, because composition theorems need parameters that are fixed in advance.
 
     Raises
     ------
@@ -204,7 +204,7 @@ class Charge:
         if self.norm not in NORMS.get(self.law, ()):
             rule = (f"its norm must be {' or '.join(NORMS[self.law])}" if self.law in NORMS else
                     f"the law must be one of {', '.join(NORMS)}")
-            raise BudgetError(f"{self.purpose}: {self.law} noise does not go with sensitivity in {self.norm}; {rule}")
+            raise BudgetError(f"{self.purpose}: {self.law} noise cannot have its sensitivity in {self.norm}; {rule}")
         try:
             count = operator.index(self.count)
         except TypeError:
@@ -225,23 +225,23 @@ class Charge:
 
     @classmethod
     def claimed(cls, purpose: str, claim: Budget, tool: str, count: int = 1) -> Self:
-        """Return the charge for releases of another tool, of each of which only an (epsilon, delta) is claimed.
+        """Return the charge for releases of another tool, for each of which only an (epsilon, delta) is claimed.
 
         Parameters
         ----------
         purpose : str
-            What was released.
+            A description of the release.
         claim : Budget
-            Of each release, for replace-one neighbours.
+            The claimed cost of each release, for replace-one neighbours.
         tool : str
-            Who claims it.
+            The source of the claim.
         count : int
         """
         return cls(purpose, "other", 1.0, claim.epsilon, "none", count, f"claimed by {tool}, not proved here", claim)
 
     @property
     def claimed_delta(self) -> float:
-        """The delta of each release that is claimed, or of a threshold; 0 for noise of a known distribution."""
+        """The claimed delta of each release, or a threshold's delta; 0 for noise of a known distribution."""
         if self.law == "threshold":
             return self.scale
         return self.claim.delta if self.law == "other" and self.claim is not None else 0.0
@@ -324,13 +324,13 @@ def real_number(name: str, value: object) -> float:
     try:
         return float(value)
     except OverflowError:
-        raise BudgetError(f"{name} is beyond the numbers that floating point holds") from None
+        raise BudgetError(f"{name} is too large for floating point") from None
 
 
 def shown_up(value: float, digits: int = 6) -> str:
     """Return a number as text of at most so many significant digits that reads as no less than the number.
 
-    What has a text of that length, as 0.1 has, is shown as that; else the last digit is rounded up.
+    A number with a text of that length, such as 0.1, is shown exactly; otherwise the last digit is rounded up.
     """
     return _shown(value, digits, ROUND_CEILING)
 

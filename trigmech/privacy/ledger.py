@@ -33,22 +33,23 @@ class Ledger:
     Parameters
     ----------
     budget : Budget
-        What may be spent. Of epsilon from 1e-9 to 1e12.
+        The most that may be spent, with epsilon from 1e-9 to 1e12.
     enforced : bool
         True: a charge that would exceed the budget is refused. False, for the thesis's published scales only: the
-        budget is the thesis's claim, anything is recorded, and :attr:`guarantee` is what is proved.
+        budget is the thesis's claim, every charge is recorded, and :attr:`guarantee` is the proved budget.
     simulated : bool
-        True if the noise came from a seeded generator, which anyone may repeat: the output is then not private.
+        True if the noise came from a seeded generator, which anyone can repeat: the output is then not private.
     charges : list of Charge
-        What was charged so far.
+        The charges so far.
     file : LedgerFile, optional
         The data set's record, in a file or on a server. Every charge is written there too, and refused if the data
         set's budget would be exceeded, whether or not this ledger is enforced.
     run : str, optional
         The run's identifier in that file; default: random.
     written : list of Charge
-        Charges that the file has of this run already, also of another process that began it: its first charges are
-        these, and are not written again. If the file has others when more are written, they are refused.
+        Charges of this run that the file already has, also from another process that began the run. The run's first
+        charges must be these, and they are not written again. If the file has other charges of the run when more are
+        written, the new ones are refused.
 
     Raises
     ------
@@ -72,7 +73,7 @@ class Ledger:
     def __post_init__(self) -> None:
         epsilon = self.budget.epsilon
         if not SMALLEST_EPSILON <= epsilon <= LARGEST_EPSILON:
-            why = ("the noise that it asks for would leave nothing of any table" if epsilon < 1.0
+            why = ("the noise would hide every table completely" if epsilon < 1.0
                    else "it protects nobody, and rounding errors would outweigh its noise")
             raise BudgetError(f"a ledger's epsilon must lie between {SMALLEST_EPSILON:g} and {LARGEST_EPSILON:g}, not "
                               f"{epsilon:g}: {why}")
@@ -93,26 +94,27 @@ class Ledger:
                                   f"at delta={shown_up(self.budget.delta)}, over the budget {self.budget}")
 
     def check_file(self, *charges: Charge) -> None:
-        """Raise what the file would raise of charges that are next, but for those that it has already."""
+        """Raise the file's errors for the next charges, except those that the file already has."""
         more = charges[max(len(self.written) - len(self.charges), 0):]
         if self.file is not None and self.enforced and not self.simulated and more:
             self.file.check(more)
 
     def charge(self, *charges: Charge) -> None:
-        """Record charges, all or none, before any of their noise is drawn.
+        """Record all of the charges, or raise an error and record nothing, before any of their noise is drawn.
 
         Raises
         ------
         BudgetError
-            If the ledger is enforced and the total would exceed the budget, or that of the data set its own; or the
-            file has other charges of this run. Nothing is recorded then, neither here nor in the file.
+            If the ledger is enforced and the total would exceed the budget, or the data set's total would exceed its
+            budget; or the file has other charges of this run. Then nothing is recorded, here or in the file.
         InputError
             If the file cannot be read, locked or written, or another process charged it for this run.
         """
         self.check(*charges)
         before = self.written[len(self.charges) : len(self.charges) + len(charges)]
         if before and before != list(charges):
-            raise BudgetError(f"{charges[0].purpose}: this run was charged for something else before it was broken off")
+            raise BudgetError(f"{charges[0].purpose}: this run was charged for something else before its "
+                              "interruption")
         if self.file is not None and not before:
             self.file.charge(self.run or new_run(), charges, self.simulated, self.written)
             self.written = [*self.written, *charges]
@@ -130,23 +132,23 @@ class Ledger:
 
     @property
     def proved_epsilon(self) -> float:
-        """The epsilon that is proved of all charges together at the budget's delta; infinite if none is."""
+        """The proved epsilon of all charges together at the budget's delta; infinite if nothing is proved."""
         return epsilon_of(self.charges, self.budget.delta)
 
     @property
     def guarantee(self) -> Budget:
-        """What is proved of all charges together.
+        """The proved budget of all charges together.
 
         Raises
         ------
         BudgetError
-            If no finite epsilon is proved, which no enforced ledger admits.
+            If no finite epsilon is proved; this cannot happen with an enforced ledger.
         """
         return Budget(max(self.proved_epsilon, 1e-300), self.budget.delta)
 
     @property
     def claim(self) -> Budget | None:
-        """What the thesis claims of a run at its published scales; None for rigorous runs."""
+        """The budget that the thesis claims for a run at its published scales; None for rigorous runs."""
         return None if self.enforced else self.budget
 
     def to_dict(self) -> dict[str, Any]:
@@ -161,8 +163,8 @@ class Ledger:
         Raises
         ------
         InputError
-            If a field is missing, not known, of another type or against a rule; the message names it. Whether the
-            charges keep to the budget is not looked at: :attr:`proved_epsilon` is what they prove.
+            If a field is missing, not known, of another type or against a rule; the message names it. The charges are
+            not compared with the budget: :attr:`proved_epsilon` is the cost that they prove.
         """
         where = "the ledger"
         values = fields(data, where, {"adjacency": str, "budget": object, "enforced": bool, "simulated": bool,

@@ -6,25 +6,25 @@ from trigmech.privacy.accounting import NextCharge, cost, filtered_epsilon, next
 from trigmech.privacy.budget import shown_up
 from trigmech.privacy.ledger_format import Entry, Raised, State
 
-# Of what one machine computed and another computes again.
+# How closely the results of two machines must agree.
 AGREEMENT = 1e-6
 
 
 def problems(state: State, own: bool = False) -> list[str]:
-    """Return what does not agree, in a sentence each; ``own``: the costs of the entries as well."""
+    """Return a sentence for each fault; ``own``: also check the costs of the entries."""
     found = []
     before = state.genesis
     limit = state.made
     seen: dict[tuple[object, ...], tuple[float, float]] = {}
     for place, entry in enumerate(state.entries, 1):
         if entry.sequence != place:
-            found.append(f"entry {place} says that it is number {entry.sequence}")
+            found.append(f"entry {place} has the number {entry.sequence}")
         if entry.hash != entry.digest(before):
-            found.append(f"entry {place} was changed, or what stood before it was")
+            found.append(f"entry {place} was changed, or the text before it was changed")
         before = entry.hash
         if isinstance(entry, Raised):
             if entry.old != limit:
-                found.append(f"entry {place} says that the budget was {entry.old}; it was {limit}")
+                found.append(f"entry {place} states that the budget was {entry.old}, but it was {limit}")
             limit = entry.new
         elif own and isinstance(entry, Entry):
             # The cost was computed at the delta of its time.
@@ -33,11 +33,11 @@ def problems(state: State, own: bool = False) -> list[str]:
             if key not in seen:
                 seen[key] = cost(charge, delta)
             if seen[key][1] != entry.delta or not _agree(seen[key][0], entry.epsilon):
-                found.append(f"entry {place} says epsilon = {shown_up(entry.epsilon)} at delta = "
-                             f"{shown_up(entry.delta)}; it is {shown_up(seen[key][0])} at {shown_up(seen[key][1])}")
+                found.append(f"entry {place} states epsilon = {shown_up(entry.epsilon)} at delta = "
+                             f"{shown_up(entry.delta)}, but it is {shown_up(seen[key][0])} at {shown_up(seen[key][1])}")
     total = spent(state)
     if not _agree(total, state.total):
-        found.append(f"it says that the total is {shown_up(state.total)}; it is {shown_up(total)}")
+        found.append(f"the ledger states the total {shown_up(state.total)}, but it is {shown_up(total)}")
     if not total <= limit.budget.epsilon * (1.0 + AGREEMENT):
         found.append(f"the total {shown_up(total)} exceeds the budget {limit}")
     return found

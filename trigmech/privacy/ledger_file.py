@@ -1,4 +1,4 @@
-"""The record of what was spent on one data set by all runs: in a file, or on a server, that all of them share."""
+"""The record of all charges of all runs against one data set: in a file, or on a server, that all runs share."""
 
 import math
 import os
@@ -23,36 +23,36 @@ NEIGHBOURS = ("replace-one", "add-remove")
 class LedgerFile:
     """All charges against one data set; a charge that would exceed the data set's budget is refused.
 
-    Kept in a file, or in a PostgreSQL database (``postgresql://user@host/database?ledger=name``, see
-    :class:`trigmech.privacy.ledger_server.Server`). Made by :meth:`create`, read again by :meth:`open`; give it to
-    :func:`trigmech.synthesize` or :class:`trigmech.Ledger`. Every attribute is read from there anew.
+    The ledger is in a file, or in a PostgreSQL database (``postgresql://user@host/database?ledger=name``, see
+    :class:`trigmech.privacy.ledger_server.Server`). Make it with :meth:`create`, read it with :meth:`open`, and give it
+    to :func:`trigmech.synthesize` or :class:`trigmech.Ledger`. Every attribute reads the file or the server again.
 
     Attributes
     ----------
     path : Path or str
-        Of the file, or the address on the server, which holds no password.
+        The path of the file, or the address on the server, without a password.
 
     Notes
     -----
-    Privacy: budgets and options of a later run may be chosen after looking at what earlier ones released. The total is
-    therefore that of a privacy filter, which allows this: the smaller of the sum of pure epsilons and the epsilon of
-    Gaussian DP (:func:`trigmech.privacy.accounting.filtered_epsilon`, with the proof). A single run that mixes Laplace
-    with Gaussian noise can be charged more by it than by its own ledger, which composes options fixed in advance.
-    Releases of other tools are recorded by :meth:`add`, on the word of who claims what they cost. No record's value and
-    no seed is in it: it holds what was charged for, which is public.
+    Privacy: you may choose budgets and options of a later run after looking at earlier releases. The total is therefore
+    the total of a privacy filter, which allows this: the smaller of the sum of pure epsilons and the epsilon of
+    Gaussian DP (:func:`trigmech.privacy.accounting.filtered_epsilon`, with the proof). It can charge more for a single
+    run that mixes Laplace and Gaussian noise than the run's own ledger, which composes options fixed in advance.
+    :meth:`add` records releases of other tools at their claimed cost. A ledger does not hold any record's value or any
+    seed: it holds only the charges, which are public.
 
     In a file, a charge takes the lock beside it (``.lock``), reads the file, adds its entries, and replaces the file by
     a durable new one before it returns. On file systems without locks (some network ones) let one machine write. On a
     server, a charge is one serialisable transaction, and returns when it is known to be durable. A process that is
     killed between the charge and the noise has lost budget, never privacy.
 
-    Each entry's hash includes the one before it. So :meth:`verify` finds entries that were changed, moved, put in
-    or taken out of the middle, by accident or by somebody who did not compute the hashes anew. It **cannot** find
-    what anybody who may write all of it can do: write all of it anew with right hashes, take entries off its end and
-    correct the total, or put back an older copy. A copy of the file, or another file for the same table, is a
-    budget of its own; so would a second name of the file (a hard link) be, and nothing is written to a file that
-    has one. Only an object that read the file before notices that it went back since. Keep the hash of the last
-    entry elsewhere, or the file where entries can only be added, if that matters.
+    Each entry's hash includes the hash before it. So :meth:`verify` finds entries that were changed, moved, inserted
+    or removed in the middle, by accident or by somebody who did not compute the hashes again. It **cannot** detect
+    changes by a person who may write the whole ledger: new entries with correct hashes, entries removed from the end
+    with a corrected total, or an older copy in its place. A copy of the file, or another file for the same table, has
+    its own budget. A second name of the file (a hard link) would have one too, so nothing is written to a file with
+    several names. Only an object that read the file before notices an older copy. If this matters, keep the hash of
+    the last entry elsewhere, or keep the file where entries can only be added.
     """
 
     def __init__(self, store: Store, state: State) -> None:
@@ -67,27 +67,27 @@ class LedgerFile:
         Parameters
         ----------
         path : path or str
-            A file that must not exist, or the address of a ledger on a server that has none of this name.
+            A file that must not exist yet, or the address of a new ledger on a server.
         budget : Budget
-            Of the data set: what all runs together may spend.
+            The data set's budget: all runs together may spend it.
         data_set : str
-            Its public name.
+            The data set's public name.
         timeout : float
             Seconds to wait for other processes, here and at every charge.
         reserve_delta : float
             The part of the budget's delta, from 0 to all of it, for claims of other tools (:meth:`add`) and for the
-            thresholds of private categories; noise of this package has the rest. With 0 only claims of delta = 0 are
-            admitted, and no thresholds.
+            thresholds of private categories; noise of this package uses the rest. With 0 the ledger accepts only claims
+            of delta = 0, and no thresholds.
 
         Raises
         ------
         BudgetError
             If the reserve is not from 0 to the budget's delta.
         InputError
-            If it exists or cannot be written, or the lock cannot be had in time; if the address is none, holds a
-            password, or the server refuses.
+            If the ledger exists or cannot be written, or its lock is not free in time; if the address is not valid or
+            holds a password, or the server refuses.
         MissingLibraryError
-            If it is on a server, and the extra ``postgres`` is not installed; here and wherever a server is asked.
+            If the ledger is on a server, and the extra ``postgres`` is not installed; also in all other methods.
         """
         if not isinstance(budget, Budget):
             raise BudgetError(f"budget must be a Budget, not {type(budget).__name__}")
@@ -104,19 +104,19 @@ class LedgerFile:
         Raises
         ------
         InputError
-            If it cannot be read or is no ledger. What only :meth:`verify` finds is not looked for here.
+            If it cannot be read or is not a ledger. Use :meth:`verify` to find other faults.
         """
         store = store_of(path, timeout)
         return cls(store, store.read())
 
     @staticmethod
     def exists(path: str | Path, timeout: float = 60.0) -> bool:
-        """Return whether there is anything where :meth:`create` would make a ledger; raises as :meth:`open`."""
+        """Return whether something exists at the place of the ledger; raises the errors of :meth:`open`."""
         return store_of(path, timeout).exists()
 
     @property
     def budget(self) -> Budget:
-        """What all runs together may spend now."""
+        """The budget that all runs together may spend now."""
         return self._state().limit.budget
 
     @property
@@ -190,9 +190,9 @@ class LedgerFile:
             # Here, where nobody else writes: two processes that looked before would both go on.
             there = [(entry.run, entry.charge) for entry in state.charges if attempted(entry.run) == attempted(run)]
             if known is not None and there != [(run, charge) for charge in known]:
-                raise InputError(f"{self._store.name} has charges of this run that another process or another rounds "
-                                 "file made: go on with that one, or begin another run. If it is of shares, a sum of "
-                                 "its shares was opened, and another run needs another design and new shares")
+                raise InputError(f"{self._store.name} has charges of this run from another process or another rounds "
+                                 "file: continue with that one, or begin a new run. If the run has shares, a sum of "
+                                 "them was already opened, and a new run needs a new design and new shares")
             if not simulated:
                 self._admit(state, charges)
             delta = state.limit.budget.delta
@@ -201,33 +201,33 @@ class LedgerFile:
         self._append(made)
 
     def check(self, charges: Sequence[Charge]) -> None:
-        """Raise what :meth:`charge` would raise of charges that count, but for the lock, and write nothing."""
+        """Raise the errors of :meth:`charge` for charges that count, without taking the lock or writing anything."""
         self._store.check()
         self._admit(self._sound(self._state()), charges)
 
     def add(self, purpose: str, claim: Budget, tool: str, *, neighbours: str, count: int = 1) -> None:
-        """Record releases of another tool, of which nothing is known but the (epsilon, delta) that it claims.
+        """Record releases of another tool, for which only a claimed (epsilon, delta) is known.
 
         Parameters
         ----------
         purpose : str
-            What was released.
+            A description of the release.
         claim : Budget
-            Of each release.
+            The claimed cost of each release.
         tool : str
-            Who claims it; the total is then as true as the claim.
+            The source of the claim; the ledger's total is then only as true as the claim.
         neighbours : {"replace-one", "add-remove"}
-            For which the claim is made. One for adding or removing a row is recorded as (2 epsilon,
-            (1 + e^epsilon) delta), which it implies for replacing one.
+            The neighbouring tables of the claim. A claim for adding or removing a row is recorded as (2 epsilon,
+            (1 + e^epsilon) delta), which it implies for replacing a row.
         count : int
-            Of releases, each with this claim.
+            The number of releases, each with this claim.
 
         Raises
         ------
         BudgetError
             If the data set's total would exceed its budget, or the claimed deltas the reserve; nothing is written.
         InputError
-            If a text is empty, the neighbours are others, or as :meth:`charge`.
+            If a text is empty, or the neighbours are not one of the two; see also :meth:`charge`.
 
         Notes
         -----
@@ -248,27 +248,28 @@ class LedgerFile:
         self.charge(new_run(), [Charge.claimed(purpose, claim, tool, count)], False)
 
     def raise_budget(self, budget: Budget, reserve_delta: float | None = None) -> None:
-        """Raise what all runs together may spend, and record that.
+        """Raise the budget of all runs together, and record this.
 
         Parameters
         ----------
         budget : Budget
-            Neither its epsilon nor its delta may be less than now.
+            The new budget; its epsilon and its delta must not be less than now.
         reserve_delta : float, optional
-            Not less than now, and the rest of delta neither; default: as it is.
+            The new reserve. It must not be less than now, and the rest of delta must not be less either. Default: no
+            change.
 
         Raises
         ------
         BudgetError
-            If something would be less, or all stay as it is; nothing is written then.
+            If one of these would be less, or nothing would change; then nothing is written.
         InputError
             As :meth:`charge`.
 
         Notes
         -----
-        Privacy: a new promise to the people in the data. The new total holds as if it had been there from the beginning
-        if it was fixed before any output was seen; what holds if not is proved in :mod:`trigmech.privacy.accounting`,
-        "Raising".
+        Privacy: this is a new promise to the people in the data. If the new total was fixed before anybody saw any
+        output, it holds as if it had been there from the beginning; otherwise a weaker guarantee holds, which
+        :mod:`trigmech.privacy.accounting`, "Raising", proves.
         """
         if not isinstance(budget, Budget):
             raise BudgetError(f"budget must be a Budget, not {type(budget).__name__}")
@@ -277,32 +278,32 @@ class LedgerFile:
             old = state.limit
             new = Limit(budget, old.reserve_delta if reserve_delta is None else reserve_delta)
             if not new.is_above(old):
-                raise BudgetError(f"the budget can only be raised, in no part lowered: it is {old}, asked for {new}")
+                raise BudgetError(f"the budget can only be raised, and no part of it lowered: it is {old}; given {new}")
             return [Raised(0, now(), version(), old, new, "")]
 
         self._append(made)
 
     def note_kept(self, run: str, path: str | os.PathLike[str]) -> None:
-        """Record where the release of a run was saved that could not be saved where it was asked for; costs nothing."""
+        """Record where a run's release was saved if its requested place could not be written; costs nothing."""
         self._append(lambda _: [Kept(0, now(), version(), run, str(path), "")])
 
     def removed_if_unused(self) -> bool:
         """Remove the ledger if nothing was ever charged to it, by anyone; return whether it was removed."""
-        # Whoever has opened it meanwhile will not find it, and draw nothing.
+        # A process that opened it meanwhile will not find it, and will not draw anything.
         return self._store.remove(lambda state: not self._known(state).entries)
 
     def verify(self) -> list[str]:
-        """Return what is wrong with the ledger, one line each: hashes, order, each charge's own epsilon, the totals.
+        """Return the ledger's faults, one line each: hashes, order, each charge's own epsilon, the totals.
 
         Returns
         -------
         list of str
-            Empty if all is as it should be; the class's notes list what is not found.
+            Empty if no fault is found; the class's notes list the changes that cannot be found.
 
         Raises
         ------
         InputError
-            If it cannot be read or is no ledger.
+            If it cannot be read or is not a ledger.
 
         Notes
         -----
@@ -341,14 +342,14 @@ class LedgerFile:
         return f"LedgerFile({str(self.path)!r})"
 
     def _sound(self, state: State) -> State:
-        """Return what is in the ledger, if it verifies."""
+        """Return the ledger's content, if it verifies."""
         problems = ledger_audit.problems(state)
         if problems:
             raise InputError(f"{str(self.path)!r} does not verify, so nothing is charged: {problems[0]}")
         return state
 
     def _admit(self, state: State, charges: Sequence[Charge]) -> None:
-        """Raise a BudgetError if the charges do not fit; it states what was asked, and what would be admitted."""
+        """Raise a BudgetError if the charges do not fit; it states the charges and the largest that fits."""
         limit = state.limit
         total = filtered_epsilon([*state.counted, *charges], limit.budget.delta, limit.reserve_delta)
         if total <= limit.budget.epsilon:
@@ -357,18 +358,18 @@ class LedgerFile:
         if claimed > as_decimal(limit.reserve_delta):
             what = (f" would bring the claimed deltas to {shown_up(float(claimed))}, over the reserve "
                     f"{limit.reserve_delta}" + ("" if all(charge.law != "threshold" for charge in charges) else
-                                                " (of which private categories take a tenth of their run's delta)"))
+                                                " (private categories use a tenth of their run's delta)"))
         else:
             alone = filtered_epsilon(charges, limit.budget.delta, limit.reserve_delta)
             what = (f" (epsilon = {shown_up(alone)} by itself) would bring the data set's total to {shown_up(total)} "
                     f"at delta={shown_up(limit.budget.delta)}, over the budget {limit.budget}")
-        raise BudgetError(f"{charges[0].purpose}: the charge{what} of {self._store.name}, which would admit "
-                          f"{ledger_audit.remaining(state)}. To look: `trigmech ledger show "
-                          f"{shlex.quote(str(self.path))}`, or in Python print(LedgerFile.open(...)); for more: "
-                          "`trigmech ledger raise`, or LedgerFile.raise_budget")
+        raise BudgetError(f"{charges[0].purpose}: the charge{what} of {self._store.name}. The ledger would accept "
+                          f"{ledger_audit.remaining(state)}. To see it: `trigmech ledger show "
+                          f"{shlex.quote(str(self.path))}`, or in Python print(LedgerFile.open(...)). To raise the "
+                          "budget: `trigmech ledger raise`, or LedgerFile.raise_budget")
 
     def _append(self, made: Callable[[State], Sequence[AnyEntry]]) -> None:
-        """Write the entries that are made in view of what is there, after the others, in the chain."""
+        """Append entries to the chain; a function makes them from the ledger's present content."""
 
         def longer(state: State) -> State:
             entries = list(self._sound(self._known(state)).entries)
@@ -387,7 +388,7 @@ class LedgerFile:
         return self._known(self._store.read())
 
     def _known(self, state: State) -> State:
-        """Return what was read, if what was read before is its beginning; it is what has to be there from now on."""
+        """Return a state if it begins with the state that was read before, and remember it for the next reading."""
         problems = self._backwards(state)
         if problems:
             raise InputError(f"{str(self.path)!r}: {problems[0]}")
@@ -395,10 +396,10 @@ class LedgerFile:
         return state
 
     def _backwards(self, state: State) -> list[str]:
-        """What was read before must be the beginning of what is read now."""
+        """Return a fault if the state does not begin with the state that was read before."""
         genesis, count, head = self._seen
         if state.genesis != genesis:
-            return ["it is not the ledger that was opened: its name, budget or time of making differ"]
+            return ["it is not the ledger that was opened: its name, budget or time of creation is different"]
         if len(state.entries) < count or (count and state.entries[count - 1].hash != head):
-            return [f"it lacks entries, or has others, than the {count} that were read before"]
+            return [f"it no longer begins with the {count} entries that were read before"]
         return []

@@ -37,14 +37,14 @@ class Entry:
     run : str
         A random identifier, the same for all charges of a run.
     version : str
-        Of the package.
+        The version of the package.
     simulated : bool
         True: recorded, but not counted, for its outputs are not private.
     charge : Charge
     epsilon : float
-        Of this charge alone, at the next field; infinite if none is proved.
+        The cost of this charge alone, at the delta of the next field; infinite if nothing is proved.
     delta : float
-        0 where the charge needs none.
+        0 if the charge does not need a delta.
     hash : str
         SHA-256, in hexadecimal, of the hash before it and all of the above.
     """
@@ -151,7 +151,7 @@ class Raised:
     time : str
         UTC, by the clock of who raised it.
     version : str
-        Of the package.
+        The version of the package.
     old, new : Limit
     hash : str
         As of an :class:`Entry`.
@@ -199,7 +199,7 @@ class Kept:
     run : str
         Whose charges paid for the release.
     path : str
-        Of the file.
+        The path of the saved file.
     """
 
     sequence: int
@@ -267,12 +267,12 @@ class State:
 
     @property
     def counted(self) -> list[Charge]:
-        """What was charged for and not simulated."""
+        """The charges that were not simulated."""
         return [entry.charge for entry in self.charges if not entry.simulated]
 
 
 def parsed(content: bytes, where: str) -> State:
-    """Return the ledger that a text holds, whoever wrote it.
+    """Return the ledger of a text, which anybody may have written.
 
     Raises
     ------
@@ -373,7 +373,7 @@ def charge_line(charge: Charge, epsilon: float, delta: float) -> str:
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise ValueError("a field is there twice")
+        raise ValueError("a field appears twice")
     return found
 
 

@@ -52,7 +52,7 @@ def resolved(path: str | Path) -> Path:
         return Path(os.path.realpath(path))
     except (ValueError, OSError, TypeError):
         given = str(path) if isinstance(path, os.PathLike) else path
-        raise InputError(f"the path of a file is needed, not {shown(given)}") from None
+        raise InputError(f"a ledger must be the path of a file, not {shown(given)}") from None
 
 
 def check_names(path: Path) -> None:
@@ -67,10 +67,10 @@ def check_names(path: Path) -> None:
 
 
 def check_links(name: str, names: int) -> None:
-    """Raise an InputError if a file has several names: what is written by one could be missing behind the others."""
+    """Raise an InputError if a file has several names: a change under one name could be missing under the others."""
     if names > 1:
-        raise InputError(f"{name} has {names} names (hard links), and what is written by one would not be seen by the "
-                         "others; remove all but one, or use symbolic links")
+        raise InputError(f"{name} has {names} names (hard links), and a change under one name would be missing under "
+                         "the others; keep one name only, or use symbolic links")
 
 
 def check_timeout(timeout: float) -> None:

@@ -1,20 +1,19 @@
 """Ledgers in a PostgreSQL database: the entries of a file as rows, and one serialisable transaction a charge.
 
-The address is ``postgresql://user@host:port/database?ledger=name``, with all that the server's own library understands
-but a password: that comes from the environment (``PGPASSWORD``) or the library's password file (``~/.pgpass``,
-``PGPASSFILE``), and is never seen here. Messages of the library and of the server may quote what they were given, so
-none is passed on. ``ledger`` names one of several ledgers in a database; it is "ledger" if it is not there.
+The address is ``postgresql://user@host:port/database?ledger=name``, with all parameters of the server's own library
+except a password: the password comes from the environment (``PGPASSWORD``) or the library's password file
+(``~/.pgpass``, ``PGPASSFILE``), and this module never sees it. Messages of the library and the server may quote their
+input, so they are not passed on. ``ledger`` names one of several ledgers in a database; the default is "ledger".
 
 **Claim.** Whatever breaks, nothing is drawn for a charge that is not durable. A charge reads the ledger, decides, and
-writes in one serialisable transaction, so that it decides on what no other writer changes before it commits; if one
-did, the server refuses the commit and the charge begins anew with what is there then. Independently of that, two
-charges cannot be the same entry of a ledger, by the primary key. When the commit was acknowledged, it is on the
-server's disk, for an asynchronous commit is not accepted. If the connection breaks before the acknowledgement, the
-charge is looked for by the random number of its transaction, behind the lock on the ledger's row that a transaction in
-flight holds until it ends, and counts as made if it is seen; in all other cases this raises, and the caller draws
-nothing. Likewise a ledger that is made or removed is looked for behind the lock that its transaction holds. A server
-that lies about its disk (``fsync = off``), or that is put back to an older state, is not noticed, but by an object that
-has read more.
+writes in one serialisable transaction, so no other writer changes the content between the decision and the commit; if
+one did, the server refuses the commit, and the charge begins again with the new content. In addition, the primary key
+prevents two charges from being the same entry of a ledger. An acknowledged commit is on the server's disk, because
+asynchronous commits are not accepted. If the connection breaks before the acknowledgement, the program looks for the
+charge by the random number of its transaction, behind the lock on the ledger's row that a transaction holds until it
+ends, and counts the charge if it finds it; in all other cases it raises an error, and nothing is drawn. It looks
+for a ledger that is being made or removed in the same way. A server that does not really write to its disk (``fsync =
+off``), or that is put back to an older state, is not noticed, except by an object that has read more.
 """
 
 import logging
@@ -50,7 +49,7 @@ ADDRESS = re.compile(r"\s*postgres\w*(\+\w+)?:|\s*[a-z][\w+.-]*://|.*\b(password
 SECRET = re.compile("password|passwd|pwd|secret|scram", re.IGNORECASE)
 DEFAULT_NAME, LONGEST_NAME = "ledger", 200
 
-# Of the tables, so that a later version of the package can have others.
+# The form of the tables, so that a later version of the package can have another form.
 FORM = "1"
 MAKE = """
 CREATE SCHEMA IF NOT EXISTS trigmech;
@@ -75,7 +74,7 @@ ENTRIES = "SELECT entry::text FROM trigmech.entries WHERE ledger = %s ORDER BY s
 TOTAL = "UPDATE trigmech.ledgers SET total = %s WHERE name = %s"
 ADD = "INSERT INTO trigmech.entries (ledger, sequence, entry, writing) VALUES (%s, %s, %s, %s)"
 LOCK = "SELECT name FROM trigmech.ledgers WHERE name = %s FOR UPDATE"
-# Held by whoever makes a ledger until it ends: a row that is not there yet has no lock of its own.
+# A process that makes a ledger holds this until it ends: a row that does not exist yet cannot be locked.
 MAKING = f"SELECT pg_advisory_xact_lock({int.from_bytes(b'trigmech')})"
 FIND = "SELECT count(*) FROM trigmech.entries WHERE ledger = %s AND writing = %s"
 
@@ -89,26 +88,26 @@ LONGEST_PAUSE = 0.2
 
 # Why a server refused a statement, by the beginning of its SQLSTATE.
 REFUSALS = {
-    "42501": "this user lacks the right to do that; the guide's section on a ledger that a team shares has the rights",
-    "42": "its tables are not those of this version of the package",
-    "25006": "it only lets read; give the address of the primary server",
-    "0A000": "it only lets read; give the address of the primary server",
+    "42501": "this user lacks the right to do that; the guide's section on a shared ledger lists the rights",
+    "42": "its tables do not belong to this version of the package",
+    "25006": "it is read-only; give the address of the primary server",
+    "0A000": "it is read-only; give the address of the primary server",
     "53100": "its disk is full", "55P03": "another process has held the lock on it for too long",
     "57014": "it stopped a statement that took longer than its statement_timeout allows, or that somebody cancelled, "
              "and nothing was written; give this user more time (ALTER ROLE ... SET statement_timeout)",
     "25P": "it ended a transaction that took longer than its timeouts allow, and nothing was written; try again",
-    "23": "its tables hold something else than this version of the package has written",
+    "23": "its tables hold data that this version of the package did not write",
 }
 # Why a connection was refused. The texts are the server's or its library's; they are looked at and not passed on.
 FAILURES = {
     "no password supplied": "it asks for a password: set PGPASSWORD, or write it in ~/.pgpass",
-    "password authentication failed": "it refuses the user or the password, which is that of PGPASSWORD or ~/.pgpass",
-    "no pg_hba.conf entry": "it lets nobody in from here as this user (pg_hba.conf)",
+    "password authentication failed": "it refuses the user or the password from PGPASSWORD or ~/.pgpass",
+    "no pg_hba.conf entry": "it does not allow this user to connect from this machine (pg_hba.conf)",
     "too many": "it has too many connections",
     'database "': "it has no such database, or does not let this user in",
     'role "': "it does not know this user, or does not let this user in",
     "starting up": "it is starting or going down", "shutting down": "it is starting or going down",
-    "resolve host": "no host of this name is known", "translate host name": "no host of this name is known",
+    "resolve host": "the name of the host is unknown", "translate host name": "the name of the host is unknown",
     "No such file": "no server listens there", "refused": "no server listens there", "timeout": "it does not answer",
 }
 
@@ -216,12 +215,12 @@ class Server:
     def _state(self, cursor: Any) -> State:
         row = self._row(cursor)
         if row is None:
-            raise InputError(f"{self.name} is not there; make it once, before the first release, by `trigmech ledger "
-                             "create` or LedgerFile.create(...)")
+            raise InputError(f"{self.name} does not exist; make it once, before the first release, with `trigmech "
+                             "ledger create` or LedgerFile.create(...)")
         form, head, total, size = row
         if form != FORM:
-            raise InputError(f"{self.name} has tables of another form than {FORM}, which this version of the package "
-                             "knows; a newer one may read it")
+            raise InputError(f"{self.name} has tables in another form than {FORM}, the form of this version of the "
+                             "package; a newer version may read it")
         if size > LARGEST_FILE:
             raise InputError(f"{self.name} has more than {LARGEST_FILE} bytes")
         return parsed(joined(head, total, (line for line, in cursor.execute(ENTRIES, (self.ledger,)))), self.name)
@@ -265,11 +264,11 @@ class Server:
                 raise InputError(f"the server of {self.name}: {_refusal(state)}")
             self._settle(seen, what)
             return done
-        raise InputError(f"{self.name} was changed by others at each of {attempt + 1} attempts, so nothing was "
-                         "written; try again")
+        raise InputError(f"others changed {self.name} at each of {attempt + 1} attempts, so nothing was written; try "
+                         "again")
 
     def _settle(self, seen: Callable[[Any], bool], what: str) -> None:
-        """Return if what was written by a commit that was not acknowledged is there, else raise an InputError."""
+        """Return if the entries of an unacknowledged commit were written; otherwise raise an InputError."""
         psycopg = _driver()
         logger.warning("the connection to the ledger broke while it was %s; waiting for the server", what)
         broke = f"the connection to {self.name} broke while it was {what}"
@@ -287,16 +286,16 @@ class Server:
                 pass
             if time.monotonic() > ends:
                 if what != "written":
-                    raise InputError(f"{broke}, and the server cannot be asked whether it was: `trigmech ledger show` "
-                                     "tells, when the server is back")
+                    raise InputError(f"{broke}, and the server cannot be asked whether it succeeded: `trigmech ledger "
+                                     "show` tells, when the server is back")
                 raise UncertainChargeError(
-                    f"{broke}, and the server cannot be asked whether it was: count it as spent until `trigmech "
+                    f"{broke}, and the server cannot be asked whether it succeeded: count it as spent until `trigmech "
                     "ledger show` tells. Nothing was drawn; a run with a rounds file can be run again and is not "
                     "charged twice")
             time.sleep(LONGEST_PAUSE)
         if not found:
-            raise InputError(f"{broke}, and nothing was: nothing was charged, and nothing drawn; try again"
-                             if what == "written" else f"{broke}, and it was not; try again")
+            raise InputError(f"{broke}; nothing was written, charged or drawn; try again"
+                             if what == "written" else f"{broke}, and it did not succeed; try again")
 
     def _patience(self) -> str:
         """How long to wait for a lock, in milliseconds, of which 0 would be for ever."""
@@ -334,12 +333,12 @@ def _parsed(address: str) -> tuple[str, dict[str, str]]:
         raise InputError("the address of a ledger must hold no password, and is not repeated here: give the password "
                          "by PGPASSWORD or ~/.pgpass (and write %40 for an @ in anything else)")
     if not mark or scheme not in ("postgresql", "postgres"):
-        raise InputError("the address of a ledger must be a text (no Path) that begins with postgresql:// or "
-                         "postgres://; what was given is not repeated here, as it may hold a password")
+        raise InputError("the address of a ledger must be a text (not a Path) that begins with postgresql:// or "
+                         "postgres://; the given value is not repeated here, because it may hold a password")
     names = [unquote(value) for key, _, value in pairs if unquote(key) == "ledger"] or [DEFAULT_NAME]
     if len(names) > 1 or not 1 <= len(names[0]) <= LONGEST_NAME or not names[0].isprintable():
-        raise InputError(f"ledger= must be there once in the address of a ledger, with 1 to {LONGEST_NAME} printable "
-                         "letters")
+        raise InputError(f"the address of a ledger must contain ledger= once, with a name of 1 to {LONGEST_NAME} "
+                         "printable letters")
     psycopg = _driver()
     others = "&".join("".join(pair) for pair in pairs if unquote(pair[0]) != "ledger")
     options = None
@@ -347,8 +346,8 @@ def _parsed(address: str) -> tuple[str, dict[str, str]]:
         options = psycopg.conninfo.conninfo_to_dict(f"{base}?{others}" if others else base)
     # What the library understands otherwise than the above, such as a password with a slash, which it takes for a port.
     if options is None or any(map(SECRET.search, options)) or not re.fullmatch("[0-9,]*", options.get("port", "")):
-        raise InputError("the address of a ledger must be as postgresql://user@host:5432/database?ledger=name, with no "
-                         "password, and parameters that PostgreSQL knows; it is not repeated here")
+        raise InputError("the address of a ledger must look like postgresql://user@host:5432/database?ledger=name, "
+                         "without a password and with parameters that PostgreSQL knows; it is not repeated here")
     return names[0], options
 
 

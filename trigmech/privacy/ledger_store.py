@@ -33,20 +33,20 @@ class Store(Protocol):
         """Return whether there is something."""
 
     def read(self) -> State:
-        """Return what is there, all of one moment."""
+        """Return the content, all of the same moment."""
 
     def make(self, state: State) -> None:
         """Write a new ledger, where there must be none."""
 
     def change(self, longer: Callable[[State], State]) -> State:
-        """Let a function add entries to what is there, with no other writer in between; return what is there then.
+        """Let a function add entries to the content, without another writer in between; return the new content.
 
         It may be called again with what another writer made of the ledger; if it raises, nothing is written. Durable
         before this returns, and if it cannot be known that it is, this raises.
         """
 
     def remove(self, unused: Callable[[State], bool]) -> bool:
-        """Remove the ledger if a function says so of what is there; return whether it did."""
+        """Remove the ledger if a function of its content is true; return whether it was removed."""
 
     def check(self) -> None:
         """Raise what would keep :meth:`change` from writing, as far as it can be seen without writing."""
@@ -75,8 +75,8 @@ class OneFile:
             with self.path.open("rb") as file:
                 content = file.read(LARGEST_FILE + 1)
         except FileNotFoundError:
-            raise InputError(f"{self.name} is not there; make it once, before the first release, by `trigmech ledger "
-                             "create` or LedgerFile.create(...)") from None
+            raise InputError(f"{self.name} does not exist; make it once, before the first release, with `trigmech "
+                             "ledger create` or LedgerFile.create(...)") from None
         except OSError as problem:
             raise InputError(f"{self.name} cannot be read: {problem.strerror}") from None
         return parsed(content, self.name)

@@ -45,12 +45,12 @@ class Noise(Protocol):
         ...
 
     def loss(self, law: str, scale: float, sensitivity: float) -> float:
-        """Return what is proved of noise of this distribution and scale on values of this sensitivity.
+        """Return the proved cost of noise of this distribution and scale on values of this sensitivity.
 
         Parameters
         ----------
         law : {"laplace", "gaussian", "linf", "exponential"}
-            Of noise by the method of that name.
+            The law of the noise, which the method of that name draws.
         scale : float
         sensitivity : float
             In L1, L2 or max norm, in this order; of scores twice what one moves.
@@ -118,8 +118,8 @@ class SystemNoise:
 
         Notes
         -----
-        Privacy: with g = lattice_step(scale), the integers round(values / g) and a = g / scale are exact. Of two
-        tables whose values differ by at most D in each entry, these integers differ by at most D / g + 1. To them is
+        Privacy: with g = lattice_step(scale), the integers round(values / g) and a = g / scale are exact. If the
+        values of two tables differ by at most D in each entry, these integers differ by at most D / g + 1. To them is
         added z in Z^K of probability proportional to exp(-a max |z_i|), exactly (:func:`integer_linf`), so by the
         triangle inequality the probability of any outcome changes by a factor of at most
         exp(a (D / g + 1)) = exp((D + g) / scale). The sum times g, rounded to the nearest float, is post-processing
@@ -139,7 +139,7 @@ class SystemNoise:
         Parameters
         ----------
         values : ndarray (K,)
-            Numbers, or -inf for what is not to be chosen; at least one number.
+            Numbers, or -inf for values that must not be chosen; at least one number.
         scale : float
             Above 0.
 
@@ -241,8 +241,8 @@ class SimulatedNoise:
 def falls(rate: Fraction) -> bool:
     """Return True with the probability exp(-rate) for a rational number of at least 0, exactly.
 
-    Of independent coins with the probabilities rate / 1, rate / 2, ... the number of the first that fails is odd with
-    the probability exp(-rate), for rates of at most 1; others are a sum of such.
+    Toss independent coins with the probabilities rate / 1, rate / 2, ...: the number of the first failure is odd with
+    the probability exp(-rate), for rates of at most 1; larger rates are a sum of such.
 
     References
     ----------
@@ -266,9 +266,9 @@ def one_of(place: int, shape: tuple[int, ...]) -> Values:
 
 
 def drawn(noise: Noise, law: str, values: Values, scale: float) -> Values:
-    """Return values with noise of a distribution, or what is chosen by it."""
+    """Return values with noise of a distribution, or a choice by it."""
     if law not in ("laplace", "gaussian", "linf", "exponential"):
-        raise InputError(f"no noise is drawn of law {law!r}")
+        raise InputError(f"noise of law {law!r} cannot be drawn")
     return np.asarray(getattr(noise, law)(values, scale))
 
 
@@ -373,7 +373,7 @@ def integer_gaussian(size: int, scale: float) -> NDArray[np.int64]:
     """Return independent integers z (size,) of probability proportional to exp(-z^2 / (2 scale^2)).
 
     By OpenDP's exact sampler, which takes the scale as the rational number that it is, and the operating system's
-    entropy. Of 64 bits, at which it cuts: up to a scale of 2^50 with a probability below exp(-2^24).
+    entropy. It cuts at 64 bits: up to a scale of 2^50 this has a probability below exp(-2^24).
     """
     return np.array(_integer_gaussian(scale)([0] * size), dtype=np.int64)
 
@@ -392,7 +392,7 @@ def _integer_gaussian(scale: float) -> Any:
 @lru_cache(maxsize=1)
 def _integer_laplace(scale: float) -> Any:
     dp = _opendp()
-    # Of 64 bits: OpenDP takes Python's int for one of 32, which would cut nearly every draw.
+    # Use 64 bits: OpenDP takes Python's int for one of 32 bits, which would cut nearly every draw.
     return dp.m.make_laplace(dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T="i64"), scale=scale)
 
 
@@ -404,7 +404,7 @@ def _measurement(law: str, scale: float) -> Any:
         return dp.m.make_laplace(domain, dp.l1_distance(T=float), scale=scale, k=FINEST)
     if law == "gaussian":
         return dp.m.make_gaussian(domain, dp.l2_distance(T=float), scale=scale, k=FINEST)
-    raise InputError(f"no measurement of OpenDP's draws {law} noise")
+    raise InputError(f"OpenDP has no measurement that draws {law} noise")
 
 
 @cache

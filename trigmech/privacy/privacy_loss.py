@@ -16,7 +16,7 @@ MOST_DISTRIBUTIONS = 64
 # Above this mu the closed bound mu^2/2 + mu sqrt(2 ln(1/delta)) is used, within 0.2 % of the exact value.
 LARGEST_MU = 1e4
 
-# Of a Gaussian epsilon: the library's search, which goes on to 1e-15, and the cancellation of its two terms, whose
+# Errors of a Gaussian epsilon: the library's search, which stops at 1e-15, and the cancellation of its two terms, whose
 # logarithms are as large as delta's and err in their last digits.
 SEARCH_ERROR, LOG_ERROR = 2e-13, 2.0**-50
 # Above the rounding of a few products and quotients.
@@ -25,8 +25,8 @@ UP = 1.0 + 1e-15
 # The slope at 0 of the function below: the root of pi / 2, rounded up.
 SLOPE = math.nextafter(math.sqrt(math.pi / 2.0), math.inf)
 
-# Of pure charges with equal shifts / scales: that ratio, the number of releases, and whether each of them is one
-# Laplace coordinate or any pure mechanism.
+# Pure charges with equal shifts / scales: that ratio, the number of releases, and whether each of them is one Laplace
+# coordinate or any pure mechanism.
 Pure = tuple[float, int, bool]
 
 
@@ -66,7 +66,7 @@ def too_large(parts: list[Pure], mu: float) -> bool:
 
 def _step(parts: list[Pure], mu: float) -> float:
     """Return the step of the losses' grid: a 400th of the least loss, but at most half a million points in all."""
-    # Of k losses of size r the sum keeps to k r^2 + 10 r sqrt(k), but for a probability that no delta here feels.
+    # The sum of k losses of size r stays below k r^2 + 10 r sqrt(k), except with a probability far below any delta.
     reach = mu * (mu + 20.0) + math.fsum(min(count * ratio, count * ratio**2 + 10.0 * ratio * math.sqrt(count))
                                          for ratio, count, _ in parts)
     step = max(min(1e-4, min(ratio for ratio, _, _ in parts) / 400.0), reach / 2.5e5)
@@ -97,7 +97,7 @@ def pessimistic(parts: list[Pure], mu: float) -> Any:
         else:
             ends = {math.floor(ratio / step), math.ceil(ratio / step)}
             dots = np.array(sorted(ends | {-end for end in ends}))
-            # Of randomised response; rounded towards 0 at the last dot, where rounding would make it negative.
+            # For randomised response; set to 0 at the last dot, where rounding would make it negative.
             hockey = np.maximum(0.0, -np.expm1(dots * step - ratio) / (1.0 + math.exp(-ratio)))
             hockey = np.maximum(hockey, -np.expm1(dots * step))
             # Between -500 and 500 the library divides by an infinite number, which gives the 0 that it should.

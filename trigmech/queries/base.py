@@ -1,4 +1,4 @@
-"""Queries and measurements: what is measured of rows, and the noisy numbers that came of it. Public.
+"""Queries and measurements: the queries to rows, and their noisy answers. Public.
 
 A query is a vector of functions of a row. Its exact means over the persons of a table are private; `encode` turns them
 into the vector that gets the noise, and `decode` turns the noisy vector into unbiased means. `diameter` says how far
@@ -32,7 +32,7 @@ class Query(ABC):
     Attributes
     ----------
     name : str
-        Of the class, in files.
+        The name of the class in files.
     columns : tuple of int
         The columns that it is about, by position in the schema.
     """
@@ -55,7 +55,7 @@ class Query(ABC):
     @property
     @abstractmethod
     def kind(self) -> str:
-        """What it is, in words: the same for all queries that a reader would count together."""
+        """The kind of the query in words, the same for all queries that a reader would count together."""
 
     @property
     def kinds(self) -> NDArray[np.str_]:
@@ -176,7 +176,7 @@ class Measurement(Generic[Q]):
     ----------
     query : Query
     weight : float
-        What the query's vector is multiplied by before the noise, and divided by after it; above 0.
+        The query's vector is multiplied by it before the noise is added, and divided by it afterwards; above 0.
     values : ndarray (size,), optional
         The noisy vector divided by the weight. None before it is drawn.
     noise : float
@@ -198,7 +198,7 @@ class Measurement(Generic[Q]):
 
     @property
     def known(self) -> Array:
-        """The values; an InputError if there are none yet."""
+        """The values; an InputError is raised before they are known."""
         if self.values is None:
             raise InputError(f"a query was not measured yet: {self.query.kind} of the columns {self.query.columns}")
         return self.values
@@ -231,7 +231,7 @@ class Measurement(Generic[Q]):
         own, more = self.weight / self.noise, 0.0 if again is None else again.weight / again.noise
         deviation = float(1.0 / np.hypot(own, more))
         values = self.known
-        # Of two that are the same, as in files by version 0.1, the mean must not round.
+        # If both values are the same, as in files of version 0.1, their mean must not round.
         if again is not None and not np.array_equal(values, again.known):
             part = (deviation / self.deviation) ** 2
             values = part * values + (1.0 - part) * again.known

@@ -39,7 +39,7 @@ class Book:
     Attributes
     ----------
     columns : int
-        Of how many columns the partitions are that it began with.
+        The number of columns of the partitions that it began with.
     """
 
     def __init__(self, partitions: Sequence[tuple[int, Partition]] = (), maps: Sequence[tuple[int, Integers]] = (),
@@ -48,7 +48,7 @@ class Book:
         self.domain, self._sets = domain, list[FunctionSet](features)
         self._partitions = {(j, id(partition)): i for i, (j, partition) in enumerate(self.partitions)}
         self._maps = {(p, id(cells)): i for i, (p, cells) in enumerate(self.maps)}
-        # Of maps that were read, for tables of which there are many.
+        # Maps that were read, for releases with many tables.
         self._found: dict[int, tuple[int, Partition, Integers]] = {}
         self._counts: dict[int, int] = {}
         self.columns = len({column for column, _ in self.partitions})

@@ -1,12 +1,12 @@
 """Queries about whole points: means of Chebyshev products and of other functions with values in [-1, 1].
 
-Rounding. What is released is computed in floating point, with unit u = 2^-53, and that moves too. A computed phi_r of
-total degree Q differs from phi_r by at most 8 Q^2 u: each step of T_q = 2 x T_(q-1) - T_(q-2) errs by at most 5u, which
-U_(q-k) <= q - k + 1 carries on, and the product adds Q u. It is rounded to the lattice of 2^-40, and so is a person's
-mean over her rows: each moves it by at most 2^-41. The sum over persons is exact, so only the person who is replaced
-makes a difference, of at most 2 (8 Q^2 u + 2^-40) / n to a mean. Then the sum is rounded to a float (at most twice),
-divided by n and multiplied by a weight, each with an error of at most u of a mean of at most 1, with what that leaves
-of the second order: at most 4u of either table, 8u of both. Together this is what `rounding` adds to each mean.
+Rounding. Released numbers are computed in floating point, with unit u = 2^-53, which moves them too. A computed phi_r
+of total degree Q differs from phi_r by at most 8 Q^2 u: each step of T_q = 2 x T_(q-1) - T_(q-2) errs by at most 5u,
+which U_(q-k) <= q - k + 1 carries on, and the product adds Q u. It is rounded to the lattice of 2^-40, and so is a
+person's mean over her rows: each moves it by at most 2^-41. The sum over persons is exact, so only the person who is
+replaced makes a difference, of at most 2 (8 Q^2 u + 2^-40) / n to a mean. Then the sum is rounded to a float (at most
+twice), divided by n and multiplied by a weight, each with an error of at most u of a mean of at most 1, with what that
+leaves of the second order: at most 4u of either table, 8u of both. Together this is what `rounding` adds to each mean.
 
 Whole-row functions with profiles of degree q <= 8 err by at most 2 d (8 q^2 + 4) units in the last place times
 sum |c_m| <= 1 + 8 4/pi over 1 - low^d, which the same formula covers with degree 5 d q / sqrt(1 - low^d): 12,800 d^2
@@ -33,7 +33,7 @@ from trigmech.queries.base import UNIT, Array, Query
 from trigmech.queries.book import Book, Numbers, register
 from trigmech.queries.one_way import ORDERS
 
-# Of the profiles of whole-row functions.
+# The degree of the profiles of whole-row functions.
 PROFILE_DEGREE = 8
 
 
@@ -45,11 +45,11 @@ class Functions(Query):
     Parameters
     ----------
     features : FunctionSet
-        Chebyshev products (:class:`trigmech.ChebyshevBasis`), :class:`trigmech.Features`, or functions of one's own.
+        Chebyshev products (:class:`trigmech.ChebyshevBasis`), :class:`trigmech.Features`, or custom functions.
     domain : Domain
-        Of the coordinates.
+        The domain of the coordinates.
     weights : ndarray (K,)
-        What each mean is multiplied by before the noise, and divided by after it.
+        Each mean is multiplied by its weight before the noise is added, and divided by it afterwards.
     members : slice
         Which K consecutive functions these are. Queries about one set of functions share the object, so
         that its values are computed once.
@@ -57,7 +57,7 @@ class Functions(Query):
         For "L1", "L2" or "Linf" the largest distance between the weighted values of two rows, where more is proved than
         :meth:`diameter` finds by itself.
     error : float
-        By how much a computed value errs at most, for functions of one's own.
+        The largest error of a computed value, for custom functions.
 
     Raises
     ------
@@ -110,7 +110,7 @@ class Functions(Query):
 
     @property
     def kind(self) -> str:
-        """What they are."""
+        """The kind of the functions."""
         return "function"
 
     @property
@@ -151,7 +151,7 @@ class Functions(Query):
         return np.asarray(deviation / self.weights)
 
     def diameter(self, norm: str) -> float:
-        """Return what was proved, or else the lesser of two bounds.
+        """Return the proved diameter, or else the smaller of two bounds.
 
         Each function moves by at most 2, so the weighted ones by twice the norm of the weights. And with the largest
         weight for all of them they move at least as far as with their own.
@@ -179,7 +179,7 @@ class Functions(Query):
         return 0.5 * float(np.linalg.norm(self.weights * each, ORDERS[norm]))
 
     def names(self, coordinates: Sequence[str]) -> list[str]:
-        """Return what each function is, in words."""
+        """Return the name of each function."""
         first = max(self.members.start - len(self._products), 0)
         return [*self.index.names(coordinates)[: len(self.degrees)],
                 *(f"{WHOLE_ROW} {first + g + 1}" for g in range(self.index.whole))]

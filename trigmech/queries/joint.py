@@ -38,7 +38,7 @@ class Marginal(Query):
     columns : tuple of int
         By position in the schema, ascending.
     partitions : tuple of Partition
-        Of each of these columns.
+        The partition of each of these columns.
     maps : tuple of ndarray (size,) of int
         The cell of each position, numbered from 0 without gaps.
     """
@@ -136,15 +136,15 @@ class Products(Query):
     Parameters
     ----------
     partitions : tuple of Partition
-        Of all columns of the schema.
+        The partitions of all columns of the schema.
     scores : tuple of ndarray (size, q_j) of int
-        Of each column at its positions, in units of 2^-15: at most 2^15 in size.
+        The scores of each column at its positions, in units of 2^-15: at most 2^15 in size.
     pairs : ndarray (p, 2) of int
         Columns. All products of a score of each are measured.
     contrasted : bool
         Whether the scores are contrasts of cells; else cosines of ranks.
     maps : tuple of ndarray (size,) of int
-        Of contrasts: the cell of each position of each column. Empty otherwise.
+        For contrasts: the cell of each position of each column. Empty otherwise.
     """
 
     name: ClassVar[str] = "products"

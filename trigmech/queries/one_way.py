@@ -38,7 +38,7 @@ class Histogram(Query):
     column : int
         By position in the schema.
     partition : Partition
-        Of that column.
+        The partition of that column.
     """
 
     name: ClassVar[str] = "histogram"
@@ -233,11 +233,11 @@ class Detail(Query):
     ----------
     column : int
     partition : Partition
-        Of the first look at that column.
+        The partition of the first measurement of that column.
     interval : int
-        Of that partition.
+        The interval of that partition.
     edges : ndarray (f + 1,)
-        Of the finer intervals, from one end of the interval to the other.
+        The edges of the finer intervals, from one end of the interval to the other.
 
     Notes
     -----

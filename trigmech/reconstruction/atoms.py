@@ -18,7 +18,7 @@ from trigmech.schema.encoding import number_at, place_of
 
 Array = NDArray[np.float64]
 
-# Of the densities of the intervals beside it: an atom has so many times the larger one.
+# An atom has at least this many times the larger density of the two intervals beside it.
 ATOM = 4.0
 # Seconds that a time can be a whole number of.
 ROUND_TIMES = (86_400, 3_600, 60, 1)
@@ -64,6 +64,6 @@ def round_numbers(column: Column, low: float, high: float) -> Iterator[float]:
     for step in steps:
         first, last = math.ceil(start / step), math.floor(stop / step)
         if first <= last:
-            # Of equally round ones that in the middle.
+            # If several are equally round, take the one in the middle.
             middle = int((start + stop) / (2 * step))
             yield float(min(max(middle, first), last) * step)

@@ -1,4 +1,4 @@
-"""Positions that all queries of a release have in common, and what is known of each column by itself."""
+"""Common positions of all queries of a release, and the distribution of each column by itself."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -34,14 +34,14 @@ TINY = 1e-300
 def conditional_points(schema: Schema, release: Release, fitted: Distribution, size: int,
                        rng: np.random.Generator, given: Given | None = None,
                        shares: Shares | None = None) -> Array:
-    """Return points of the cube whose rows have what is given, and the shares, as exactly as whole rows allow.
+    """Return points of the cube whose rows have the given values, and the shares, as exactly as whole rows allow.
 
     Parameters
     ----------
     schema : Schema
     release : Release
     fitted : Distribution
-        What was fitted to it.
+        The distribution that was fitted to it.
     size : int
     rng : numpy.random.Generator
     given, shares
@@ -76,21 +76,21 @@ def _strata(schema: Schema, fitted: Distribution, size: int, rng: np.random.Gene
         numbers = list(wanted.values()) if isinstance(wanted, Mapping) else []
         if not (numbers and all(isinstance(share, Real) and 0.0 <= share <= 1.0 for share in numbers)
                 and math.isclose(math.fsum(numbers), 1.0, abs_tol=1e-9)):
-            raise InputError(f"the shares of {name!r} must be numbers for each of its values, from 0 to 1 with the sum "
-                             f"1, not {shown(wanted)}")
+            raise InputError(f"the shares of {name!r} must be a dictionary of numbers from 0 to 1 with the sum 1, one "
+                             f"for each value, not {shown(wanted)}")
         if name in given:
-            raise InputError(f"column {name!r} is given and has shares; it can have one of them")
+            raise InputError(f"column {name!r} appears in both given and shares; use one")
     matched = [np.array([_matched(schema, {name: value}, fitted.points) for value in wanted])
                for name, wanted in shares.items()]
     for name, held in zip(shares, matched, strict=True):
         if (held.sum(axis=0) > 1).any():
-            raise InputError(f"values of {name!r} that have shares must not overlap")
+            raise InputError(f"the values of {name!r} in shares must not overlap")
     parts = [np.array(list(wanted.values()), dtype=np.float64) for wanted in shares.values()]
     weights = np.ones(1) if not parts else parts[0]
     if len(parts) > 1:
         weights = _raked_weights(fitted.weights * _matched(schema, given, fitted.points), matched, parts)
         if not weights.any():
-            raise InputError("the release has no rows with all values that have shares, in any proportion")
+            raise InputError("the release has no rows that can have these shares together")
     counts = np.bincount(systematic(weights, size, rng), minlength=len(weights)) if size else np.zeros(1, dtype=int)
     combinations = (dict(zip(shares, values, strict=True)) for values in itertools.product(*shares.values()))
     return [(chosen, count) for chosen, count in zip(combinations, counts.tolist(), strict=False) if count]
@@ -120,14 +120,14 @@ def _points_given(schema: Schema, release: Release, fitted: Distribution, size: 
         if made is not None:
             return made[rng.permutation(len(made))[:size]]
     if not total:
-        raise InputError(f"the release has no row with {' and '.join(_conditions(schema, given))}, nor anything to "
-                         "make one of")
+        raise InputError(f"the release has no row with {' and '.join(_conditions(schema, given))}, and cannot make "
+                         "such a row")
     return sampled(_with(schema, given), release, Distribution(fitted.points, weights / total), size, rng)
 
 
 def _rows_given(schema: Schema, release: Release, count: int, rng: np.random.Generator,
                 given: Given) -> Array | None:
-    """Return points that were fitted to what was released beside what is given, or None if that is nothing."""
+    """Return points that were fitted to the released numbers beside the given values, or None without such numbers."""
     wanted = _with(schema, given)
     witness(wanted)
     constrained = ConstrainedRows(wanted, release.columns, release.closer)
@@ -139,7 +139,7 @@ def _rows_given(schema: Schema, release: Release, count: int, rng: np.random.Gen
 
 
 def _targets_given(targets: Targets, constrained: ConstrainedRows, given: list[int]) -> Targets | None:
-    """Return the targets for rows in which columns have only positions that are allowed, or None if there are none."""
+    """Return the targets for rows in which columns have only allowed positions, or None without such targets."""
     columns = targets.release.columns
     masses = [column.mass * constrained.allowed(j) for j, column in enumerate(columns)]
     part = math.prod(float(masses[j].sum()) for j in given)
@@ -149,7 +149,7 @@ def _targets_given(targets: Targets, constrained: ConstrainedRows, given: list[i
         for one, table in ((0, pair.table), (1, pair.table.T)):
             other = 1 - one
             if pair.columns[one] in given:
-                # How much more frequent a cell of the other column is beside what is given.
+                # How much more frequent a cell of the other column is beside the given values.
                 whole, all_others = (np.bincount(pair.maps[k], weights=columns[pair.columns[k]].mass)
                                      for k in (one, other))
                 beside = nearest_probabilities((own[one] / np.maximum(whole, TINY)) @ table, float(own[one].sum()))
@@ -167,7 +167,7 @@ def _targets_given(targets: Targets, constrained: ConstrainedRows, given: list[i
 
 
 def _raked(table: Array, down: Array, across: Array) -> Array:
-    """Return the table (a, b) with these sums and, but for what is 0, with the odds ratios of another."""
+    """Return the table (a, b) with these sums and, except where it is 0, with the odds ratios of another."""
     made = nearest_probabilities(table.ravel()).reshape(table.shape) + EVEN * np.outer(down, across)
     for _ in range(ROUNDS):
         made = made * (down / np.maximum(made.sum(axis=1), TINY))[:, None]
@@ -176,7 +176,7 @@ def _raked(table: Array, down: Array, across: Array) -> Array:
 
 
 def _conditions(schema: Schema, given: Given) -> list[str]:
-    """Return what is given as constraints."""
+    """Return the given values as constraints."""
     strange = [name for name in given if name not in schema.names]
     if strange:
         raise InputError(f"there is no column {strange[0]!r}; the columns are {', '.join(map(repr, schema.names))}")
@@ -184,11 +184,11 @@ def _conditions(schema: Schema, given: Given) -> list[str]:
 
 
 def _matched(schema: Schema, given: Given, points: Array) -> NDArray[np.bool_]:
-    # With its own constraints: what is given may be none of their combinations.
+    # With its own constraints: the given values may not be one of their combinations.
     return keeps(schema, points, _with(schema, given).constraints[len(schema.constraints) :])
 
 
 def _with(schema: Schema, given: Given) -> Schema:
-    """Return the schema with what is given as further constraints."""
+    """Return the schema with the given values as further constraints."""
     return Schema(schema.columns, [*schema.constraints, *_conditions(schema, given)], schema.person)
 

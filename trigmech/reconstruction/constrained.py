@@ -278,7 +278,7 @@ def witness(schema: Schema) -> Array:
     Raises
     ------
     InputError
-        If there is none, or there are too many combinations of values to look at. That is so before a budget is
+        If no such row exists, or there are too many combinations of values. This check comes before a budget is
         charged, or not at all: it depends on neither bounds nor categories that are found later.
     """
     schema = schema.with_bounds(dict.fromkeys(schema.private_bounds, (1.0, 2.0))).with_categories(
@@ -286,8 +286,8 @@ def witness(schema: Schema) -> Array:
     texts = "; ".join(repr(each.text) for each in schema.constraints)
     named = {column.name: column for column in schema.columns}
     if _looked_at(schema.constraints, representatives(schema.constraints, named)[0]) > MOST_COMBINATIONS:
-        raise InputError(f"these constraints have more than {MOST_COMBINATIONS} combinations of values to look at; "
-                         f"write fewer or simpler ones: {texts}")
+        raise InputError(f"these constraints have more than {MOST_COMBINATIONS} combinations of values; write fewer or "
+                         f"simpler ones: {texts}")
     coarse = [ReleasedColumn(column, np.full(column.size, 1.0 / column.size), 0.0)
               for column in columns_of(schema.domain)]
     rows = ConstrainedRows(schema, coarse)
@@ -303,8 +303,8 @@ def witness(schema: Schema) -> Array:
         good = np.flatnonzero(keeps(schema, points))
         if taken is not None and len(good):
             return points[good[:1]]
-    raise InputError(f"no synthetic row can keep these constraints: {texts}. A single value of a continuous column "
-                     "must be one of its special values, and numbers between two close ones need `decimals` enough")
+    raise InputError(f"no synthetic row can satisfy these constraints: {texts}. If a continuous column must equal a "
+                     "value, list this value in `special`; if it must lie between two close numbers, raise `decimals`")
 
 
 def _looked_at(constraints: Sequence[Constraint], values: dict[str, NDArray]) -> int:

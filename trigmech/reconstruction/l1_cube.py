@@ -225,7 +225,7 @@ class CubeSearch:
         the number of columns in r; 10 to 100 sweeps are common. The same bits for any number of threads.
         """
         points = np.array(numbers("starts", starts, "m", self._basis.d), dtype=np.float64, order="C")
-        # Written so that it also refuses what is not a number.
+        # Written so that it also refuses NaN.
         if not (np.abs(points) <= 1.0).all():
             raise InputError(f"starts must lie in the cube [-1, 1]^{self._basis.d}, but an entry is outside or not "
                              "a number")

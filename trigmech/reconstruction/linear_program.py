@@ -12,7 +12,7 @@ Array = NDArray[np.float64]
 
 
 class Clock:
-    """Wall time since it was made, and what is left of a limit."""
+    """Wall time since it was made, and the rest of a limit."""
 
     def __init__(self, limit: float | None) -> None:
         if limit is not None and not limit > 0:
@@ -63,7 +63,7 @@ class RestrictedProgram:
 
     def add(self, features: Array) -> None:
         """Add columns with these values (count, K); the last basis stays, so the next solve starts from it."""
-        # Only then, so that whoever changes the method of one program comes to an end.
+        # Only then, so that changes of the method come to an end.
         self._method = 0 if self._solved else self._method
         count, rows = len(features), self._K + 1
         columns = np.column_stack([features, np.ones(count)])
@@ -87,7 +87,7 @@ class RestrictedProgram:
         return "stalled"
 
     def change_method(self) -> None:
-        """Go over to the next method and start it afresh, or raise NumericalError if there is none."""
+        """Start the next method afresh, or raise NumericalError after the last one."""
         self._method += 1
         if self._method == len(self._METHODS):
             raise NumericalError("neither the simplex methods nor the interior point method solves the program")

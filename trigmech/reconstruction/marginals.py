@@ -12,7 +12,7 @@ Array = NDArray[np.float64]
 
 NODES = 512
 _ITERATIONS = 200
-# Of the dual objective: the moments are then met to about its square root.
+# For the dual objective; the moments then agree to about its square root.
 _TOLERANCE = 1e-15
 
 
@@ -23,7 +23,7 @@ class Marginals:
     Parameters
     ----------
     probabilities : ndarray (d, 512)
-        Of the cells between cos(pi (k+1)/512) and cos(pi k/512), k = 0, 1, ...: from right to left.
+        For the cells between cos(pi (k+1)/512) and cos(pi k/512), k = 0, 1, ...: from right to left.
     """
 
     probabilities: Array
@@ -122,7 +122,7 @@ class Marginals:
         rng : numpy.random.Generator
             For the scrambling of the Sobol' sequence, or for independent draws beyond its 21,201 columns.
         correlation : ndarray (d, d), optional
-            Of the copula; positive definite with unit diagonal.
+            The copula's correlation; positive definite with unit diagonal.
 
         Returns
         -------

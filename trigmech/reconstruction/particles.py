@@ -161,7 +161,7 @@ def descend(functions: FunctionSet, points: Array, target: Array, scales: Array,
     iterations : int
         Limit; 0 measures the start.
     chart : Angles, optional
-        Of the points; default: all entries are free.
+        The chart of the points; default: all entries are free.
     enough : float
         A reduced chi-square at which the descent ends.
 
@@ -198,7 +198,7 @@ def descend(functions: FunctionSet, points: Array, target: Array, scales: Array,
 
     result = minimize(objective, start, jac=True, method="L-BFGS-B", callback=stop_if_enough,
                       options={"maxiter": iterations, "maxcor": 10, "ftol": 1e-9, "gtol": 1e-12})
-    # Of the solver's codes 1 is a limit, and 2 a line search that finds nothing better.
+    # The solver's code 1 is a limit; its code 2 is a line search that finds nothing better.
     return Descent(objective.best, objective.least, int(result.nit),
                    "iteration limit" if result.status == 1 else "converged")
 
@@ -208,7 +208,7 @@ class _Objective:
 
     def __init__(self, functions: FunctionSet, points: Array, target: Array, scales: Array, chart: Angles) -> None:
         self._functions, self._target, self._inverse, self._chart = functions, target, 1.0 / scales, chart
-        # Of the order of 1, so that the solver's tolerances mean the same for any number of points.
+        # The scale is about 1, so the solver's tolerances mean the same for any number of points.
         self._factor = float(np.sqrt(len(points)))
         self.least, self.best = np.inf, points
 

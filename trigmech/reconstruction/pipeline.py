@@ -48,7 +48,7 @@ def reconstruct(release: Release, count: int, rng: np.random.Generator, *, fit: 
     Parameters
     ----------
     release : Release
-        Of any features in any order, with any finite numbers.
+        A release of any features in any order, with any finite numbers.
     count : int
         Points to return, for "rows".
     rng : numpy.random.Generator
@@ -168,7 +168,7 @@ def _atoms(release: Release, start: Array, target: Array, scales: Array,
         fit = fit_cube(basis, goal, start, costs / top, noise_level=K * 0.8 / 3.0 / top, time_limit=ATOM_SECONDS,
                        rng=rng)
     except SolverError:
-        # What was released is paid for, and weights can be had without a solver.
+        # The release is paid for, and weights can be made without a solver.
         return (start, reweight(release.features.evaluate(start), target, scales, CLOUD_ITERATIONS),
                 "reweighted, for the linear program had no solution", CLOUD_ITERATIONS)
     return fit.points, fit.weights, fit.status, fit.iterations
@@ -195,8 +195,8 @@ def _anchored(release: Release, targets: Targets) -> tuple[FunctionSet, Array, A
 def _correlation(index: FunctionIndex, targets: Targets, deviations: Array) -> Array | None:
     """Return the copula's correlation matrix of the numbers, from the targets of x_i x_j, if they were released.
 
-    Of columns without special values: where one holds these, a product holds less about its ordinary numbers, and the
-    fit is left to find their dependence.
+    Only for columns without special values: if a column holds these, a product holds less about its ordinary numbers,
+    and the fit is left to find their dependence.
     """
     numbers, held = index.domain.numbers, {group.value for group in index.domain.groups}
     places, pairs = index.bilinear([j for j in numbers if j not in held])

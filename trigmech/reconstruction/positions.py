@@ -21,7 +21,7 @@ GRID = 256
 
 @dataclass(frozen=True, eq=False)
 class Positions:
-    """The positions of one column: first each of its indicators, then its number's, or none of the indicators.
+    """The positions of one column: first each of its indicators, then its number's, or a position without any.
 
     coordinates (c,): the column's indicators, then its number if it has one; values (size, c) of these at the
     positions; masses (size,): how probable each is where columns are independent; indicators: how many coordinates are;
@@ -165,7 +165,7 @@ def objective_of(index: FunctionIndex, functions: FunctionSet, positions: list[P
 
 
 def _products(index: FunctionIndex, count: int, factors: Factors) -> tuple[Integers, Integers]:
-    """Return of each function its columns (K, widest), -1 for none, and their features; none of whole rows yet."""
+    """Return each function's columns (K, widest), -1 for no column, and their features; not yet for whole rows."""
     widest = count if index.whole else max(int(index.width.max(initial=1)), 1)
     columns, features = np.full((2, index.K, widest), -1)
     where, coordinates = np.nonzero(index.degrees)

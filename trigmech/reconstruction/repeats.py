@@ -3,7 +3,7 @@
 A release of columns and tables says in which interval a number lies and no more: within the interval a fitted row has
 it anywhere. So has each copy. Everything that rows were fitted to (frequencies of the columns' positions, tables,
 products) is a function of the positions, which copies keep, and is of the sample exactly what it would be if rows were
-repeated as they are. Of other releases means are known, which moved numbers would change: there copies are equal.
+repeated as they are. Other releases hold means, which moved numbers would change: their copies are equal.
 """
 
 import numpy as np

@@ -25,7 +25,7 @@ class Reconstruction:
     distribution : Distribution
         Weighted points of the cube.
     target : ndarray (K,)
-        What was fitted: the released moments, after :mod:`trigmech.reconstruction.shrinkage` if ``shrunk``.
+        The fitted numbers: the released moments, after :mod:`trigmech.reconstruction.shrinkage` if ``shrunk``.
     status : str
         How the fit ended.
     iterations : int
@@ -39,7 +39,7 @@ class Reconstruction:
     dependent : bool
         Whether any pair's released moments passed the noise test of the copula.
     objective, gap : float, optional
-        Of a linear program: the L1 distance of the moments, and how far it is at most from the least possible.
+        For a linear program: the L1 distance of the moments, and a bound of its distance to the least possible.
     rows : int, optional
         Default size of a sample; None: as many as the table had.
     """
@@ -68,7 +68,7 @@ class Reconstruction:
 
     @property
     def missed(self) -> bool:
-        """Whether the points are much further from what was released than its noise explains."""
+        """Whether the points are much further from the released numbers than their noise explains."""
         return self.misfit is not None and not self.misfit <= MISSED
 
     @property
@@ -78,15 +78,15 @@ class Reconstruction:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What is wrong with the points, in a sentence each: nothing, as a rule."""
+        """The faults of the points, one sentence each; usually empty."""
         if self.missed:
             away = float(self.misfit or 0.0) ** 0.5
-            return (f"the points miss what was released: they are {away:.3g} standard deviations of its noise from it "
-                    f"(root mean square; up to {MISSED**0.5:.2g} is no miss). Error bars include what was missed, and "
-                    "the released numbers themselves are as exact as planned",)
+            return (f"the points do not fit the released numbers: their root mean square distance is {away:.3g} "
+                    f"standard deviations of the noise (up to {MISSED**0.5:.2g} is acceptable). Error bars include "
+                    "this distance, and the released numbers themselves are as exact as planned",)
         if self.status == NOT_SOLVED:
-            return ("the linear program had no solution, so all candidates weigh the same, and the points have nothing "
-                    "of the released means",)
+            return ("the linear program had no solution, so all candidates have the same weight, and the points do not "
+                    "use the released means",)
         return ()
 
     def __repr__(self) -> str:

@@ -51,7 +51,7 @@ def shrink_columns(means: Array, scales: Array) -> tuple[Array, Array]:
     scatter = ((means - centre) ** 2).sum(axis=1, keepdims=True) / (d - 3.0)
     variance = scales**2
     kept = 1.0 - variance / np.maximum(np.maximum(scatter, variance), 1e-300)
-    # What is shrunk to the common centre keeps the error of the centre itself.
+    # Moments that are shrunk to the common centre keep the error of the centre itself.
     return (np.where(even, centre + kept * (means - centre), means),
             np.where(even, np.sqrt(variance * (kept + (1.0 - kept) / d)), scales))
 

@@ -43,7 +43,7 @@ class Targets:
 
     @classmethod
     def explained(cls, index: FunctionIndex, means: Array, deviations: Array, denoise: bool) -> "Targets":
-        """Return what released moments are taken to be: as they are, or without what is noise."""
+        """Return the released moments for the fit: as they are, or after shrinking the noise."""
         domain, degree = index.domain, max(int(index.highest.max(initial=0)), LAST_DEGREE)
         frequencies = tuple(_frequencies(index, means, group) for group in domain.groups)
         at_zero = np.cos(np.arange(1, degree + 1) * np.pi / 2.0)
@@ -68,7 +68,7 @@ class Targets:
         if not denoise:
             return released
         target, deviations = means.copy(), deviations.copy()
-        # What the columns' distributions could not follow of their noisy moments is noise, if noise can be so large.
+        # If the columns' distributions do not follow their noisy moments, the rest is noise, if noise can be so large.
         target[places[places >= 0]], deviations[places[places >= 0]] = alone[places >= 0], of_alone[places >= 0]
         single = index.single
         single = single[np.abs(expected[single] - target[single]) <= FURTHEST * deviations[single]]

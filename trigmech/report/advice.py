@@ -1,4 +1,4 @@
-"""What to think of before a budget is spent, from public facts, and of what was released, which is free."""
+"""Warnings from public facts before a budget is spent, and from released numbers afterwards, which costs nothing."""
 
 import math
 import re
@@ -42,7 +42,7 @@ LEAST_PART, WIDEST, MAY_BE_NARROW = 0.1, 5.0, ("latitude", "longitude")
 
 
 def warnings_of(n: int, schema: Schema, budget: Budget, delta_chosen: bool = False) -> list[str]:
-    """Return what to think of before a budget is spent, from public facts alone: one sentence each.
+    """Return warnings before a budget is spent, from public facts alone: one sentence each.
 
     Parameters
     ----------
@@ -56,19 +56,19 @@ def warnings_of(n: int, schema: Schema, budget: Budget, delta_chosen: bool = Fal
     Returns
     -------
     list of str
-        Of an epsilon above 10, few rows, a delta that is too large or was forgotten, columns that look like
-        identifiers, and bounds far from what a name suggests. Whether bounds clip depends on the table: see
+        Warnings of an epsilon above 10, few rows, a delta that is too large or was forgotten, columns that look like
+        identifiers, and bounds that are unusual for a column's name. Whether bounds clip depends on the table: see
         :func:`clipping_of`.
     """
     found = []
     if budget.epsilon > MOST_EPSILON:
-        found.append(f"epsilon = {shown_up(budget.epsilon)} is above {MOST_EPSILON:g}: whoever knows all rows but one "
-                     "may tell that one nearly for certain")
+        found.append(f"epsilon = {shown_up(budget.epsilon)} is above {MOST_EPSILON:g}: a person who knows all other "
+                     "rows may find out the last one almost certainly")
     if n < FEWEST_ROWS:
-        found.append(f"{n} rows are few: below {FEWEST_ROWS} most of a table is below the noise")
+        found.append(f"{n} rows are few: below {FEWEST_ROWS} rows, noise hides most of a table")
     if budget.delta >= 1.0 / n:
-        found.append(f"delta = {shown_up(budget.delta)} is not below 1 / {n}, one over the number of rows; a release "
-                     "may then show a whole record")
+        found.append(f"delta = {shown_up(budget.delta)} is not below 1 / {n}, one divided by the number of rows; a "
+                     "release may then show a whole record")
     if budget.delta == 0 and not delta_chosen:
         found += _forgotten_delta(n, schema.d, budget)
     for column in schema.columns:
@@ -77,19 +77,19 @@ def warnings_of(n: int, schema: Schema, budget: Budget, delta_chosen: bool = Fal
 
 
 def coarseness_of(design: Any, schema: Schema) -> list[str]:
-    """Return where the noise of a design leaves little to see: one sentence each, from public facts alone.
+    """Return warnings about statistics that are mostly noise: one sentence each, from public facts alone.
 
     Parameters
     ----------
     design : MomentDesign, TableDesign or another
-        Only of tables something is returned.
+        Only a TableDesign gives warnings.
     schema : Schema
 
     Returns
     -------
     list of str
-        Of columns of which a category holds less, on average, than the noise in it; of columns of numbers whose
-        distribution is mostly noise; and of pairs, if all but the strongest dependences are.
+        A warning for each column whose categories hold less, on average, than the noise in them; one for all columns
+        of numbers whose distribution is mostly noise; and one for pairs, if noise hides all but strong dependences.
     """
     if not isinstance(design, TableDesign):
         return []
@@ -98,27 +98,28 @@ def coarseness_of(design: Any, schema: Schema) -> list[str]:
         look, partition = design.looks[j], design.partitions[j]
         k, noise = len(partition.indicators), float(look.deviations.max())
         if column.complete and noise > 1.0 / k:
-            found.append(f"column {column.name!r} has {k} categories: on average one holds {100.0 / k:.2g} % of the "
-                         f"rows, and the noise in it is {100.0 * noise:.2g} percentage points; put rare ones together")
+            found.append(f"column {column.name!r} has {k} categories: on average a category holds {100.0 / k:.2g} % of "
+                         f"the rows, and the noise in it is {100.0 * noise:.2g} percentage points; combine rare "
+                         "categories")
         if partition.intervals and look.deviation * look.query.greatest_noise > ROUGH:
             rough.append(column.name)
     if rough:
         more = f" and {len(rough) - 3} more" if len(rough) > 3 else ""
         found.append(f"{design.n} rows are few for {len(schema.columns)} columns at this budget: the distribution of "
-                     f"{', '.join(map(repr, rough[:3]))}{more} will be off by more than {100.0 * ROUGH:.0f} percentage "
-                     "points in places")
+                     f"{', '.join(map(repr, rough[:3]))}{more} will have errors above {100.0 * ROUGH:.0f} percentage "
+                     "points in some places")
     chosen = evenly(design)
     # The least noise of any table, or of the products of contrasts that tell them.
     heaviest = max((each.weight for each in chosen if each.query.kind == chosen[0].query.kind), default=math.inf)
     noise = design.deviation(design.dependence, sum(each.query.size for each in chosen)) / heaviest if chosen else 0.0
     if noise > FAINT:
-        found.append(f"the noise in all tables of two columns is above {100.0 * FAINT:.0f} percentage points a cell: "
-                     "only strong dependences will be found, and more of them with fewer columns or a larger budget")
+        found.append(f"the noise in all tables of two columns is above {100.0 * FAINT:.0f} percentage points per cell: "
+                     "the release will find only strong dependences; fewer columns or a larger budget show more")
     return found
 
 
 def clipping_of(made: Synthesis) -> list[str]:
-    """Return which columns' values pile up at a bound in what was released: one sentence each.
+    """Return which columns have many released values at a bound: one sentence each.
 
     Parameters
     ----------
@@ -126,8 +127,8 @@ def clipping_of(made: Synthesis) -> list[str]:
 
     Notes
     -----
-    Privacy: post-processing. Bounds that clip make such a pile, and so does a column that has one. Piles that noise
-    alone could make are passed over.
+    Privacy: post-processing. Many values at a bound can mean that the bound clips them, or that the column really has
+    them. Excesses that noise alone could explain are ignored.
     """
     found: list[str] = []
     if made.fit.misfit is None:
@@ -145,7 +146,7 @@ def clipping_of(made: Synthesis) -> list[str]:
             beside = float(weights[(away > EDGE) & (away <= 2.0 * EDGE)].sum())
             if edge >= max(PILED, NOISES * noise) and edge >= STEEP * beside:
                 found.append(f"column {column.name!r}: {100.0 * edge:.0f} % of the synthetic values lie at the {side} "
-                             f"bound {text_of(bound)}; if that is not how such values are, the bound clips them")
+                             f"bound {text_of(bound)}; if real values do not do so, the bound clips them")
     return found
 
 
@@ -157,8 +158,8 @@ def _forgotten_delta(n: int, d: int, budget: Budget) -> list[str]:
     except BudgetError:
         return []
     return [] if gain < WORTH_A_DELTA else [
-        f"no delta is given: with delta = {delta:g}, at most 1 / (10 n), the noise in the means of all columns and "
-        f"pairs would be about {gain:.2g} times smaller"]
+        f"delta is not given: with delta = {delta:g}, which is at most 1 / (10 n), the noise in the means of all "
+        f"columns and pairs would be about {gain:.2g} times smaller"]
 
 
 def _words(name: str) -> list[str]:
@@ -168,15 +169,15 @@ def _words(name: str) -> list[str]:
 
 
 def _like_an_identifier(column: Column, n: int) -> list[str]:
-    words, advice = set(_words(column.name)), "leave it out, unless it is none"
+    words, advice = set(_words(column.name)), "leave it out if it is one"
     if words & IDENTIFIERS:
         return [f"column {column.name!r} looks like an identifier by its name; {advice}"]
     wide = column.kind == "integer" and not column.private_bounds and column.bounds[1] - column.bounds[0] + 1 >= n
     if wide and words & NUMBERING:
-        return [f"column {column.name!r} looks like an identifier by its name, with at least as many values as the "
-                f"{n} rows; {advice}"]
+        return [f"column {column.name!r} looks like an identifier by its name, and it can have at least as many values "
+                f"as there are rows ({n}); {advice}"]
     if column.categories is not None and len(column.categories) >= max(n / 2.0, 10.0):
-        return [f"column {column.name!r} has {len(column.categories)} categories for {n} rows, as an identifier has; "
+        return [f"column {column.name!r} has {len(column.categories)} categories for {n} rows, like an identifier; "
                 f"{advice}"]
     return []
 
@@ -189,9 +190,9 @@ def _unusual_bounds(column: Column) -> list[str]:
     lower, upper = column.bounds
     covered = (min(upper, high) - max(lower, low)) / (high - low)
     said = f"column {column.name!r} has the bounds {text_of(lower)} and {text_of(upper)}"
-    usual = f"the usual range from {low:g} to {high:g} of such a name"
+    usual = f"the range that such a name usually has, {low:g} to {high:g}"
     if covered < (0.0 if name in MAY_BE_NARROW else LEAST_PART):
-        return [f"{said}, which leave out most of {usual}: what lies outside is clipped"]
+        return [f"{said}, which leave out most of {usual}: values outside are clipped"]
     if upper - lower > WIDEST * (high - low):
-        return [f"{said}, much wider than {usual}: the noise in its mean grows with their distance"]
+        return [f"{said}, much wider than {usual}: the noise in the mean grows with the width of the bounds"]
     return []

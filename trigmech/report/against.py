@@ -24,8 +24,8 @@ from trigmech.workload import GaussianKernels, PairKernels, SecondMoments
 Array = NDArray[np.float64]
 Queries = GaussianKernels | PairKernels | SecondMoments
 
-# Of the queries that a whole table is asked: the fewest of a family, how many numbers their evaluation may pass, and
-# how many such steps the exponentials of one kernel are worth.
+# Limits for queries to a whole table: the fewest of a family, the most numbers that their evaluation may pass, and the
+# number of such steps that the exponentials of one kernel cost.
 FEWEST_QUERIES, QUERY_WORK, EXPONENTIALS = 50, 1e10, 30
 # Multiplications that distances may take, and the fewest and most rows that they are computed of.
 DISTANCE_WORK = 2e10
@@ -82,7 +82,7 @@ def rows_of(schema: Schema, table: Any) -> Array:
     if isinstance(table, list | tuple):
         if len(table) != schema.d:
             raise InputError(f"a list must hold the {schema.d} columns of the schema in order; it has {len(table)} "
-                             "entries. Rows belong into an array (n, d)")
+                             "entries. Give rows as an array (n, d)")
         table = dict(zip(schema.names, table, strict=True))
     if isinstance(table, dict):
         table = _frame(schema, table)

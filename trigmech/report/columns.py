@@ -23,7 +23,7 @@ MOST_INTEGER_BINS = 40
 ROWS_AT_A_TIME = 8_192
 # Ten days: marks of an axis this long differ in their dates.
 SECONDS_THAT_NEED_NO_TIME = 864_000.0
-# Of associations: columns with more categories, and columns beyond this number, are left out.
+# Associations leave out columns with more categories, and columns beyond this number.
 MOST_CATEGORIES = 64
 MOST_COLUMNS = 250
 MISSING = "missing"

@@ -40,15 +40,15 @@ class Expected:
     Parameters
     ----------
     column : str
-        Its name; empty for what is about two columns.
+        The column's name; empty for a statistic of two columns.
     what : str
         The statistic.
     error : float or None
         Standard deviation of the noise in it, at most 10^300; None if it is not measured.
     unit : str
-        Of the error: "" is the column's own.
+        The unit of the error; "" means the column's own.
     note : str
-        What the figure supposes.
+        The assumptions of the figure.
     """
 
     column: str
@@ -89,7 +89,7 @@ class Outlook:
 
 
 def outlook_of(design: MomentDesign | TableDesign | AdaptiveDesign, schema: Schema) -> Outlook:
-    """Return what a design would measure."""
+    """Return the measurements that a design plans."""
     if isinstance(design, AdaptiveDesign):
         return _of_rounds(design, schema)
     return _of_tables(design, schema) if isinstance(design, TableDesign) else _of_moments(design, schema)
@@ -112,7 +112,7 @@ def _of_tables(design: TableDesign, schema: Schema) -> Outlook:
 
 
 def _of_rounds(design: AdaptiveDesign, schema: Schema) -> Outlook:
-    """Return the noise in what the first round measures; what later rounds ask is not known before."""
+    """Return the noise in the first round's measurements; the queries of later rounds are not known before."""
     columns = [each for look in design.first if isinstance(look.query, Histogram)
                for each in _of_histogram(cast("Measurement[Histogram]", look), schema.columns[look.query.column])]
     tables = [each for each in design.first if isinstance(each.query, Marginal)]
@@ -122,7 +122,7 @@ def _of_rounds(design: AdaptiveDesign, schema: Schema) -> Outlook:
 
 
 def evenly(design: TableDesign) -> tuple[Measurement[Any], ...]:
-    """Return what the second round would measure, if there is one, if all columns spread evenly over their values."""
+    """Return the second round's measurements, if there is one, for columns that spread evenly over their values."""
     return () if design.dependence is None else design_dependence(design, [
         ReleasedColumn(partition, np.full(partition.size, 1.0 / partition.size), float(noise))
         for partition, noise in zip(design.partitions, design.look_deviations, strict=True)])
@@ -146,9 +146,9 @@ def _of_pairs(design: TableDesign, chosen: Sequence[Measurement[Any]]) -> Iterab
     noise = design.deviation(design.dependence, sum(each.query.size for each in chosen))
     tables = [each for each in chosen if isinstance(each.query, Marginal)]
     if not tables:
-        yield Expected("", "product of contrasts of the cells of two columns, which together tell their table",
+        yield Expected("", "product of contrasts of the cells of two columns; all products determine the table",
                        100.0 * noise / chosen[0].weight, "percentage points",
-                       f"{chosen[0].query.size} of them if columns spread evenly")
+                       f"{chosen[0].query.size} products if columns spread evenly")
         return
     most = max((each.query.shape for each in tables), key=lambda shape: shape[0] * shape[1])
     yield Expected("", "cell of a table of two columns, at worst", 100.0 * noise / min(each.weight for each in tables),
@@ -172,11 +172,11 @@ def _of_column_moments(column: Column, noise: Array) -> list[Expected]:
 
 
 def _of_number(column: Column, noise: float) -> Expected:
-    """Return what noise in the mean of a coordinate in [-1, 1] is in the column's units."""
+    """Return the noise in the mean of a coordinate in [-1, 1], converted to the column's units."""
     note = "if all rows hold an ordinary number; more if few do" if len(column.coordinates) > 1 else ""
     if column.private_bounds:
         scale = "logarithmic range" if column.transform else "range"
-        return Expected(column.name, "mean", 50.0 * noise, f"% of the {scale} that is found", note)
+        return Expected(column.name, "mean", 50.0 * noise, f"% of the {scale} that the private step finds", note)
     lower, upper = column.bounds
     half = (upper - lower) / 2.0 * noise
     if column.kind == "binary":
@@ -191,7 +191,7 @@ def _of_number(column: Column, noise: float) -> Expected:
         width = math.log(upper / lower) if column.transform == "log" else math.log1p(upper - lower)
         above = "" if not lower else f" - {text_of(lower)}" if lower > 0 else f" + {text_of(-lower)}"
         of = "" if column.transform == "log" else f" of 1 + value{above}"
-        # What has no exponential in floating point is larger than any error that is given.
+        # An exponential beyond floating point is larger than any stated error.
         error = 100.0 * math.expm1(min(width / 2.0 * noise, math.log(LARGEST_ERROR)))
         return Expected(column.name, f"geometric mean{of}", error, "%", note)
     return Expected(column.name, "mean", half, "", note)
@@ -214,9 +214,10 @@ def _together_moments(index: FunctionIndex, scales: Array) -> Iterable[Expected]
         noise, pairs = worst(tables), len(np.unique(index.column_sets[tables]))
         yield Expected("", "cell of a table of two columns of categories, at worst",
                        None if noise is None else 100.0 * noise, "percentage points",
-                       f"{pairs} of {math.comb(len(domain.groups), 2)} are measured, with those of missing values")
+                       f"{pairs} of {math.comb(len(domain.groups), 2)} tables are measured, including those of missing "
+                       "values")
     if domain.groups and domain.numbers:
         products = index.of_kind("number by category")
         noise = worst(products[index.total[products] == 2])
-        yield Expected("", "mean of a number over the rows of a category that holds a tenth of all",
-                       None if noise is None else 50.0 * noise / TYPICAL_SHARE, "% of the distance of its bounds")
+        yield Expected("", "mean of a number over the rows of a category that holds a tenth of all rows",
+                       None if noise is None else 50.0 * noise / TYPICAL_SHARE, "% of the width of its bounds")

@@ -146,7 +146,7 @@ def _error_bars(axes: Any, at: NDArray[Any], released: Noise, across: bool = Fal
 
 
 def heat_map(matrix: Array, names: Sequence[str], places: Sequence[int], signed: bool, limit: float, label: str) -> Any:
-    """Return a square matrix as shades: dark is strong, a dash marks what is negative, and NaN is grey.
+    """Return a square matrix as shades: dark means strong, a dash marks a negative value, and NaN is grey.
 
     Where names are too many, the numbers in ``places`` stand for them. ``limit`` is the darkest entry, ``label`` is of
     the scale, and ``signed`` allows negative entries.
@@ -185,7 +185,7 @@ def scatter(x: Sequence[Array], y: Sequence[Array], labels: Sequence[str], xlabe
     """Return points of several families on logarithmic axes, with the line on which both are equal."""
     figure, axes = _panel(4.4, 3.3, left=0.17, bottom=0.15, top=0.97)
     across, up = np.concatenate(x), np.concatenate(y)
-    # What is 0, or as good as that, is drawn at the edge.
+    # Values of nearly 0 are drawn at the edge.
     low, left = (max(float(every.max()) * reach, 1e-12) for every, reach in ((up, 1e-4), (across, 1e-6)))
     left = max(left, float(across.min()))
     ends = [(left / 1.5, max(float(across.max()), left) * 1.5), (low / 1.5, max(up.max(), across.max()) * 1.5)]
@@ -226,7 +226,7 @@ def blank(width: float, height: float) -> Any:
 
 def _panel(width: float, height: float, left: float = 0.14, bottom: float | None = None,
            top: float | None = None) -> tuple[Any, Any]:
-    """Return a figure with one axes, in margins that do not depend on what is drawn."""
+    """Return a figure with one axes, with margins that do not depend on the drawing."""
     figure = blank(width, height)
     low = 0.3 / height if bottom is None else bottom
     high = 1.0 - 0.22 / height if top is None else top

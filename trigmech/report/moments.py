@@ -32,18 +32,18 @@ class MomentAccount:
     """The answers to a report's questions about a release of moments; :class:`TableAccount` gives them for tables."""
 
     about_errors: ClassVar[str] = (
-        "The errors of frequencies of categories, special and missing values: the noise in them, and what the points "
-        "miss of what was released. The total variation is half of the sum of a column's errors.")
+        "The errors of frequencies of categories, special and missing values: the noise in them, and the difference "
+        "between the points and the released numbers. The total variation is half of the sum of a column's errors.")
     about_bounds: ClassVar[str] = (
-        "It is computed from the law of the noise, from what the points miss of their targets, and from suppositions "
-        "about what was not measured.")
+        "It is computed from the distribution of the noise, from the differences between the points and their targets, "
+        "and from assumptions about unmeasured moments.")
     synthesis: Synthesis
     release: Release
 
     def measured(self) -> dict[str, Any]:
-        """Return what was measured, with its noise, and how the points were made of it."""
+        """Return the measurements with their noise, and how the points were made."""
         rows = [*self._moments(), *self._axes()]
-        return {"words": f"the means of {self.release.features.K:,} functions were measured, once, and noise was added "
+        return {"words": f"The means of {self.release.features.K:,} functions were measured once, and noise was added "
                          "to each", "scale": "the functions have values from −1 to 1",
                 "table": Table("Moments and their noise", ("Kind", "Number", "Least noise", "Greatest noise"), rows),
                 "chosen": NO_TABLE,
@@ -54,11 +54,11 @@ class MomentAccount:
         return [float(own[0]) for own in noise_alone(self.release.index, self.release.deviations)]
 
     def columns(self, marginals: Sequence[Marginal]) -> list[Noisy | None]:
-        """Return the released frequencies of each column: none, for moments are others."""
+        """Return None for each column, because moments are not frequencies."""
         return [None] * len(marginals)
 
     def dependences(self) -> list[Dependence]:
-        """Return the released dependences of pairs: none, for tables alone have them."""
+        """Return an empty list: only releases of tables have dependences of pairs."""
         return []
 
     def errors(self) -> Table:
@@ -80,7 +80,7 @@ class MomentAccount:
                              f"± {number((reach * scales + missed[own]).max())}",
                              (np.sqrt(2.0 / np.pi) * scales.max() * len(own) + missed[own].sum()) / 2.0))
         return Table("Predicted errors of the frequencies of each column's values",
-                     ("Column", "Frequencies", "Standard deviation of the noise", "Missed by the points", "95 % within",
+                     ("Column", "Frequencies", "Standard deviation of the noise", "Error of the points", "95 % within",
                       "Total variation, expected"), rows)
 
     def _moments(self) -> list[Row]:
@@ -108,9 +108,9 @@ class MomentAccount:
             return [("Method", "weights on given points, by a linear program"), ("Objective", fit.objective),
                     ("Certified gap", fit.gap), *end]
         return [("Method", "points that move until their means meet the released ones"),
-                ("Mean squared deviation from what was fitted, in units of the noise", fit.misfit),
+                ("Mean squared deviation from the fitted numbers, in units of the noise", fit.misfit),
                 ("Moments below the noise", "shrunk first" if fit.shrunk else "taken as released"),
-                ("Dependence between columns", f"{'some' if fit.dependent else 'no'} pair's is above the noise"), *end]
+                ("Dependence between columns", f"above the noise for {'some' if fit.dependent else 'no'} pair"), *end]
 
 
 def noise_alone(index: FunctionIndex, scales: Array) -> list[Array]:

@@ -23,13 +23,13 @@ TITLE, PRIVATE_TITLE = "Report of a release", "NOT PRIVATE: a release against it
 
 def write(synthesis: Synthesis, path: str | Path, against: Any = None, figures: str | Path | None = None,
           seed: int = 0, progress: Progress | None = None) -> Path:
-    """Write one self-contained page of HTML about a release: what is guaranteed, what was measured, what came of it.
+    """Write a self-contained HTML page about a release: its guarantee, its measurements and its results.
 
     Parameters
     ----------
     synthesis : Synthesis
     path : path
-        Of the page. With ``against`` its name gets the word "not-private" before the suffix, unless it holds it.
+        The page to write. With ``against`` its name gets the word "not-private" before the suffix, if it lacks it.
     against : dataframe, array_like (n, d), dict of columns, or list of the d columns, optional, private
         The true table, to compare with. The page and the figures are then NOT PRIVATE, and are marked so.
     figures : path, optional
@@ -38,12 +38,12 @@ def write(synthesis: Synthesis, path: str | Path, against: Any = None, figures: 
         At least 0; of the public draws of queries, and of the rows whose distances are computed.
 
     progress : callable, optional
-        Called with the name of a step, what is done of it and its total (0: not known).
+        Called with the name of a step, the finished amount and the total (0: not known).
 
     Returns
     -------
     Path
-        Of the page that was written.
+        The path of the written page.
 
     Raises
     ------
@@ -108,8 +108,8 @@ def _page(synthesis: Synthesis, against: Any, pictures: Pictures, seed: int, say
         adjacency=ADJACENCY[0].upper() + ADJACENCY[1:], ledger=ledger_table(ledger), columns=drawn,
         measured=account.measured(), versions=versions_table(synthesis.versions), pairs=strongest, together=matrices,
         errors=wrong, points=near,
-        footer="Written by trigmech; the same release gives the same page. Figures: dark lines and bars are synthetic"
-               + ("." if true is None else ", light hatched areas are true."))
+        footer="Written by trigmech; the same release gives the same page. In figures, dark lines and bars are "
+               + ("synthetic." if true is None else "synthetic, and light hatched areas are true."))
 
 
 def _template() -> Any:

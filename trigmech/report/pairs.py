@@ -20,7 +20,7 @@ Array = NDArray[np.float64]
 
 LISTED, DRAWN = 20, 9
 MOST_POINTS, MOST_VALUES = 2_000, 10
-# Of a value that fewer rows have there is little to see.
+# A value that fewer rows have is not drawn.
 RARE = 0.005
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 JITTER = 0.35
@@ -34,8 +34,8 @@ def pairs(account: Account, made: Side, true: Side | None, pictures: Pictures) -
     names = [values.column.name for values in made.values]
     rows = [(f"{names[pair.first]} and {names[pair.second]}", pair.strength, pair.uncertainty, pair.synthetic,
              f"{pair.shape[0]} × {pair.shape[1]}", percent(pair.noise)) for pair in strongest]
-    table = Table(f"The {len(rows)} pairs of which the strongest dependence was released",
-                  ("Columns", "Strength", "Noise in it, about", "In the synthetic rows", "Cells", "Noise in a cell"),
+    table = Table(f"The {len(rows)} pairs with the strongest released dependence",
+                  ("Columns", "Strength", "Its noise, about", "In the synthetic rows", "Cells", "Noise in a cell"),
                   rows, links=[f"pair-{place + 1}" if place < DRAWN else "" for place in range(len(rows))])
     sides = [side for side in (made, true) if side is not None]
     return {"known": len(known), "absent": len(known) - len(found), "table": table,
@@ -68,7 +68,7 @@ def _cloud(sides: Sequence[Side], first: int, second: int) -> Drawn:
         points.append((_apart(side.marginals[first], held[0][both], rng),
                        _apart(side.marginals[second], held[1][both], rng)))
     count, correlation, share = told[0]
-    note = "" if share == 1.0 else f"Not drawn: {percent(1.0 - share)} of the rows, without a number in both"
+    note = "" if share == 1.0 else f"Not drawn: {percent(1.0 - share)} of the rows, without a number in both columns"
     alt = f"scatter plot of {count:,} rows, rank correlation {number(correlation, 2)}"
     axes = _axis(sides[0].marginals[first]), _axis(sides[0].marginals[second])
     return "points are rows", note, alt, cloud(points, axes[0], axes[1], _titles(sides))
@@ -113,7 +113,7 @@ def _axis(own: Marginal) -> Axis:
 
 
 def _apart(own: Marginal, values: Array, rng: np.random.Generator) -> Array:
-    """Return values of which few different ones would hide each other, moved a little."""
+    """Return values, moved a little if they have so few different ones that points would hide each other."""
     few = own.column.kind == "integer" and own.column.transform is None and len(own.shares) <= MOST_INTEGER_BINS
     return values + rng.uniform(-JITTER, JITTER, len(values)) if few else values
 

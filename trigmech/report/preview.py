@@ -34,17 +34,17 @@ class Preview:
         Rows.
     budget : Budget
     outlook : Outlook
-        What would be measured, with its noise.
+        The planned measurements, with their noise.
     design : MomentDesign, TableDesign or AdaptiveDesign
         The plan.
     charges : tuple of Charge
-        What would be charged.
+        The planned charges.
     proved_epsilon : float
-        Of these charges together, at the budget's delta.
+        The proved epsilon of all charges together, at the budget's delta.
     warnings : tuple of str
-        Of :func:`warnings_of` and :func:`coarseness_of`.
+        The sentences of :func:`warnings_of` and :func:`coarseness_of`.
     ledger : dict, optional
-        Of the ledger: its budget, its total now and after the release, and whether that would be accepted.
+        The ledger's budget, its total now and after the release, and whether it would accept the release.
     whose : {"rows", "persons"}
         What `n` counts.
     """
@@ -71,9 +71,9 @@ class Preview:
 
     def __str__(self) -> str:
         width = max((len(each.column) for each in self.columns), default=0)
-        looked = "no cell was looked at" + " but whose each row is" * (self.whose == "persons")
+        looked = "no cell was read" + " except the persons' identifiers" * (self.whose == "persons")
         lines = [f"{self.n:,} {self.whose}, budget {self.budget}: nothing is charged, and {looked}",
-                 "how far noise would move what the release says (standard deviation; twice as far in 1 case of 20):",
+                 "expected noise in the release (standard deviation; in 1 case of 20 the error is twice as large):",
                  *(f"  {each.column:<{width}}  {each}" for each in self.columns),
                  *(f"  {each}" for each in self.together), self.outlook.words]
         if self.outlook.predicted:
@@ -88,9 +88,9 @@ class Preview:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        return html_table(f"Noise expected of {self.n:,} {self.whose}, {self.budget}",
+        return html_table(f"Noise expected for {self.n:,} {self.whose}, {self.budget}",
                           [(each.column or "two columns", each.what, each.amount)
-                           for each in (*self.columns, *self.together)], ("of", "what", "standard deviation"))
+                           for each in (*self.columns, *self.together)], ("column", "statistic", "standard deviation"))
 
     def to_dict(self) -> dict[str, Any]:
         """Return all but the plan's details, of the types that JSON has."""
@@ -104,7 +104,7 @@ class Preview:
 def preview(n: int, schema: Schema, budget: Budget, *, mechanism: Mechanism | None = None,
             bounds_share: float = BOUNDS_SHARE, ledger: str | Path | LedgerFile | None = None,
             delta_chosen: bool = False) -> Preview:
-    """Say what a release would be worth, before anything is charged and without the table.
+    """Predict the noise of a release before anything is charged, without the table.
 
     Parameters
     ----------
@@ -116,11 +116,11 @@ def preview(n: int, schema: Schema, budget: Budget, *, mechanism: Mechanism | No
         :class:`trigmech.MomentMechanism` or :class:`trigmech.TableMechanism`; by default the one that
         :func:`trigmech.synthesize` takes.
     bounds_share : float
-        Of the budget, between 0 and 1, for columns with private bounds or categories.
+        The part of the budget, between 0 and 1, for columns with private bounds or categories.
     ledger : path, address or LedgerFile, optional
         The data set's ledger; it is read only.
     delta_chosen : bool
-        Whether a delta of 0 was chosen on purpose, and is not warned of.
+        Whether you chose a delta of 0 on purpose; then no warning about it is given.
 
     Returns
     -------
@@ -135,8 +135,8 @@ def preview(n: int, schema: Schema, budget: Budget, *, mechanism: Mechanism | No
 
     Notes
     -----
-    Privacy: public numbers only; nothing is charged or drawn. An error is the standard deviation of the noise in what
-    is released; points that are made of it, and tables drawn from these, add less to it than it is, mostly. Where noise
+    Privacy: public numbers only; nothing is charged or drawn. An error is the standard deviation of the noise in the
+    released numbers. The fitted points, and tables drawn from them, add an error that is usually smaller. If the noise
     is larger than a moment, the moment is shrunk, and the error is smaller than stated.
     Cost: that of a plan, some seconds at most.
 
@@ -157,7 +157,7 @@ def preview(n: int, schema: Schema, budget: Budget, *, mechanism: Mechanism | No
     planned = design(int(n), schema, budget, mechanism, bounds_share=bounds_share)
     measured, charges = planned.measured, [*planned.all_charges]
     if not isinstance(measured, MomentDesign | TableDesign | AdaptiveDesign):
-        raise InputError("a preview is for MomentMechanism, TableMechanism and AdaptiveMechanism, not "
+        raise InputError("a preview needs a MomentMechanism, TableMechanism or AdaptiveMechanism, not "
                          f"{type(planned.mechanism).__name__}")
     account = Ledger(budget)
     account.charge(*charges)

@@ -142,7 +142,7 @@ def _shares_text(labels: Sequence[str], shares: Array, truth: Array | None) -> l
 
 
 def _named_text(own: Marginal, truth: Marginal | None) -> str:
-    """Return the shares of special and missing values, which are no part of a histogram."""
+    """Return the shares of special and missing values, which a histogram does not show."""
     parts = _shares_text([f"{label}:" for label in own.labels], own.named, None if truth is None else truth.named)
     return "Not drawn: " + "; ".join(parts) if parts else ""
 
@@ -294,7 +294,7 @@ def points(synthesis: Synthesis, made: Side, true: Side | None, pictures: Pictur
             ("Effective number of points, 1 / (sum of squared weights)",
              number(1.0 / np.square(made.weights).sum(), 5)),
             ("Largest weight of a point", made.weights.max()),
-            ("Rows of a sample, by default", synthesis.rows),
+            ("Default number of rows in a sample", synthesis.rows),
             (f"Different rows in a sample of {count:,}", different_rows(sample[name] for name in schema.names))]
     said: dict[str, Any] = {"table": Table("Points", ("What", "Value"), rows), "picture": None,
                             "redrawn": synthesis.release.columns}

@@ -50,9 +50,9 @@ NO_TABLE = Table("", (), ())
 
 
 def guarantee(ledger: Ledger, n: int, person: str | None = None) -> dict[str, Any]:
-    """Return what the page shows of what is proved, and of what it means for one person.
+    """Return the facts that the page shows about the proof and its meaning for one person.
 
-    ``person`` is the column that says whose each row is, if there is one.
+    ``person`` is the column that identifies the person of each row, if the schema has one.
     """
     epsilon, delta = ledger.proved_epsilon, ledger.budget.delta
     claim = ledger.claim
@@ -64,11 +64,11 @@ def guarantee(ledger: Ledger, n: int, person: str | None = None) -> dict[str, An
     shown = upward(epsilon)
     said["proved"] = f"({shown}, {said['delta']})-differential privacy"
     if claim is not None:
-        more = "more than is proved" if claim.epsilon < epsilon else "no more than is proved"
+        more = "stronger than the proof" if claim.epsilon < epsilon else "not stronger than the proof"
         said["comparison"] = f": the claim is {more}"
     if delta >= 1.0 / n:
-        said["warning"] = (f"δ is not below 1/n = {number(1.0 / n)}: a program that publishes one row, drawn at "
-                           "random, would satisfy such a δ too.")
+        said["warning"] = (f"δ is not below 1/n = {number(1.0 / n)}: a program that publishes one random row would "
+                           "also satisfy such a δ.")
     factor = math.exp(min(epsilon, 700.0))
     probabilities = ((factor + delta) / (1.0 + factor),
                      min(factor * FALSE_ALARMS + delta, 1.0 - (1.0 - FALSE_ALARMS - delta) / factor, 1.0))
@@ -79,7 +79,7 @@ def guarantee(ledger: Ledger, n: int, person: str | None = None) -> dict[str, An
 
 
 def upward(value: float, digits: int = 4) -> str:
-    """Return a number as text, rounded up, so that what is printed is no less than what is proved."""
+    """Return a number as text, rounded up, so that the printed number is not less than the proved one."""
     return number(float(shown_up(value, digits)), digits)
 
 

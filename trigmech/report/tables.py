@@ -28,20 +28,20 @@ class TableAccount:
     """The answers to a report's questions about a release of columns and tables; see :class:`MomentAccount`."""
 
     about_errors: ClassVar[str] = (
-        "The noise in what was released of each column: for numbers in the share of the rows below a value, wherever "
-        "that lies, for categories in the share of each. The synthetic columns differ from what was released as far as "
-        "they take it for noise.")
+        "The noise in the released numbers of each column: for numbers it is the noise in the share of the rows below "
+        "any value, and for categories the noise in each share. The synthetic columns differ from the released numbers "
+        "where the fit treats the difference as noise.")
     about_bounds: ClassVar[str] = (
-        "It is found by trial: tables as the private one may be are released once more, with simulated noise, and the "
-        "rows made of that compared with them.")
+        "It is found by trial: plausible private tables are simulated and released again with simulated noise, and the "
+        "rows fitted to these releases are compared with the simulated tables.")
     synthesis: Synthesis
     release: Release
 
     def measured(self) -> dict[str, Any]:
-        """Return what each round measured, what was chosen, and how the rows were made of it."""
+        """Return the measurements of each round, the choices between rounds, and how the rows were made."""
         rows = [(words, len(noise), noise.min(), noise.max()) for words, noise in self._rounds() if len(noise)]
-        return {"words": f"{self.release.K:,} frequencies and means were measured, each with noise: first of every "
-                         "column alone, then, by what that showed, of parts of columns and of pairs",
+        return {"words": f"{self.release.K:,} frequencies and means were measured, each with noise: first for every "
+                         "column alone, then, chosen by the first results, for parts of columns and for pairs",
                 "scale": "frequencies are parts of all rows, between 0 and 1",
                 "table": Table("What was measured, round by round", ("What", "Number", "Least noise", "Greatest noise"),
                                rows),
@@ -80,9 +80,9 @@ class TableAccount:
             noise = look.deviation * look.query.greatest_noise
             rows.append((column.name, what, percent(noise), percent(float(apart.max())),
                          number(float(apart.max()) / noise, 2)))
-        return Table("Noise in the columns, and how far the synthetic ones are from what was released",
-                     ("Column", "Of", "Standard deviation of the noise", "Greatest difference", "In deviations of it"),
-                     rows, (2, 3, 4))
+        return Table("Noise in the columns, and differences between the synthetic and the released columns",
+                     ("Column", "Statistic", "Standard deviation of the noise", "Greatest difference",
+                      "Difference in standard deviations"), rows, (2, 3, 4))
 
     def _rounds(self) -> list[tuple[str, Array]]:
         release = self.release
@@ -100,7 +100,7 @@ class TableAccount:
         products = tuple(each for each in (release.products, release.directions) if each is not None)
         return [("first: frequencies of categories, special and missing values", of(named)),
                 (f"first: intervals of {sum(len(own) > 0 for own in below)} columns with an order", of(below)),
-                (f"second: within {len(release.closer)} intervals of {seen} columns that were found heavy",
+                (f"second: within {len(release.closer)} heavy intervals of {seen} columns",
                  noise(release.closer)),
                 (f"third: cells of tables of {len(release.tables)} pairs of columns"
                  + f", {again} of them twice" * (again > 0), noise(release.tables)),
@@ -132,17 +132,18 @@ class TableAccount:
         rows = zip(self.synthesis.schema.names, sizes, closer,
                    (len(column.mass) for column in release.columns), cells, again, three, strict=True)
         return Table("What was chosen for each column",
-                     ("Column", "Values and intervals at first", "Looked at closer", "Taken for its distribution",
-                      "Cells in tables", "Its tables measured twice", "Tables of three columns"), list(rows))
+                     ("Column", "Values and intervals at first", "Intervals measured closer",
+                      "Values and intervals at last", "Cells in tables", "Its tables measured twice",
+                      "Tables of three columns"), list(rows))
 
     def _fitted(self) -> list[Row]:
         fit = self.synthesis.fit
         return [("Method", "rows whose entries move between categories and intervals until their tables meet the "
                            "released ones"),
-                ("Mean squared deviation from what was fitted, in units of the noise",
+                ("Mean squared deviation from the fitted numbers, in units of the noise",
                  "—" if fit.misfit is None else fit.misfit),
-                ("Tables and products", "without what is noise"),
-                ("Dependence between columns", f"{'some' if fit.dependent else 'no'} pair's is above the noise"),
+                ("Tables and products", "noise shrunk away first"),
+                ("Dependence between columns", f"above the noise for {'some' if fit.dependent else 'no'} pair"),
                 ("Status", f"{fit.status} after {fit.iterations:,} sweeps"), ("Seconds", fit.seconds)]
 
 
@@ -156,7 +157,7 @@ def _noisy(look: Measurement[Histogram], own: Marginal) -> Noisy:
     of_named = look.deviations[:k]
     if is_numeric(own.column):
         return Noisy(frequencies[:k], of_named, shares, noise)
-    # Of binary and ordinal columns each value is a level, and missing values come last.
+    # In binary and ordinal columns each value is a level, and missing values come last.
     return Noisy(np.concatenate([shares, frequencies[:k]]), np.concatenate([noise, of_named]),
                  np.empty(0), np.empty(0))
 

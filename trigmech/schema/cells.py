@@ -87,7 +87,7 @@ class ConstraintCells:
         else:
             breaks = self._breaks[name] / column.seconds
             below, here, above = cell[:-1:2], cell[1::2], cell[2::2]
-            # Of continuous columns no position is a single number, and between whole numbers there is no value.
+            # A position of a continuous column is never a single number; between whole numbers there is no value.
             skipped = (breaks % 1.0 != 0.0) | (column.kind == "continuous")
             cuts = breaks[skipped & (below != above)]
             if column.kind != "continuous":

@@ -1,4 +1,4 @@
-"""What is public about one column: its name, its kind, its bounds or categories, and how its values are encoded."""
+"""The public description of one column: its name, kind, bounds or categories, and how its values are encoded."""
 
 import math
 import sys
@@ -126,11 +126,11 @@ class Column:
         if self.decimals is not None and not (type(self.decimals) is int and 0 <= self.decimals <= MOST_DECIMALS):
             raise self._error(f"decimals must be an integer from 0 to {MOST_DECIMALS}, not {shown(self.decimals)}")
         if self.decimals is not None and self.private_bounds:
-            raise self._error("decimals need public bounds")
+            raise self._error("a column with private bounds cannot have decimals")
         if self.kind in CATEGORIES or self.private_bounds:
             if self.lower is not None or self.upper is not None:
                 reason = "private bounds" if self.private_bounds else "categories"
-                raise self._error(f"a column with {reason} takes no lower and upper")
+                raise self._error(f"a column with {reason} must not have lower and upper")
         elif self.kind == "datetime":
             self._check_dates()
         else:
@@ -167,7 +167,7 @@ class Column:
             raise self._error(f"bounds must be numbers, not {shown(self.lower)} and {shown(self.upper)}")
         lower, upper = float_of(self.lower), float_of(self.upper)
         if not (math.isfinite(lower) and math.isfinite(upper) and lower < upper):
-            alone = "; leave out a column that is the same for everybody" if lower == upper else ""
+            alone = "; leave out a column that has the same value for everybody" if lower == upper else ""
             raise self._error(f"bounds must be finite with lower < upper; given lower={lower} and upper={upper}{alone}")
         if not sys.float_info.min <= upper - lower < math.inf:
             raise self._error(f"the range from {lower} to {upper} is too wide or too narrow for a float")
@@ -176,9 +176,11 @@ class Column:
         if self.decimals is not None:
             first, last = self.in_steps(lower), self.in_steps(upper)
             if max(abs(first), abs(last)) > LARGEST_EXACT:
-                raise self._error(f"floats do not hold {self.decimals} decimals of numbers from {lower} to {upper}")
+                raise self._error(f"floats are not exact enough for {self.decimals} decimals between lower={lower} and "
+                                  f"upper={upper}")
             if math.ceil(first) > math.floor(last):
-                raise self._error(f"no number of {self.decimals} decimals lies between lower={lower} and upper={upper}")
+                raise self._error(f"no number with {self.decimals} decimals lies between lower={lower} and "
+                                  f"upper={upper}")
         if self.transform == "log" and not (lower > 0.0 and math.log(upper) > math.log(lower)):
             raise self._error(f"transform 'log' needs bounds above 0 whose logarithms differ; given lower={lower} and "
                               f"upper={upper}")
@@ -192,16 +194,16 @@ class Column:
             self._set(option, value)
         first, last = self.bounds
         if not math.ceil(first) < math.floor(last):
-            raise self._error(f"lower must be before upper, by {'an' if self.unit == 'h' else 'a'} {self.resolution} "
-                              f"at least; given lower={lower} and upper={upper}")
+            raise self._error(f"lower must be at least {'an' if self.unit == 'h' else 'a'} {self.resolution} before "
+                              f"upper; given lower={lower} and upper={upper}")
 
     def _check_special(self) -> None:
         if self.kind == "datetime":
             values = tuple(self.date("special", value) for value in self.special)
             if not all(is_date(value) == (self.unit == "D") for value in values):
-                raise self._error("special values must be dates if the resolution is a day, else times")
+                raise self._error("special values must be dates if the resolution is a day, and times otherwise")
             if self.unit in ("h", "m") and not all(self.number(value).is_integer() for value in values):
-                raise self._error(f"special values must be whole {self.resolution}s, as the resolution says")
+                raise self._error(f"special values must be whole {self.resolution}s, because that is the resolution")
         else:
             if not all(isinstance(value, Real) and math.isfinite(float_of(value)) for value in self.special):
                 raise self._error(f"special values must be finite numbers, not {listed(self.special)}")
@@ -214,17 +216,17 @@ class Column:
 
     def _check_private_categories(self) -> None:
         if self.categories is not None:
-            raise self._error("a column with private categories takes no list of them")
+            raise self._error("a column with private categories must not list categories")
         other = "other" if self.other is None else plain_category(self.other)
         if not (isinstance(other, str) and is_unicode(other)):
-            raise self._error(f"other must be text where categories are private, not {shown(self.other)}")
+            raise self._error(f"other must be text if the categories are private, not {shown(self.other)}")
         self._set("other", other)
 
     def _check_categories(self) -> None:
         values = () if self.categories is None else tuple(map(plain_category, self._sequence(
             "categories", self.categories)))
         if len(values) < 2:
-            alone = "; leave out a column that is the same for everybody" if values else ""
+            alone = "; leave out a column that has the same value for everybody" if values else ""
             raise self._error(f"kind {self.kind!r} needs at least two categories; given {len(values)}{alone}")
         types = {type(value) for value in values}
         if not (types in ({str}, {int}, {bool}) or (self.kind == "ordinal" and types <= {int, float}
@@ -271,7 +273,7 @@ class Column:
     def bounds(self) -> tuple[float, float]:
         """The numbers between which the column's one coordinate lies, before any transform."""
         if self.private_bounds:
-            raise self._error("its bounds are private and not found yet; complete the schema by Schema.with_bounds")
+            raise self._error("its bounds are private and not found yet; complete the schema with Schema.with_bounds")
         if self.categories is not None:
             return 0.0, len(self.categories) - 1.0
         return self.number(self.lower), self.number(self.upper)

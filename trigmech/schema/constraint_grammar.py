@@ -85,7 +85,7 @@ class _Parser:
             found = TOKEN.match(text, stop)
             if found is None:
                 start = len(text) - len(text[stop:].lstrip())
-                self.fail("here is no word, number or sign of a constraint, or quotes are not closed",
+                self.fail("this is not a word, number or sign that a constraint can have, or a quote is not closed",
                           _Token("", text[start:start + 1], start))
             kind = str(found.lastgroup)
             self.tokens.append(_Token(kind, found[kind], found.start(kind)))
@@ -120,7 +120,7 @@ class _Parser:
         name, parts = JOINS[level], [self.joined(level + 1)]
         while self.accept(name):
             if level < 2 and len(parts) > 1:
-                self.fail(f"{name} stands twice: put one of them into parentheses", self.tokens[self.place - 1])
+                self.fail(f"{name} appears twice: put one of the two into parentheses", self.tokens[self.place - 1])
             parts.append(self.joined(level + 1))
         if level >= 2:
             parts = [each for part in parts
@@ -133,7 +133,7 @@ class _Parser:
             return self.condition()
         self.depth += 1
         if self.depth > DEEPEST:
-            self.fail(f"it is nested more than {DEEPEST} times")
+            self.fail(f"the constraint is nested more than {DEEPEST} times")
         rule = Join("not", (self.part(),)) if opened == "not" else self.joined(0)
         if opened == "(":
             self.expect(")")
@@ -141,12 +141,12 @@ class _Parser:
         return rule
 
     def condition(self) -> Condition:
-        column = self.named("a column stands on the left")
+        column = self.named("expected the name of a column on the left")
         token = self.tokens[self.place]
         asked = self.expect(*COMPARE, "in", *MISSING)
         if asked in MISSING:
             if column.missing != "keep":
-                self.fail(f"{column.name!r} has no missing values; with missing='keep' it would have them", token)
+                self.fail(f"{column.name!r} has no missing values; give it missing='keep' in the schema", token)
             return Condition(column.name, asked)
         other = self.named("") if asked != "in" and self.is_column(column) else None
         self.check_compared(column, asked, other or column, token)
@@ -161,7 +161,7 @@ class _Parser:
             self.fail(rule)
         name = _unquoted(token)
         if name not in self.columns:
-            self.fail(f"there is no column {name!r}; text stands in quotes, on the right of a comparison")
+            self.fail(f"there is no column {name!r}; write text in quotes, on the right of a comparison")
         self.place += 1
         return self.columns[name]
 
@@ -172,8 +172,8 @@ class _Parser:
         if token.kind != "quoted":
             return token.kind == "word" and name not in RESERVED
         if name in self.columns and left.is_text and _category_of(left, name) is not None:
-            self.fail(f"{name!r} is a column and a category of {left.name!r}; write a bare word for the column, or "
-                      f"in ({written(name)}) for the category")
+            self.fail(f"{name!r} is a column and also a category of {left.name!r}; write it without quotes for the "
+                      f"column, or write in ({written(name)}) for the category")
         return name in self.columns
 
     def check_compared(self, column: Column, asked: str, other: Column, token: _Token) -> None:
@@ -181,14 +181,15 @@ class _Parser:
         for each in (column, other):
             if each.private_bounds or each.private_categories:
                 what = "bounds" if each.private_bounds else "categories"
-                self.fail(f"the {what} of {each.name!r} are private, so that it cannot be compared", token)
+                self.fail(f"{each.name!r} cannot be compared, because its {what} are private", token)
             if ordered and each.kind == "categorical":
                 self.fail(f"the categories of {each.name!r} have no order", token)
         if held_by(column) != held_by(other):
-            self.fail(f"{column.name!r} holds {held_by(column)} and {other.name!r} {held_by(other)}, which cannot be "
-                      "compared", token)
+            self.fail(f"{column.name!r} holds {held_by(column)} and {other.name!r} holds {held_by(other)}; these "
+                      "cannot be compared", token)
         if ordered and column.categories != other.categories:
-            self.fail(f"{column.name!r} and {other.name!r} have different categories and no order between them", token)
+            self.fail(f"{column.name!r} and {other.name!r} have different categories, so they have no common order",
+                      token)
 
     def listed(self, column: Column) -> tuple[Constant, ...]:
         self.expect("(")
@@ -206,13 +207,13 @@ class _Parser:
             except InputError:
                 value = None
         elif held != sort_of(literal):
-            self.fail(f"{column.name!r} holds {held}, which cannot be compared with {sort_of(literal)}")
+            self.fail(f"{column.name!r} holds {held}; these cannot be compared with {sort_of(literal)}")
         elif column.categories is not None:
             value = _category_of(column, literal)
         if value is None:
             what = "date or time in ISO form such as 2020-12-31" if held == "times" else (
                 f"category of {column.name!r}; its categories are {categories_listed(column)}")
-            self.fail(f"this is no {what}")
+            self.fail(f"this is not a {what}")
         self.place += 1
         return value
 

@@ -32,7 +32,7 @@ MISSING = ("is missing", "is not missing")
 RESERVED = {"and", "or", "not", "implies", "in", "is", "if", "only", "missing", "true", "false"}
 BARE = re.compile(r"[^\W\d]\w*")
 
-# Of so many categories a message has the names.
+# A message names at most this many categories.
 LISTED = 20
 # How many combinations of values a constraint is evaluated on.
 MOST_COMBINATIONS = 10**7
@@ -119,7 +119,7 @@ class Constraint:
     columns : tuple of str
         The columns that it reads, in the schema's order.
     rule : Condition or Join
-        What it means.
+        The rule as conditions.
     """
 
     text: str
@@ -149,7 +149,8 @@ class Constraint:
         """
         absent = [name for name in self.columns if name not in values]
         if absent:
-            raise InputError(f"the column(s) {', '.join(map(repr, absent))} of the constraint {self.text!r} are absent")
+            raise InputError(f"the constraint {self.text!r} needs the column(s) {', '.join(map(repr, absent))}, which "
+                             "are not given")
         return self.rule.holds(values)
 
 
@@ -160,7 +161,7 @@ def allowed(constraint: Constraint, positions: Mapping[str, Values]) -> Truth:
     ----------
     constraint : Constraint
     positions : mapping of str to ndarray or masked array (k,)
-        Of each of the constraint's columns the values to look at, in the form of :meth:`trigmech.Schema.decode`.
+        The values to examine for each column of the constraint, in the form of :meth:`trigmech.Schema.decode`.
 
     Returns
     -------
@@ -176,7 +177,7 @@ def allowed(constraint: Constraint, positions: Mapping[str, Values]) -> Truth:
     combinations = math.prod(len(positions[name]) for name in constraint.columns)
     if combinations > MOST_COMBINATIONS:
         raise InputError(f"the constraint {constraint.text!r} is too large: its columns have {combinations} "
-                         f"combinations of values, and at most {MOST_COMBINATIONS} are looked at; split it")
+                         f"combinations of values, more than {MOST_COMBINATIONS}; split it")
     return constraint.holds({name: positions[name].reshape([-1 if axis == place else 1 for axis in range(width)])
                              for place, name in enumerate(constraint.columns)})
 
@@ -251,7 +252,8 @@ def stated(column: Column, value: Any) -> str:
         if whole_day(each):
             plain = datetime.datetime.combine(plain, LAST_SECOND if end else MIDNIGHT)
         if not isinstance(plain, Constant) or (isinstance(plain, float) and not math.isfinite(plain)):
-            raise InputError(f"a value of {column.name!r} must be one of its values, not {shown(each)}")
+            raise InputError(f"a value for column {column.name!r} must be one that the column can have, not "
+                             f"{shown(each)}")
         return written(plain)
 
     def whole_day(each: Any) -> bool:

@@ -32,8 +32,8 @@ ABSENT, UNKNOWN = -2, -1
 MOST_LEVELS = 2**17
 # A longer text, in bytes, is not taken for the name of a category that could be found.
 LONGEST_KEY = 200
-# Of a column's largest number: what it takes to [-1, 1] and back, by rounding, at most. Powers of ten with more zeros
-# than the other number are no floats.
+# The first bounds the rounding error of a map to [-1, 1] and back, relative to a column's largest number. Powers of
+# ten with more zeros than the second are not exact as floats.
 ROUNDING, MOST_DECIMALS = 2.0**-50, 22
 
 Values = NDArray | np.ma.MaskedArray
@@ -49,7 +49,7 @@ def to_unit(values: Matrix, lower: Any, upper: Any) -> Matrix:
 
 
 def from_unit(points: Matrix, lower: Any, upper: Any) -> Matrix:
-    """Return points of [-1, 1] as numbers between the bounds; its ends, and what lies beyond, are the bounds."""
+    """Return points of [-1, 1] as numbers between the bounds; points at or beyond its ends become the bounds."""
     half = 0.5 * (upper - lower)
     values = np.where(points > 0.0, upper - (1.0 - points) * half, lower + (points + 1.0) * half)
     short = shortened(values, ROUNDING * np.maximum(np.abs(lower), np.abs(upper)))
@@ -206,7 +206,7 @@ def number_at(column: Column, places: Matrix) -> Matrix:
         return values
     # Exponentials of rounding errors.
     own = values - lower + 1.0 if column.transform == "log1p" else values
-    # Of numbers near the largest float the error is none, and they stay as they are.
+    # Numbers near the largest float have no finite error, and stay as they are.
     with np.errstate(over="ignore", invalid="ignore"):
         error = 2.0 * ROUNDING * (np.abs(values) + max(map(abs, transformed_bounds(column))) * own)
         values = shortened(values, error)
@@ -271,7 +271,7 @@ def _places(column: Column) -> dict[Category, int]:
 def _place(column: Column, places: dict[Category, int], value: Any, other: bool) -> int:
     """Return the number of the category that a value of a table is, or else that of ``other``, or UNKNOWN."""
     found: int | None = None
-    with suppress(OverflowError, ValueError):  # of numbers that no float holds, or that are too long to be written
+    with suppress(OverflowError, ValueError):  # for numbers that no float holds, or that are too long to be written
         found = _found(column, places, float(value) if isinstance(value, Decimal) else plain_category(value))
     if found is None:
         return UNKNOWN if column.other is None or not other else places[_trimmed(column.other)]
@@ -283,7 +283,7 @@ def key_of(value: Any) -> str | None:
 
     A row with the value has the category of that name, if there is one: see :func:`_found`.
     """
-    with suppress(OverflowError, ValueError):  # of numbers as above, and of what is no Unicode
+    with suppress(OverflowError, ValueError):  # for numbers as above, and for text that is not Unicode
         plain = float(value) if isinstance(value, Decimal) else plain_category(value)
         if isinstance(plain, str | bool | int | float):
             key = str(_trimmed(plain)) if isinstance(plain, str | bool) else text_of(plain)

@@ -20,15 +20,15 @@ from trigmech.tables.writer import USUAL, give
 # How many rows a kind is guessed from; and how many are looked through for those of a column that is empty at first.
 LOOKED_AT, LOOKED_THROUGH = 100, 100_000
 
-NOTHING = "The first rows hold nothing here, so no kind is guessed: write one and what it needs, or remove this column."
-ONE = ("The first rows hold one value alone here. If there is no other, remove this column: what is the same for "
-       "everybody needs no release.")
-WHOLE = "Written with decimals, and all whole: if other numbers can lie between, write continuous."
-ZEROS = "Leading zeros, as codes have; numbers lose them."
-INFINITE = "Infinite numbers among the first rows count as the nearest bound; if they mean missing, empty the cells."
-POINTS = "or numbers? The decimal sign is a comma here: write numbers with it, and no point between thousands."
-MIXED = "or numbers? Some have a decimal point and some a comma: write them all in one way before."
-FORMS = "Dates in more than one form? Only one form can be read: write them all in one before, best as 2020-12-31."
+NOTHING = "The first rows are empty here, so no kind was guessed: write a kind and its options, or remove this column."
+ONE = ("All of the first rows hold the same value here. If all other rows do so too, remove this column: it needs no "
+       "release.")
+WHOLE = "Whole numbers written with decimals. If the column can hold other numbers too, write continuous."
+ZEROS = "These numbers have leading zeros, as codes have. If they are numbers, write integer: the zeros are then lost."
+INFINITE = "There are infinite numbers, which become the nearest bound. If they mean missing, empty the cells."
+POINTS = "Numbers? The decimal sign is a comma here: write all numbers with it, without points between thousands."
+MIXED = "Numbers? Some have a decimal point and some a decimal comma: first write all of them in the same way."
+FORMS = "Dates in several forms? Only one form can be read: first write all of them in one, best as 2020-12-31."
 # How dates are written, other than in ISO form: by numbers, of which the last is the year, and by names of months.
 ISO = r"\d{4}-\d{1,2}-\d{1,2}([T ].*)?"
 NUMBERS = r"(\d{1,2})([./-])(\d{1,2})\2\d{2,4}( .*)?"
@@ -52,12 +52,12 @@ class Beginning:
             self.names, self.options, first = table.names, table.options, table.first_rows(LOOKED_AT)
             numbers = [name for name in self.names if re.fullmatch(r"[+-]?\d+(\.\d*)?", name)]
             if self.options.get("header", True) and numbers:
-                raise InputError("the first row of the table holds numbers; if it is no header, say so: --no-header, "
-                                 "or header=False")
+                raise InputError("the first row of the table holds numbers; if the table has no header, give "
+                                 "--no-header (in Python header=False)")
         else:
             frame = nw.from_native(table, eager_only=True, pass_through=True)
             if not isinstance(frame, nw.DataFrame):
-                raise InputError(f"a schema is made for a TableFile or a dataframe, not for {type(table).__name__}")
+                raise InputError(f"the table must be a TableFile or a dataframe, not {type(table).__name__}")
             if not all(isinstance(name, str) for name in frame.columns):
                 raise InputError("the names of the dataframe's columns must be strings")
             self.names, first = tuple(frame.columns), frame.head(LOOKED_AT).to_native()
@@ -150,19 +150,20 @@ def _guess_of_text(values: list[str], options: Mapping[str, Any]) -> tuple[Kind,
     if dates:
         return "datetime", []
     if decimal == "." and all(is_number(value, ",") for value in values):
-        return "categorical", [f"or numbers? then begin anew and {give('decimal', ',')}"]
+        return "categorical", [f"Numbers? Then make this file again and {give('decimal', ',')}."]
     if all(is_number(value, ".") or is_number(value, ",") for value in values):
         return "categorical", [POINTS if decimal == "," else MIXED]
     forms = _forms_of_dates(values)
     if len(forms) > 1:
         return "categorical", [FORMS]
     if forms and date_format is None:
-        return "categorical", [f"or dates? then begin anew and say their form: {give('date_format', '%d.%m.%Y')}"]
+        return "categorical", ["Dates? Then make this file again and state how they are written: "
+                               f"{give('date_format', '%d.%m.%Y')}."]
     return "categorical", []
 
 
 def _forms_of_dates(values: list[str]) -> set[str]:
-    """Return in which forms values are written that all look like dates; none if one does not."""
+    """Return the forms of values that all look like dates, or an empty set if one does not."""
     forms, orders = set(), set()
     for value in map(str.strip, values):
         numbers = re.fullmatch(NUMBERS, value)

@@ -12,12 +12,12 @@ from trigmech.schema.encoding import ABSENT, UNKNOWN, codes_of
 from trigmech.schema.schema import Schema
 from trigmech.tables.frames import Columns
 
-# What is counted, in this order, and what becomes of it.
+# The kinds of counted values, in this order, and how they are treated.
 WORDS = {
-    "infinite": "{} infinite", "far outside": "{} farther outside the bounds than they are apart",
-    "outside": "{} outside the bounds", "missing": "{} missing, which is refused",
-    "no category": "{} in no category, which is refused", "other": "{} that count as other",
-    "finer": "{} finer than its resolution, which are cut off",
+    "infinite": "{} infinite", "far outside": "{} farther outside the bounds than the bounds are apart",
+    "outside": "{} outside the bounds", "missing": "{} missing (refused)",
+    "no category": "{} not among the categories (refused)", "other": "{} that count as other",
+    "finer": "{} finer than its resolution (cut off)",
 }
 CLIPPED = ("infinite", "far outside", "outside")
 
@@ -47,7 +47,7 @@ def in_words(found: Mapping[str, Mapping[str, int]]) -> str:
         clipped = [WORDS[key].format(counts[key]) for key in CLIPPED if key in counts]
         others = [WORDS[key].format(counts[key]) for key in counts if key not in CLIPPED]
         if clipped:
-            others = [f"{', '.join(clipped)}, all of which are clipped", *others]
+            others = [f"{', '.join(clipped)} (clipped)", *others]
         parts.append(f"{name!r} has {'; '.join(others)}")
     return " | ".join(parts)
 

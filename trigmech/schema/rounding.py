@@ -135,7 +135,7 @@ def _zones(column: Column) -> tuple[int | None, Array]:
 
 
 def _log_ratio(upper: float, lower: float) -> float:
-    # Of numbers that are near each other the difference of logarithms has few digits.
+    # The difference of the logarithms of two near numbers has few digits.
     ratio = upper / lower
     return math.log(ratio) if ratio < math.inf else math.log(upper) - math.log(lower)
 

@@ -42,9 +42,9 @@ def check_satisfiable(constraints: Sequence[Constraint], columns: Mapping[str, C
                 del tables[each]
         listed = "; ".join(repr(each.text) for each in tables)
         if found is None:
-            raise InputError(f"whether a row can keep these constraints is not found in {STEPS} steps; write fewer or "
-                             f"simpler ones: {listed}")
-        raise InputError(f"no row can keep {'these constraints together' if len(tables) > 1 else 'the constraint'}: "
+            raise InputError(f"a search of {STEPS} steps did not find out whether a row can satisfy these constraints; "
+                             f"write fewer or simpler ones: {listed}")
+        raise InputError(f"no row can satisfy {'all of these constraints' if len(tables) > 1 else 'the constraint'}: "
                          f"{listed}")
 
 
@@ -136,7 +136,7 @@ def connected(sets: Iterable[Iterable[str]]) -> list[set[str]]:
 def combination(tables: Tables, steps: int = STEPS) -> dict[str, int] | Literal[False] | None:
     """Return the place of a value of each column that together satisfy all constraints, depth first.
 
-    False if there are none, and None if the search takes more steps.
+    False if no such places exist, and None if the search takes more steps.
     """
     stack: list[Iterator[tuple[dict[str, int], Tables]]] = [iter([({}, tables)])]
     while stack and steps > 0:

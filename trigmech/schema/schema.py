@@ -1,4 +1,4 @@
-"""What is public about a table: its columns, constraints, and the map of its rows to points of the cube and back."""
+"""The public description of a table: its columns, constraints, and the map of rows to points of the cube and back."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
@@ -38,20 +38,19 @@ class Schema:
     columns : iterable of Column
         At least one, with distinct names.
     person : str, optional
-        Name of a further column of the table that says whose each row is, of text or numbers. A person then counts once
-        however many rows she has: n is the number of persons, and what is protected is all that a person has. Without
-        it each row is a person.
+        The name of one more column of the table, of text or numbers, that identifies the person of each row. A person
+        then counts once, with any number of rows: n is the number of persons, and all rows of a person are protected
+        together. Without it each row is a person.
     constraints : iterable of str or Constraint
-        Public rules that every synthetic row keeps, such as ``"age < 15 implies education is missing"``; their grammar
-        is in :mod:`trigmech.schema.constraint_grammar`. Like bounds they come from knowledge of the subject. They say
-        nothing about the rows of the table.
+        Public rules that every synthetic row satisfies, such as ``"age < 15 implies education is missing"``; their
+        grammar is in :mod:`trigmech.schema.constraint_grammar`. Like bounds they come from knowledge of the subject.
+        The rows of the table need not satisfy them.
 
     Raises
     ------
     InputError
-        If there is no column, an entry is not a Column, or a name occurs twice, that of the person included; if a
-        constraint is not of the grammar
-        or does not suit the columns; or if there is no row that keeps all constraints.
+        If there is no column, an entry is not a Column, or a name (also that of the person) occurs twice; if a
+        constraint does not follow the grammar or does not suit the columns; or if no row can satisfy all constraints.
     """
 
     columns: tuple[Column, ...]
@@ -65,9 +64,10 @@ class Schema:
             raise InputError("a schema needs at least one column")
         for column in columns:
             if not isinstance(column, Column):
-                raise InputError(f"a schema is made of Column objects, not {type(column).__name__}")
+                raise InputError(f"a schema's columns must be Column objects, not {type(column).__name__}")
         if person is not None and not (isinstance(person, str) and person and is_unicode(person)):
-            raise InputError(f"person must be the name of the column that says whose each row is, not {shown(person)}")
+            raise InputError("person must be the name of the column that identifies the person of each row, not "
+                             f"{shown(person)}")
         names = [*(column.name for column in columns), *([] if person is None else [person])]
         twice = sorted(name for name, count in Counter(names).items() if count > 1)
         if twice:
@@ -195,8 +195,8 @@ class Schema:
         Parameters
         ----------
         found : mapping of str to iterable of str
-            Released by a private step; public from now on. Each column has these, sorted, and ``other`` after them; if
-            there are none ``other``, and one more that no row has.
+            The categories that a private step released; they are public from now on. Each column gets them, sorted, and
+            then ``other``. If no category was found, the column gets ``other`` and one more category that no row has.
 
         Raises
         ------
@@ -222,25 +222,24 @@ class Schema:
         Parameters
         ----------
         table : dataframe or array_like (n, d), private
-            A dataframe of pandas, polars, pyarrow or another library that narwhals supports, whose columns are picked
-            by name and may stand in any order; also a lazy frame (polars's, a relation of DuckDB) or a record batch,
-            stream (anything with ``__arrow_c_stream__``), dataset or scanner of Arrow, which is read into memory. Or an
-            array, or a list of rows, whose columns are in the schema's order: of numbers, or of objects, text or times
-            where columns are not plain numbers. A cell is read by itself and by its column's type alone.
+            A dataframe of pandas, polars, pyarrow or another library that narwhals supports; its columns are found by
+            name and can be in any order. A lazy frame (of polars, or a relation of DuckDB) or a record batch, stream
+            (anything with ``__arrow_c_stream__``), dataset or scanner of Arrow is read into memory. Or an array, or a
+            list of rows, with the columns in the schema's order: of numbers, or of objects, text or times for columns
+            that are not plain numbers. The meaning of a cell depends only on the cell and its column's type.
 
         Returns
         -------
         ndarray (n, D), private
-            Entries in [-1, 1] that keep to ``domain``. A value outside its column's bounds, an infinite one
-            included, is clipped to the nearer bound, so that the bounds limit how far one person's value changes the
-            result.
+            Entries in [-1, 1] that fit ``domain``. A value outside its column's bounds, also an infinite one, is
+            clipped to the nearer bound, so the bounds limit the effect of one person's value on the result.
 
         Raises
         ------
         InputError
-            If a column is absent or of a type that its kind cannot be, the width is wrong, there are no rows, a value
-            is missing where that is refused, or is no category where no other category stands for it, or bounds are
-            private and not found yet. The message names the columns, not the rows, and no value.
+            If a column is absent or has a type that does not fit its kind, the width is wrong, there are no rows, a
+            missing value is refused, a value is not a category and the column has no ``other``, or bounds are private
+            and not found yet. The message names the columns, but neither rows nor values.
         """
         self._check_bounds()
         if self._plain and not (isinstance(table, np.ndarray) and table.dtype == object):
@@ -286,8 +285,8 @@ class Schema:
             return table
         others = [column.name for column in self.columns if column.is_text or column.unit]
         if others:
-            raise InputError(f"column(s) {', '.join(map(repr, others))} hold text or times, which have no place in an "
-                             "array of numbers; use decode")
+            raise InputError(f"column(s) {', '.join(map(repr, others))} hold text or times, and an array of numbers "
+                             "cannot hold these; use decode")
         table = np.empty((len(points), self.d))
         for j, values in enumerate(self.decode(points).values()):
             table[:, j] = np.ma.filled(values.astype(np.float64), np.nan)
@@ -301,7 +300,7 @@ class Schema:
         points : array_like (m, D)
             Entries in [-1, 1], or anything else: numbers are clipped to the bounds, of categories the largest counts.
         names : collection of str, optional
-            Of the columns to return. Default: all.
+            The columns to return. Default: all.
 
         Returns
         -------
@@ -347,8 +346,8 @@ class Schema:
         """
         if not (isinstance(plain, Mapping) and isinstance(plain.get("columns"), list | tuple)
                 and plain.keys() <= {"columns", "constraints", "person"}):
-            raise InputError("a schema must be a table with a list 'columns', perhaps a list 'constraints' and a name "
-                             "'person', and nothing else")
+            raise InputError("a schema must be a table with a list 'columns'; it may also have a list 'constraints' "
+                             "and a name 'person', and nothing else")
         return cls(map(_column, plain["columns"]), plain.get("constraints", ()), plain.get("person"))
 
     @cached_property
@@ -372,18 +371,18 @@ class Schema:
         for what, names in (("bounds", self.private_bounds), ("categories", self.private_categories)):
             if names:
                 raise InputError(f"the {what} of column(s) {', '.join(map(repr, names))} are private and not found "
-                                 f"yet; find them by a private step and complete the schema by Schema.with_{what}")
+                                 f"yet; find them by a private step and complete the schema with Schema.with_{what}")
 
     def _report(self, missing: Iterable[int], unknown: Iterable[int]) -> None:
         """Raise an InputError if there are columns with missing values or with values that are no category."""
         lacking, strange = ([repr(self.columns[j].name) for j in faulty] for faulty in (missing, unknown))
         texts = []
         if lacking:
-            texts.append(f"values are missing (NaN) in column(s) {', '.join(lacking)}; fill them or leave the column "
-                         "out before the release, or say in the schema what they are (missing='keep' or 'centre')")
+            texts.append(f"values are missing (NaN) in column(s) {', '.join(lacking)}; fill them, leave the column "
+                         "out, or allow missing values in the schema (missing='keep' or 'centre')")
         if strange:
-            texts.append(f"column(s) {', '.join(strange)} hold a value that is not among the categories; list all that "
-                         "there can be, or name one of them as other")
+            texts.append(f"column(s) {', '.join(strange)} hold a value that is not among the categories; list all "
+                         "possible categories, or let the option other name the category of all other values")
         if texts:
             raise InputError("; ".join(texts))
 

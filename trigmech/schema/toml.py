@@ -29,40 +29,41 @@ SHOWN = 10
 # What `bounds` may be, which is short for private_bounds = true.
 PRIVATE = "private"
 BOUND = {"lower": "smallest", "upper": "largest"}
-FILL_IN = {"lower": "lower and upper: the smallest and the largest value that there can be",
-           "categories": "categories: all values that there can be"}
+FILL_IN = {"lower": "lower and upper: the smallest and the largest possible value",
+           "categories": "categories: all possible values"}
 
 # Below a column of a kind, until its holder says more.
-OPTIONAL = {"continuous": ["decimals = 2          # digits after the point; else as many as 1/10,000 of the range has"],
-            "datetime": ['resolution = "hour"   # day, minute, second; else as fine as the bounds are written']}
+OPTIONAL = {"continuous": ["decimals = 2          # digits after the point; default: those of 1/10,000 of the range"],
+            "datetime": ['resolution = "hour"   # day, hour, minute or second; default: as fine as the bounds']}
 
 NEW_FILE = """\
-# What is public about the table: its columns, in order. Fill in whatever is empty, remove the columns that are not to
-# be released, and check the file by `trigmech schema check`.
+# The public description of the table: its columns, in order. Fill in everything that is empty, remove the columns that
+# you do not want to release, and check the file with `trigmech schema check`.
 #
-# Write bounds and categories from knowledge of the subject, NEVER from the table: what is read off the data is a leak
-# that no later step repairs. Values outside the bounds are clipped.
+# Write bounds and categories from knowledge of the subject, NEVER from the table: a value that you read off the data
+# is a leak, and no later step repairs it. Values outside the bounds are clipped.
 #
-# The names are the table's. The kinds were guessed by looking at the types of its first rows: confirm that they are
-# public knowledge, or change them:
+# The names are the table's. The kinds were guessed from the types of its first rows: confirm that they are public
+# knowledge, or change them:
 #   continuous, integer   numbers between lower and upper
 #   binary                two numbers, lower and upper
 #   ordinal               categories = ["low", "middle", "high"], in their order
 #   categorical           categories = ["yes", "no"], in any order
 #   datetime              lower = 2000-01-01 and upper = 2030-12-31, or with a time of day
 # Further options of a column:
-#   missing = "refuse"    what a missing value is: an error; or "centre", a value in the middle; or "keep", a value of
-#                         its own, which synthetic tables have too
+#   missing = "refuse"    a missing value is an error; or "centre": it counts as the middle of the bounds; or "keep":
+#                         it is a value of its own, and synthetic tables have missing values too
 #   special = [0]         numbers that many records hold exactly
-#   transform = "log"     or "log1p": numbers over several orders of magnitude
-#   decimals = 2          of a continuous column: how many digits after the point its numbers have
-#   resolution = "hour"   of a datetime column: "day", "hour", "minute" or "second"; what is finer is cut off
-#   other = "else"        the category that any other value counts as
+#   transform = "log"     or "log1p": for numbers over several orders of magnitude
+#   decimals = 2          for a continuous column: the number of digits after the point
+#   resolution = "hour"   for a datetime column: "day", "hour", "minute" or "second"; finer parts are cut off
+#   other = "else"        the category for all values that are not listed
 #   bounds = "private"    instead of lower and upper: a part of the budget is spent to find them
-#   categories = "private"   of a categorical column: the same for those that are frequent; all others become "other"
-# Rules that every synthetic row keeps, by knowledge of the subject too, stand here, above all tables:
+#   categories = "private"   for a categorical column: a part of the budget is spent to find the frequent categories;
+#                         all other values become "other"
+# Write rules that every row satisfies here, above all tables, also from knowledge of the subject:
 #   constraints = ["age < 15 implies education is missing"]
-# If a person can have several rows, the column that says whose each row is, which is not released, stands here too:
+# If a person can have several rows, write here the column that identifies the person; it is not released:
 #   person = "patient_id"
 """
 
@@ -101,7 +102,7 @@ def load_schema(path: str | os.PathLike[str]) -> Schema:
 
 
 def check(path: str | os.PathLike[str]) -> list[str]:
-    """Return what is missing or wrong in a schema file, each as a sentence that states what to write.
+    """Return a sentence for each fault in a schema file that states what to write.
 
     Raises
     ------
@@ -138,11 +139,11 @@ def init(table: Any) -> str:
     text = [NEW_FILE]
     if first.options:
         if not first.options.get("header", True):
-            text.append("# Without a header columns are found by their position: keep them all, in this order, under "
-                        "any names.")
+            text.append("# The table has no header, so columns are found by their position: keep all of them in this "
+                        "order; you can change their names.")
         text.append(_text({"file": first.options}))
     if len(first.names) == 1 and isinstance(table, TableFile) and table.separators:
-        text.append(f"# There is one column, and {table.separators}; then begin this file anew.\n")
+        text.append(f"# There is one column, and {table.separators}; then make this file again.\n")
     for name in first.names:
         kind, doubts = first.guess(name)
         empty: dict[str, Any] = {} if not kind else {"categories": []} if kind == "categorical" else {
@@ -188,18 +189,18 @@ def _read(path: str | os.PathLike[str]) -> dict[str, Any]:
     except OSError as problem:
         raise InputError(f"cannot read {str(path)!r}: {problem.strerror}") from None
     except UnicodeDecodeError:
-        raise InputError(f"cannot read {str(path)!r}: its text is not UTF-8, as that of a schema file is, such as "
-                         "`trigmech schema init` writes") from None
+        raise InputError(f"cannot read {str(path)!r}: a schema file must be UTF-8 text, as `trigmech schema init` "
+                         "writes it, and this file is not") from None
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as problem:
-        raise InputError(f"{str(path)!r} is no TOML: {problem}") from None
+        raise InputError(f"{str(path)!r} is not valid TOML: {problem}") from None
     except RecursionError:
-        raise InputError(f"{str(path)!r} is no schema file: it is nested too deeply") from None
+        raise InputError(f"{str(path)!r} is not a schema file: it is nested too deeply") from None
 
 
 def _parts(plain: dict[str, Any]) -> tuple[Schema | None, dict[str, Any], list[str]]:
-    """Return the schema if nothing is wrong, the options of the file, and sentences about what is."""
+    """Return the schema if it has no faults, the options of the file, and sentences about the faults."""
     faults = [f"remove {key!r}; the file has tables [columns.NAME] for the columns and may have [file]"
               for key in plain if key not in ("columns", "file", "constraints", "person")]
     file = plain.get("file", {})
@@ -221,7 +222,7 @@ def _parts(plain: dict[str, Any]) -> tuple[Schema | None, dict[str, Any], list[s
         lacking = _lacking(name, options)
         faults += lacking
         if lacking and isinstance(options, dict):
-            # What is missing may be there by a misspelt name.
+            # An option may be missing because its name is misspelt.
             faults += [f"column {name!r}: there is no option {option!r}; correct or remove it" for option in options
                        if option != "name" and option not in Column.__dataclass_fields__]
         if not lacking:
@@ -245,20 +246,20 @@ def _parts(plain: dict[str, Any]) -> tuple[Schema | None, dict[str, Any], list[s
 def _lacking(name: str, options: Any) -> list[str]:
     """Return sentences about what must be written for a column before its options can be looked at."""
     if not isinstance(options, dict):
-        return [f"column {name!r}: write its options as a table {_text({'columns': {name: {}}}).strip()}"]
+        return [f"column {name!r}: write its options below {_text({'columns': {name: {}}}).strip()}"]
     if "name" in options:
-        return [f"column {name!r}: remove the option 'name'; the name is that of the table"]
+        return [f"column {name!r}: remove the option 'name'; [columns.NAME] already gives the name"]
     kind = options.get("kind", "continuous")
     if kind == "":
         return [f"column {name!r}: kind is empty; write one of {', '.join(get_args(Kind))}, or remove the column"]
     if kind in CATEGORIES and not options.get("private_categories", False):
         if options.get("categories", []) == []:
-            return [f"column {name!r}: categories are missing; write all values that there can be, such as "
+            return [f"column {name!r}: categories are missing; write all possible values, such as "
                     'categories = ["yes", "no"]']
     elif kind not in CATEGORIES and not options.get("private_bounds", False):
         examples = ("2000-01-01", "2030-12-31") if kind == "datetime" else ("0", "100")
-        return [f"column {name!r}: {bound} is missing; write the {which} value that there can be by its meaning, such "
-                f"as {bound} = {example}"
+        return [f"column {name!r}: {bound} is missing; write the {which} possible value from knowledge of the subject, "
+                f"such as {bound} = {example}"
                 for (bound, which), example in zip(BOUND.items(), examples, strict=True)
                 if options.get(bound, "") == ""]
     return []

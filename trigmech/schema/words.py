@@ -14,7 +14,7 @@ OPTIONS = ("missing", "special", "transform", "decimals", "resolution", "other")
 
 
 def as_written(columns: Sequence[Column], constraints: Sequence[Constraint], person: str | None) -> str:
-    """Return a schema as Python code; of many columns only the first and the last."""
+    """Return a schema as Python code; if it has many columns, only the first ones and the last one."""
     lines = [f"{column!r},"[:MOST_LETTERS] + "..." * (len(repr(column)) >= MOST_LETTERS) for column in columns]
     if len(lines) > MOST_LINES:
         lines[MOST_LINES - 2 : -1] = [f"...  # {len(lines) - MOST_LINES + 1} more"]
@@ -50,16 +50,17 @@ def how_fine(columns: Sequence[Column]) -> list[str]:
 
 def _how_fine(column: Column) -> str | None:
     if column.resolution is not None:
-        return f"times are whole {column.resolution}s; what is finer in the table is cut off (change it by resolution)"
+        return f"times are whole {column.resolution}s; finer parts are cut off (set resolution to change this)"
     if column.kind != "continuous":
         return None
     if column.private_bounds:
-        return "numbers are rounded to 1/10,000 of the range that is found"
+        return "numbers are rounded to 1/10,000 of the range that the private step finds"
     digits: Any = (column.decimals,) * 2 if column.decimals is not None else default_digits(column)
     if digits is None:
-        return "numbers are not rounded (change it by decimals)"
+        return "numbers are not rounded (set decimals to change this)"
     fewest, most = digits
     count = f"{most}" if fewest == most else f"{most} (small numbers) to {fewest} (large ones)"
-    rule = "as decimals says" if column.decimals is not None else "by the range (change it by decimals)"
-    to = f"{count} digit{'s' * (digits != (1, 1))} after the point" if most else "whole ones"
+    rule = ("as the option decimals states" if column.decimals is not None else
+            "as fits the range (set decimals to change this)")
+    to = f"{count} digit{'s' * (digits != (1, 1))} after the point" if most else "whole numbers"
     return f"numbers are rounded to {to}, {rule}"

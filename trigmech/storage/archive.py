@@ -45,7 +45,7 @@ MAX_MANIFEST = 2**24
 MAX_DEPTH = 32
 MAX_BYTES = 2**30
 MAX_DIMENSIONS = 4
-# Of the archive's list of members: 46 bytes and a name for each.
+# The size of the archive's list of members: 46 bytes and a name for each.
 MAX_DIRECTORY = (1 + MAX_ARRAYS) * (46 + MAX_NAME + len(".npy"))
 
 MANIFEST = "manifest.json"
@@ -72,9 +72,9 @@ def write(path: str | os.PathLike[str], manifest: dict[str, Any], arrays: dict[s
     kind : str
         The name of the format; files of another name have the same form.
     manifest : dict, public
-        Of JSON's types alone: dict with str keys, list, str, int, finite float, bool, None.
+        Only JSON's types: dict with str keys, list, str, int, finite float, bool, None.
     arrays : dict of str to ndarray, public
-        Of the types float64, int64 and uint8. One that is contiguous in Fortran's order alone stays so, because sums by
+        Arrays of float64, int64 and uint8. One that is contiguous only in Fortran's order stays so, because sums by
         BLAS depend on it in their last bits; any other comes back in C order.
 
     Raises
@@ -115,7 +115,7 @@ def read(path: str | os.PathLike[str], kind: str = FORMAT) -> tuple[dict[str, An
     Parameters
     ----------
     path : path
-        Of a file by :func:`write`, which nobody needs to trust.
+        A file from :func:`write`; the reader does not have to trust it.
 
     Returns
     -------
@@ -155,7 +155,7 @@ def take(arrays: dict[str, NDArray], name: str, *shape: int | str, kind: str = "
     Parameters
     ----------
     arrays : dict of str to ndarray
-        By :func:`read`; emptied by its readers, who refuse what is left.
+        The arrays from :func:`read`; its readers empty it, and refuse arrays that are left.
     name : str
     shape : int or str
         A letter stands for any length.
@@ -188,9 +188,9 @@ def _open(path: Path) -> BinaryIO:
     try:
         mode = path.stat().st_mode
     except ValueError:
-        raise InputError("it is no name of a file") from None
+        raise InputError("it is not a file name") from None
     if not stat.S_ISREG(mode):
-        # Whoever opens a pipe waits until somebody writes to it.
+        # Opening a pipe would wait until somebody writes to it.
         raise InputError("it is a folder" if stat.S_ISDIR(mode) else "it is not an ordinary file")
     return path.open("rb")
 
@@ -254,7 +254,7 @@ def _manifest(text: bytes, kind: str) -> dict[str, Any]:
         raise InputError(f'{MANIFEST} does not say that this is a "{kind}"')
     version = manifest.get("version")
     if type(version) is not int or abs(version) > 10**6:
-        raise InputError(f"{MANIFEST} does not say which version of the format this is")
+        raise InputError(f"{MANIFEST} does not state its version of the format")
     if version != VERSION:
         raise InputError(f"it has version {version} of the format; this trigmech reads version {VERSION} only")
     if set(manifest) != {"format", "version", "content"} or not isinstance(manifest["content"], dict):

@@ -1,4 +1,4 @@
-"""What a release of measurements is as a file: its queries as numbers, and what is checked when they come back.
+"""The form of measurements in a file: their queries as numbers, and the checks when they are read again.
 
 Indicators and levels of the columns are the schema's domain's, and not repeated. Partitions and maps that several
 queries share are written once. Each query is a row of whole numbers and a row of floats, whose meaning its kind knows
@@ -38,7 +38,7 @@ MOST_DEGREES, MOST_PROFILE, MOST_COEFFICIENTS = 2**22, 2**10, 2**17
 MOST_POSITIONS = 2**17
 # Squares of released numbers and of what noise they have must not overflow.
 LARGEST = 1e100
-# Of one query, as many as an archive could hold.
+# The most numbers of one query, as many as an archive can hold.
 MOST_SIZE = 2**27
 
 
@@ -101,7 +101,7 @@ def release_of(value: Any, arrays: Arrays, domain: Domain) -> Release:
         What the manifest holds of it.
     arrays : dict of str to ndarray
     domain : Domain
-        Of the schema.
+        The schema's domain.
 
     Notes
     -----
@@ -130,7 +130,7 @@ def release_of(value: Any, arrays: Arrays, domain: Domain) -> Release:
     if noise[fixed].any():
         raise InputError("release.measurements.noise must be 0 for the constant")
     checked_deviations("release.measurements.noise", noise[~fixed])
-    # What is computed of both must not overflow either.
+    # Numbers computed from both must not overflow either.
     checked_deviations("release.measurements", (noise / weights)[~fixed])
     made = tuple(Measurement(*each) for each in zip(held, weights.tolist(), drawn, noise.tolist(), strict=True))
     columns = _columns_in(arrays, book, min(len(whole), len(book.partitions)))

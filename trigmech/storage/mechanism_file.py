@@ -36,7 +36,7 @@ def name_of(mechanism: Mechanism) -> str:
 
 
 def made(value: Any, where: str) -> Mechanism:
-    """Return the mechanism of :func:`plain`; an InputError, which begins with ``where``, says what is wrong."""
+    """Return the mechanism of :func:`plain`; an InputError, which begins with ``where``, names the fault."""
     found = _value(value, where)
     if not isinstance(found, Mechanism):
         raise InputError(f"{where} must be one of the package's mechanisms with its options")
@@ -71,4 +71,4 @@ def _value(plain: Any, where: str) -> Any:
     except InputError:
         raise
     except (TypeError, ValueError, ArithmeticError, AttributeError):
-        raise InputError(f"{where}: {known.__name__} has other options") from None
+        raise InputError(f"{where}: the options do not fit {known.__name__}") from None

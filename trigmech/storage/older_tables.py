@@ -1,7 +1,7 @@
 """Releases of columns and tables by version 0.1: read, and never written.
 
 The arrays of the columns stand one after the other, in the domain's order, and so do those of the closer looks and of
-the tables. Of a table that was measured twice the file has the mean by the precisions alone.
+the tables. For a table that was measured twice, the file has only the mean by the precisions.
 """
 
 from collections.abc import Sequence
@@ -41,7 +41,7 @@ def release_of(value: Any, arrays: Arrays, domain: Domain) -> Release:
         What the manifest holds of it.
     arrays : dict of str to ndarray
     domain : Domain
-        Of the schema.
+        The schema's domain.
 
     Notes
     -----
@@ -125,7 +125,7 @@ def _with_dependence(release: Release, value: Any, arrays: Arrays) -> Release:
                    [j for j, partition in enumerate(columns) if partition.value is not None or not len(tables)])
     weight = single["product_weight"]
     if not (1.0 / LARGEST <= weight <= LARGEST if len(pairs) else weight == 0.0):
-        raise InputError("the weight of products must be positive, and 0 if there are none")
+        raise InputError("the weight of products must be positive, or 0 without products")
     own = [Marginal((j, h), (columns[j], columns[h]), (maps[j], maps[h])) for j, h in tables.tolist()]
     noisy = parts_in(arrays, "release.tables", [query.size for query in own])
     made: list[Measurement[Any]] = [Measurement(query, weight, values, single["deviation"])

@@ -1,4 +1,4 @@
-"""What a release is as a file: which of its parts go where in an archive, and what is checked when they come back.
+"""The form of a release in a file: where its parts are in an archive, and the checks when they are read again.
 
 All of it is public. The table, seeds, the state of generators and the paths of files are not among the parts, so they
 cannot be saved.
@@ -82,7 +82,7 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
     Parameters
     ----------
     path : path
-        Of a file by :func:`write`, of this version or an older one, which nobody needs to trust.
+        A file from :func:`write` of this version or an older one; the reader does not have to trust it.
 
     Returns
     -------
@@ -98,7 +98,7 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
     Notes
     -----
     Privacy: all public. Nothing that the file holds is executed; see :func:`trigmech.storage.archive.read`. That a file
-    is sound does not say who made it: its ledger is a claim by whoever wrote it.
+    is sound does not prove who made it: its ledger is a claim of the person who wrote it.
     """
     content, arrays = archive.read(path)
     try:
@@ -149,7 +149,7 @@ def _together(content: dict[str, Any], arrays: dict[str, NDArray]) -> dict[str, 
         parts["fit"] = replace(_fit_in(values["fit"], arrays, release, schema.domain.d),
                                rows=values["rows"])
     if arrays:
-        raise InputError(f"the array {min(arrays)!r} is no part of such a release")
+        raise InputError(f"the array {min(arrays)!r} does not belong to such a release")
     return parts
 
 

@@ -23,8 +23,8 @@ from trigmech.schema.schema import Schema
 from trigmech.storage import archive, measurements_file, rounds_file
 
 NUMBER = 8
-# Of a number in a rounds file, with what stands between two; and of a category in a manifest, where a byte may become
-# an escape of six letters.
+# Bytes of a number in a rounds file, with the separator; and of a category in a manifest, where a byte can become an
+# escape of six letters.
 NUMBER_IN_WORDS, CATEGORY_IN_WORDS = 26, 6 * LONGEST_KEY + 4
 # All the rest of a manifest is far shorter.
 BESIDE = 2**16
@@ -40,7 +40,7 @@ def check_room(schema: Schema, charges: Sequence[Charge], measured: Any, points:
     schema : Schema
     charges : sequence of Charge
     measured : TableDesign, or another design
-        Of others the functions are counted that they name.
+        For another design, the functions that it names are counted.
     points : int
         How many are made at most.
     found : int
@@ -79,7 +79,7 @@ def _manifest(schema: Schema, charges: Sequence[Charge]) -> int:
         text = json.dumps([plain, [charge.to_dict() for charge in charges]], allow_nan=False)
         again = json.loads(text)
     except ValueError:
-        # Of integers with thousands of digits.
+        # An integer has thousands of digits.
         raise InputError("the schema holds a number that cannot be written into a file") from None
     for column, read in zip(schema.columns, again[0]["columns"], strict=True):
         if Column.from_dict(read) != column:
@@ -110,7 +110,7 @@ def _of_tables(design: TableDesign) -> tuple[int, int]:
         released += max(MOST_ENTRIES, 4 * math.comb(d, 2)) + pairs * max(design.scores, 1) ** 2
         scores, sets = max(design.scores, 1) if pairs else 0, 2 * pairs + 4 * math.comb(d, 2)
     if design.selected is not None:
-        # Of three columns up to three cells each, where they would be too many.
+        # Tables of three columns have up to three cells for each column if they would be too many.
         released += max(MOST_ENTRIES, 27 * MOST_TRIPLES)
         sets += 4 * MOST_TRIPLES
     return released, NUMBER * (positions * (OF_POSITIONS + scores) + sets)

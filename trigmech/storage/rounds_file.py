@@ -1,38 +1,38 @@
-"""A run that was broken off goes on where it was: the rounds file, a journal of what a run has released so far.
+"""The rounds file: a journal of the numbers that a run has released so far, so that an interrupted run can continue.
 
-A run charges the ledger and draws several times, and what is drawn later depends on what was released before. The
-first line of its rounds file identifies it: the run's identifier, fingerprints of the design and the schema, the number
-of rows, the ledger file, the version of the package; and a seed for *public* random numbers, none of which are noise.
-Every draw adds a line with its charge and what it released, which is public; the line is on the disk before anything
-depends on it (:meth:`trigmech.measurement.release.Session.draw`). Of a private selection of categories it has those
-that were released, not the noisy counts. Each line begins with the hash of itself and all before.
+A run charges the ledger and draws several times, and later draws depend on earlier released numbers. The first line of
+its rounds file identifies the run: its identifier, fingerprints of the design and the schema, the number of rows, the
+ledger file, the version of the package; and a seed for *public* random numbers, which are never used as noise. Every
+draw adds a line with its charge and its released numbers, which are public; the line is on the disk before anything
+depends on it (:meth:`trigmech.measurement.release.Session.draw`). After a private selection the line has the released
+categories, not the noisy counts. Each line begins with the hash of itself and all before.
 
 **Claim.** Whenever a run's processes end, no charge pays for two draws that anything depends on, nothing is charged
-twice, and nothing is drawn that is not charged. The moments at which a process can end:
+twice, and nothing is drawn without a charge. The moments at which a process can end:
 
-1. *Before the first line is whole*: nothing is charged yet. The next process begins anew.
+1. *Before the first line is whole*: nothing is charged yet. The next process begins again.
 2. *Then, before the ledger file has the charges*: it has no entry of this run; the next process charges.
 3. *Then, before a draw's line is whole*: the ledger file has entries with the run's identifier, written all at once, so
    the next process does not charge again, and draws. If the draw had been made before, its values were lost with the
    process's memory. Nothing depended on them, so the second draw's values are distributed as the first one's would
-   have been, as long as the process did not end because of them; the guarantee is for what is released. A line ends
-   with its last byte, a line break, so a part of one is known as such, and is cut off before the next draw.
-4. *Then*: what was released is read from the file, and never drawn again. As public random numbers come from the seed,
-   all that follows is the same, until the release is saved and the file removed; if the file is not removed, the same
-   release is made again at no cost.
+   have been, as long as the process did not end because of them; the guarantee covers the released values. A line ends
+   with its last byte, a line break, so an incomplete line is recognised, and is cut off before the next draw.
+4. *Then*: the released numbers are read from the file, and never drawn again. As public random numbers come from the
+   seed, all later steps are the same, until the release is saved and the file removed; if the file is not removed, the
+   same release is made again at no cost.
 
-If a line cannot be written, as on a full disk, the run goes on, but first the file is emptied on the disk, and removed,
-so that nobody draws again for what is used now, also by another name that the file has or was given meanwhile; if the
-process ends after that, the budget is lost. If the file cannot be emptied, the run ends, and the values are not used.
-Two processes cannot have one file: each holds a lock on it. A file of several names (hard links) is refused, as a
-ledger file is. A *copy* of the file, also one that is put back later, is not noticed, as little as one of a ledger
-file: whoever goes on with it and with the file itself draws twice for one charge.
+If a line cannot be written, for example because the disk is full, the run continues, but first the file is emptied on
+the disk and removed. So nobody can draw again for numbers that are used now, also not under another name of the file.
+If the process ends after that, the budget is lost. If the file cannot be emptied, the run ends, and the values are not
+used. Two processes cannot use the same file: each holds a lock on it. A file with several names (hard links) is
+refused, like a ledger file with several names. A *copy* of the file, also one that is put back later, is not noticed,
+as with a ledger file: a person who continues with the copy and with the file itself draws twice for one charge.
 
-**The table** is assumed to be the same for all processes of a run; but for its number of rows this is not checked, as
-nothing of the table is in the file. If it was changed in between, each draw was of the table of its time, by
-mechanisms that are private for any table, so the run is (epsilon, delta)-private, as charged, for neighbours that
-differ in one row of *each* version: for a person who has at most one row in each, if the other rows do not depend on
-that person's. What is released is then of no one table.
+**The table** must be the same for all processes of a run. Only its number of rows is checked, because the file holds
+nothing of the table. If the table changed in between, each draw used the table of its time, by mechanisms that are
+private for any table, so the run is (epsilon, delta)-private, as charged, for neighbours that differ in one row of
+*each* version: for a person who has at most one row in each, if the other rows do not depend on that person's. The
+release then belongs to no single table.
 """
 
 import dataclasses
@@ -66,7 +66,7 @@ LARGEST_FILE = 2**30
 # What must be the same when a run goes on, in words.
 FACTS = {"version": "version of trigmech", "n": "number of rows", "ledger": "ledger file", "schema": "schema",
          "design": "design"}
-# Of what a fingerprint looks into, and of an array.
+# The deepest value that a fingerprint looks into, and the most dimensions of an array.
 DEEPEST, MOST_DIMENSIONS = 12, 4
 
 logger = logging.getLogger(__name__)
@@ -80,7 +80,7 @@ class RoundsFile:
     run : str
         The run's identifier in the ledger file.
     seed : int
-        Of public random numbers.
+        The seed of public random numbers.
     resumed : bool
         Whether a process before this one began the run.
     """
@@ -89,7 +89,7 @@ class RoundsFile:
         self.path, self.resumed = path, False
         self.run, self.seed = begins or (new_run(), secrets.randbits(128))
         if begins:
-            # Of several files of such a run the ledger knows by this which one was charged.
+            # Such a run can have several files; this tells the ledger which one was charged.
             self.run = new_attempt(self.run)
         self._facts, self._handle, self._hash = dict(facts), -1, ""
         self._known: list[tuple[Charge, Array | Found]] = []
@@ -125,7 +125,8 @@ class RoundsFile:
             return None
         drawn, released = self._known.pop(0)
         if drawn != charge or (released.shape if isinstance(released, np.ndarray) else None) != shape:
-            raise InputError(f"{str(self.path)!r} holds another draw than that of {charge.purpose} which is due")
+            raise InputError(f"the next draw of this run is {charge.purpose}, but {str(self.path)!r} holds another "
+                                 "draw")
         return released
 
     def begins_with(self, draws: Sequence[tuple[Charge, Array]]) -> bool:
@@ -146,17 +147,17 @@ class RoundsFile:
             try:
                 self.remove()
             except OSError as problem:
-                raise InputError(f"what was drawn can neither be written to {str(self.path)!r} nor the file be emptied "
-                                 f"({problem.strerror}), so it is not used; run it again when the file can be written: "
-                                 "nothing is charged twice") from None
-            logger.warning("what was drawn could not be written to the rounds file, which was removed: if this run is "
-                           "broken off, what was charged is lost")
+                raise InputError(f"a draw cannot be written to {str(self.path)!r}, and the file cannot be emptied "
+                                 f"({problem.strerror}), so the draw is not used; run again when the file can be "
+                                 "written: nothing is charged twice") from None
+            logger.warning("a draw could not be written to the rounds file, which was removed: if this run is "
+                           "interrupted, its charges are lost")
 
     def remove(self) -> None:
         """Empty the file and remove it, durably: a run does not go on with it by any name. Raises an OSError."""
         os.ftruncate(self._handle, 0)
         os.fsync(self._handle)
-        # What is empty begins a run anew, so it may stay. Another file that was put in its place does.
+        # An empty file begins a new run, so it may stay. So may another file that was put in its place.
         with suppress(OSError):
             if os.path.samestat(os.fstat(self._handle), os.stat(self.path, follow_symlinks=False)):
                 self.path.unlink()
@@ -173,7 +174,7 @@ class RoundsFile:
         import fcntl
 
         try:
-            # Whoever opens a pipe waits until somebody writes to it.
+            # Opening a pipe would wait until somebody writes to it.
             self._handle = os.open(self.path, flags | os.O_NONBLOCK, 0o666)
             fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except (BlockingIOError, FileExistsError):
@@ -194,7 +195,7 @@ class RoundsFile:
     def _read(self) -> None:
         state = os.fstat(self._handle)
         if not stat.S_ISREG(state.st_mode) or state.st_size > LARGEST_FILE or not state.st_nlink:
-            raise InputError(f"{str(self.path)!r} is no rounds file, or was removed meanwhile")
+            raise InputError(f"{str(self.path)!r} is not a rounds file, or was removed meanwhile")
         check_links(f"the rounds file {str(self.path)!r}", state.st_nlink)
         with open(self._handle, "rb", closefd=False) as file:
             content = file.read()
@@ -207,8 +208,8 @@ class RoundsFile:
                 self._take_over(records[0])
                 self._known = [_draw(record) for record in records[1:]]
         except InputError as problem:
-            raise InputError(f"cannot go on with the run of {str(self.path)!r}: {problem}") from None
-        # Of a draw that nobody has seen.
+            raise InputError(f"cannot continue the run of {str(self.path)!r}: {problem}") from None
+        # The part belongs to a draw that nobody has seen.
         os.ftruncate(self._handle, len(content) - len(part))
         os.fsync(self._handle)
         os.lseek(self._handle, 0, os.SEEK_END)
@@ -279,7 +280,7 @@ def fingerprint(*values: Any) -> str:
             found.update(repr(value).encode())
         elif depth < DEEPEST:
             if dataclasses.is_dataclass(value):
-                # What is computed of the fields may be there or not.
+                # Attributes that are computed from the fields may exist or not.
                 held: Any = [getattr(value, field.name) for field in dataclasses.fields(value)]
             else:
                 held = value.items() if isinstance(value, dict) else getattr(value, "__dict__", {}).items()
@@ -301,7 +302,7 @@ def _draw(record: dict[str, Any]) -> tuple[Charge, Array | Found]:
     if values["shape"] is None:
         lists = list(released.values()) if isinstance(released, dict) else [None]
         if not all(isinstance(texts, list) and all(isinstance(text, str) for text in texts) for texts in lists):
-            raise InputError("a draw: what a selection released must be lists of texts")
+            raise InputError("a draw: the result of a selection must be lists of texts")
         return charge, {name: tuple(texts) for name, texts in released.items()}
     shape = [of_kind("a draw: shape", length, (int, 0)) for length in of_kind("a draw: shape", values["shape"], list)]
     if len(shape) > MOST_DIMENSIONS:

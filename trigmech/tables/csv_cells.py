@@ -23,7 +23,7 @@ def trimmed(cells: Any, missing: Iterable[str], categories: Iterable[Any] = ()) 
 
     present = {category.strip() for category in categories if isinstance(category, str)}
     marks = {mark.strip() for mark in missing} - present
-    # Of all of Unicode, as str.strip does.
+    # All of Unicode's white space, as str.strip does.
     cells = pc.utf8_trim_whitespace(cells)
     absent = pc.is_in(cells, value_set=pa.array(sorted(marks), pa.string()))
     return pc.if_else(absent, pa.scalar(None, pa.string()), cells)

@@ -24,13 +24,13 @@ END, TEXT_AT_ONCE = 2**16, 2**20
 ARCHIVES = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")
 UTF_8 = ("utf-8", "utf-8-sig")
 # All possible causes are listed, so that the message does not depend on the cell.
-OTHER_CAUSES = ("a word (then the column's kind is another, such as categorical), a sign between thousands, a unit, "
+OTHER_CAUSES = ("a word (then give the column another kind, such as categorical), a sign between thousands, a unit, "
                 "currency or percent sign, or a mark of missing values that is "
                 "not listed (missing = [...] below [file] in the schema file)")
-NO_NUMBER = {".": f"no number; usual causes are a decimal comma (then {give('decimal', ',')}), {OTHER_CAUSES}",
-             ",": f"no number with a decimal comma; usual causes are a decimal point, {OTHER_CAUSES}"}
-TWO_FORMS = "; a column whose dates are written in two ways cannot be read: write them all in one before"
-NO_TIME = ("no date or time in ISO form, such as 2020-12-31; if dates are written in another way, say in which: "
+NO_NUMBER = {".": f"not a number; usual causes are a decimal comma (then {give('decimal', ',')}), {OTHER_CAUSES}",
+             ",": f"not a number with a decimal comma; usual causes are a decimal point, {OTHER_CAUSES}"}
+TWO_FORMS = "; a column with dates in two forms cannot be read: first write all of them in one form"
+NO_TIME = ("not a date or time in ISO form, such as 2020-12-31; if dates are written in another form, state it: "
            f"{give('date_format', '%d.%m.%Y')}{TWO_FORMS}")
 
 
@@ -54,12 +54,12 @@ class CsvText:
         self._skip = 0
 
     def read_names(self) -> list[str]:
-        """Return the names of the columns: those of the first row, or column1 and so on if it is none of names."""
+        """Return the names of the columns: those of the first row, or column1 and so on if there is no header."""
         start = self._stream().read(4096)
         if start.startswith(ARCHIVES):
             raise self._error(WORKBOOK)
         text = codecs.getincrementaldecoder(self._encoding)().decode(start)
-        # What has two bytes to a character has zeros where it is read as one byte to a character.
+        # Text with two bytes per character shows zeros if it is read with one byte per character.
         if "\0" in text:
             raise self._error(self._other_encoding)
         if not text.strip("\ufeff \t\n\v\f\r"):
@@ -68,10 +68,10 @@ class CsvText:
             first = lines.readline().removeprefix("\ufeff")
             stated = re.fullmatch(r"sep=([;,\t|])[\r\n]*", first, re.IGNORECASE)
             if stated and not self.header:
-                raise self._error("its first line says what separates its cells, and without a header it could be a "
-                                  "row: remove it")
+                raise self._error("its first line states the character between cells; without a header this line could "
+                                  "also be a row: remove it")
             if stated and stated[1] != self._delimiter:
-                raise self._error(f"its first line says that {SEPARATORS[stated[1]]} separate its cells: "
+                raise self._error(f"its first line states that {SEPARATORS[stated[1]]} separate its cells: "
                                   f"{give('delimiter', stated[1])}")
             rows = csv.reader(lines if stated else chain([first], lines), delimiter=self._delimiter)
             self._skip, names = 1 if stated else 0, []
@@ -92,7 +92,7 @@ class CsvText:
                                     f"{give('delimiter', held[0])}")
 
     def count_rows(self) -> int:
-        """Return the number of rows; see :class:`trigmech.tables.reader.TableFile` for what is one."""
+        """Return the number of rows; :class:`trigmech.tables.reader.TableFile` defines a row."""
         import pyarrow.compute as pc
 
         n, cell, gaps, within = 0, "", False, [0, 0]
@@ -109,15 +109,14 @@ class CsvText:
         # An open quote makes one cell of all rows after it, and the end of the file passes for its end.
         if ("\n" in cell or "\r" in cell) and not self._end().rstrip().endswith('"'):
             raise self._error("a quote is not closed")
-        # Of one column: without a last line break an empty last cell would be no row, and any other cell one.
+        # In a file of one column without a last line break, an empty last cell would not count as a row.
         if n and len(self.names) == 1 and not self._end().endswith(("\n", "\r")):
-            raise self._error("it has one column, and no line break after the last row, so that a last row whose cell "
-                              "is empty could not be seen: add a line break at its end")
+            raise self._error("it has one column and no line break after the last row, so an empty cell in the last "
+                              "row would be overlooked: add a line break at its end")
         # In several columns a row that is cut has too few cells.
         if len(self.names) == 1 and all(count > quoted for count, quoted in zip(self._breaks(), within, strict=True)):
-            raise self._error("it has one column, and its lines end in two ways, some of them with a carriage return "
-                              "alone, which a cell may hold that was written without quotes: write quotes around all "
-                              "cells")
+            raise self._error("it has one column, and its lines end in two ways: some end with a carriage return "
+                              "alone, but a cell without quotes can also contain one. Write quotes around all cells")
         return n - self._empty_lines(n) if gaps and len(self.names) > 1 else n
 
     def _empty_lines(self, lines: int) -> int:
@@ -127,7 +126,7 @@ class CsvText:
         line_ends = re.findall(r"\r\n|\r|\n", end[len(end.rstrip("\r\n")):])
         if found > max(0, len(line_ends) - 1):
             raise self._error("there is an empty line between its rows (or before them, without a header); it could "
-                              "stand for a row of which everything is missing: remove it, or write its delimiters")
+                              "mean a row in which all values are missing: remove it, or write its delimiters")
         return found
 
     def _text(self) -> io.TextIOWrapper:
@@ -186,25 +185,26 @@ class CsvText:
             return cells
         if column.unit:
             found = times_of(cells, self._date_format)
-            rule = f"no date or time of the format {self._date_format!r}{TWO_FORMS}" if self._date_format else NO_TIME
+            form = self._date_format
+            rule = f"not a date or time of the format {form!r}{TWO_FORMS}" if form else NO_TIME
         else:
             cells = with_points(cells, self._decimal)
             if column.categories is not None:
                 return cells
             found, rule = floats_of(cells), NO_NUMBER[self._decimal]
         if found is None:
-            raise self._error(f"column {column.name!r} holds a cell that does not count as missing and is {rule}")
+            raise self._error(f"column {column.name!r} holds a cell that is not marked as missing and is {rule}")
         return found
 
     @property
     def _other_encoding(self) -> str:
         if self._encoding != "utf-8":
             return f"its text is not in the encoding {self._encoding!r}"
-        return (f"its text is not UTF-8; say what it is: {give('encoding', 'cp1252')} for what spreadsheets of western "
-                "languages save as CSV, and 'utf-16' for what they save as Unicode text")
+        return (f"its text is not UTF-8; state its encoding: {give('encoding', 'cp1252')} if a spreadsheet of a "
+                "western language saved it as CSV, or 'utf-16' if it was saved as Unicode text")
 
     def reason(self, problem: Exception) -> str | None:
-        """Return what an error of a library means for the text, without its words, which could quote a row."""
+        """Return the meaning of a library's error for the text, without its words, which could quote a row."""
         text = str(problem)
         if isinstance(problem, csv.Error):
             return "its first row cannot be split into cells; a quote may be open"

@@ -108,8 +108,8 @@ class Columns:
                 elif dtype.is_numeric() or dtype == nw.Boolean:
                     found = _to_floats(series)
         if found is None:
-            raise InputError(f"column {name!r} must be numeric; its type is {kind}: make numbers of it, or give "
-                             "the column another kind in the schema")
+            raise InputError(f"column {name!r} must be numeric; its type is {kind}: convert it to numbers, or "
+                             "give the column another kind in the schema")
         return found
 
     def distinct(self, j: int) -> tuple[list[Any], NDArray[np.int64]]:
@@ -174,8 +174,8 @@ class Columns:
         def seconds(value: Any) -> float:
             found = seconds_of(value)
             if found is None:
-                raise InputError(f"column {name!r} must hold dates or times, or text in ISO form such as 2020-12-31, "
-                                 "all of it")
+                raise InputError(f"column {name!r} must hold dates or times, or only text in ISO form such as "
+                                 "2020-12-31")
             return found
 
         return self.of_each(j, seconds, math.nan)
@@ -194,9 +194,9 @@ def column_names(table: Any) -> tuple[str, ...] | None:
 
 
 def without_names(table: Any) -> NDArray:
-    """Return a dataframe of pandas or what is like it as an array (n, d), of objects unless all columns are numbers."""
+    """Return a dataframe of pandas, or a similar one, as an array (n, d); of objects unless all columns are numbers."""
     plain = all(isinstance(dtype, np.dtype) and dtype.kind in "biuf" for dtype in table.dtypes)
-    # With other types pandas chooses one by what the cells hold, and loses what is missing from categories.
+    # With other types pandas chooses a type by the cells, and loses missing values of categories.
     return np.asarray(table if plain else table.astype(object))
 
 
@@ -222,7 +222,7 @@ def like(library: Any, names: tuple[str, ...], columns: Matrix | Sequence[NDArra
             return np.column_stack([filled(column.astype(np.float64)) for column in columns])
         objects = np.empty((len(columns[0]), len(columns)), dtype=object)
         for j, column in enumerate(columns):
-            # Of times of seconds and days the objects are Python's times and dates.
+            # Times in seconds and in days become Python's times and dates.
             objects[:, j] = column.astype(object)
             objects[np.ma.getmaskarray(column), j] = None
         return objects
@@ -243,7 +243,7 @@ def like(library: Any, names: tuple[str, ...], columns: Matrix | Sequence[NDArra
 
 def _check_rows(n: int) -> None:
     if n == 0:
-        raise InputError("the table must have at least one row; it has none")
+        raise InputError("the table must have at least one row; it has no rows")
 
 
 def collected(table: Any) -> Any:

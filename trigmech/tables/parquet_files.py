@@ -13,7 +13,7 @@ from trigmech.errors import InputError, shown
 from trigmech.tables.column_types import ColumnsOfFile
 from trigmech.tables.reader import TableFile, rows_at_once
 
-# Of a piece, unless a row group has more: a tenth of a second to some seconds of work.
+# Rows of a piece, unless a row group has more: a tenth of a second to some seconds of work.
 ROWS_OF_A_PIECE = 2**19
 LETTERS = "*?["
 
@@ -38,7 +38,7 @@ class ParquetFiles:
     ----------
     files : tuple of TableFile
     names : tuple of str
-        Of the columns that all files have.
+        The columns that all files have.
 
     Raises
     ------
@@ -56,15 +56,15 @@ class ParquetFiles:
         absent = next((k for k, path in enumerate(paths, 1) if not os.path.exists(path)), None)
         if absent is not None and not isinstance(table, str | Path):
             # Not quoted: it could be the cell of a table that was given as a list of texts.
-            raise InputError(f"there is no such file as number {absent} of the list of {len(paths)} files; if the list "
-                             "is a table, its rows must be lists or tuples")
+            raise InputError(f"file number {absent} in the list of {len(paths)} files does not exist; if the list is a "
+                             "table, its rows must be lists or tuples")
         if len({Path(path).resolve() for path in paths}) < len(paths):
-            raise InputError("a file stands twice in the list; its rows would count twice")
+            raise InputError("the list names a file twice; its rows would count twice")
         self.files = tuple(TableFile(path) for path in paths)
         for path, file in zip(paths, self.files, strict=True):
             if file.groups is None or file.path is None:
-                raise InputError(f"{path!r} is no Parquet file; a table in several files, or for several workers, must "
-                                 "be in Parquet files: write it as such, or name one CSV file and no engine")
+                raise InputError(f"{path!r} is not a Parquet file; a table in several files, or for several workers, "
+                                 "must be in Parquet files: convert it, or name one CSV file and no engine")
         self.names = tuple(name for name in self.files[0].names if all(name in file.names for file in self.files))
 
     def __repr__(self) -> str:
@@ -72,7 +72,7 @@ class ParquetFiles:
 
     @cached_property
     def n(self) -> int:
-        """The number of rows; an InputError is raised if there are none."""
+        """The number of rows; an InputError is raised if the files have no rows."""
         n = sum(piece.rows for piece in self.pieces)
         if n == 0:
             raise InputError("the files have no rows")
@@ -93,8 +93,8 @@ class ParquetFiles:
             kinds = [plain_type(file.types[name]) for file in (held[0], other)]
             if kinds[0] != kinds[1]:
                 raise InputError(f"column {name!r} has the type {kinds[0]} in {str(held[0].path)!r} and {kinds[1]} in "
-                                 f"{str(other.path)!r}; the rows of a person are brought together from all files, so "
-                                 "write the column in one type to all of them")
+                                 f"{str(other.path)!r}; the rows of a person are collected from all files, so write "
+                                 "the column with the same type to all of them")
 
     def of_one_type(self, schema: ColumnsOfFile) -> list[list[TableFile]]:
         """Return the files that have rows in groups, each of files that have the schema's columns in the same types."""
@@ -119,7 +119,7 @@ def paths_of(text: str | Path) -> list[str] | None:
         return None
     found = sorted(glob.glob(text, recursive=True))
     if not found:
-        raise InputError(f"no file fits the pattern {text!r}")
+        raise InputError(f"no file matches the pattern {text!r}")
     return found
 
 

@@ -49,29 +49,28 @@ class TableFile:
     ----------
     path : path or "-"
         A Parquet file (.parquet, .pq), or else a CSV file, which may be compressed (.gz, .zst, .bz2). "-" is standard
-        input, which, like any pipe, is copied to a temporary file without a name; what it is shows from its first
-        bytes.
+        input, which, like any pipe, is copied to a temporary file without a name; its first bytes show its format.
     delimiter : str, optional
-        One character between the cells of CSV; by default a tab in files called .tsv or .tab, and else a comma. A
-        first line such as "sep=;", which spreadsheets write, must agree with it, and is no row; without a header, where
-        it could be one, it is refused.
+        One character between the cells of CSV; by default a tab in files called .tsv or .tab, and a comma in others. A
+        first line such as "sep=;", which spreadsheets write, must agree with it and does not count as a row; in a file
+        without a header, where it could be a row, it is refused.
     decimal : {".", ","}
-        The decimal sign of CSV's numbers. Signs between thousands, currencies and percents make a cell no number.
+        The decimal sign of CSV's numbers. Cells with signs between thousands, currencies or percents are not numbers.
     encoding : str
-        Of CSV's text, by Python's name for it, such as "cp1252" or "utf-16". A byte order mark is passed over.
+        The encoding of a CSV's text by its name in Python, such as "cp1252" or "utf-16". A byte order mark is ignored.
     date_format : str, optional
-        How CSV writes dates and times, as :meth:`datetime.datetime.strptime` takes it, such as "%d.%m.%Y". By default
-        they are in ISO form; which number is the day is never guessed.
+        The form of dates and times in CSV, for :meth:`datetime.datetime.strptime`, such as "%d.%m.%Y". By default they
+        are in ISO form; the program never guesses which number is the day.
     header : bool
         Whether the first row of CSV holds the names. If not, the columns are the schema's, in its order.
     missing : collection of str
-        Cells of CSV that count as missing, in quotes or not. One that is among a column's categories counts as that
-        category. White space around cells, that of Unicode too, does not count.
+        Cells of CSV that count as missing, with or without quotes. A cell that is also a column's category counts as
+        that category. White space around cells, also Unicode's, does not count.
 
     Attributes
     ----------
     names : tuple of str
-        Of the columns; "column1" and so on if there is no header.
+        The columns' names; "column1" and so on if there is no header.
 
     Raises
     ------
@@ -81,14 +80,13 @@ class TableFile:
 
     Notes
     -----
-    Privacy: n is public, so it must not depend on what is in the cells. Therefore no row is passed over. In a CSV file
-    of one column an empty line is a row whose cell is missing, as most programs write it; the end of the last line
-    begins no further row, and must be there: without it, an empty last cell would be no row. Its lines must not end in
-    two ways of which one is a carriage return alone: that may stand within a cell, which some programs write without
-    quotes. In one of several columns
-    a row has its delimiters, and an empty line is none: before the header and after the last row, where editors leave
-    it, it is no row, and between rows it is refused, because it is not decidable whether it stands for a person of
-    whom nothing is known.
+    Privacy: n is public, so it must not depend on the content of the cells. Therefore no row is ignored. In a CSV file
+    of one column an empty line is a row whose cell is missing, as most programs write it. The last line must end with a
+    line break, which does not begin another row; without it, an empty last cell would not count as a row. The lines
+    must not end in two ways if one of them is a carriage return alone, because some programs write a cell that contains
+    one without quotes. In a file of several columns a row has its delimiters, so an empty line is not a row: before the
+    header and after the last row, where editors leave it, it is ignored. Between rows it is refused, because it could
+    mean a person of whom nothing is known.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, delimiter: str | None = None, decimal: str = ".",
@@ -175,7 +173,7 @@ class TableFile:
         rows : int, optional
             Rows of each table but the last; by default as many as make 64 MiB when encoded, at most 2^18.
         groups : sequence of int, optional
-            Of a Parquet file these row groups alone.
+            Read only these row groups of a Parquet file.
 
         Yields
         ------
@@ -237,13 +235,13 @@ class TableFile:
     # Opening
 
     def _open_file(self) -> None:
-        """Find out what the file is and how it is to be read; copy it first if it is none that can be read twice."""
+        """Find out the file's type and how to read it; copy it first if it cannot be read twice."""
         if self._title != "standard input":
             if self._path.is_dir():
-                raise self._error("it is a folder; a table in several Parquet files is given by a pattern such as "
+                raise self._error("it is a folder; for a table in several Parquet files give a pattern such as "
                                   f"{str(self._path / '*.parquet')!r}")
             if not self._path.exists():
-                raise self._error("it is a link to a file that is not there" if self._path.is_symlink()
+                raise self._error("it is a link to a file that does not exist" if self._path.is_symlink()
                                   else "there is no such file")
             if suffixes(self._path)[0] in WORKBOOKS:
                 raise self._error(WORKBOOK)
@@ -300,15 +298,15 @@ class TableFile:
         if self._csv is not None and not self._csv.header:
             if len(names) != len(self.names):
                 raise self._error(f"it has {len(self.names)} columns and no header, and the schema has {len(names)}; "
-                                  "without names they must be as many (what separates its cells is said by "
-                                  "--delimiter, or delimiter= in Python)")
+                                  "without a header both must have the same number of columns (if the cells are "
+                                  "separated by another character, give --delimiter, in Python delimiter=)")
             places = list(range(len(names)))
         else:
             place = {name: j for j, name in enumerate(self.names)}
             if rule := lacks(names, place):
                 more = "" if self._csv is None else "; " + (self.separators or (
-                    "if its first row holds no names, write header = false below [file] in the schema file, or give "
-                    "header=False"))
+                    "if its first row does not hold names, write header = false below [file] in the schema file, or "
+                    "give header=False"))
                 raise self._error(f"it {rule}{more}")
             places = [place[name] for name in names]
         with self._row_free():
@@ -335,9 +333,9 @@ class TableFile:
         except (InputError, MemoryError):
             raise
         except PermissionError:
-            raise self._error("there is no permission") from None
+            raise self._error("you do not have permission to read it") from None
         except FileNotFoundError:
-            raise self._error("it is no longer there; it was deleted or renamed while it was read") from None
+            raise self._error("it was deleted or renamed while it was read") from None
         except Exception as problem:
             if isinstance(problem, OSError) and problem.errno:
                 # The system's words for a number quote nothing; errors of pyarrow's own have none.
@@ -349,10 +347,10 @@ class TableFile:
         if of_text:
             return of_text
         if self._csv is None:
-            return "it is no Parquet file, or a damaged one, or one of a sort that cannot be read"
+            return "it is not a Parquet file, or is damaged, or uses a feature of Parquet that cannot be read"
         if self._compression:
-            return f"it is no whole {self._compression} file"
-        return "it is no CSV file that can be read"
+            return f"it is not a complete {self._compression} file"
+        return "it is not a CSV file that can be read"
 
 
 def rows_at_once(schema: ColumnsOfFile) -> int:

@@ -1,4 +1,4 @@
-"""Single values of a table, of whatever Python type, as numbers, times and codes of what is different."""
+"""Single values of a table, of any Python type, as numbers, times and codes of different values."""
 
 import datetime
 import math
@@ -10,7 +10,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-# Python's own types, of which equal values mean the same wherever they stand. Of all others equality means little:
+# Python's own types: their equal values mean the same everywhere. For all other types equality means little:
 # times that differ in `fold` are equal within a zone and an hour apart, and a class may call anything equal.
 PLAIN = frozenset({str, int, float, bool, datetime.date, type(None)})
 

@@ -26,7 +26,7 @@ PARQUET = (".parquet", ".pq")
 # The suffixes of CSV, and what stands between its cells by default.
 DELIMITERS = {".csv": ",", ".tsv": "\t", ".tab": "\t", ".txt": ",", "": ","}
 WORKBOOKS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods", ".numbers")
-WORKBOOK = "it is a workbook; save the table's sheet as CSV, and give that file"
+WORKBOOK = "it is a workbook; save the sheet with the table as CSV, and give that file"
 # How CSV is read by default.
 USUAL: dict[str, Any] = {"delimiter": ",", "decimal": ".", "encoding": "utf-8", "date_format": None, "header": True,
                          "missing": list(MISSING)}
@@ -53,9 +53,8 @@ def check_table_name(path: str | os.PathLike[str]) -> None:
     """Raise an InputError if the name of a file is not that of a table which :func:`write_table` can write."""
     suffix, compression = suffixes(path)
     if not (suffix in DELIMITERS or (suffix in PARQUET and not compression)):
-        raise InputError(f"cannot write {str(path)!r}: tables are written as .csv, .tsv, .tab or .txt, which may be "
-                         f"compressed (.csv.gz, .csv.zst, .csv.bz2), or as .parquet or .pq, not as "
-                         f"{suffix + compression}")
+        raise InputError(f"cannot write {str(path)!r}: the name must end in .csv, .tsv, .tab or .txt, also compressed "
+                         f"(.csv.gz, .csv.zst, .csv.bz2), or in .parquet or .pq, not in {suffix + compression!r}")
 
 
 def give(option: str, value: str) -> str:
@@ -68,15 +67,16 @@ def check_options(options: Mapping[str, Any]) -> None:
     """Raise an InputError if options of a file (those of :data:`USUAL`) break a rule."""
     strange = [option for option in options if option not in USUAL]
     if strange:
-        raise InputError(f"there is no option {strange[0]!r} of a file; the options are {', '.join(USUAL)}")
+        raise InputError(f"a file has no option {strange[0]!r}; the options are {', '.join(USUAL)}")
     delimiter, decimal = options.get("delimiter", ","), options.get("decimal", ".")
     if not (isinstance(delimiter, str) and len(delimiter) == 1 and delimiter.isascii() and delimiter not in '"\r\n\0'):
-        raise InputError(f"delimiter must be one ASCII character, no quote and no line break, not {shown(delimiter)}")
+        raise InputError("delimiter must be one ASCII character, but not a quote or a line break; given "
+                         f"{shown(delimiter)}")
     if not (isinstance(decimal, str) and decimal in (".", ",")):
         raise InputError(f"decimal must be '.' or ',', not {shown(decimal)}")
     if "delimiter" in options and delimiter == decimal:
-        raise InputError(f"delimiter and decimal must differ, and both are {decimal!r}; with decimal commas cells are "
-                         f"usually separated by semicolons: {give('delimiter', ';')}")
+        raise InputError(f"delimiter and decimal must differ; both are {decimal!r}. Tables with decimal commas usually "
+                         f"have semicolons between cells: {give('delimiter', ';')}")
     _check_encoding(options.get("encoding", "utf-8"))
     _check_date_format(options.get("date_format"))
     if not isinstance(options.get("header", True), bool):
@@ -105,8 +105,8 @@ def _check_date_format(date_format: Any) -> None:
     except (ValueError, TypeError, re.error):  # the last if a directive occurs twice
         found = None
     if found is None or found.year != day.year:
-        raise InputError("date_format must be a format of Python's strptime with the year, such as '%d.%m.%Y' or "
-                         f"'%m/%d/%Y %H:%M', not {shown(date_format)}")
+        raise InputError("date_format must be a format of Python's strptime with the year, such as "
+                         f"'%d.%m.%Y' or '%m/%d/%Y %H:%M', not {shown(date_format)}")
 
 
 def write_table(path: str | os.PathLike[str], columns: Mapping[str, NDArray] | Iterable[Mapping[str, NDArray]], *,
@@ -116,7 +116,7 @@ def write_table(path: str | os.PathLike[str], columns: Mapping[str, NDArray] | I
     Parameters
     ----------
     path : path or "-"
-        The suffix decides what is written: Parquet (.parquet, .pq), or CSV in UTF-8 with a header (.csv, .tsv, .tab,
+        The suffix decides the format: Parquet (.parquet, .pq), or CSV in UTF-8 with a header (.csv, .tsv, .tab,
         .txt or none), which may be compressed (.gz, .zst, .bz2 after that). "-" is CSV on standard output.
     columns : mapping of str to array (n,), or iterable of such mappings
         As :meth:`trigmech.Schema.decode` gives them; several are written below each other, and must have the same
@@ -167,11 +167,11 @@ def _checked(pieces: Iterable[Mapping[str, NDArray]]) -> Iterator[Mapping[str, N
     names: list[str] | None = None
     for piece in pieces:
         if not piece or (names is not None and list(piece) != names):
-            raise InputError("a table to write needs columns, and all its pieces the same ones")
+            raise InputError("a table to write must have columns, and all its pieces must have the same columns")
         names = list(piece)
         yield piece
     if names is None:
-        raise InputError("a table to write needs columns, and all its pieces the same ones")
+        raise InputError("a table to write must have columns, and all its pieces must have the same columns")
 
 
 def _write_parquet(path: Path, pieces: Iterator[Mapping[str, NDArray]]) -> None:

@@ -2,7 +2,7 @@
 
 They are made from public numbers alone: n, d, the basis, the budget.
 
-What is proved here for the *rigorous* scales, with n rows, replace-one neighbours and public n:
+This module proves, for the *rigorous* scales, with n rows, replace-one neighbours and public n:
 
 Basis means. Sensitivities are those of `sensitivity`. Pure: Laplace of scale S_1 / (n epsilon_b). Approximate:
 Gaussian of standard deviation S_2 / (n mu_b).
@@ -73,7 +73,7 @@ class NoiseScales:
 
     @property
     def charges(self) -> tuple[Charge, ...]:
-        """What is known before the first draw: all charges, that of the axes with the least scale it can have."""
+        """All charges, as known before the first draw; the charge for the axes has its least possible scale."""
         return (self.means, *([] if self.mean is None else [self.mean]),
                 *([] if self.axes is None else [self.axes(0.0)]))
 
@@ -88,12 +88,12 @@ def noise_scales(basis: ChebyshevBasis, n: int, budget: Budget, calibration: Cal
     n : int
         Rows, at least 2.
     budget : Budget
-        Of the whole run. With axes, each of the three steps has a third of epsilon (or of mu^2).
+        The budget of the whole run. With axes, each of the three steps has a third of epsilon (or of mu^2).
     calibration : {"published", "rigorous"}
     approximate : bool
         False for the pure mechanisms (algorithms 4, 7, 9), which spend no delta; True for 5, 6, 10.
     rank, iterations : int
-        Of the private subspace iteration; rank 0 for none.
+        Of the private subspace iteration; rank 0: no such iteration.
 
     Raises
     ------

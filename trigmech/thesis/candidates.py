@@ -71,7 +71,7 @@ def ellipsoid_points(release: Release, count: int, scale: float, rng: np.random.
 
 def even_fit(basis: ChebyshevBasis, points: NDArray[np.float64] | Grid, target: NDArray[np.float64],
              max_weight: float | None, levels: int | None) -> Fit:
-    """Return equal weights on at most some thousand candidates, evenly spread: what is left where a program fails.
+    """Return equal weights on at most some thousand candidates, evenly spread, for use when a program fails.
 
     Arguments are as for :func:`trigmech.reconstruction.l1.fit_l1`, with max_weight at least 1/m. The status is "not
     solved", and the gap is the objective, for no objective is below 0. Privacy: post-processing.

@@ -32,13 +32,13 @@ Size = int | Literal["formula"]
 
 # No mean is beyond 1; semi-axes of a cube need not be longer.
 LARGEST_TARGET, LARGEST_SCALE = 1e3, 1e6
-# Of the candidates, and of the linear program that is solved first: 1.6 GB.
+# Most entries of the candidates, and of the first linear program: 1.6 GB.
 MOST_ENTRIES = 200_000_000
 
 
 @dataclass(frozen=True, eq=False)
 class ThesisDesign:
-    """What is measured, at which scales, and the sizes that the fit needs.
+    """The measurements, their noise scales, and the sizes for the fit.
 
     Parameters
     ----------
@@ -49,9 +49,9 @@ class ThesisDesign:
     levels : int, optional
         L: means are rounded to multiples of 1/L.
     rows : int, optional
-        Default size of a sample; None: as many as the table has.
+        Default size of a sample; None: the number of rows of the table.
     rank, iterations : int
-        k and L of the private subspace iteration; rank 0 for none.
+        k and L of the private subspace iteration; rank 0: no such iteration.
     """
 
     features: Features
@@ -78,10 +78,10 @@ class ThesisMechanism(Mechanism):
     calibration : {"rigorous", "published"}
         Noise scales that satisfy the budget, or those that the thesis prints; see :mod:`trigmech.thesis.calibration`.
     max_weight : float, optional
-        Cap on every single weight (100 / number of candidates in the authors' program).
+        The largest allowed weight (100 / number of candidates in the authors' program).
     time_limit : float, optional
         Seconds for the linear program. If it has no weights by then, or fails, the fit's status is "not solved", and
-        candidates weigh the same; see :func:`trigmech.thesis.candidates.even_fit`.
+        all candidates have the same weight; see :func:`trigmech.thesis.candidates.even_fit`.
 
     Raises
     ------
@@ -116,7 +116,7 @@ class ThesisMechanism(Mechanism):
 
     @abstractmethod
     def _measured(self, facts: PublicFacts) -> ThesisDesign:
-        """Return what is measured, at which scales, and the sizes that the fit needs."""
+        """Return the measurements, their noise scales, and the sizes for the fit."""
 
     @abstractmethod
     def _candidates(self, release: Release, design: ThesisDesign, rng: np.random.Generator) -> Array | Grid:
@@ -143,8 +143,8 @@ class ThesisMechanism(Mechanism):
             If there is no design, as for a loaded release that was made by other options, or with private bounds.
         """
         if design is None:
-            raise InputError("the thesis's mechanisms make a distribution of a release only with its design, which "
-                             "files do not hold")
+            raise InputError("the thesis's mechanisms need the release's design to make a distribution, and files do "
+                             "not hold designs")
         measured: ThesisDesign = design.measured
         points = self._candidates(release, measured, rng)
         # Beyond 1 the size of a target makes no difference to the best weights, but one to a solver's tolerances.
@@ -154,7 +154,7 @@ class ThesisMechanism(Mechanism):
             fit = fit_l1(release.basis, points, target, max_weight=self.max_weight, levels=measured.levels,
                          time_limit=self.time_limit)
         except SolverError:
-            # What was released is paid for, and must not be lost.
+            # The release is paid for, and must not be lost.
             fit = even_fit(release.basis, points, target, self.max_weight, measured.levels)
         atoms = np.flatnonzero(fit.weights)
         chosen = points.take(atoms) if isinstance(points, Grid) else points[atoms]
@@ -301,8 +301,8 @@ class EllipsoidMechanism(ThesisMechanism):
     calls the iteration of algorithm 7 and must mean 6; noise has the shape (d, k) of the product; the basis is averaged
     over rows rounded to A, the mean and the covariance over the rows as they are; L is the number of iterations there
     and the rounding level here. The authors' program also clips instead of rounding candidates, draws Laplace noise
-    sqrt(2) too small and seeds it with a constant: none of that is reproduced. Cost: n (R + d^2/2) for the moments, C R
-    for each of some ten iterations of the linear program.
+    sqrt(2) too small and seeds it with a constant; this class does not. Cost: n (R + d^2/2) for the moments, C R for
+    each of some ten iterations of the linear program.
     """
 
     default_rank: ClassVar[int | None]

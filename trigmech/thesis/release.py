@@ -1,4 +1,4 @@
-"""What the thesis's mechanisms release: means of Chebyshev products, the mean of the rows, principal axes."""
+"""Releases of the thesis's mechanisms: means of Chebyshev products, the mean of the rows, principal axes."""
 
 from dataclasses import replace
 
@@ -27,7 +27,7 @@ def release(moments: PrivateMoments, scales: NoiseScales, calibration: Calibrati
     Parameters
     ----------
     moments : PrivateMoments
-        Of Chebyshev products, with the covariance if there are axes. The constant may be the first of them: its mean is
+        Sums of Chebyshev products, with the covariance if there are axes. The constant may come first: its mean is
         1 whatever the table, so it gets no noise and costs nothing.
     scales : NoiseScales
         Public; made by :func:`trigmech.thesis.calibration.noise_scales`.
@@ -39,9 +39,9 @@ def release(moments: PrivateMoments, scales: NoiseScales, calibration: Calibrati
     rng : numpy.random.Generator
         For the public random start of the subspace iteration.
     rank, iterations : int
-        Of the subspace iteration.
+        The rank and the number of steps of the subspace iteration.
     domain : Domain, optional
-        Of the rows. Default: numbers alone.
+        The domain of the rows. Default: only numbers.
 
     Returns
     -------

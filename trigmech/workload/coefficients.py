@@ -1,7 +1,7 @@
 """How much the products of one, two and three columns matter to a query family, summed over the columns.
 
-A plan treats all columns alike, so of a family it needs sums over the columns. Of a family that treats them alike too,
-one column, one pair and one triple determine them; of any other all are computed.
+A plan treats all columns alike, so it needs a family's sums over the columns. If the family treats them alike too, one
+column, one pair and one triple determine these sums; for any other family all are computed.
 """
 
 from collections.abc import Sequence
@@ -18,8 +18,8 @@ from trigmech.workload.family import Family, is_symmetric
 Array = NDArray[np.float64]
 
 ENTRIES_AT_A_TIME = 2**20
-# A family that is not symmetric is asked of all pairs of so many columns at most, and of all triples. Of more columns
-# evenly spaced ones stand for all.
+# A family that is not symmetric is asked for all pairs, and for all triples, of at most this many columns. If there are
+# more columns, evenly spaced ones stand for all.
 MOST_COLUMNS = {1: 2**20, 2: 128, 3: 128}
 
 
@@ -38,13 +38,13 @@ class Importance(NamedTuple):
 def summed_importance(family: Family, p: int, q: int) -> Importance:
     """Return how much each degree of the columns, each two degrees of the pairs, and the triples matter together.
 
-    The family is no mixture, whose members may differ in what they treat alike; p and q are the largest degrees of a
-    column and in a pair.
+    The family must not be a mixture, because its members may treat different columns alike; p and q are the largest
+    degrees of a column and in a pair.
 
     Raises
     ------
     InputError
-        If what the family returns is not (parts, K) finite numbers that are at least 0, or all that is asked of some
+        If the family does not return (parts, K) finite numbers that are at least 0, or all numbers of some
         part is 0, unless the family is symmetric: nothing could be measured for it.
 
     Notes

@@ -21,8 +21,8 @@ Array = NDArray[np.float64]
 class Family(Protocol):
     """What a choice of functions to measure needs of queries; all of it is public.
 
-    A family has one or more *parts*, such as the widths of its kernels. Of a class whose body says ``symmetric = True``
-    the importance is taken to stay the same if columns are exchanged, and is asked of the first columns alone; see
+    A family has one or more *parts*, such as the widths of its kernels. If a class states ``symmetric = True``,
+    its importance must not change when columns are exchanged, and is asked only for the first columns; see
     :func:`is_symmetric`.
     """
 
@@ -110,7 +110,7 @@ class Workload(Family, Protocol):
         index : array_like (K, d) of int
             The r, at least 0, of the products phi_r(x) = T_{r_1}(x_1) ... T_{r_d}(x_d).
         start, stop : int
-            Of which queries, in the order of the rows of the answers; default all. 0 <= start <= stop <= queries.
+            The range of queries, in the order of the rows of the answers; default all. 0 <= start <= stop <= queries.
 
         Returns
         -------

@@ -28,8 +28,8 @@ Variant = Literal["fresh", "pool"]
 
 # One block of squared distances is 256 x 256 numbers, half a megabyte: it stays in the second-level cache.
 CENTERS_PER_CHUNK = 256
-# Of coefficients of drawn kernels: at most so many queries at once, for which all columns' coefficients take at most
-# 16 megabytes, and so many products at once that those of all centres take two.
+# For coefficients of drawn kernels: the most queries at once, so that all columns' coefficients take at most 16
+# megabytes, and the most products at once, so that those of all centres take two.
 QUERIES_PER_BLOCK = 64
 COLUMN_NUMBERS_PER_BLOCK = 2**21
 PRODUCT_NUMBERS_PER_BLOCK = 2**18
@@ -44,7 +44,7 @@ class GaussianKernels(Workload):
     d : int
         Columns.
     seed : int or numpy.random.SeedSequence
-        Of the public draw of the queries.
+        The seed of the public draw of the queries.
     n_queries : int
         Default 10^4.
     widths : tuple of float
@@ -78,7 +78,7 @@ class GaussianKernels(Workload):
 
     @cached_property
     def queries(self) -> tuple[Array, NDArray[np.int64], Array]:
-        """What is asked; public: centres (d, count) in the cube, and of each query the numbers of its centres
+        """The queries; public: centres (d, count) in the cube, and for each query the numbers of its centres
         (n_queries, n_centers) and their weights, which sum to 1."""
         rng = np.random.default_rng(self.seed)
         shape = (self.n_queries, self.n_centers)
@@ -135,7 +135,7 @@ class GaussianKernels(Workload):
         -----
         That of phi_r is sum_j a_j prod_i c_{r_i}(y_ij), computed as a_j prod_i c_0(y_ij) times the c_{r_i} / c_0 of the
         columns with r_i > 0. A kernel is positive, so c_0 is and |c_m| <= 2 c_0, and no product overflows. Each c_m is
-        right to about 1e-15, so what is smaller than that times prod_i c_0 is rounding, or 0.
+        right to about 1e-15, so smaller values, relative to prod_i c_0, are rounding or 0.
 
         Cost: for each query, centre and width as many multiplications as there are r_i > 0 in the index, and d
         polynomials for each degree that occurs. Memory beyond the result does not grow with the number of queries. The
@@ -263,7 +263,7 @@ class PairKernels(Workload):
 
     @cached_property
     def queries(self) -> tuple[NDArray[np.int64], Array]:
-        """What is asked; public: of each query two different columns and its centre in them, (n_queries, 2) each."""
+        """The queries; public: for each query two different columns and its centre in them, (n_queries, 2) each."""
         rng = np.random.default_rng(self.seed)
         first = rng.integers(self.d, size=self.n_queries)
         second = (first + 1 + rng.integers(self.d - 1, size=self.n_queries)) % self.d

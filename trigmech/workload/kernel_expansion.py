@@ -54,8 +54,8 @@ def _coefficient_count(width: float) -> int:
 def _kernel_expansion(width: float) -> Array:
     """Return M (D + 1, L) with exp(-(x - y)^2 / (2 s^2)) = sum_ml M_ml T_m(x) T_l(y), so that c_m = sum_l M_ml T_l.
 
-    By Gauss-Chebyshev in x and in y, exact for the reason in :func:`kernel_coefficients`. Of the l those
-    are left out beyond which all |M_ml| < 1e-16: wide kernels need far fewer than the D + 1.
+    By Gauss-Chebyshev in x and in y, exact for the reason in :func:`kernel_coefficients`. Degrees l
+    beyond which all |M_ml| < 1e-16 are left out: wide kernels need far fewer than the D + 1.
     """
     size = _coefficient_count(width)
     angles = (np.arange(size) + 0.5) * (math.pi / size)

@@ -51,7 +51,7 @@ class Mixture(Workload):
 
     @property
     def workloads(self) -> tuple[Workload, ...]:
-        """The members, all of which have answers.
+        """The members; all of them must have answers.
 
         Raises
         ------

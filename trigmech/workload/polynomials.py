@@ -17,7 +17,7 @@ from trigmech.workload.kernel_expansion import tensor_values
 
 Array = NDArray[np.float64]
 
-# Of random coefficients, drawn block by block so that 1000 polynomials of 20000 terms need no 160 megabytes.
+# Random coefficients are drawn block by block; all of 1000 polynomials of 20000 terms would need 160 megabytes.
 POLYNOMIALS_PER_BLOCK = 64
 
 
@@ -98,7 +98,7 @@ class Polynomials(Workload):
     n_queries : int
         Default 1000.
     seed : int or numpy.random.SeedSequence
-        Of the public draw of the g_r, which are independent standard normal numbers.
+        The seed of the public draw of the g_r, which are independent standard normal numbers.
 
     Raises
     ------
