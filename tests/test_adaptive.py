@@ -113,6 +113,7 @@ def test_what_is_charged_is_what_the_design_declares_and_within_the_budget(made)
     assert account.proved_epsilon >= 0.85 * made.ledger.budget.epsilon
 
 
+@pytest.mark.usefixtures("few_resamples")
 def test_the_release_is_saved_and_loaded_with_all_that_it_gives(made, tmp_path):
     made.save(tmp_path / "r.tm")
     again = tm.load(tmp_path / "r.tm", mechanism=type(made.mechanism)())
