@@ -358,3 +358,8 @@ def test_a_query_of_ones_own_is_tried_at_points_of_the_domain():
     check_query_of_own(Careful(0, 1), domain)
     with pytest.raises(tm.InputError, match="must hold indicators"):
         Careful(0, 1).evaluate(np.zeros((1, domain.d)))
+
+
+def test_a_design_of_rounds_is_told_round_by_round(made):
+    lines = str(tm.design(900, SCHEMA, made.ledger.budget, made.mechanism).measured).splitlines()
+    assert lines == [f"round {k}: {charge.purpose}" for k, charge in enumerate(made.ledger.charges, 1)]

@@ -1,12 +1,15 @@
 """What the figures of a report show: each number at its place, by the name and in the shade of its own side."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from matplotlib.colors import to_rgba
 
 from trigmech.report import columns as report_columns
+from trigmech.report import pairs, sections
+from trigmech.report.dependences import Dependence
 from trigmech.report.figures import (
     DARK,
     LABELLED,
@@ -302,3 +305,56 @@ def test_shares_are_written_into_so_many_cells_and_no_more(size, written):
     names = [str(i) for i in range(size)]
     figure = shades([np.full((size, 8), 0.1)], (names, names[:8]), ("rows", "columns"), TITLES[:1])
     assert len(figure.axes[0].texts) == written
+
+
+# How many are drawn
+
+
+class Kept:
+    """In the place of a page's pictures: keeps what is drawn by its name."""
+
+    def __init__(self):
+        self.drawn = {}
+
+    def add(self, name, alt, figure):
+        self.drawn[name] = (alt, figure)
+        return name
+
+
+@pytest.mark.parametrize("k", [12, 13])
+def test_up_to_twelve_categories_have_bars_and_beyond_the_rarest_are_together(monkeypatch, k):
+    monkeypatch.setattr(sections, "bars", lambda *given: given)
+    column = Column("a", kind="categorical", categories=tuple(f"c{j}" for j in range(k)))
+    own, true = np.arange(1.0, k + 1.0)[::-1], np.ones(k)
+    own[[0, 5]] = own[[5, 0]]
+    own, true, noise = own / own.sum(), true / k, np.full(k, 0.01)
+    none = np.empty(0)
+    sides = [report_columns.Marginal(column, tuple(map(str, column.categories)), each, none, none, math.nan, math.nan)
+             for each in (own, true)]
+    noisy, kept = SimpleNamespace(named=own + 0.001, named_noise=noise), Kept()
+    sections._column_picture("p", *sides, noisy, kept)
+    alt, (labels, shares, other, released) = kept.drawn["p"]
+    if k == 12:
+        assert labels == tuple(f"c{j}" for j in range(12))
+        np.testing.assert_array_equal(shares, own)
+        np.testing.assert_array_equal(other, true)
+        np.testing.assert_array_equal(released[0], own + 0.001)
+    else:
+        assert labels == (*(f"c{j}" for j in range(11)), "2 others")
+        np.testing.assert_allclose(shares, [*own[:11], own[11:].sum()])
+        np.testing.assert_allclose(other, [*true[:11], true[11:].sum()])
+        np.testing.assert_allclose(released[0], [*(own[:11] + 0.001), own[11:].sum() + 0.002])
+        np.testing.assert_allclose(released[1], [*noise[:11], math.sqrt(2.0) * 0.01])
+    assert alt.startswith(f"Shares of a, synthetic: c5 {percent(own[5])}")
+
+
+def test_nine_pairs_are_drawn_and_twenty_listed(monkeypatch):
+    monkeypatch.setattr(pairs, "_cloud", lambda sides, first, second: ("", "", "", (first, second)))
+    values = [SimpleNamespace(column=Column(f"x{j}", 0, 1)) for j in range(30)]
+    found = [Dependence(j, j + 1, 0.9 - 0.01 * j, 0.5, (2, 2), 0.01) for j in range(21)]
+    kept = Kept()
+    said = pairs.pairs(SimpleNamespace(dependences=lambda: found), SimpleNamespace(values=values), None, kept)
+    assert [figure for _, figure in kept.drawn.values()] == [(j, j + 1) for j in range(9)]
+    assert len(said["table"].rows) == 20
+    assert said["table"].links == [*(f"pair-{k}" for k in range(1, 10)), *[""] * 11]
+    assert said["table"].caption == "The 20 pairs of which the strongest dependence was released"

@@ -729,3 +729,15 @@ def test_processes_that_charge_at_once_keep_to_the_budget_and_lose_no_entry(tmp_
     assert len(book.entries) == 30
     assert book.total == 0.3
     assert book.verify() == []
+
+
+def test_a_ledger_stays_where_it_was_opened_though_the_program_goes_elsewhere(tmp_path, monkeypatch):
+    for name in ("here", "elsewhere"):
+        (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    book = LedgerFile.create("book.json", Budget(1.0))
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    Ledger(Budget(1.0), file=book).charge(laplace(0.5))
+    assert book.path == tmp_path / "here" / "book.json"
+    assert LedgerFile.open(tmp_path / "here" / "book.json").total == 0.5
+    assert list((tmp_path / "elsewhere").iterdir()) == []
