@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import os
+import platform
 import re
 import shlex
 import shutil
@@ -13,6 +14,7 @@ import signal
 import subprocess
 import sys
 import types
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -847,7 +849,10 @@ def test_help_info_and_completion_are_printed(run, monkeypatch):
     status, said, _ = run("info")
     assert status == 0
     assert "opendp" in said
-    assert json.loads(run("info", "--json")[1])["trigmech"] == tm.__version__
+    assert json.loads(run("info", "--json")[1]) == {
+        "trigmech": tm.__version__, "python": platform.python_version(),
+        **{name: version(name) for name in ("numpy", "scipy", "numba", "highspy", "opendp", "dp-accounting", "narwhals",
+                                            "pyarrow")}}
     for shell in ("bash", "zsh", "fish"):
         monkeypatch.setenv("_TRIGMECH_COMPLETE", f"source_{shell}")
         status, said, _ = run()

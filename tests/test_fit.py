@@ -429,3 +429,15 @@ def test_bad_input_for_the_cube_is_refused(changes):
     fit_cube(basis, **good)
     with pytest.raises(InputError):
         fit_cube(basis, **{**good, **changes})
+
+
+@pytest.mark.parametrize(("options", "said"), [
+    ({"weights": -np.ones(10)}, "weights must be at least 0"),
+    ({"max_weight": 0.0}, "max_weight must be positive, not 0.0"),
+    ({"max_weight": 0.01}, "with max_weight = 0.01 the weights of 49 candidates cannot sum to 1; it must be at least "
+                           "1/m = 0.0204082")])
+def test_a_rule_is_told_with_its_numbers(options, said):
+    basis, points, target = problem(2, 10, 49)
+    with pytest.raises((InputError, InfeasibleError)) as refused:
+        fit_l1(basis, points, target, **options)
+    assert str(refused.value) == said
