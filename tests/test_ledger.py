@@ -390,6 +390,11 @@ def test_a_link_shares_the_file_and_its_lock(book, tmp_path):
     Ledger(Budget(1.0), file=LedgerFile.open(link)).charge(laplace(0.5))
     assert link.is_symlink()
     assert book.total == 0.5
+    # Whoever comes by the link waits for those who come by the name.
+    waiting = LedgerFile.open(link, timeout=0.1)
+    assert waiting.path == book.path
+    with ledger_lock.locked(book.path, 1.0), pytest.raises(InputError, match="has held the lock"):
+        waiting.charge("run", [laplace(0.1)], False)
 
 
 @pytest.mark.parametrize("timeout", ["5", None, -1.0, float("nan")])
