@@ -138,7 +138,8 @@ def test_what_no_synthetic_row_can_keep_is_refused_before_the_charge(columns, co
     path = tmp_path / "ledger.json"
     tm.LedgerFile.create(path, tm.Budget(9.0, 1e-4))
     schema = Schema(columns, [constraint])
-    with pytest.raises(InputError, match=r"no synthetic row can keep these constraints: .*one of its special values"):
+    said = rf"no synthetic row can keep these constraints: '{constraint}'\. .*one of its special values"
+    with pytest.raises(InputError, match=said):
         tm.synthesize(np.full((9, schema.d), 0.5), schema, tm.Budget(1.0, 1e-4), ledger=path)
     assert not json.loads(path.read_text())["entries"]
 
