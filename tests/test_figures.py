@@ -99,6 +99,13 @@ def test_marks_of_a_transformed_axis_are_told_in_the_column_s_units():
     np.testing.assert_allclose([at for at, _ in found], np.log([10.0, 1e3, 1e5]))
 
 
+def test_marks_of_numbers_are_round_and_reach_both_ends():
+    found = report_columns.ticks(Column("a", 0, 10), np.linspace(0.0, 10.0, 21))
+    assert found == [(0.0, "0"), (2.5, "2.5"), (5.0, "5"), (7.5, "7.5"), (10.0, "10")]
+    found = report_columns.ticks(Column("a", -0.3, 1.1), np.linspace(-0.3, 1.1, 21))
+    assert [text for _, text in found] == ["0", "0.4", "0.8"]
+
+
 @pytest.mark.parametrize(("bounds", "shown"), [
     (("2020-01-01T00:00:00", "2020-01-01T06:00:00"), ["01:00", "03:00", "05:00"]),
     (("2020-01-01T12:00", "2020-01-02T12:00"), ["2020-01-01 16:00", "2020-01-02 00:00", "2020-01-02 08:00"]),

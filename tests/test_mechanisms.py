@@ -348,3 +348,11 @@ def test_as_many_axes_are_released_by_as_many_iterations_as_were_asked_for(mecha
     assert [each.shape for each in (axes.directions, axes.images, axes.previous)] == [(4, rank)] * 3
     np.testing.assert_allclose(axes.directions.T @ axes.directions, np.eye(rank), atol=1e-12)
     assert made.ledger.charges[-1].count == iterations
+
+
+@pytest.mark.parametrize(("mechanism", "degree"), [(TrigI, 2), (TrigI, 4), (TrigII, 3)])
+def test_products_of_chebyshev_polynomials_are_of_the_degree_that_was_asked_for(mechanism, degree):
+    budget = Budget(5.0, 1e-3 if mechanism is TrigII else 0.0)
+    made = synthesize(np.zeros((30, 2)), Schema.cube(2), budget, mechanism(degree=degree, grid=5),
+                      np.random.default_rng(1))
+    assert made.design.measured.features.K == degree**2
