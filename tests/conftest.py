@@ -22,6 +22,8 @@ settings.register_profile("unhurried", deadline=None, database=None,
                           suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 settings.load_profile("unhurried")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# Tests start hundreds of programs, which would each compile the package anew if nothing may be written beside it.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 STANDARD_ERROR = pytest.StashKey[int]()
 # Seconds that a test of every night may take.
 NIGHTLY = 1200

@@ -113,6 +113,7 @@ def test_what_is_charged_is_what_the_design_declares_and_within_the_budget(made)
     assert account.proved_epsilon >= 0.85 * made.ledger.budget.epsilon
 
 
+@pytest.mark.usefixtures("few_resamples")
 def test_the_release_is_saved_and_loaded_with_all_that_it_gives(made, tmp_path):
     made.save(tmp_path / "r.tm")
     again = tm.load(tmp_path / "r.tm", mechanism=type(made.mechanism)())
@@ -360,3 +361,8 @@ def test_a_query_of_ones_own_is_tried_at_points_of_the_domain():
     check_query_of_own(Careful(0, 1), domain)
     with pytest.raises(tm.InputError, match="must hold indicators"):
         Careful(0, 1).evaluate(np.zeros((1, domain.d)))
+
+
+def test_a_design_of_rounds_is_told_round_by_round(made):
+    lines = str(tm.design(900, SCHEMA, made.ledger.budget, made.mechanism).measured).splitlines()
+    assert lines == [f"round {k}: {charge.purpose}" for k, charge in enumerate(made.ledger.charges, 1)]

@@ -431,3 +431,17 @@ def test_what_could_not_be_read_is_not_written(tmp_path, case):
 def test_a_missing_folder_is_an_input_error(tmp_path):
     with pytest.raises(InputError, match="cannot write"):
         archive.write(tmp_path / "missing" / "a.tm", {}, {})
+
+
+@pytest.mark.parametrize("spare", [0, -1])
+def test_a_file_of_the_largest_size_is_written_and_one_of_a_byte_more_is_not(tmp_path, monkeypatch, spare):
+    arrays, content = {"x": np.zeros(3), "y": np.zeros((2, 2), dtype=np.int64)}, {"a": 1}
+    archive.write(tmp_path / "a.tm", content, arrays)
+    with zipfile.ZipFile(tmp_path / "a.tm") as file:
+        manifest = min(info.file_size for info in file.infolist() if not info.filename.endswith(".npy"))
+    monkeypatch.setattr(archive, "MAX_BYTES", manifest + 2 * archive.HEADER + 24 + 32 + spare)
+    if spare < 0:
+        with pytest.raises(InputError, match=f"these arrays are {manifest + 2 * archive.HEADER + 56}$"):
+            archive.write(tmp_path / "b.tm", content, arrays)
+    else:
+        archive.write(tmp_path / "b.tm", content, arrays)

@@ -126,7 +126,7 @@ def test_pure_ratios_are_at_most_what_the_ledger_proves():
                  "tables, closer look, laplace"):
         subject = subject_of(name)
         for which in (0, 1):
-            runs = 60 if "closer" in name else 200
+            runs = 40 if "closer" in name else 100
             ratio, _ = runs_of(subject, which, SimulatedNoise(np.random.default_rng(9)), runs)
             assert np.abs(ratio).max() <= subject.ledger().proved_epsilon + 1e-8
 
@@ -191,7 +191,7 @@ def by_day(names):
 
 @pytest.mark.parametrize("name", by_day(SUBJECTS))
 def test_no_correct_mechanism_is_refuted(name):
-    line = audited(name, "simulated", 1_200 if not adaptive(subject_of(name)) else 100 if "closer" in name else 300)
+    line = audited(name, "simulated", 1_200 if not adaptive(subject_of(name)) else 60 if "closer" in name else 150)
     assert not line["refuted"]
     assert line["bound"] <= line["proved"]
     assert line["false_alarm"] < 1e-4

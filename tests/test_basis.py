@@ -311,3 +311,7 @@ def test_the_search_refutes_that_each_mean_moves_by_at_most_1_over_n():
     name = "graded(101, 102)"
     assert worst_rows(name, 1)[1] > 1.9 * (SETS[name].K - 1)
     assert worst_rows(name, 2)[1] > 1.9 * math.sqrt(SETS[name].K - 1)
+
+
+def test_a_basis_is_as_long_as_it_has_functions():
+    assert [len(ChebyshevBasis.graded(2, K)) for K in (1, 5, 10)] == [1, 5, 10]

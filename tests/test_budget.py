@@ -1,6 +1,7 @@
 import dataclasses
 import json
 import math
+import re
 import tracemalloc
 from decimal import Decimal, localcontext
 from fractions import Fraction
@@ -338,3 +339,12 @@ def test_floats_beside_a_number_are_the_nearest_that_are_no_more_and_no_less():
         assert as_decimal(below) <= number < as_decimal(math.nextafter(below, math.inf))
         assert as_decimal(math.nextafter(above, -math.inf)) < number <= as_decimal(above)
     assert float_below(Fraction(3, 10)) == float_above(Fraction(3, 10)) == 0.3
+
+
+@pytest.mark.parametrize(("epsilon", "delta", "said"), [
+    (3.0, 1.0, "delta must be at least 0 and below 1, not 1.0"), (3.0, -0.5, "below 1, not -0.5"),
+    (0.0, 0.25, "epsilon must be positive and finite, not 0.0"),
+    (math.inf, 0.25, "epsilon must be positive and finite, not inf")])
+def test_a_budget_that_is_none_is_told_by_the_number_that_breaks_the_rule(epsilon, delta, said):
+    with pytest.raises(BudgetError, match=f"{re.escape(said)}$"):
+        Budget(epsilon, delta)

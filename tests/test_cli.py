@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import os
+import platform
 import re
 import shlex
 import shutil
@@ -13,6 +14,7 @@ import signal
 import subprocess
 import sys
 import types
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -848,7 +850,10 @@ def test_help_info_and_completion_are_printed(run, monkeypatch):
     status, said, _ = run("info")
     assert status == 0
     assert "opendp" in said
-    assert json.loads(run("info", "--json")[1])["trigmech"] == tm.__version__
+    assert json.loads(run("info", "--json")[1]) == {
+        "trigmech": tm.__version__, "python": platform.python_version(),
+        **{name: version(name) for name in ("numpy", "scipy", "numba", "highspy", "opendp", "dp-accounting", "narwhals",
+                                            "pyarrow")}}
     for shell in ("bash", "zsh", "fish"):
         monkeypatch.setenv("_TRIGMECH_COMPLETE", f"source_{shell}")
         status, said, _ = run()
@@ -967,6 +972,29 @@ def test_the_demo_writes_its_table_and_picture_and_says_what_is_proved(run, few_
     assert shown == [[f"{width:g}", f"{own:.4f}", f"{cube:.4f}", f"{thesis:.3f}", f"{bound:.4f}"]
                      for (width, own, cube, bound), thesis in zip(wanted[0], demo.THESIS, strict=True)]
     np.testing.assert_array_equal([made.evaluation.worst_absolute for made in drawn], [each[:, 1] for each in wanted])
+
+
+@pytest.mark.parametrize("simulated", [True, False])
+def test_the_demo_s_picture_names_the_guarantee_and_draws_both_tables(simulated, tmp_path, monkeypatch):
+    figures = []
+    monkeypatch.setattr(demo, "_draw_answers", lambda scatter, bars, made: figures.append(scatter.figure.figure))
+    schema = tm.Schema([tm.Column(f"c{j}", 0.0, 20.0) for j in range(demo.SHOWN_COLUMNS + 1)])
+    rng = np.random.default_rng(1)
+    table, own = (rng.uniform(0.0, 20.0, (n, demo.SHOWN_COLUMNS + 1)) for n in (30, 40))
+    ledger = types.SimpleNamespace(guarantee=tm.Budget(0.5, 1e-3), simulated=simulated)
+    made = types.SimpleNamespace(synthesis=types.SimpleNamespace(ledger=ledger), picture=tmp_path / "demo.png")
+    demo._draw(made, schema, table, dict(zip(schema.names, own.T, strict=True)))
+    (figure,) = {figure.figure for figure in figures}
+    note = ", SIMULATED noise: not private" if simulated else ""
+    assert figure.get_suptitle() == f"WDBC, released at (0.5, 0.001){note}"
+    panels = [axes for axes in figure.axes if axes.get_xlabel()]
+    assert [axes.get_xlabel() for axes in panels] == list(schema.names[: demo.SHOWN_COLUMNS])
+    assert [text.get_text() for text in panels[0].get_legend().get_texts()] == ["private", "synthetic"]
+    for j, axes in enumerate(panels):
+        private, synthetic = axes.containers[0], axes.patches[-1]
+        bins = np.linspace(0.0, 20.0, 21)
+        np.testing.assert_allclose([bar.get_height() for bar in private], np.histogram(table[:, j], bins)[0] / 30)
+        assert synthetic.get_xy()[:, 1].max() == pytest.approx(np.histogram(own[:, j], bins)[0].max() / 40)
 
 
 def test_the_demo_draws_each_error_beside_its_name():

@@ -2,6 +2,7 @@
 
 import datetime
 import json
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -15,6 +16,7 @@ import trigmech as tm
 from trigmech.errors import InputError
 from trigmech.reconstruction.constrained import keeps, witness
 from trigmech.report.columns import unit_text, values_of
+from trigmech.schema import encoding
 from trigmech.schema.column import Column
 from trigmech.schema.constraints import stated
 from trigmech.schema.encoding import number_at
@@ -289,3 +291,28 @@ def test_reports_write_hours_as_hours():
 def test_resolutions_that_break_a_rule_are_refused(options, message):
     with pytest.raises(InputError, match=message):
         Column("t", **{"kind": "datetime"} | options)
+
+
+@pytest.mark.parametrize("column", [Column("a", 1, 1e6, transform="log"), Column("a", -3, 500, transform="log1p")])
+def test_transformed_numbers_are_shortened_by_no_more_than_their_rounding(column, monkeypatch):
+    asked = []
+    monkeypatch.setattr(encoding, "shortened", lambda values, error: asked.append((values, error)) or values)
+    encoding.number_at(column, np.linspace(-0.9, 0.9, 7))
+    # The last: places are shortened before, by an error of their own.
+    values, error = asked[-1]
+    # Rounding of the logarithm, which the exponential multiplies by the number (or the number above log1p's start).
+    ends = [math.log(bound) if column.transform == "log" else math.log1p(bound - column.lower)
+            for bound in column.bounds]
+    own = values if column.transform == "log" else values - column.lower + 1.0
+    np.testing.assert_allclose(error, 2.0**-49 * (np.abs(values) + max(map(abs, ends)) * own), rtol=1e-12)
+
+
+@pytest.mark.parametrize(("cell", "place"), [
+    ("10", 1), (" 10.0 ", 1), ("1e1", 1), ("1_0", None), ("2", 0), ("x", None)])
+def test_text_is_a_category_of_numbers_only_in_the_form_of_a_number(cell, place):
+    column = Column("a", kind="categorical", categories=(2, 10))
+    try:
+        found = encoding._found(column, {2: 0, 10: 1}, cell)
+    except ValueError:
+        found = None
+    assert found == place

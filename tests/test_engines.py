@@ -377,3 +377,11 @@ def test_the_command_line_takes_a_pattern_and_an_engine(pattern, tmp_path, monke
         status, said = release(monkeypatch, capsys, *arguments, *common, "--force")
         assert (status, words in said.err.replace("\n", " ").replace("│ ", "")) == (expected, True), said.err
     assert tm.load(out).release.n == N
+
+
+def test_cells_of_a_piece_are_read_by_the_schema_that_was_given_first(monkeypatch):
+    asked, first = [], tm.Schema.cube(1)
+    monkeypatch.setattr(processes, "read", lambda *given: asked.append(given) or [])
+    piece, question = object(), Question(Persons(), SCHEMA, first)
+    assert list(processes._tables(piece, question)) == []
+    assert asked == [(piece, first)]

@@ -10,12 +10,13 @@ from engine_tables import BASIS, BUDGET, COLUMNS, MECHANISMS, SCHEMA, N, measure
 
 import trigmech as tm
 from trigmech.engines import choice
-from trigmech.engines.dask import _as_told
+from trigmech.engines.dask import _as_told, _frame_of
 from trigmech.engines.spread import SpreadTable
 from trigmech.errors import InputError, WorkerError
 from trigmech.measurement.moments import FunctionSums
 from trigmech.measurement.rows import PrivateTable
 from trigmech.privacy.ledger_file import LedgerFile
+from trigmech.tables.parquet_files import ParquetFiles
 
 distributed = pytest.importorskip("distributed", reason="Dask is not installed: pip install trigmech[dask]")
 dask_frames = pytest.importorskip("dask.dataframe", reason="Dask is not installed: pip install trigmech[dask]")
@@ -161,3 +162,17 @@ def test_a_partition_s_column_is_taken_in_types_that_mean_the_same():
                                  (pd.Series([1, "a"], dtype=object), arrow, False)):
         with pytest.raises(tm.InputError, match="a type in some partitions that differs"):
             _as_told(column, told, person)
+
+
+def test_a_frame_of_files_has_the_types_that_it_promises(tmp_path):
+    for k in range(2):
+        pq.write_table(pa.table({
+            "a": pa.array([f"p{k}", "q"]).dictionary_encode(), "b": pa.array(["x", "y"], pa.large_string()),
+            "c": pa.array([1, 2], pa.int16()), "d": pa.array([0.5, 1.5], pa.float32())}), tmp_path / f"{k}.parquet")
+    schema = tm.Schema([*(tm.Column(name, kind="categorical", categories="private") for name in "ab"),
+                        *(tm.Column(name, 0, 2) for name in "cd")])
+    frame = _frame_of(ParquetFiles([tmp_path / "0.parquet", tmp_path / "1.parquet"]), schema)
+    promised = frame.dtypes
+    for part in frame.to_delayed():
+        held = part.compute(scheduler="synchronous")
+        assert held.dtypes.to_dict() == promised.to_dict()

@@ -118,9 +118,26 @@ def test_a_higher_level_gives_wider_bounds_and_the_same_deviations():
         assert (narrow.worst < wide.worst).all()
 
 
+class OfNoKind(PairKernels):
+    """Queries of which nothing says that they treat all columns alike."""
+
+
+def test_numbers_are_taken_of_a_fit_wherever_their_columns_are():
+    schema = Schema([Column("c", kind="categorical", categories=["a", "b", "c"]), Column("x", 0, 1), Column("y", 0, 1)])
+    rng = np.random.default_rng(0)
+    table = np.array([rng.choice(list("abc"), 200), rng.random(200), rng.random(200) ** 2], dtype=object).T
+    made = synthesize(table, schema, Budget(2.0, 1e-6), MomentMechanism(points=50, iterations=2), rng)
+    numbers = list(schema.domain.numbers)
+    assert numbers != [0, 1]
+    release, fit = error_bars._of_numbers(made.release, made.fit)
+    np.testing.assert_array_equal(fit.points, made.fit.points[:, numbers])
+    np.testing.assert_array_equal(fit.weights, made.fit.weights)
+    assert len(fit.target) == release.features.K
+
+
 @pytest.mark.parametrize("shrunk", [False, True])
 @pytest.mark.parametrize("workload", [PairKernels(3, seed=1, n_queries=150), SecondMoments(3),
-                                      Polynomials(3, 2, 7, seed=0)], ids=repr)
+                                      Polynomials(3, 2, 7, seed=0), OfNoKind(3, seed=2, n_queries=20)], ids=repr)
 def test_deviations_are_the_roots_of_what_measured_and_unmeasured_products_may_err(workload, shrunk, monkeypatch):
     _, synthesis = run(5, 3)
     release, fit = synthesis.release, dataclasses.replace(synthesis.fit, shrunk=shrunk)

@@ -11,6 +11,7 @@ from trigmech.errors import (
     SolverTimeoutError,
     UnboundedError,
 )
+from trigmech.functions import coordinate_ascent
 from trigmech.functions.chebyshev import ChebyshevBasis
 from trigmech.functions.grid import Grid
 from trigmech.reconstruction.l1 import Problem, fit_l1
@@ -429,3 +430,29 @@ def test_bad_input_for_the_cube_is_refused(changes):
     fit_cube(basis, **good)
     with pytest.raises(InputError):
         fit_cube(basis, **{**good, **changes})
+
+
+@pytest.mark.parametrize(("options", "said"), [
+    ({"weights": -np.ones(10)}, "weights must be at least 0"),
+    ({"max_weight": 0.0}, "max_weight must be positive, not 0.0"),
+    ({"max_weight": 0.01}, "with max_weight = 0.01 the weights of 49 candidates cannot sum to 1; it must be at least "
+                           "1/m = 0.0204082")])
+def test_a_rule_is_told_with_its_numbers(options, said):
+    basis, points, target = problem(2, 10, 49)
+    with pytest.raises((InputError, InfeasibleError)) as refused:
+        fit_l1(basis, points, target, **options)
+    assert str(refused.value) == said
+
+
+@pytest.mark.parametrize("degree", [1, 2, 3, 4, 9])
+def test_the_best_place_on_a_line_is_that_of_a_fine_grid(degree):
+    rng, N = np.random.default_rng(degree), 4 * (degree + 1)
+    grid, fine = np.cos(np.arange(N + 1) * np.pi / N), np.cos(np.linspace(0.0, np.pi, 20_001))
+    for k in range(60):
+        c = np.concatenate([[0.0], rng.normal(size=degree)])
+        # Sometimes the highest degree counts most, and sometimes it alone.
+        c[-1] *= (1.0, 10.0, 1.0)[k % 3]
+        c[:-1] *= (1.0, 1.0, 0.0)[k % 3]
+        series = np.polynomial.chebyshev.Chebyshev(c)
+        found = series(coordinate_ascent._best_abscissa(c, degree, grid, np.empty(N + 1)))
+        assert found >= series(fine).max() - 1e-12

@@ -390,6 +390,11 @@ def test_a_link_shares_the_file_and_its_lock(book, tmp_path):
     Ledger(Budget(1.0), file=LedgerFile.open(link)).charge(laplace(0.5))
     assert link.is_symlink()
     assert book.total == 0.5
+    # Whoever comes by the link waits for those who come by the name.
+    waiting = LedgerFile.open(link, timeout=0.1)
+    assert waiting.path == book.path
+    with ledger_lock.locked(book.path, 1.0), pytest.raises(InputError, match="has held the lock"):
+        waiting.charge("run", [laplace(0.1)], False)
 
 
 @pytest.mark.parametrize("timeout", ["5", None, -1.0, float("nan")])
@@ -731,3 +736,15 @@ def test_processes_that_charge_at_once_keep_to_the_budget_and_lose_no_entry(tmp_
     assert len(book.entries) == 30
     assert book.total == 0.3
     assert book.verify() == []
+
+
+def test_a_ledger_stays_where_it_was_opened_though_the_program_goes_elsewhere(tmp_path, monkeypatch):
+    for name in ("here", "elsewhere"):
+        (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    book = LedgerFile.create("book.json", Budget(1.0))
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    Ledger(Budget(1.0), file=book).charge(laplace(0.5))
+    assert book.path == tmp_path / "here" / "book.json"
+    assert LedgerFile.open(tmp_path / "here" / "book.json").total == 0.5
+    assert list((tmp_path / "elsewhere").iterdir()) == []

@@ -168,6 +168,15 @@ def test_what_was_disturbed_is_tried_again_so_often_and_no_more(server, book, mo
     assert book.verify() == []
 
 
+def test_pauses_between_attempts_double_up_to_a_fifth_of_a_second(server, book, monkeypatch):
+    other, pauses = LedgerFile.open(server.address()), []
+    meanwhile(monkeypatch, lambda: other.charge("other", [laplace(0.001)], False), 8)
+    monkeypatch.setattr(ledger_server.secrets, "randbelow", lambda most: most - 1)
+    monkeypatch.setattr(ledger_server.time, "sleep", pauses.append)
+    book.charge("mine", [laplace(0.001)], False)
+    assert pauses == pytest.approx([0.999 * 0.2 * min(1.0, 2.0**attempt / 64.0) for attempt in range(8)])
+
+
 def test_a_lock_that_is_held_too_long_is_an_error(server, book):
     waiting = LedgerFile.open(server.address(), timeout=0.1)
     with server.connected() as connection, connection.transaction():

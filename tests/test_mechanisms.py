@@ -335,3 +335,24 @@ def test_a_synthesis_keeps_nothing_of_the_table():
     assert any(np.shares_memory(array, synthesis.distribution.points) for array in kept)
     assert not any(np.shares_memory(array, X) for array in kept)
     assert any(np.shares_memory(array, X) for array in reachable_arrays([X[:0]], set()))  # the fault it looks for
+
+
+@pytest.mark.parametrize("mechanism", [ImprovedTrigI, ImprovedTrigII])
+@pytest.mark.parametrize(("rank", "iterations"), [(1, 1), (2, 1), (3, 2)])
+def test_as_many_axes_are_released_by_as_many_iterations_as_were_asked_for(mechanism, rank, iterations):
+    budget = Budget(5.0, 1e-3 if mechanism is ImprovedTrigII else 0.0)
+    table = np.random.default_rng(0).uniform(-1.0, 1.0, (60, 4))
+    made = synthesize(table, Schema.cube(4), budget, mechanism(rank=rank, iterations=iterations, n_candidates=50),
+                      np.random.default_rng(1))
+    axes = made.release.axes
+    assert [each.shape for each in (axes.directions, axes.images, axes.previous)] == [(4, rank)] * 3
+    np.testing.assert_allclose(axes.directions.T @ axes.directions, np.eye(rank), atol=1e-12)
+    assert made.ledger.charges[-1].count == iterations
+
+
+@pytest.mark.parametrize(("mechanism", "degree"), [(TrigI, 2), (TrigI, 4), (TrigII, 3)])
+def test_products_of_chebyshev_polynomials_are_of_the_degree_that_was_asked_for(mechanism, degree):
+    budget = Budget(5.0, 1e-3 if mechanism is TrigII else 0.0)
+    made = synthesize(np.zeros((30, 2)), Schema.cube(2), budget, mechanism(degree=degree, grid=5),
+                      np.random.default_rng(1))
+    assert degree**2 == made.design.measured.features.K

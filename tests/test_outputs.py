@@ -172,3 +172,15 @@ def test_a_killed_writer_leaves_one_whole_version(tmp_path):
     assert broken_after_kills(tmp_path / "a.txt", plain=False, kills=2) == 0
     # The planted fault, writing in place: nearly all of its time the file is not whole.
     assert broken_after_kills(tmp_path / "b.txt", plain=True, kills=2) > 0
+
+
+@pytest.mark.skipif(not Path("/dev/fd").exists(), reason="the system does not list the files that are open")
+def test_files_that_were_written_or_given_up_are_closed(tmp_path):
+    before = len(os.listdir("/dev/fd"))
+    for k in range(5):
+        with replacing(tmp_path / "a") as beside:
+            beside.write_text(str(k))
+        with pytest.raises(KeyError), replacing(tmp_path / "a"):
+            raise KeyError
+    assert len(os.listdir("/dev/fd")) == before
+    assert (tmp_path / "a").read_text() == "4"

@@ -15,6 +15,7 @@ import trigmech as tm
 from trigmech.domain import Domain, OneHotGroup
 from trigmech.errors import InputError
 from trigmech.functions import prefix_sums
+from trigmech.functions.naming import cell_names, column_name, position_names
 from trigmech.functions.partition import Partition, all_codes, columns_of, even_edges
 from trigmech.schema.encoding import MOST_LEVELS
 
@@ -333,3 +334,13 @@ def test_what_is_decoded_is_what_was_encoded_and_the_noise_without_bias(k, c):
     error = np.cumsum(found[k:]) - np.cumsum(frequencies[k:])
     if c:
         np.testing.assert_allclose(error, prefix_sums.factor(c) @ noise[k:], atol=1e-12)
+
+
+def test_positions_are_named_in_their_order_special_values_first():
+    names = ["x", "x=0", "x is missing", "c=a", "c=b"]
+    number = Partition((1, 2), 0, np.array([-1.0, 0.5, 1.0]))
+    assert position_names(number, names) == ["x=0", "x is missing", "x in [-1, 0.5)", "x in [0.5, 1)"]
+    assert position_names(Partition((3, 4), None, np.empty(0)), names) == ["c=a", "c=b"]
+    assert cell_names(number, np.array([0, 0, 1, 2]), names) == ["others of x", "x in [-1, 0.5)", "x in [0.5, 1)"]
+    assert cell_names(number, np.array([0, 1, 2, 2]), names) == ["x=0", "x is missing", "x in [-1, 1)"]
+    assert (column_name(number, names), column_name(Partition((3, 4), None, np.empty(0)), names)) == ("x", "c")

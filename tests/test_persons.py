@@ -487,3 +487,8 @@ def test_a_synthetic_table_has_persons_of_as_many_rows_as_asked_for(tmp_path):
     plain = tm.synthesize(visits(), tm.Schema(COLUMNS), BUDGET, smooth, rng=np.random.default_rng(0))
     with pytest.raises(InputError, match="whose schema has a column of persons"):
         plain.sample(rows_per_person=2)
+
+
+def test_a_bucket_has_32_mebibytes_of_numbers_and_buckets_are_few_enough_to_be_open_at_once():
+    assert 8 * persons.NUMBERS_IN_A_BUCKET == 32 * 2**20
+    assert persons.MOST_BUCKETS == 512

@@ -323,3 +323,17 @@ def test_deviations_are_those_of_the_noise_of_contrasts(contrasted):
     places = np.arange(look.query.partition.size)
     spread = np.array(drawn) @ places
     assert np.std(spread) == pytest.approx(look.deviation * float(look.query.noise_of(places)), rel=0.06)
+
+
+def test_each_column_is_that_of_its_own_look_whether_measured_by_contrasts_or_not():
+    schema = tm.Schema([tm.Column("a", kind="categorical", categories=list("uvw")), tm.Column("x", 0, 1),
+                        tm.Column("b", kind="categorical", categories=list("pq")), tm.Column("y", 0, 5)])
+    rng, n = np.random.default_rng(0), 500
+    table = pd.DataFrame({"a": rng.choice(list("uvw"), n, p=[0.1, 0.2, 0.7]), "x": rng.random(n) ** 3,
+                          "b": rng.choice(list("pq"), n, p=[0.9, 0.1]), "y": 5.0 * rng.random(n) ** 0.3})
+    made = tm.synthesize(table, schema, tm.Budget(100.0), TableMechanism(points=50), rng)
+    assert made.design.measured.contrasted.tolist() == [True, False, True, False]
+    looks = made.release.measurements[:4]
+    assert [look.query.column for look in looks] == [0, 1, 2, 3]
+    np.testing.assert_allclose(made.release.columns[0].mass, [(table.a == each).mean() for each in "uvw"], atol=0.1)
+    np.testing.assert_allclose(made.release.columns[2].mass, [(table.b == each).mean() for each in "pq"], atol=0.1)

@@ -299,3 +299,21 @@ def test_codes_of_a_table_are_counted_with_weights():
     weights = np.random.default_rng(2).random(len(held))
     found = query.counted(all_codes(query.partitions, held), weights)
     np.testing.assert_allclose(found.ravel(), weights @ query.evaluate(held))
+
+
+def test_what_was_not_drawn_yet_is_not_known_at_all():
+    (partition,) = columns_of(tm.Schema.cube(1).domain)
+    asked = Measurement(Histogram(0, partition), 0.5)
+    assert (asked.values, asked.noise, asked.deviation) == (None, math.inf, math.inf)
+    drawn = asked.drawn(np.full(asked.query.size, 3.0), 2.0)
+    assert (drawn.deviation, drawn.values[0], drawn.weight) == (4.0, 6.0, 0.5)
+
+
+def test_two_tables_of_a_column_s_other_cells_keep_each_their_own_on_finer_positions():
+    partition = columns_of(tm.Schema.cube(1).domain)[0].cut(np.linspace(-1.0, 1.0, 5))
+    finer = [partition.cut(np.linspace(-1.0, 1.0, 9))] * 2
+    coarse, fine = np.array([0, 0, 1, 1]), np.array([0, 1, 2, 3])
+    known = {}
+    for first, second in ((coarse, fine), (fine, coarse), (coarse, fine)):
+        table = Marginal((0, 1), (partition, partition), (first, second)).on(finer, known)
+        assert [cells.tolist() for cells in table.maps] == [np.repeat(own, 2).tolist() for own in (first, second)]

@@ -2,6 +2,7 @@
 columns beside what was released of them, and the pairs whose dependence is strongest."""
 
 import json
+import types
 from xml.etree import ElementTree
 
 import numpy as np
@@ -17,7 +18,8 @@ from trigmech.report import sections as report_sections
 from trigmech.report.account import account_of
 from trigmech.report.advice import clipping_of, coarseness_of
 from trigmech.report.columns import marginal, values_of
-from trigmech.report.figures import bars, histogram, percent, styled
+from trigmech.report.dependences import Dependence
+from trigmech.report.figures import bars, histogram, number, percent, styled
 from trigmech.report.pair_figures import Axis, boxes, cloud, shades
 from trigmech.report.preview import preview
 
@@ -273,6 +275,27 @@ def test_points_of_a_pair_are_rows_of_the_side_that_they_are_said_to_be_of(two_s
         rows = {*zip(side.values[2].numbers.tolist(), side.values[3].numbers.tolist(), strict=True)}
         assert len(drawn[0]) > 100
         assert {*zip(*(values.tolist() for values in drawn), strict=True)} <= rows
+
+
+def test_pairs_are_drawn_of_the_synthetic_rows_first_and_then_of_the_true_ones(two_sides):
+    found = [Dependence(0, 1, 0.5, 0.4, (3, 2), 0.01), Dependence(2, 3, 0.2, 0.3, (4, 5), 0.02),
+             Dependence(0, 2, 0.0, 0.1, (3, 4), 0.03)]
+    account, drawn = types.SimpleNamespace(dependences=lambda: found), []
+    pictures = types.SimpleNamespace(add=lambda name, alt, figure: drawn.append((name, figure)) or name)
+    said = pairs.pairs(account, *two_sides, pictures)
+    assert [name for name, _ in drawn] == ["pair-01", "pair-02"]
+    (tables, *_, titles), (points, *_) = (figure for _, figure in drawn)
+    assert titles == ("synthetic", "true")
+    for side, table, rows in zip(two_sides, tables, points, strict=True):
+        own = side.values[0].codes == 0
+        assert table[0, 0] == pytest.approx(side.weights[own & (side.values[1].codes == 0)].sum()
+                                            / side.weights[own].sum())
+        assert set(rows[0].tolist()) <= set(side.values[2].numbers.tolist())
+    assert (said["known"], said["absent"], said["above"]) == (3, 1, sum(
+        pair.strength > pair.uncertainty for pair in found))
+    assert said["table"].rows == [
+        ["place and way", "0.5", number(found[0].uncertainty), "0.4", "3 × 2", "1 %"],
+        ["age and pay", "0.2", number(found[1].uncertainty), "0.3", "4 × 5", "2 %"]]
 
 
 def test_real_and_synthetic_rows_are_drawn_beside_each_other(tmp_path):

@@ -1,6 +1,7 @@
 """Rows whose entries move: what they are asked for, single moves, whole descents; and what keeps to a domain."""
 
 import itertools
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -119,6 +120,22 @@ def test_rows_are_asked_for_what_was_released(whole, even):
     assert set(placed[:, 9]) <= {-1.0, 0.25, 1.0}
     np.testing.assert_array_equal(free.any(axis=0), np.arange(10) < 2)
     assert not free[points[:, 2:4].any(axis=1), 1].any()
+
+
+def test_positions_of_each_column_have_its_own_masses():
+    frequencies = [np.array([0.1, 0.2]), np.array([0.5, 0.3, 0.2]), np.array([0.6, 0.4])]
+    marginals = SimpleNamespace(masses=lambda column, edges: np.full(len(edges) - 1, (column + 1.0) / (len(edges) - 1)))
+    found = positions_of(LAYOUT, SimpleNamespace(frequencies=frequencies, marginals=marginals))
+    assert [column.coordinates.tolist() for column in found] == [[0], [2, 3, 1], [4, 5, 6], [7, 8], [9]]
+    assert [column.indicators for column in found] == [0, 2, 3, 2, 0]
+    # Of the numbers, the first, second and third have the sums 1, 2 and 3 here; special values come first.
+    np.testing.assert_allclose([column.masses.sum() for column in found], [1.0, 0.3 + 0.7 * 2.0, 1.0, 1.0, 3.0])
+    np.testing.assert_array_equal(found[1].masses[:2], frequencies[0])
+    for column, own in ((found[2], frequencies[1]), (found[3], frequencies[2])):
+        np.testing.assert_array_equal(column.masses, own)
+        np.testing.assert_array_equal(column.values, np.eye(len(own)))
+    np.testing.assert_array_equal(found[4].values[:, 0], [-1.0, 0.25, 1.0])
+    assert [column.between for column in found] == [True, True, False, False, False]
 
 
 @pytest.mark.parametrize("complete", [True, False])

@@ -1010,6 +1010,10 @@ UNFIT_BEFORE = {
     "cells with gaps": (OLDER, array("release.dependence.maps", lambda old: 2 * old), "without gaps"),
     "a table of a column with itself": (OLDER, array("release.dependence.tables", lambda old: old * 0), "different"),
     "a table of no column": (OLDER, array("release.dependence.tables", lambda old: old + 1), "columns that there are"),
+    "one table of a column with itself": (OLDER, array("release.dependence.tables", lambda old: np.concatenate(
+        [[old[0, [0, 0]]], old[1:]])), "different sets of 2 columns"),
+    "one table of two columns in descending order": (OLDER, array(
+        "release.dependence.tables", lambda old: np.concatenate([old[:1, ::-1], old[1:]])), "different sets of 2"),
     "a table twice": (OLDER, array("release.dependence.tables", lambda old: old[[0, *range(len(old) - 1)]]),
                       "different sets of 2 columns"),
     "a last round of no second": (OLDER, put("release", "dependence", value=None), "must follow the second"),

@@ -84,6 +84,22 @@ def test_what_depends_is_measured_again_and_three_columns_where_their_pairs_depe
     assert moved(last, "L2") == pytest.approx(1.0)
 
 
+def test_what_a_table_s_noise_costs_is_by_its_shape(monkeypatch):
+    domain = tm.Schema([C(name, kind="categorical", categories=tuple(range(k)))
+                        for name, k in (("a", 2), ("b", 3), ("c", 5))]).domain
+    design = plan_tables(5_000, domain, tm.Budget(3.0, 1e-6))
+    columns = [ReleasedColumn(partition, np.full(partition.size, 1.0 / partition.size), 0.001)
+               for partition in design.partitions]
+    tables = tuple(each.drawn(np.full(each.query.size, 1.0 / each.query.size), 0.01)
+                   for each in design_dependence(design, columns) if len(each.query.columns) == 2)
+    allotted, asked = selection._allotted, []
+    monkeypatch.setattr(selection, "_allotted", lambda costs, *more: asked.append(costs) or allotted(costs, *more))
+    select_tables(design, columns, tables, np.array([0.3, 0.2, 0.1]))
+    assert [each.query.shape for each in tables] == [(2, 3), (2, 5), (3, 5)]
+    # About the total variation that noise of 1 in each entry leaves, after shrinking.
+    np.testing.assert_allclose(asked[-1][:3], [0.4 * math.sqrt(a * b * (a + b)) for a, b in ((2, 3), (2, 5), (3, 5))])
+
+
 @pytest.mark.parametrize(("workload", "triples"), [
     (None, True), (tm.workload.Marginals(3), True), (tm.workload.Ranges(3), True), (tm.workload.Marginals(2), False),
     (tm.workload.Ranges(1), False)])

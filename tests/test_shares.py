@@ -478,3 +478,13 @@ def test_shares_are_made_added_and_released_by_the_command_line(tmp_path, monkey
     assert tm.load(out).n == N
     assert len(tm.LedgerFile.open(ledger).entries) == 2
     call("share", tmp_path / "0.csv", "--design", design, "--out", own[0], status=2)
+
+
+@pytest.mark.parametrize(("party", "parties", "tolerated", "said"), [
+    (1, 2, 2, "more than tolerated; given parties=2 and tolerated=2"), (1, 3, 5, "given parties=3 and tolerated=5"),
+    (3, 2, 0, "party must be from 1 to parties; given party=3 and parties=2")])
+def test_numbers_of_parties_that_do_not_fit_are_told_each_by_its_name(party, parties, tolerated, said):
+    mechanism = tm.MomentMechanism(points=20, iterations=1)
+    design = tm.design(40, tm.Schema.cube(1), tm.Budget(1.0, 1e-6), mechanism).for_shares()
+    with pytest.raises(InputError, match=f"{said}$"):
+        tm.share_part(np.zeros((20, 1)), design, party=party, parties=parties, tolerated=tolerated)

@@ -13,6 +13,7 @@ import trigmech as tm
 from trigmech.errors import BudgetError, InputError
 from trigmech.functions import contrasts, prefix_sums
 from trigmech.measurement.moments import measure as sums_of
+from trigmech.mechanisms.base import check_functions_of_own
 from trigmech.queries.one_way import Contrasts, Ranges
 from trigmech.tables.csv_text import CsvText
 from trigmech.tables.reader import TableFile
@@ -393,3 +394,9 @@ def test_a_file_is_read_as_often_as_the_design_and_the_guide_say(schema, mechani
     tm.synthesize(path, schema, budget, mechanism, rng())
     assert tm.design(300, schema, budget, mechanism).passes == passes
     assert read == {"rows": passes + (schema is PRIVATE), "count": int(ending == "csv")}
+
+
+def test_functions_above_1_are_taken_as_1_and_not_refused():
+    functions = Waves()
+    functions.evaluate = lambda X: 3.0 * Waves.evaluate(functions, X)
+    check_functions_of_own(functions, 2, 1e-12)

@@ -181,3 +181,18 @@ def test_the_minimax_moments_are_as_many_and_as_exact_as_the_theorem_says(d, n, 
     assert predicted == pytest.approx(2.0 * math.sqrt(sum((s / r**smoothness) ** 2 for s, r in zip(
         noise.tolist(), norms.tolist(), strict=True))))
     assert nothing == pytest.approx(2.0 * math.sqrt(sum(r ** (-2.0 * smoothness) for r in norms.tolist())))
+
+
+@pytest.mark.parametrize(("n", "epsilon"), [(300, 1.0), (3_000, 1.0), (30_000, 2.0), (10**7, 10.0)])
+def test_cells_of_the_second_round_are_as_fine_as_the_noise_in_one_lets_them_be(monkeypatch, n, epsilon):
+    domain, asked = Domain(2), []
+    design = plan_tables(n, domain, tm.Budget(epsilon, 1e-6))
+    columns = [ReleasedColumn(partition, np.full(partition.size, 1.0 / partition.size), 0.01)
+               for partition in design.partitions]
+    cells_of = dependence.cells_of
+    monkeypatch.setattr(dependence, "cells_of", lambda column, count, noise: asked.append((count, noise)) or cells_of(
+        column, count, noise))
+    dependence.design_dependence(design, columns)
+    assert len(asked) == 2
+    for count, noise in asked:
+        assert count == min(max(round(1.5 / math.sqrt(2.0 * noise)), 2), 48)

@@ -6,6 +6,7 @@ import oracles
 import pytest
 from scipy import special, stats
 
+from trigmech import workload as families
 from trigmech._parallel import THREADS_VARIABLE
 from trigmech.distribution import Distribution
 from trigmech.errors import InputError
@@ -594,3 +595,8 @@ def test_a_mixture_has_the_parts_of_its_members_in_their_order():
     assert whole.labels == sum((member.labels for member in members), ())
     np.testing.assert_array_equal(whole.importance(index),
                                   np.concatenate([member.importance(index) for member in members]))
+
+
+def test_all_that_a_workload_may_be_is_named_by_its_package():
+    public = {name for name, value in vars(families).items() if isinstance(value, type)}
+    assert public == set(families.__all__)
