@@ -215,12 +215,12 @@ class CompiledObjective:
 
     def descend(self, rows: Codes, rng: np.random.Generator, *, columns: Sequence[int] | None = None,
                 most: int = MOST_SWEEPS, least_move: float = 0.0, enough: float = ENOUGH, exchanging: int = 0,
-                progress: Callable[[int, int], None] | None = None) -> FittedRows:
+                smooth: bool = False, progress: Callable[[int, int], None] | None = None) -> FittedRows:
         """Move the rows, in place, until more would fit the noise.
 
         The rng is of the orders in which rows and columns (by default all) are visited, in ``most`` sweeps at most. A
         move must gain ``least_move``, as a part of the objective over the number of entries; the descent ends at a
-        misfit of ``enough``. In the first ``exchanging`` sweeps rows exchange entries too. ``progress`` is called with
+        misfit of ``enough``, and later if ``smooth`` functions of tables with many cells are to be met. In the first ``exchanging`` sweeps rows exchange entries too. ``progress`` is called with
         the parts of sweeps made and the most there can be.
 
         Cost of a sweep: for each entry one look at each cell of each table of its column, and at each feature of each
@@ -229,8 +229,9 @@ class CompiledObjective:
         moving = np.arange(self.d) if columns is None else np.array(columns, dtype=np.int64)
         residuals, count = self.residuals(rows), max(self.size, 1)
         value, parts = self.value(residuals, len(rows)), 0
-        left = max(min(1.0, CELLS / max(float(self._table_sizes.mean()), 1.0)), LEAST_LEFT) if len(
-            self._table_sizes) else 1.0
+        left = 1.0
+        if smooth and len(self._table_sizes):
+            left = max(min(1.0, CELLS / max(float(self._table_sizes.mean()), 1.0)), LEAST_LEFT)
         enough, least = left * enough, left * LEAST_GAIN
         while parts < most * PARTS and value > enough * count and len(moving):
             if parts % PARTS == 0:

@@ -80,7 +80,7 @@ def descended(targets: "Targets", constrained: ConstrainedRows, count: int, rng:
 
 def _descended(objective: RowObjective, rows: NDArray[np.int32], targets: "Targets",
                rng: np.random.Generator) -> FittedRows:
-    fitted = objective.compiled().descend(rows, rng, exchanging=1)
+    fitted = objective.compiled().descend(rows, rng, exchanging=1, smooth=True)
     if targets.copula is not None:
         # What moved between cells did so without regard to what depends within them.
         targets.copula.arrange_within(fitted.rows, [objective.joint_cells(j) for j in range(objective.d)], rng)
