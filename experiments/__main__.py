@@ -25,6 +25,7 @@ from experiments import (
     rates,
     rivals,
     search,
+    small,
     table_coverage,
     tables,
 )
@@ -73,6 +74,8 @@ EXPERIMENTS: dict[str, Experiment] = {
                              consistent.consistent),
     "designs": Experiment("where a table's budget should go: predicted beside measured errors (an hour)",
                           designs.designs),
+    "small": Experiment("small tables by the default and by simpler things (ten minutes; a part needs no data)",
+                        small.small),
     "rates": Experiment("errors against the number of rows, for few columns and smooth queries (half an hour; no data)",
                         rates.rates),
     "parties": Experiment("tables that 1 to 100 parties hold, by parts and each alone (half an hour; needs Adult)",

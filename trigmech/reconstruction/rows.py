@@ -220,8 +220,9 @@ class CompiledObjective:
 
         The rng is of the orders in which rows and columns (by default all) are visited, in ``most`` sweeps at most. A
         move must gain ``least_move``, as a part of the objective over the number of entries; the descent ends at a
-        misfit of ``enough``, and later if ``smooth`` functions of tables with many cells are to be met. In the first ``exchanging`` sweeps rows exchange entries too. ``progress`` is called with
-        the parts of sweeps made and the most there can be.
+        misfit of ``enough``, and later if ``smooth`` functions of tables with many cells are to be met. In the first
+        ``exchanging`` sweeps rows exchange entries too. ``progress`` is called with the parts of sweeps made and the
+        most there can be.
 
         Cost of a sweep: for each entry one look at each cell of each table of its column, and at each feature of each
         of its positions. One thread: the same bits on any machine of the same arithmetic.
