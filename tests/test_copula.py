@@ -156,6 +156,19 @@ def test_within_cells_rows_follow_the_copula_and_cells_stay():
     assert spearmanr(made).statistic == pytest.approx(whole, abs=0.004)
 
 
+def test_cells_of_any_positions_stay():
+    columns = [number(np.ones(200), 0), number(np.ones(200), 1)]
+    rng = np.random.default_rng(9)
+    rows = np.column_stack([rng.permutation(np.repeat(np.arange(200), 10)) for _ in columns]).astype(np.int32)
+    # Of two stretches each, so that another cell lies between them.
+    cells, made = [np.arange(200) // 25 % 4] * 2, rows.copy()
+    copula_of(columns, [[1.0, 0.7], [0.7, 1.0]]).arrange_within(made, cells, rng)
+    for j in range(2):
+        np.testing.assert_array_equal(cells[j][made[:, j]], cells[j][rows[:, j]])
+        np.testing.assert_array_equal(np.sort(made[:, j]), np.sort(rows[:, j]))
+    assert spearmanr(made).statistic > spearmanr(rows).statistic + 0.1
+
+
 @pytest.mark.parametrize("bounds", [(-0.5, 0.7), (2.0, 2.5), (-np.inf, -1.0), (-9.0, -8.0), (-np.inf, np.inf)])
 def test_truncated_normal_values_have_their_distribution_and_a_shifted_one_does_not(bounds):
     least, most = bounds
