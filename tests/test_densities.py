@@ -95,6 +95,17 @@ def test_a_heavy_interval_is_an_atom_and_smooth_ones_are_none():
             assert more.masses[0] == pytest.approx(0.3, abs=0.05)
 
 
+def test_noise_of_smooth_columns_is_no_atom():
+    x = np.linspace(-1.0, 1.0, 64)
+    smooth = np.exp(-8.0 * (x - 0.1) ** 2)
+    smooth /= smooth.sum()
+    for seed in range(40):
+        values = prefix_sums.factor(64) @ smooth + 0.02 * np.random.default_rng([7, seed]).normal(size=64)
+        found = densities._explained(densities._library(64, True), values, 0.02, np.zeros(0, dtype=np.int64))
+        more = densities._with_another_atom(found)
+        assert more is None or more.surprise >= found.surprise
+
+
 def test_atoms_that_cannot_reach_a_rival_are_not_looked_for(monkeypatch):
     looked = []
     real = densities._with_another_atom
