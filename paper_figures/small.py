@@ -1,4 +1,4 @@
-"""Scatter plots of small tables beside synthetic ones: ``python -m paper_figures.small`` writes small.png beside this file.
+"""Scatter plots of small tables beside synthetic ones: ``python -m paper_figures.small`` writes small.png here.
 
 The tables are scikit-learn's wine, diabetes and breast cancer sets, of 178, 442 and 569 rows; two columns of each are
 drawn, of a release of all columns at epsilon .5, 1, 3 and 10, delta = 1e-5, by a seeded generator.

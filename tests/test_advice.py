@@ -22,8 +22,8 @@ def beginnings(found):
 @pytest.mark.parametrize(("n", "epsilon", "delta", "found"), [
     (50, 10.0, 0.0, []), (49, 10.0, 0.0, ["49 rows are few"]),
     (50, 10.01, 0.0, ["epsilon = 10.01 is above 10"]),
-    (50, 1.0, 0.019, []), (50, 1.0, 0.02, [
-        "delta = 0.02 is not below 1 / 50, one over the number of rows; a release may then show a whole record"])])
+    (50, 1.0, 0.019, []), (50, 1.0, 0.02, ["delta = 0.02 is not below 1 / 50, one divided by the number of rows; a release may then show "
+                                           "a whole record"])])
 def test_a_budget_and_a_number_of_rows_are_warned_of_from_their_limits_on(n, epsilon, delta, found):
     assert beginnings(advice.warnings_of(n, PLAIN, Budget(epsilon, delta), True)) == found
 
@@ -37,8 +37,8 @@ def test_a_forgotten_delta_is_warned_of_where_it_would_make_noise_so_much_smalle
     mu = advice.gaussian_mu(Budget(1.0, 1e-4))
     gain = math.sqrt(first * (first + 1) / 6.0) * mu
     assert gain >= 1.5 > math.sqrt(first * (first - 1) / 6.0) * mu
-    assert said == ("no delta is given: with delta = 0.0001, at most 1 / (10 n), the noise in the means of all columns "
-                    f"and pairs would be about {gain:.2g} times smaller")
+    assert said == ("delta is not given: with delta = 0.0001, which is at most 1 / (10 n), the noise in the means of "
+                    f"all columns and pairs would be about {gain:.2g} times smaller")
     # Rows of another power of ten: delta is at most 1 / (10 n).
     assert "with delta = 1e-05" in advice.warnings_of(1001, schemas[39], Budget(1.0))[0]
     assert advice.warnings_of(1000, schemas[39], Budget(1.0), delta_chosen=True) == []
@@ -49,7 +49,7 @@ def test_a_forgotten_delta_is_warned_of_where_it_would_make_noise_so_much_smalle
     (Column("patient_id", 0, 5), 100, "by its name; leave"), (Column("patientId", 0, 5), 100, "by its name; leave"),
     (Column("E-Mail", kind="categorical", categories=("a", "b")), 100, "by its name; leave"),
     (Column("idea", 0, 5), 100, None), (Column("paid", 0, 5), 100, None),
-    (Column("row_number", 0, 99, "integer"), 100, "with at least as many values as the 100 rows"),
+    (Column("row_number", 0, 99, "integer"), 100, "at least as many values as there are rows (100)"),
     (Column("row_number", 0, 98, "integer"), 100, None), (Column("row_number", 0, 99), 100, None),
     (Column("count", 0, 99, "integer"), 100, None),
     (Column("town", kind="categorical", categories=tuple(map(str, range(50)))), 100, "has 50 categories for 100 rows"),
@@ -64,10 +64,10 @@ def test_a_column_looks_like_an_identifier_by_a_word_of_its_name_or_as_many_valu
 
 @pytest.mark.parametrize(("column", "said"), [
     (Column("age", 0, 120), None), (Column("age", 18, 100), None), (Column("age", 0, 500), None),
-    (Column("age", 0, 501), "much wider than the usual range from 0 to 100"),
-    (Column("age", 0, 10), None), (Column("age", 0, 9), "leave out most of the usual range from 0 to 100"),
+    (Column("age", 0, 501), "much wider than the range that such a name usually has, 0 to 100"),
+    (Column("age", 0, 10), None), (Column("age", 0, 9), "leave out most of the range that such a name usually has, 0 to 100"),
     (Column("age", 200, 300), "leave out most of"), (Column("mother_age", 0, 9, "integer"), "leave out most of"),
-    (Column("month", 1, 12, "integer"), None), (Column("BMI", 0.0, 1.0), "the usual range from 15 to 45"),
+    (Column("month", 1, 12, "integer"), None), (Column("BMI", 0.0, 1.0), "the range that such a name usually has, 15 to 45"),
     (Column("latitude", 52.3, 52.7), None), (Column("latitude", 100, 120), "leave out most of"),
     (Column("longitude", -180, 180), None), (Column("wage", 0, 9), None),
     (Column("age", private_bounds=True), None), (Column("age", kind="ordinal", categories=("old", "young")), None)])

@@ -364,4 +364,4 @@ def test_nine_pairs_are_drawn_and_twenty_listed(monkeypatch):
     assert [figure for _, figure in kept.drawn.values()] == [(j, j + 1) for j in range(9)]
     assert len(said["table"].rows) == 20
     assert said["table"].links == [*(f"pair-{k}" for k in range(1, 10)), *[""] * 11]
-    assert said["table"].caption == "The 20 pairs of which the strongest dependence was released"
+    assert said["table"].caption == "The 20 pairs with the strongest released dependence"
