@@ -22,8 +22,9 @@ def beginnings(found):
 @pytest.mark.parametrize(("n", "epsilon", "delta", "found"), [
     (50, 10.0, 0.0, []), (49, 10.0, 0.0, ["49 rows are few"]),
     (50, 10.01, 0.0, ["epsilon = 10.01 is above 10"]),
-    (50, 1.0, 0.019, []), (50, 1.0, 0.02, ["delta = 0.02 is not below 1 / 50, one divided by the number of rows; a release may then show "
-                                           "a whole record"])])
+    (50, 1.0, 0.019, []),
+    (50, 1.0, 0.02, ["delta = 0.02 is not below 1 / 50, one divided by the number of rows; a release may then show a "
+                     "whole record"])])
 def test_a_budget_and_a_number_of_rows_are_warned_of_from_their_limits_on(n, epsilon, delta, found):
     assert beginnings(advice.warnings_of(n, PLAIN, Budget(epsilon, delta), True)) == found
 
@@ -62,12 +63,15 @@ def test_a_column_looks_like_an_identifier_by_a_word_of_its_name_or_as_many_valu
     assert all(like in sentence for sentence in found)
 
 
+USUAL = "the range that such a name usually has"
+
+
 @pytest.mark.parametrize(("column", "said"), [
     (Column("age", 0, 120), None), (Column("age", 18, 100), None), (Column("age", 0, 500), None),
-    (Column("age", 0, 501), "much wider than the range that such a name usually has, 0 to 100"),
-    (Column("age", 0, 10), None), (Column("age", 0, 9), "leave out most of the range that such a name usually has, 0 to 100"),
+    (Column("age", 0, 501), f"much wider than {USUAL}, 0 to 100"),
+    (Column("age", 0, 10), None), (Column("age", 0, 9), f"leave out most of {USUAL}, 0 to 100"),
     (Column("age", 200, 300), "leave out most of"), (Column("mother_age", 0, 9, "integer"), "leave out most of"),
-    (Column("month", 1, 12, "integer"), None), (Column("BMI", 0.0, 1.0), "the range that such a name usually has, 15 to 45"),
+    (Column("month", 1, 12, "integer"), None), (Column("BMI", 0.0, 1.0), f"{USUAL}, 15 to 45"),
     (Column("latitude", 52.3, 52.7), None), (Column("latitude", 100, 120), "leave out most of"),
     (Column("longitude", -180, 180), None), (Column("wage", 0, 9), None),
     (Column("age", private_bounds=True), None), (Column("age", kind="ordinal", categories=("old", "young")), None)])
