@@ -143,8 +143,8 @@ def small(asked: Asked) -> Path:
 
     Quick: two seeds of the sets that need no download.
     """
-    samples, seeds = (WITHOUT_DATA, 2) if asked.quick else (SAMPLES, asked.seeds or SEEDS)
-    samples = tuple(_available(samples if not asked.sets else [each for each in SAMPLES if each.source in asked.sets]))
+    wanted, seeds = (WITHOUT_DATA, 2) if asked.quick else (SAMPLES, asked.seeds or SEEDS)
+    samples = list(_available([each for each in SAMPLES if each.source in asked.sets] if asked.sets else wanted))
     if not samples:
         raise LeftOut("it needs a table of the protocols")
     cells = [SmallCell(sample, method, epsilon, seed) for sample in samples for seed in range(seeds)

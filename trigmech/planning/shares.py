@@ -18,7 +18,7 @@ ENOUGH_FOR_PRODUCTS = 0.006
 # Where tables of all pairs would have so much noise in each cell, the look gets the largest share, and almost all that
 # is left goes to directions of rows; where they would have less than the other, none does. Between them the shares pass
 # from one to the other: the least errors of pairs over a grid of plans for public sets of 300 to 16,000 rows.
-NOISY, QUIET = 0.03, 0.008
+NOISY, QUIET = 0.03, 0.012
 MOST_LOOK, LEAST_LOOK, CLOSER, FEW_DIRECTIONS, MANY_DIRECTIONS = 0.7, 0.15, 0.03, 0.3, 0.9
 # Of the budget: less would buy noise beyond what floating point holds.
 LEAST_SHARE = 1e-6
