@@ -41,7 +41,8 @@ def test_scores_are_those_of_plain_counts():
         return sum(abs(shares[0].get(key, 0.0) - shares[1].get(key, 0.0)) for key in {**shares[0], **shares[1]}) / 2
 
     assert found["columns"] == pytest.approx(np.mean([variation([name]) for name in "xyc"]))
-    assert found["pairs"] == pytest.approx(np.mean([variation(list(pair)) for pair in itertools.combinations("xyc", 2)]))
+    pairs = [variation(list(pair)) for pair in itertools.combinations("xyc", 2)]
+    assert found["pairs"] == pytest.approx(np.mean(pairs))
     ranks = [rows[["x", "y"]].rank().corr().to_numpy()[0, 1] for rows in (real, made)]
     assert found["ranks"] == pytest.approx(abs(ranks[0] - ranks[1]))
     below = [np.abs((np.sort(real[name])[:, None] <= v).mean(axis=0) - (np.sort(made[name])[:, None] <= v).mean(axis=0)
