@@ -7,6 +7,8 @@ import pytest
 
 from trigmech.errors import InputError
 from trigmech.functions.partition import Partition, even_edges
+from trigmech.measurement.exact import exact_sums
+from trigmech.measurement.rows import PrivateRows
 from trigmech.queries.book import Book, Numbers
 from trigmech.queries.directions import LARGEST_SCORE, Directions
 
@@ -92,3 +94,18 @@ def test_files_have_the_query_and_hostile_numbers_are_refused():
         wrong[place] = value
         with pytest.raises(InputError):
             Directions.read(Numbers(wrong), Numbers(floats), book)
+
+
+def test_sums_of_many_pairs_take_little_memory_and_are_the_same_in_any_pieces(monkeypatch):
+    rng = np.random.default_rng(2)
+    query = query_of(40, rng.integers(-2000, 2000, 9))
+    points = rng.uniform(-1.0, 1.0, (3000, 40))
+    looked = []
+    evaluate = Directions.evaluate
+    monkeypatch.setattr(Directions, "evaluate", lambda self, part: looked.append(len(part)) or evaluate(self, part))
+    whole = exact_sums(PrivateRows.of(points), [query])[0]
+    monkeypatch.setattr("trigmech.measurement.exact.MOST_VALUES", 100 * query.size)
+    looked.clear()
+    np.testing.assert_array_equal(exact_sums(PrivateRows.of(points), [query])[0], whole)
+    assert max(looked) == 100
+    np.testing.assert_allclose(whole, evaluate(query, points).sum(axis=0), atol=1e-9)

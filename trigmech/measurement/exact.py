@@ -8,12 +8,13 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
+from trigmech.functions import lattice
 from trigmech.functions.features import FunctionSet
 from trigmech.functions.partition import Partition
 from trigmech.measurement.counts import Histograms, JointCounts
 from trigmech.measurement.moments import FunctionSums
 from trigmech.measurement.rows import PrivateRows
-from trigmech.measurement.sums import Chunk, Statistic, Total
+from trigmech.measurement.sums import MOST_VALUES, Chunk, Statistic, Total
 from trigmech.queries.base import Query
 from trigmech.queries.functions import Functions
 from trigmech.queries.joint import Marginal, Products
@@ -148,6 +149,11 @@ class _Evaluated:
     def K(self) -> int:  # noqa: N802 - the thesis's letter
         """How many functions."""
         return int(np.prod(self.query.shape))
+
+    @property
+    def rows_at_a_time(self) -> int:
+        """How many rows have at most `MOST_VALUES` values."""
+        return min(lattice.MOST_ROWS, max(1, MOST_VALUES // max(self.K, 1)))
 
     def evaluate(self, X: Array) -> Array:
         """Return the values."""

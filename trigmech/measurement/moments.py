@@ -84,7 +84,9 @@ class FunctionSums:
         points = chunk.points
         chunk.domain.check(points)
         if chunk.starts is None:
-            for part in in_order(lambda a, b: self._sums(points[a:b]), len(points), lattice.MOST_ROWS):
+            # Values of many functions of one's own are all held at once.
+            rows = getattr(self.functions, "rows_at_a_time", lattice.MOST_ROWS)
+            for part in in_order(lambda a, b: self._sums(points[a:b]), len(points), rows):
                 total.add(part)
             total.n += len(points)
         else:
