@@ -35,6 +35,8 @@ LEAST_DEVIATION = 1e-5
 # their densities differ by more than such a factor; an end of the range that holds less than such a part of that is
 # taken to be empty.
 LIGHT, UNLIKE, NEXT_TO_EMPTY = 0.5, 1.3, 0.02
+# An interval is a spike if it is so many times denser than its neighbours and holds a part of that.
+SPIKE = 5.0
 # Of a finer piece's deviations: what its mass must exceed, or the interval around it stays even.
 CLEAR = 6.0
 
@@ -183,20 +185,23 @@ def _smooth_places(measured: Array, each: Array, light: float) -> tuple[Array, A
     """Return the edges of positions, and their mass, where the density changes from interval to interval.
 
     Neighbours are together until they hold `LARGEST_PLACE`, or enough to be told apart from noise while their densities
-    differ. What is next to empty at an end is a position of its own, so that the tails end before it.
+    differ. An interval that is much heavier than those before it is alone. What is next to empty at an end is a
+    position of its own, so that the tails end before it.
     """
     below = np.concatenate([[0.0], np.cumsum(each)])
     total = below[-1]
     first = max(int(np.searchsorted(below, NEXT_TO_EMPTY * light, side="right")) - 1, 0)
     last = min(int(np.searchsorted(-below[::-1], NEXT_TO_EMPTY * light - total, side="right")) - 1, len(each) - 1)
     last = len(each) - max(last, 0)
-    cuts, start = [0] if first == 0 else [0, first], first
+    cuts, start, alone = [0] if first == 0 else [0, first], first, False
     for i in range(first + 1, last):
         held = below[i] - below[start]
         apart = max(each[i], 1e-300) / max(held / (i - start), 1e-300)
-        if held + each[i] > LARGEST_PLACE or (held >= light and not 1.0 / UNLIKE < apart < UNLIKE):
+        spike = apart > SPIKE and each[i] >= light / SPIKE
+        if held + each[i] > LARGEST_PLACE or alone or spike or (held >= light and not 1.0 / UNLIKE < apart < UNLIKE):
             cuts.append(i)
             start = i
+        alone = spike
     ends = np.unique([*cuts, last, len(each)])
     return measured[ends], np.diff(below[ends])
 
