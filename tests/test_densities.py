@@ -168,3 +168,22 @@ def test_light_neighbours_are_one_position_and_empty_ends_are_their_own():
     assert len(column.mass) < 200
     spread = np.sqrt(column.mass @ (column.partition.centres**2))
     assert spread == pytest.approx(0.08, rel=0.1)
+
+
+@pytest.mark.parametrize("count", [256, 1024])
+def test_a_spike_far_out_keeps_its_place(count):
+    """Most rows decay from the first value on, .6 % are at one value far out, which a position must not share."""
+    x, noise, far = np.arange(count) / count, 0.001, 0.006
+    truth = np.exp(-x / 0.02)
+    truth *= (1.0 - far) / truth.sum()
+    truth[int(0.9 * count)] += far
+    edges = even_edges(None, count)
+    values = prefix_sums.factor(count) @ truth + noise * np.random.default_rng(3).normal(size=count)
+    column = distribution_of(Partition((), 0, edges), values, noise, True)
+    assert spread_of(column.mass, column.partition.centres) == pytest.approx(
+        spread_of(truth, 0.5 * (edges[1:] + edges[:-1])), rel=0.06)
+
+
+def spread_of(mass, centres):
+    mean = mass @ centres / mass.sum()
+    return float(np.sqrt(mass @ (centres - mean) ** 2 / mass.sum()))

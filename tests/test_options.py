@@ -265,6 +265,14 @@ def all_of_a_colour(run):
     return [name for name, share in shares.items() if variation == pytest.approx(1.0 - share)]
 
 
+
+def planned_targets(run):
+    """The targets for which the first round would have the noise that is printed."""
+    schema = schema_file.load_schema(run.folder / "schema.toml")
+    return [target for target in (None, "income") if run.facts["charges"][0]["scale"] == pytest.approx(tm.design(
+        ROWS, schema, Budget(1.0, 1e-4), tm.TableMechanism(target=target)).charges[0].scale)]
+
+
 RELEASE = "release data.csv --schema schema.toml --epsilon 1 --out new.tm --simulate 1 --json"
 PRIVATE = "release data.csv --schema private.toml --epsilon 1 --delta 0 --out new.tm --simulate 1 --json"
 ADD = "ledger add book.json --epsilon 0.1 --purpose mean --by other --neighbours replace-one"
@@ -319,6 +327,11 @@ TABLE = {
                  (pytest.approx(0.1), pytest.approx(0.4))),
             Seen(f"{PRIVATE} --dry-run", "", "--bounds-share 0.4", lambda run: bounds_part(run.facts["charges"]),
                  (pytest.approx(0.1), pytest.approx(0.4)))),
+        "--target": (
+            Seen(f"{RELEASE} --delta 1e-4", "", "--target income", lambda run: run.release().mechanism.target,
+                 (None, "income")),
+            Seen(f"{RELEASE} --delta 1e-4 --dry-run", "", "--target income",
+                 planned_targets, ([None], ["income"]))),
         "--simulate": (Seen("release data.csv --schema schema.toml --epsilon 1 --out new.tm --json", "",
                             "--simulate 1", lambda run: run.facts["simulated"], (False, True)),),
         "--strict": (Seen("release data.csv --schema schema.toml --epsilon 0.77 --out new.tm --simulate 1", "",
@@ -435,6 +448,8 @@ TABLE = {
         "--bounds-share": (Seen(DESIGN.replace("schema.toml", "private.toml"), "", "--bounds-share 0.4", lambda run: (
             run.design().bounds_share, bounds_part([c.to_dict() for c in run.design().bounds])),
             ((0.1, pytest.approx(0.1)), (0.4, pytest.approx(0.4)))),),
+        "--target": (Seen(DESIGN, "", "--target income", lambda run: run.design().mechanism.target,
+                          (None, "income")),),
         "--json": in_json(DESIGN)},
     "part measure": {
         "--out": (Seen("part measure one.csv --design design.json", "--out a.part", "--out b.part", lambda run: (

@@ -364,6 +364,7 @@ OPTIONS = {
     "tables of shares": (TableMechanism(points=50, shares=Shares(0.5, 0.1, 0.2, 2, 0.3)), True, True),
     "tables of a workload": (TableMechanism(points=50, workload=Marginals(3)), True, True),
     "tables crossed": (TableMechanism(points=50, workload=Marginals(1, "sex")), True, True),
+    "tables for a target": (TableMechanism(points=50, target="sex"), True, True),
     "options of NumPy's types": (TableMechanism(points=np.int64(50)), True, True),
     "moments": (dataclasses.replace(FAST, degree=2), True, True),
     "a cloud": (MomentMechanism(fit="cloud"), True, False),

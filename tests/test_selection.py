@@ -152,9 +152,12 @@ def test_three_columns_are_taken_to_depend_by_a_part_of_their_two_weaker_pairs(s
     between = {frozenset(pair): strength for pair, strength in zip(tables.tolist(), strengths.tolist(), strict=True)}
     wanted = {}
     for triple in combinations(range(d), 3):
-        weakest, middle, _ = sorted(between[frozenset(pair)] for pair in combinations(triple, 2))
+        held = crossed is not None and 1 in triple
+        # With the crossed column, its two pairs, whatever the third; else the two weaker ones.
+        weakest, middle = sorted(between[frozenset(pair)] for pair in combinations(triple, 2)
+                                 if not held or 1 in pair)[:2]
         if weakest > 0.0 and design.importance(np.array([triple]))[0] > 0.0:
-            wanted[triple] = 0.2 * (weakest * middle) ** 0.5
+            wanted[triple] = (0.4 if held else 0.2) * (weakest * middle) ** 0.5
     triples, expected = selection._candidates(design, d, tables, strengths)
     assert dict(zip(map(tuple, triples.tolist()), expected.tolist(), strict=True)) == pytest.approx(wanted, rel=1e-12)
     assert len(wanted) > 3
@@ -166,13 +169,42 @@ def test_three_columns_are_taken_to_depend_by_a_part_of_their_two_weaker_pairs(s
     assert set(map(tuple, best.tolist())) == set(sorted(worth, key=worth.get)[-3:])
 
 
-@pytest.mark.parametrize(("noise", "triples", "d", "cells"), [
-    # 16 tables for 4 columns, of half the squared strength: the noise of one is 8 times as much.
-    (1e-3, 100, 4, 3), (1e-5, 100, 4, 12), (1e-4, 100, 4, 6), (1e-4, 1, 4, 10), (1e-4, 0, 4, 10), (10.0, 9, 4, 2)])
-def test_cells_of_three_columns_are_so_many_that_each_holds_about_as_much_as_its_noise(noise, triples, d, cells):
-    each = 2.0 * noise * max(min(triples, 4 * d), 1) ** 0.5
-    assert cells == min(max(round(0.6 / each ** (1.0 / 3.0)), 2), 12)
-    assert selection._cells_wanted(noise, triples, d) == cells
+@pytest.mark.parametrize(("deviations", "cells"), [
+    ([1e-2], 3), ([1e-3], 7), ([1e-4], 12), ([10.0], 2), ([], 12), ([1e-3, 1e-3, 10.0], 7), ([1e-3, 1e-2, 1e-2], 3)])
+def test_cells_of_three_columns_are_so_many_that_each_holds_about_as_much_as_the_noise_of_most(deviations, cells):
+    """With w cells of each column a cell of three holds about w^-3; tables that are not measured do not count."""
+    if deviations:
+        assert cells == min(max(round(0.67 / np.median(deviations) ** (1.0 / 3.0)), 2), 12)
+    precisions = np.array([0.0, 0.0, *(each**-2.0 for each in deviations)])
+    assert selection._cells_wanted(precisions) == cells
+
+
+def test_where_a_column_has_few_levels_the_others_of_its_table_have_more_cells():
+    # Cells of three tables for 2, 3, 4, ... 12 cells of a column: all finer, one of two levels, and two of them.
+    count = np.arange(2.0, 13.0)
+    cells = np.column_stack([count**3, 2.0 * count**2, 4.0 * count])
+    for wanted in range(2, 13):
+        found = selection._finest(cells, wanted)
+        for t, own in enumerate(found):
+            assert cells[own, t] <= wanted**3
+            assert own == len(count) - 1 or cells[own + 1, t] > wanted**3
+    assert (selection._finest(cells, 4) == [2, 3, 10]).all()
+    # If even the coarsest cells are too many, they are what was asked for.
+    assert (selection._finest(cells + 1e6, 5) == 3).all()
+
+
+def test_cells_of_triples_are_judged_by_the_tables_that_are_measured():
+    """A target of six others: only two of them matter for it, so that few tables share the noise and cells are fine."""
+    rng = np.random.default_rng(4)
+    codes = rng.integers(2, size=(30_000, 7))
+    codes[:, 6] = np.where(rng.random(30_000) < 0.9, codes[:, 0] ^ (codes[:, 1] & (rng.random(30_000) < 0.5)),
+                           codes[:, 6])
+    schema = tm.Schema([*(C(name, 0, 1, "binary") for name in "abcde"), C("f", 0, 1, "binary"), C("y", 0, 1, "binary")])
+    release = tm.synthesize(codes.astype(float), schema, tm.Budget(2.0, 1e-6), tm.TableMechanism(target="y"),
+                            np.random.default_rng(0)).release
+    assert release.triples
+    assert all(6 in each.query.columns for each in release.triples)
+    assert (0, 1, 6) in {each.query.columns for each in release.triples}
 
 
 def test_many_columns_and_cells_stay_within_what_can_be_fitted():

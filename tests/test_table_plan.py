@@ -38,7 +38,8 @@ def test_tables_with_a_crossed_column_serve_all_queries_and_three_columns_as_muc
     threes = np.array([(0, 1, 2), (0, 1, 3), (0, 2, 3), (1, 2, 3)])
     found = design.importance(threes)
     for three, importance in zip(threes.tolist(), found.tolist(), strict=True):
-        assert importance == pytest.approx(1.0 if set(three) & set(crossed) else 3.0 * triples / (d - 2))
+        held = bool(set(three) & set(crossed))
+        assert importance == pytest.approx(1.0 + 7.5 * triples if held else 3.0 * triples / (d - 2))
     if not crossed:
         # All of three columns together matter so much, beside all of two.
         assert found.sum() == pytest.approx(triples * design.importance(pairs).sum())

@@ -18,6 +18,7 @@ from trigmech.errors import InputError, shown
 from trigmech.evaluation.distances import evaluate, total_variations
 from trigmech.mechanisms.base import Mechanism
 from trigmech.mechanisms.moment import default_workload
+from trigmech.mechanisms.table import TableMechanism
 from trigmech.privacy.budget import Budget
 from trigmech.privacy.ledger import Ledger
 from trigmech.privacy.ledger_file import LedgerFile
@@ -45,6 +46,8 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         The privacy budget of one call of ``fit``.
     mechanism : Mechanism, optional
         Default: :class:`trigmech.TableMechanism`.
+    target : str, optional
+        The name of a column that models will predict from the others: ``TableMechanism(target=target)``.
     ledger : path, address or LedgerFile, optional
         The data set's ledger; every ``fit`` is charged there, and refused if it would exceed the total. Without it
         nothing adds up the budgets of several fits: a search over options by repeated fits of one table spends each
@@ -81,12 +84,13 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
     """
 
     def __init__(self, schema: Schema | Literal["cube"] | None = None, *, epsilon: float = 1.0, delta: float = 0.0,
-                 mechanism: Mechanism | None = None, ledger: str | Path | LedgerFile | None = None,
-                 random_state: Any = None) -> None:
+                 mechanism: Mechanism | None = None, target: str | None = None,
+                 ledger: str | Path | LedgerFile | None = None, random_state: Any = None) -> None:
         self.schema = schema
         self.epsilon = epsilon
         self.delta = delta
         self.mechanism = mechanism
+        self.target = target
         self.ledger = ledger
         self.random_state = random_state
 
@@ -146,7 +150,10 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
             schema = Schema.cube(X.shape[1])
         else:
             schema = Schema(Column(name, -1.0, 1.0) for name in names)
-        made = synthesize(X, schema, Budget(self.epsilon, self.delta), self.mechanism, _generator(self.random_state),
+        if self.target is not None and self.mechanism is not None:
+            raise InputError("give a target or a mechanism, not both: TableMechanism(target=...) has both")
+        mechanism = self.mechanism if self.target is None else TableMechanism(target=self.target)
+        made = synthesize(X, schema, Budget(self.epsilon, self.delta), mechanism, _generator(self.random_state),
                           ledger=self.ledger)
         self.synthesis_: Synthesis = made
         self.ledger_: Ledger = made.ledger

@@ -27,6 +27,9 @@ TableData = Annotated[str, typer.Argument(help="CSV or Parquet file (also .gz, .
 Saved = Annotated[Path, typer.Argument(help="A saved release, such as clinic.tm.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines instead.")]
 Epsilon = Annotated[float, typer.Option(help="Privacy budget: epsilon, above 0.")]
+Target = Annotated[str | None, typer.Option(
+    metavar="COLUMN", help="A column that models will predict from the others: they predict it better, and everything "
+                           "else becomes less accurate.")]
 Delta = Annotated[float, typer.Option(help="Privacy budget: delta, at least 0 and below 1, far below 1 / rows.")]
 
 
@@ -127,6 +130,11 @@ def tell(facts: dict[str, Any] | Callable[[], dict[str, Any]], text: object, as_
     if as_json:
         text = json.dumps(facts() if callable(facts) else facts)
     typer.echo(text, err=err)
+
+
+def for_target(target: str | None) -> tm.TableMechanism | None:
+    """Return the mechanism for a target column; None, which is the default, without one."""
+    return None if target is None else tm.TableMechanism(target=target)
 
 
 def budget_of(epsilon: float, delta: float) -> tm.Budget:

@@ -15,9 +15,11 @@ from trigmech.cli.options import (
     Epsilon,
     Json,
     TableData,
+    Target,
     Written,
     budget_of,
     files_given,
+    for_target,
     grouped,
     tell,
 )
@@ -48,6 +50,7 @@ def make_design(
     shares: Annotated[bool, typer.Option("--shares", help="For 'part share': one run, whose shares are added "
                                                           "once.")] = False,
     bounds_share: Annotated[float, typer.Option(help="Part of the budget for private bounds.")] = BOUNDS_SHARE,
+    target: Target = None,
     as_json: Json = False,
 ) -> None:
     """Write the design by which all parts are measured; it is public and uses public facts only.
@@ -59,8 +62,10 @@ def make_design(
 
     check_outputs((out,), (schema,))
     keep_others(out, "design", design_file.load)
+    if smooth and target is not None:
+        raise typer.BadParameter("give --smooth or --target, not both: smooth queries have no target column")
     made = tm.design(n, schema_file.load_schema(schema), budget_of(epsilon, delta),
-                     tm.MomentMechanism() if smooth else None, bounds_share=bounds_share)
+                     tm.MomentMechanism() if smooth else for_target(target), bounds_share=bounds_share)
     design_file.save(out, made.for_shares() if shares else made)
     tell({"design": str(out), "n": n, "passes": made.passes},
          f"{made}\nwritten: {out}; up to {made.passes} rounds: each part is measured once in each", as_json)

@@ -15,7 +15,19 @@ import typer
 
 import trigmech as tm
 from trigmech.cli.files import STANDARD, Sampled, check_outputs, file_of, keep_what_counts, ledger_of_run, write_sample
-from trigmech.cli.options import Engine, Epsilon, Json, TableData, Written, budget_of, files_given, grouped, tell
+from trigmech.cli.options import (
+    Engine,
+    Epsilon,
+    Json,
+    TableData,
+    Target,
+    Written,
+    budget_of,
+    files_given,
+    for_target,
+    grouped,
+    tell,
+)
 from trigmech.cli.progress import progress_bar
 from trigmech.errors import BudgetError, FitWarning, InputError, TrigmechError
 from trigmech.privacy.budget import BOUNDS_SHARE
@@ -49,6 +61,7 @@ class Asked:
              "is made with this budget as its total.")] = None
     bounds_share: Annotated[float, typer.Option(
         help="Part of the budget for private bounds and categories.")] = BOUNDS_SHARE
+    target: Target = None
     simulate: Annotated[int | None, typer.Option(
         min=0, metavar="SEED", help="A repeatable simulation. It is NOT private.")] = None
     strict: Annotated[bool, typer.Option(
@@ -64,6 +77,11 @@ class Asked:
     def budget(self) -> tm.Budget:
         """The budget of the release."""
         return budget_of(self.epsilon, self.delta or 0.0)
+
+    @property
+    def mechanism(self) -> tm.TableMechanism | None:
+        """The mechanism for a target; None for the default."""
+        return for_target(self.target)
 
     @property
     def rounds(self) -> Path | None:
@@ -122,7 +140,7 @@ def release(asked: Asked, written: Written, measured_by: Engine, as_json: Json =
     n = persons_of(table, loaded.schema)
     said = warn(warnings_of(n, loaded.schema, budget, asked.delta is not None))
     if 2 <= n < FEWEST and not asked.force:
-        raise InputError(too_few(n, loaded.schema, budget, asked.bounds_share))
+        raise InputError(too_few(n, loaded.schema, asked))
     reserve = threshold_delta(budget) if loaded.schema.private_categories else 0.0
     with ledger_of_run(asked.ledger, budget, reserve) as book, progress_bar(quiet=as_json) as progress:
         made = _synthesized(asked, table, loaded.schema, book, progress=progress, **engine)
@@ -147,7 +165,8 @@ def _synthesized(asked: Asked, table: TableFile | ParquetFiles, schema: tm.Schem
         with warnings.catch_warnings():
             # Printed afterwards, in the words of a command.
             warnings.simplefilter("ignore", FitWarning)
-            return tm.synthesize(table, schema, asked.budget, ledger=book, bounds_share=asked.bounds_share,
+            return tm.synthesize(table, schema, asked.budget, asked.mechanism, ledger=book,
+                                 bounds_share=asked.bounds_share,
                                  rounds=asked.rounds,
                                  rng=None if asked.simulate is None else np.random.default_rng(asked.simulate),
                                  **options)
@@ -162,10 +181,11 @@ def _synthesized(asked: Asked, table: TableFile | ParquetFiles, schema: tm.Schem
         raise
 
 
-def too_few(n: int, schema: tm.Schema, budget: tm.Budget, bounds_share: float) -> str:
+def too_few(n: int, schema: tm.Schema, asked: Asked) -> str:
     """Return why a table of so few rows is not released, with the errors to expect; all of it is public."""
     whose = "rows" if schema.person is None else "persons"
-    errors = [f"{each.column!r}, {each}" for each in tm.preview(n, schema, budget, bounds_share=bounds_share).columns]
+    expected = tm.preview(n, schema, asked.budget, mechanism=asked.mechanism, bounds_share=asked.bounds_share)
+    errors = [f"{each.column!r}, {each}" for each in expected.columns]
     more = f"; and {len(errors) - SHOWN} more" if len(errors) > SHOWN else ""
     return (f"{n} {whose} are too few for a release: below {FEWEST} a release is mostly noise; expected standard "
             f"deviations of the noise: {'; '.join(errors[:SHOWN])}{more}. Nothing is charged. --force releases the "
@@ -188,8 +208,9 @@ def _tell_preview(asked: Asked, table: TableFile | ParquetFiles, schema: tm.Sche
         raise InputError(f"the table {rule}")
     ledger = asked.ledger
     there = ledger is not None and tm.LedgerFile.exists(ledger)
-    expected = tm.preview(persons_of(table, schema), schema, asked.budget, bounds_share=asked.bounds_share,
-                          ledger=ledger if there else None, delta_chosen=asked.delta is not None)
+    expected = tm.preview(persons_of(table, schema), schema, asked.budget, mechanism=asked.mechanism,
+                          bounds_share=asked.bounds_share, ledger=ledger if there else None,
+                          delta_chosen=asked.delta is not None)
     warn(list(expected.warnings))
     made = "" if ledger is None or there else (
         f"\nledger {ledger} does not exist; a release would make it with {asked.budget} as the data set's total "

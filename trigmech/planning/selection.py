@@ -5,8 +5,10 @@ error S e / sqrt(S^2 + e^2) after shrinkage, where e = c / sqrt(p) is that of it
 The sum of all tables' errors, each times its importance i, is convex in the precisions. It is least, for a given sum of
 precisions, where p = k (i c)^(2/3) - (c / S)^2, with one k for all tables that get more than they have.
 
-S of a pair is what the first measurement shows after shrinkage. Of three columns nothing is known beforehand but their
-pairs: S is taken to be a part of the geometric mean of the two weaker ones.
+S of a pair is what the first measurement shows after shrinkage. About three columns nothing is known beforehand but
+their pairs: S is taken to be a part of the geometric mean of the two weaker ones. Two columns can matter together for a
+third without any dependence between them, so of three columns with one that others are crossed with, S is a part of the
+geometric mean of its two pairs.
 """
 
 from collections.abc import Sequence
@@ -26,11 +28,11 @@ Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 # Of real tables: the root mean square of three columns' own dependence, in parts of that of their weaker pairs.
-OF_THE_PAIRS = 0.2
+OF_THE_PAIRS, OF_THE_CROSSED = 0.2, 0.4
 # Total variation that noise of deviation 1 makes in a table of N cells and r degrees of freedom: so often sqrt(N r).
 VARIATION = 0.4
-# Tables of three columns have cells by the noise of about this many of them for each column.
-TRIPLES_A_COLUMN, COARSENESS, MOST_CELLS = 4, 0.6, 12
+# A column of a table of three has so many cells, times the cube root of what one entry's noise leaves to tell apart.
+COARSENESS, MOST_CELLS = 0.67, 12
 # The strongest by their pairs; all triples are looked through of so many columns at most.
 MOST_TRIPLES, MOST_COLUMNS = 1_024, 100
 
@@ -61,17 +63,20 @@ def select_tables(design: TableDesign, columns: Sequence[ReleasedColumn], tables
     costs, importance = VARIATION * np.sqrt(a * b * (a + b)), design.importance(pairs)
     held, wanted = 1.0 / np.array([each.deviation for each in tables]) ** 2, MOST_CELLS
     triples, expected = _candidates(design, len(columns), pairs, strengths)
+    maps = [tuple(cells_of(column, count, 0.5 / count, count) for column in columns)
+            for count in range(2, MOST_CELLS + 1)]
+    sizes = np.array([[float(each.max()) + 1.0 for each in own] for own in maps])[:, triples]
     while True:
-        wanted = min(wanted, _cells_wanted(noise, len(triples), len(columns)))
-        maps = tuple(cells_of(column, wanted, 0.5 / wanted, wanted) for column in columns)
-        sizes = np.array([float(each.max()) + 1.0 for each in maps])[triples]
-        # Of a column with one cell nothing can depend.
-        three = VARIATION * np.sqrt(sizes.prod(axis=1) * (sizes - 1.0).prod(axis=1))
+        finest = _finest(sizes.prod(axis=2), wanted)
+        shapes = sizes[finest, np.arange(len(triples))]
+        # A column of one cell has no dependence.
+        three = VARIATION * np.sqrt(shapes.prod(axis=1) * (shapes - 1.0).prod(axis=1))
         precisions = _allotted(np.concatenate([costs, three]), np.concatenate([strengths, expected * (three > 0.0)]),
                                np.concatenate([importance, design.importance(triples)]),
                                np.concatenate([held, np.zeros(len(triples))]), budget)
         own = precisions[len(held) :]
-        if wanted <= 2 or sizes.prod(axis=1)[own > 0.0].sum() <= MOST_ENTRIES:
+        fits = shapes.prod(axis=1)[own > 0.0].sum() <= MOST_ENTRIES
+        if wanted <= 2 or (fits and wanted <= _cells_wanted(own)):
             break
         wanted -= 1
     weights = np.sqrt(np.maximum(precisions[: len(held)] - held, 0.0))
@@ -82,10 +87,11 @@ def select_tables(design: TableDesign, columns: Sequence[ReleasedColumn], tables
     again = [replace(each, weight=weight, values=None, noise=np.inf)
              for each, weight in zip(tables, (weights / total).tolist(), strict=True) if weight > 0.0]
     partitions = [column.partition for column in columns]
+    more = own > 0.0
     return *again, *(Measurement(Marginal(tuple(held), tuple(partitions[j] for j in held),
-                                          tuple(maps[j] for j in held)), weight)
-                     for held, weight in zip(triples[own > 0.0].tolist(), (np.sqrt(own[own > 0.0]) / total).tolist(),
-                                             strict=True))
+                                          tuple(maps[fine][j] for j in held)), weight)
+                     for held, fine, weight in zip(triples[more].tolist(), finest[more].tolist(),
+                                                   (np.sqrt(own[more]) / total).tolist(), strict=True))
 
 
 def _candidates(design: TableDesign, d: int, tables: Integers, strengths: Array) -> tuple[Integers, Array]:
@@ -94,20 +100,40 @@ def _candidates(design: TableDesign, d: int, tables: Integers, strengths: Array)
         return np.zeros((0, 3), dtype=np.int64), np.zeros(0)
     between = np.zeros((d, d))
     between[tuple(tables.T)] = between[tuple(tables.T[::-1])] = strengths
-    members = np.sort(np.argsort(-between.sum(axis=1), kind="stable")[:MOST_COLUMNS])
+    # A crossed column comes first.
+    order = np.argsort(-between.sum(axis=1) - 1e300 * np.isin(np.arange(d), design.crossed), kind="stable")
+    members = np.sort(order[:MOST_COLUMNS])
     found = members[np.array(list(combinations(range(len(members)), 3)), dtype=np.int64)]
-    pairs = np.sort(np.column_stack([between[found[:, i], found[:, j]] for i, j in ((0, 1), (0, 2), (1, 2))]), axis=1)
-    expected = OF_THE_PAIRS * np.sqrt(pairs[:, 0] * pairs[:, 1])
+    opposite = np.column_stack([between[found[:, i], found[:, j]] for i, j in ((1, 2), (0, 2), (0, 1))])
+    crossed = np.isin(found, design.crossed)
+    among = crossed.sum(axis=1) == 1
+    pairs = np.sort(np.where(crossed & among[:, None], np.inf, opposite), axis=1)
+    expected = np.where(among, OF_THE_CROSSED, OF_THE_PAIRS) * np.sqrt(pairs[:, 0] * pairs[:, 1])
     worth = expected * design.importance(found)
     best = np.sort(np.argsort(-worth, kind="stable")[:MOST_TRIPLES])
     best = best[worth[best] > 0.0]
     return found[best], expected[best]
 
 
-def _cells_wanted(noise: float, triples: int, d: int) -> int:
-    """Return how many cells of a column leave a cell of three about as much mass as noise, with half the budget."""
-    each = noise * 2.0 * np.sqrt(max(min(triples, TRIPLES_A_COLUMN * d), 1))
-    return int(np.clip(np.round(COARSENESS * each ** (-1.0 / 3.0)), 2, MOST_CELLS))
+def _cells_wanted(precisions: Array) -> int:
+    """Return how many cells of a column leave a cell of three about as much mass as noise, with these precisions.
+
+    The precisions (r,) are those of the tables of three columns; 0 where a table is not measured.
+    """
+    chosen = precisions[precisions > 0.0]
+    each = float(np.median(chosen)) if len(chosen) else np.inf
+    return int(np.clip(np.round(COARSENESS * each ** (1.0 / 6.0)), 2, MOST_CELLS))
+
+
+def _finest(cells: Array, wanted: int) -> Integers:
+    """Return which numbers of cells of a column, from 2 on, tables may have whose cells (c, r) those numbers give.
+
+    The most that leave the table no more cells than ``wanted`` in each of its columns: where a column has few levels,
+    the others may have more.
+    """
+    enough = cells <= wanted**3
+    last = len(cells) - 1 - np.argmax(enough[::-1], axis=0)
+    return np.where(enough.any(axis=0), np.maximum(last, wanted - 2), wanted - 2)
 
 
 def _allotted(costs: Array, strengths: Array, importance: Array, held: Array, budget: float) -> Array:

@@ -20,6 +20,8 @@ ENOUGH_FOR_PRODUCTS = 0.006
 # from one to the other: the least errors of pairs over a grid of plans for public sets of 300 to 16,000 rows.
 NOISY, QUIET = 0.03, 0.012
 MOST_LOOK, LEAST_LOOK, CLOSER, FEW_DIRECTIONS, MANY_DIRECTIONS = 0.7, 0.15, 0.03, 0.3, 0.9
+# Where other columns are to tell one column, its own tables come first; directions help while these have such noise.
+QUIET_TARGET = 0.003
 # Of the budget: less would buy noise beyond what floating point holds.
 LEAST_SHARE = 1e-6
 
@@ -66,8 +68,12 @@ class Shares:
                              f"{', '.join(map(shown, shares))}")
 
 
-def planned_shares(n: int, columns: Sequence[Partition], strength: float, gaussian: bool) -> Shares:
-    """Return the shares for n rows of some columns and noise of a strength (mu, or epsilon): public numbers alone."""
+def planned_shares(n: int, columns: Sequence[Partition], strength: float, gaussian: bool,
+                   crossed: bool = False) -> Shares:
+    """Return the shares for n rows of some columns and noise of a strength (mu, or epsilon): public numbers alone.
+
+    ``crossed`` says whether all others are crossed with one of the columns.
+    """
     numbers = [column for column in columns if column.value is not None]
     if not gaussian:
         # All pairs share one noise that grows with their number: the more of it, the more the columns need.
@@ -81,6 +87,9 @@ def planned_shares(n: int, columns: Sequence[Partition], strength: float, gaussi
     # The noise that tables of all pairs would have in each cell, if they had the whole budget: the more of it, the more
     # the columns themselves need, and the less tables tell beside one number for each pair.
     noise = math.sqrt(2.0 * math.comb(d, 2)) / (n * strength)
+    # A table with the crossed column matters as much as all other tables of its other column.
+    if crossed and d > 2 and math.sqrt(2.0 * (1.5 * d - 2.0)) / (n * strength) > QUIET_TARGET:
+        return Shares(LEAST_LOOK, CLOSER, FEW_DIRECTIONS, 0)
     look = min(max(MOST_LOOK * (noise / NOISY) ** 0.4, LEAST_LOOK), MOST_LOOK)
     noisy = math.log(max(noise, 1e-300) / QUIET) / math.log(NOISY / QUIET)
     if noisy > 0.0:
