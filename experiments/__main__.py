@@ -28,6 +28,7 @@ from experiments import (
     small,
     table_coverage,
     tables,
+    targets,
 )
 from experiments.asked import Asked, LeftOut
 from experiments.cells import RESULTS, save
@@ -76,6 +77,8 @@ EXPERIMENTS: dict[str, Experiment] = {
                           designs.designs),
     "small": Experiment("small tables by the default and by simpler things (ten minutes; a part needs no data)",
                         small.small),
+    "targets": Experiment("models that predict a column, with and without naming it (half an hour; needs data)",
+                          targets.targets),
     "rates": Experiment("errors against the number of rows, for few columns and smooth queries (half an hour; no data)",
                         rates.rates),
     "parties": Experiment("tables that 1 to 100 parties hold, by parts and each alone (half an hour; needs Adult)",

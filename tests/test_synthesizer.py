@@ -59,7 +59,7 @@ def test_scikit_learns_checks_pass_but_for_those_with_a_reason(check):
 
 def test_parameters_are_kept_as_given_set_again_and_cloned():
     model = tm.Synthesizer(MIXED, epsilon=2.0, mechanism=SMALL, ledger="ledger.json", random_state=3)
-    assert model.get_params() == {"schema": MIXED, "epsilon": 2.0, "delta": 0.0, "mechanism": SMALL,
+    assert model.get_params() == {"schema": MIXED, "epsilon": 2.0, "delta": 0.0, "mechanism": SMALL, "target": None,
                                   "ledger": "ledger.json", "random_state": 3}
     assert model.set_params(epsilon=0.5, ledger=None) is model
     again = clone(model.set_output(transform="polars").fit(frame()))
