@@ -60,8 +60,9 @@ class PlausibleTables:
         # Tables that contrasts tell are not measured.
         self._kept = [pair.table - own for pair, own in zip(targets.pairs, tables, strict=False)]
         self._deviations = [
+            np.where(pair.table > 0.0, pair.deviation, 0.0) if pair.sparse else
             _left_open(partial(shrunk_table, noise=table.deviation), table.means - own, table.deviation, centred, rng)
-            for table, own in zip(release.tables, tables, strict=True)]
+            for pair, table, own in zip(targets.pairs, release.tables, tables, strict=False)]
         self._kept_products, self._product_deviation = targets.products - products, 0.0
         if release.products is not None:
             noise = release.products.deviation

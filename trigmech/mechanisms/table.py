@@ -140,7 +140,7 @@ def released(rows: PrivateRows, design: TableDesign, session: Session) -> Releas
     release = replace(release, measurements=(*release.measurements, *more))
     if design.selected is None:
         return release
-    again = select_tables(design, columns, release.tables, strengths_of(release))
+    again = select_tables(design, columns, release.tables, *strengths_of(release))
     more = session.measured(rows, again, design.selected)
     return replace(release, measurements=(*release.measurements, *more), importance=design.triples)
 

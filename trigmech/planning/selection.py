@@ -11,6 +11,7 @@ third without any dependence between them, so of three columns with one that oth
 geometric mean of its two pairs.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations
@@ -29,6 +30,10 @@ Integers = NDArray[np.int64]
 
 # Of real tables: the root mean square of three columns' own dependence, in parts of that of their weaker pairs.
 OF_THE_PAIRS, OF_THE_CROSSED = 0.2, 0.4
+# Tables with at most so many occupied cells, times the cells of both columns, are measured again at the resolution of
+# positions: so many at most, of so many entries, with this part of the last round, where an occupied cell is about so
+# many deviations of the noise.
+NEARLY, MOST_FINER, MOST_FINE_ENTRIES, FINER, CLEAR_OF_NOISE = 2.5, 8, 2**17, 0.5, 4.0
 # Total variation that noise of deviation 1 makes in a table of N cells and r degrees of freedom: so often sqrt(N r).
 VARIATION = 0.4
 # A column of a table of three has so many cells, times the cube root of what one entry's noise leaves to tell apart.
@@ -38,7 +43,7 @@ MOST_TRIPLES, MOST_COLUMNS = 1_024, 100
 
 
 def select_tables(design: TableDesign, columns: Sequence[ReleasedColumn], tables: Sequence[Measurement[Marginal]],
-                  strengths: Array) -> tuple[Measurement[Marginal], ...]:
+                  strengths: Array, occupied: Array | None = None) -> tuple[Measurement[Marginal], ...]:
     """Return what the last round measures: some of the tables of two columns again, and tables of three.
 
     Parameters
@@ -49,7 +54,9 @@ def select_tables(design: TableDesign, columns: Sequence[ReleasedColumn], tables
     tables : sequence of Measurement
         Of two columns, as measured before.
     strengths : ndarray (t,)
-        Of these tables: the total variation from independence, without what is noise.
+        The total variation of each of these tables from independence, without the noise.
+    occupied : ndarray (t,), optional
+        How many of its cells are occupied; infinite where the table is not sparse, which is the default for all.
 
     Notes
     -----
@@ -58,6 +65,9 @@ def select_tables(design: TableDesign, columns: Sequence[ReleasedColumn], tables
     noise = design.deviation(design.selected)
     # In all, of weight 1 / sqrt(2).
     budget = 0.5 / noise**2
+    finer = () if occupied is None else _finer(columns, tables, strengths, occupied, budget)
+    if finer:
+        budget *= 1.0 - FINER
     a, b = np.array([each.query.shape for each in tables], dtype=np.float64).reshape(-1, 2).T
     pairs = np.array([each.query.columns for each in tables], dtype=np.int64).reshape(-1, 2)
     costs, importance = VARIATION * np.sqrt(a * b * (a + b)), design.importance(pairs)
@@ -83,15 +93,42 @@ def select_tables(design: TableDesign, columns: Sequence[ReleasedColumn], tables
     if not (weights.any() or own.any()):
         # Nothing was seen: all as before.
         weights = np.array([each.weight for each in tables])
-    total = np.sqrt(2.0 * float(weights @ weights + own.sum()))
+    fine = FINER * 0.5 / noise**2 / max(len(finer), 1)
+    total = np.sqrt(2.0 * float(weights @ weights + own.sum() + fine * len(finer)))
     again = [replace(each, weight=weight, values=None, noise=np.inf)
              for each, weight in zip(tables, (weights / total).tolist(), strict=True) if weight > 0.0]
     partitions = [column.partition for column in columns]
+    again += [Measurement(query, float(np.sqrt(fine) / total)) for query in finer]
     more = own > 0.0
     return *again, *(Measurement(Marginal(tuple(held), tuple(partitions[j] for j in held),
                                           tuple(maps[fine][j] for j in held)), weight)
                      for held, fine, weight in zip(triples[more].tolist(), finest[more].tolist(),
                                                    (np.sqrt(own[more]) / total).tolist(), strict=True))
+
+
+def _finer(columns: Sequence[ReleasedColumn], tables: Sequence[Measurement[Marginal]], strengths: Array,
+           occupied: Array, budget: float) -> tuple[Marginal, ...]:
+    """Return tables of two columns at the resolution of their columns' positions: where one nearly tells the other.
+
+    The strongest of the tables with few occupied cells, as many as leave in each an occupied cell that is clear of noise.
+    """
+    found = []
+    for t, each in enumerate(tables):
+        a, b = each.query.shape
+        sizes = [len(columns[j].mass) for j in each.query.columns]
+        # As many times more of them as the positions of the finer column.
+        cells = occupied[t] * max(size / side for size, side in zip(sizes, (a, b), strict=True))
+        if occupied[t] <= NEARLY * (a + b) and sizes != [a, b] and math.prod(sizes) <= MOST_FINE_ENTRIES:
+            found.append((strengths[t], cells, t))
+    found = sorted(found, key=lambda each: -each[0])[:MOST_FINER]
+    while found:
+        noise = math.sqrt(len(found) / (FINER * budget))
+        clear = [each for each in found if each[1] * noise * CLEAR_OF_NOISE <= 1.0]
+        if len(clear) == len(found):
+            break
+        found = clear if len(clear) >= len(found) - 1 else found[:-1]
+    return tuple(Marginal(each.query.columns, each.query.partitions, tuple(
+        np.arange(len(columns[j].mass)) for j in each.query.columns)) for each in (tables[t] for *_, t in found))
 
 
 def _candidates(design: TableDesign, d: int, tables: Integers, strengths: Array) -> tuple[Integers, Array]:

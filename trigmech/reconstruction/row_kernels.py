@@ -41,15 +41,16 @@ def sweep(objective: Objective, residuals: Residuals, rows: NDArray[np.int32], o
             for k in range(map_of[j], map_of[j + 1]):
                 for b in range(cells[k]):
                     gain[k, b] = 0.0
-            # Of a table, moving from cell a to b changes the sum of squares by 2 (R_b - R_a + 1), and by 0 if a = b.
+            # Moving from cell a of a table to b changes the sum by w_b (2 R_b + 1) - w_a (2 R_a - 1), and by 0 if a = b.
             for s in range(table_start[j], table_start[j + 1]):
                 t = table_of[s]
                 base, stride, k = _beside(tables, t, row, j, cell)
-                a, w = cell[k, x], 2.0 * table_weights[t]
-                leaving = 1.0 - table[base + stride * a]
+                at = base + stride * cell[k, x]
+                leaving = table_weights[at] * (1.0 - 2.0 * table[at])
                 for b in range(cells[k]):
-                    gain[k, b] += w * (table[base + stride * b] + leaving)
-                gain[k, a] -= w
+                    to = base + stride * b
+                    gain[k, b] += table_weights[to] * (1.0 + 2.0 * table[to]) + leaving
+                gain[k, cell[k, x]] -= 2.0 * table_weights[at]
             for s in range(rule_start[j], rule_start[j + 1]):
                 base, stride, k = _beside(rules, rule_of[s], row, j, cell)
                 for b in range(cells[k]):
@@ -199,7 +200,8 @@ def sweep_together(objective: Objective, residuals: Residuals, rows: NDArray[np.
                 a, t = held[s], tables[s]
                 b = _cell(objective.tables, t, offered, objective.cell)
                 if a != b:
-                    change += 2.0 * objective.table_weights[t] * (table[b] - table[a] + 1.0)
+                    change += (objective.table_weights[b] * (1.0 + 2.0 * table[b])
+                               + objective.table_weights[a] * (1.0 - 2.0 * table[a]))
             for s in range(len(products)):
                 r = products[s]
                 u = _product(objective, r, offered) - value[s]
@@ -257,8 +259,10 @@ def exchange(objective: Objective, residuals: Residuals, rows: NDArray[np.int32]
                     a, b, x, y = _crossed(tables, t, one, two, own, of_set, cell)
                     if a != b and x != y:
                         o = tables.offset[t]
-                        change += 2.0 * table_weights[t] * (
-                            table[o + a + y] - table[o + a + x] + table[o + b + x] - table[o + b + y] + 2.0)
+                        change += (table_weights[o + a + y] * (1.0 + 2.0 * table[o + a + y])
+                                   + table_weights[o + a + x] * (1.0 - 2.0 * table[o + a + x])
+                                   + table_weights[o + b + x] * (1.0 + 2.0 * table[o + b + x])
+                                   + table_weights[o + b + y] * (1.0 - 2.0 * table[o + b + y]))
                 if change > 0.0:
                     continue
                 for s in range(product_of.start[own], product_of.start[own + 1]):

@@ -31,6 +31,9 @@ Array = NDArray[np.float64]
 Codes = NDArray[np.int32]
 Integers = NDArray[np.int64]
 
+# The columns that move at once, and the tables, products and rules that have any of them.
+Together = tuple[Integers, Integers, Integers, Integers]
+
 MOST_SWEEPS = 40
 # A descent ends when a fifth of a sweep lowers the objective by less than this part, or when the objective is below
 # this part of its expectation under the noise: more would fit noise.
@@ -40,6 +43,8 @@ PARTS, LEAST_GAIN, ENOUGH = 5, 0.02, 0.05
 CELLS, LEAST_LEFT = 25.0, 0.2
 # How many other rows are looked at for the entries that columns take over together.
 OTHERS = 4
+# As many for entries in a cell that should be empty, if no larger part of the rows has such.
+OFFERS, MOST_STUCK = 24, 0.2
 # With how many others a row exchanges entries in a sweep.
 PARTNERS = 1
 
@@ -73,10 +78,11 @@ class RowObjective:
             self._feature[: values.shape[1], self._first[j] : self._first[j + 1]] = values.T
         self._frequencies, self._frequency_weights = np.zeros(int(self._first[-1])), np.zeros(self.d)
         self._maps: list[tuple[int, Integers]] = []
-        self._tables: list[tuple[tuple[int, ...], Array, float]] = []
+        self._tables: list[tuple[tuple[int, ...], Array, Array]] = []
         self._products: list[tuple[Integers, Integers, Array, Array]] = []
         self._rules: list[tuple[tuple[int, ...], NDArray[np.bool_]]] = []
         self._together: list[tuple[int, ...]] = []
+        self._sparse: list[int] = []
 
     def frequencies(self, column: int, target: Array, weight: float) -> None:
         """Ask for a column's frequencies (size,)."""
@@ -88,9 +94,15 @@ class RowObjective:
         self._maps.append((column, np.asarray(cells, dtype=np.int64)))
         return len(self._maps) - 1
 
-    def table(self, maps: Sequence[int], target: Array, weight: float) -> None:
-        """Ask for the contingency table of two or three columns, by a map of each, the target's axes in this order."""
-        self._tables.append((tuple(maps), target, weight))
+    def table(self, maps: Sequence[int], target: Array, weight: float | Array, *, sparse: bool = False) -> None:
+        """Ask for the contingency table of two or three columns, by a map of each, the target's axes in this order.
+
+        The weight is that of all cells, or of each. If the table is ``sparse``, rows in cells whose target is 0 are
+        offered what other rows have of all its columns.
+        """
+        if sparse:
+            self._sparse.append(len(self._tables))
+        self._tables.append((tuple(maps), target, np.broadcast_to(np.asarray(weight, dtype=np.float64), target.shape)))
 
     def products(self, columns: Integers, features: Integers, targets: Array, weights: Array) -> None:
         """Ask for means (K,) of products of features: ``columns`` (K, any), -1 for none, and ``features`` alike.
@@ -143,15 +155,18 @@ class CompiledObjective:
             asked._first, asked._frequency_weights, cell,
             np.array([int(cells.max()) + 1 for cells in maps] or [1], dtype=np.int64),
             np.searchsorted(owners, np.arange(self.d + 1)).astype(np.int64), asked._feature, asked._features,
-            tables, np.array([weight for *_, weight in asked._tables], dtype=np.float64), rules,
+            tables, np.concatenate([np.zeros(0), *(weight.ravel() for *_, weight in asked._tables)]), rules,
             np.concatenate([np.zeros(0, dtype=np.bool_), *(~allowed.ravel() for _, allowed in asked._rules)]),
             products(columns, features, weights), lists(self.d, tables.columns), lists(self.d, rules.columns),
             groups(self.d, columns, features))
         self._table_sizes = np.diff(tables.offset)
         measured = tables.columns, columns, rules.columns
-        self._together = [(np.array(members, dtype=np.int64),
-                           *(np.flatnonzero(np.isin(held, members).any(axis=1)) for held in measured))
-                          for members in asked._together]
+        def move(members: Sequence[int]) -> Together:
+            return (np.array(members, dtype=np.int64),
+                    *(np.flatnonzero(np.isin(held, members).any(axis=1)) for held in measured))
+
+        self._together = [move(members) for members in asked._together]
+        self._sparse = [(t, move([j for j in tables.columns[t].tolist() if j >= 0])) for t in asked._sparse]
         # Columns that move together are one set of what is exchanged.
         sets = np.arange(self.d)
         for members in asked._together:
@@ -163,7 +178,7 @@ class CompiledObjective:
     def size(self) -> int:
         """The number of functions with a weight."""
         arrays = self._arrays
-        return int(self.sizes[arrays.frequency_weights > 0].sum() + self._table_sizes[arrays.table_weights > 0].sum()
+        return int(self.sizes[arrays.frequency_weights > 0].sum() + (arrays.table_weights > 0).sum()
                    + (arrays.products.weights > 0).sum())
 
     def residuals(self, rows: Codes) -> Residuals:
@@ -185,7 +200,7 @@ class CompiledObjective:
         """Return the objective of m rows with these residuals."""
         arrays = self._arrays
         return float(np.repeat(arrays.frequency_weights, self.sizes) @ residuals.frequencies**2
-                     + np.repeat(arrays.table_weights, self._table_sizes) @ residuals.tables**2
+                     + arrays.table_weights @ residuals.tables**2
                      + arrays.products.weights @ residuals.products**2) / m**2
 
     def sweep(self, rows: Codes, residuals: Residuals, order: Integers, columns: Integers,
@@ -203,6 +218,21 @@ class CompiledObjective:
             seeds = rng.choice(members, size=others.shape)
             seeds[:, ::2] = -1
             moves += sweep_together(self._arrays, residuals, rows, order, others, seeds, movable, members, *held)
+        return moves
+
+    def leave_empty(self, rows: Codes, residuals: Residuals, columns: Integers, rng: np.random.Generator) -> int:
+        """Let rows in cells of sparse tables that should be empty take over others' entries; return the moves."""
+        moves, movable, tables = 0, np.isin(np.arange(self.d), columns), self._arrays.tables
+        for t, (members, *held) in self._sparse:
+            place = np.full(len(rows), tables.offset[t])
+            for j, k, stride in zip(tables.columns[t], tables.maps[t], tables.strides[t], strict=True):
+                if j >= 0:
+                    place += stride * self._arrays.cell[k, rows[:, j]]
+            stuck = rng.permutation(np.flatnonzero(self._targets.tables[place] == 0.0))
+            if len(stuck) and len(stuck) < MOST_STUCK * len(rows):
+                others = rng.integers(len(rows), size=(len(stuck), OFFERS))
+                moves += sweep_together(self._arrays, residuals, rows, stuck, others, np.full(others.shape, -1), movable,
+                                        members, *held)
         return moves
 
     def exchange(self, rows: Codes, residuals: Residuals, order: Integers, columns: Integers,
@@ -244,6 +274,8 @@ class CompiledObjective:
                 self.sweep_together(rows, residuals, part, moving, rng)
             if parts < exchanging * PARTS:
                 self.exchange(rows, residuals, part, moving, rng)
+            if self._sparse and parts % PARTS == PARTS - 1:
+                self.leave_empty(rows, residuals, moving, rng)
             value, parts = self.value(residuals, len(rows)), parts + 1
             if progress is not None:
                 progress(parts, most * PARTS)

@@ -16,9 +16,10 @@ from trigmech.queries.base import Measurement
 from trigmech.queries.joint import Marginal, Products
 from trigmech.reconstruction.constrained import ConstrainedRows
 from trigmech.reconstruction.copula import Copula
-from trigmech.reconstruction.dependence import shrunk_beside, shrunk_products, shrunk_table
+from trigmech.reconstruction.dependence import shrunk_beside, shrunk_products
 from trigmech.reconstruction.result import Reconstruction
 from trigmech.reconstruction.rows import FittedRows, RowObjective, independent_rows
+from trigmech.reconstruction.sparse import Estimate, estimated
 
 Array = NDArray[np.float64]
 
@@ -113,10 +114,15 @@ def _with_triples(fitted: FittedRows, targets: "Targets", constrained: Constrain
     return replace(further, sweeps=fitted.sweeps + further.sweeps)
 
 
-def strengths_of(release: Release) -> Array:
-    """Return the total variation of each released table (t,) from independence, without what is noise."""
-    return np.array([0.5 * np.abs(pair.table - expected).sum()
-                     for pair, expected in zip(Targets(release).pairs, independent(release)[0], strict=False)])
+def strengths_of(release: Release) -> tuple[Array, Array]:
+    """Return how the columns of each released table (t,) depend on each other, without what is noise.
+
+    The total variation from independence, and how many cells are occupied: infinitely many if the table is not sparse.
+    """
+    pairs = Targets(release).pairs
+    return (np.array([0.5 * np.abs(pair.table - expected).sum()
+                      for pair, expected in zip(pairs, independent(release)[0], strict=False)]),
+            np.array([float((pair.table > 0.0).sum()) if pair.sparse else np.inf for pair in pairs]))
 
 
 def independent(release: Release) -> tuple[list[Array], Array]:
@@ -170,19 +176,21 @@ class Cells:
 class Pair:
     """A table (a, b) of two columns that rows should have, by the cell of each position of both.
 
-    The deviation says how far each entry may be wrong.
+    The deviation (a, b), or the same for all, says how far each entry may be wrong; ``sparse`` that most entries are
+    taken to be empty.
     """
 
     columns: tuple[int, int]
     maps: tuple[NDArray[np.int64], NDArray[np.int64]]
     table: Array
-    deviation: float
+    deviation: float | Array
+    sparse: bool = False
 
     @classmethod
-    def of(cls, measured: Measurement[Marginal], table: Array) -> "Pair":
+    def of(cls, measured: Measurement[Marginal], known: Estimate) -> "Pair":
         """Return what a measured table of two columns is taken to be."""
         (j, h), (down, across) = measured.query.columns, measured.query.maps
-        return cls((j, h), (down, across), table, measured.deviation)
+        return cls((j, h), (down, across), known.table, known.deviation, known.sparse)
 
 
 class Targets:
@@ -224,10 +232,11 @@ class Targets:
             if shrunk:
                 if self.copula is not None and self.copula.correlations[each.query.columns]:
                     expected = self.copula.table(each.query)
-                kept = shrunk_table(table - expected, each.deviation)
-                self.dependent |= bool(kept.any())
-                table = expected + kept
-            self.pairs.append(Pair.of(each, table))
+                known = estimated(table, expected, each.deviation)
+                self.dependent |= bool((known.table != expected).any())
+                self.pairs.append(Pair.of(each, known))
+                continue
+            self.pairs.append(Pair.of(each, Estimate(table, np.full(table.shape, each.deviation), False)))
         if measured is None:
             return
         if measured.query.contrasted:
@@ -281,10 +290,10 @@ class Targets:
             for j, cells in zip(pair.columns, pair.maps, strict=True):
                 if (j, id(cells)) not in maps:
                     maps[j, id(cells)] = asked.map(j, cells)
-        noise = np.maximum([pair.deviation for pair in self.pairs], least)
-        for pair, deviation in zip(self.pairs, noise.tolist(), strict=True):
+        for pair in self.pairs:
             asked.table([maps[j, id(cells)] for j, cells in zip(pair.columns, pair.maps, strict=True)], pair.table,
-                        1.0 / deviation**2)
+                        1.0 / np.maximum(pair.deviation, least) ** 2, sparse=pair.sparse)
+        noise = np.maximum([np.max(pair.deviation) for pair in self.pairs], least)
         # As much as all of a column's tables together: what these gain must not cost the column itself.
         if self.pairs:
             held = np.array([pair.columns for pair in self.pairs])

@@ -68,7 +68,7 @@ def dependences_of(release: Release, fit: Reconstruction) -> list[Dependence]:
         np.add.at(made, tuple(cells[codes[:, c]] for c, cells in zip(pair.columns, pair.maps, strict=True)),
                   fit.weights)
         found.append(Dependence(j, h, strength, _variation(made - np.outer(made.sum(axis=1), made.sum(axis=0))),
-                                (table.shape[0], table.shape[1]), pair.deviation))
+                                (table.shape[0], table.shape[1]), float(np.max(pair.deviation))))
     return sorted(found, key=lambda pair: -pair.strength)
 
 
