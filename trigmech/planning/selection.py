@@ -1,14 +1,14 @@
-"""What the last round measures: tables that were found to be worth more precision, of two and of three columns.
+"""The last round: it measures tables of two and three columns that deserve more precision.
 
-A table of dependence S (its total variation from what is known without it), measured with precision p, has about the
+A table of dependence S (its total variation from the prediction without it), measured with precision p, has about the
 error S e / sqrt(S^2 + e^2) after shrinkage, where e = c / sqrt(p) is that of its noise alone, c growing with its cells.
 The sum of all tables' errors, each times its importance i, is convex in the precisions. It is least, for a given sum of
 precisions, where p = k (i c)^(2/3) - (c / S)^2, with one k for all tables that get more than they have.
 
-S of a pair is what the first measurement shows after shrinkage. About three columns nothing is known beforehand but
-their pairs: S is taken to be a part of the geometric mean of the two weaker ones. Two columns can matter together for a
-third without any dependence between them, so of three columns with one that others are crossed with, S is a part of the
-geometric mean of its two pairs.
+For a pair, S comes from the first measurement after shrinkage. For three columns only their pairs are known beforehand,
+so S is taken to be a fraction of the geometric mean of the two weaker pairs. Two columns can matter together for a
+third without any dependence between them, so of three columns with one that others are crossed with, S is a fraction of
+the geometric mean of its two pairs.
 """
 
 from collections.abc import Sequence
@@ -27,13 +27,14 @@ from trigmech.queries.joint import Marginal
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-# Of real tables: the root mean square of three columns' own dependence, in parts of that of their weaker pairs.
+# The root mean square of three columns' own dependence, relative to that of their weaker pairs, in real tables; and
+# relative to the two pairs of a column that others are crossed with.
 OF_THE_PAIRS, OF_THE_CROSSED = 0.2, 0.4
-# Total variation that noise of deviation 1 makes in a table of N cells and r degrees of freedom: so often sqrt(N r).
+# Noise of deviation 1 in a table of N cells and r degrees of freedom makes this many times sqrt(N r) total variation.
 VARIATION = 0.4
-# A column of a table of three has so many cells, times the cube root of what one entry's noise leaves to tell apart.
+# A column of a table of three has this many cells, times the cube root of one over an entry's noise; and at most so many.
 COARSENESS, MOST_CELLS = 0.67, 12
-# The strongest by their pairs; all triples are looked through of so many columns at most.
+# The most triples, the strongest by their pairs; and the most columns of which all triples are compared.
 MOST_TRIPLES, MOST_COLUMNS = 1_024, 100
 
 
@@ -47,16 +48,16 @@ def select_tables(design: TableDesign, columns: Sequence[ReleasedColumn], tables
         With a charge for selected tables.
     columns : sequence of ReleasedColumn
     tables : sequence of Measurement
-        Of two columns, as measured before.
+        The tables of two columns, as measured before.
     strengths : ndarray (t,)
-        Of these tables: the total variation from independence, without what is noise.
+        The total variation of each table from independence, after noise is shrunk away.
 
     Notes
     -----
-    Privacy: of public and released numbers; whatever they are, the sensitivity is 1 / n.
+    Privacy: uses public and released numbers only; the sensitivity is 1 / n for any of them.
     """
     noise = design.deviation(design.selected)
-    # In all, of weight 1 / sqrt(2).
+    # The sum of the added precisions: the squared weights sum to 1/2.
     budget = 0.5 / noise**2
     a, b = np.array([each.query.shape for each in tables], dtype=np.float64).reshape(-1, 2).T
     pairs = np.array([each.query.columns for each in tables], dtype=np.int64).reshape(-1, 2)
@@ -69,7 +70,7 @@ def select_tables(design: TableDesign, columns: Sequence[ReleasedColumn], tables
     while True:
         finest = _finest(sizes.prod(axis=2), wanted)
         shapes = sizes[finest, np.arange(len(triples))]
-        # A column of one cell has no dependence.
+        # Nothing can depend on a column with one cell.
         three = VARIATION * np.sqrt(shapes.prod(axis=1) * (shapes - 1.0).prod(axis=1))
         precisions = _allotted(np.concatenate([costs, three]), np.concatenate([strengths, expected * (three > 0.0)]),
                                np.concatenate([importance, design.importance(triples)]),
@@ -81,7 +82,7 @@ def select_tables(design: TableDesign, columns: Sequence[ReleasedColumn], tables
         wanted -= 1
     weights = np.sqrt(np.maximum(precisions[: len(held)] - held, 0.0))
     if not (weights.any() or own.any()):
-        # Nothing was seen: all as before.
+        # No dependence was seen: all tables again, as before.
         weights = np.array([each.weight for each in tables])
     total = np.sqrt(2.0 * float(weights @ weights + own.sum()))
     again = [replace(each, weight=weight, values=None, noise=np.inf)
@@ -137,10 +138,10 @@ def _finest(cells: Array, wanted: int) -> Integers:
 
 
 def _allotted(costs: Array, strengths: Array, importance: Array, held: Array, budget: float) -> Array:
-    """Return all tables' precisions, of which they hold some, that make the predicted error least; see the module."""
+    """Return all tables' precisions, at least those they have, with the least predicted error; see the module."""
     found, more = held.copy(), (strengths > 0.0) & (importance > 0.0)
     while more.any():
-        # Beyond this one no other table is worth any.
+        # The term (c / S)^2 of the module's formula.
         least = (costs[more] / np.maximum(strengths[more], 1e-30)) ** 2
         rate = (importance[more] * costs[more]) ** (2.0 / 3.0)
         wanted = (budget + held[more].sum() + least.sum()) / rate.sum() * rate - least
