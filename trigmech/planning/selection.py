@@ -32,7 +32,7 @@ Integers = NDArray[np.int64]
 OF_THE_PAIRS, OF_THE_CROSSED = 0.2, 0.4
 # Noise of deviation 1 in a table of N cells and r degrees of freedom makes this many times sqrt(N r) total variation.
 VARIATION = 0.4
-# A column of a table of three has this many cells, times the cube root of one over an entry's noise; and at most so many.
+# A column of a table of three has this many cells, times the cube root of one over an entry's noise; and the most.
 COARSENESS, MOST_CELLS = 0.67, 12
 # The most triples, the strongest by their pairs; and the most columns of which all triples are compared.
 MOST_TRIPLES, MOST_COLUMNS = 1_024, 100
