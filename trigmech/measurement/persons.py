@@ -140,7 +140,7 @@ def hashes(table: Any, person: str) -> NDArray[np.int64]:
 
 
 def free_name(names: Iterable[str]) -> str:
-    """Return the name of a column that there is none of."""
+    """Return a name that no column has."""
     name = "person"
     while name in names:
         name += "_"

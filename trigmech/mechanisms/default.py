@@ -1,4 +1,4 @@
-"""Which mechanism a release has by default: by what it should be good at."""
+"""The default mechanism of a release, chosen by its workload."""
 
 
 from trigmech.errors import InputError, shown
@@ -11,7 +11,7 @@ from trigmech.workload.tables import Marginals, Ranges
 
 
 def default_mechanism(workload: Family | Marginals | Ranges | None = None) -> Mechanism:
-    """Return the mechanism for a workload: of smooth queries moments, of cells, ranges or all of these tables.
+    """Return the mechanism for a workload: moments for smooth queries; tables for cells, ranges, or no workload.
 
     Raises
     ------

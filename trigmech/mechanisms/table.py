@@ -1,4 +1,4 @@
-"""Columns first, then how they depend on each other, then rows: the mechanism for tables that one would publish."""
+"""The mechanism for tables for publication: it measures columns, then their dependence, and then fits rows."""
 
 import logging
 from dataclasses import dataclass, replace
@@ -25,7 +25,7 @@ from trigmech.reconstruction.tables import reconstruct_table, strengths_of
 from trigmech.workload.tables import Marginals, Ranges
 
 Array = NDArray[np.float64]
-# How much all tables of three columns matter beside all of two; none where those of two alone are asked for.
+# The importance of all tables of three columns relative to all of two; 0 if only tables of two are asked for.
 THREE_BESIDE_TWO, THREE_ASKED = 2.0 / 3.0, 2.0
 
 logger = logging.getLogger(__name__)
@@ -33,12 +33,12 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class TableMechanism(Mechanism):
-    """A sharp look at every column, then tables of pairs, then more of what depends, and rows that have all of it.
+    """Measures every column, then tables of pairs, then dependent tables again, and fits rows to all results.
 
     Parameters
     ----------
     workload : Marginals or Ranges, optional
-        What the table should be right about. Default: two-way tables and ranges of all columns alike.
+        The queries that the table should answer well. Default: two-way tables and ranges of all columns alike.
     shares : Shares, optional
         Parts of the budget. Default: planned from the numbers of rows and columns.
     target : str, optional

@@ -16,14 +16,14 @@ Integers = NDArray[np.int64]
 LEAST_COUNTED = 16
 # Cells of a column, as many as leave this noise in a product.
 FEWEST_CONTRASTED, MOST_CONTRASTED, NOISE_OF_PRODUCTS, MOST_PRODUCTS = 4, 16, 0.03, 2**18
-# A column's positions, to be looked at by contrasts: more would take long to decode.
+# The most positions of a column that is measured by contrasts: more would take long to decode.
 MOST_IN_LOOK = 256
-# Contrasts are of fewer cells than tables, so they must leave less noise than this part of theirs.
+# Contrasts have fewer cells than tables, so their noise must be below this part of the noise of tables.
 CLEARLY = 0.7
 
 
 def columns_by_contrasts(columns: Sequence[Partition]) -> tuple[NDArray[np.bool_], float]:
-    """Return of which columns the look measures contrasts at delta = 0, and their share of it.
+    """Return which columns the look measures by contrasts at delta = 0, and their share of the look.
 
     The smaller ones: as many as leave the least error in all frequencies, in total variation and up to a factor, where
     the noise in k frequencies together is about that in one contrast, or sqrt(k) times that in one frequency.

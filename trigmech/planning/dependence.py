@@ -23,7 +23,7 @@ Joint = Measurement[Marginal] | Measurement[Products] | Measurement[Directions]
 # Cells of equal mass are so many that the noise in one is about this part of 1 / cells^2, squared; a column of at most
 # so many levels keeps those above the noise.
 FINENESS, MOST_CELLS = 1.5, 48
-# All tables together.
+# The most cells of all tables together.
 MOST_ENTRIES = 2**18
 
 
@@ -55,7 +55,7 @@ def design_dependence(design: TableDesign, columns: Sequence[ReleasedColumn]) ->
     budget = math.sqrt((1.0 - of_products) / 2.0) if design.gaussian else (1.0 - of_products) / 2.0
     power = 2 if design.gaussian else 1
     even = budget / len(tables) ** (1.0 / power)
-    # Of all rounds: what is kept for the last one buys precision too.
+    # The noise of all rounds together: the last round adds precision too.
     noise = design.deviation(design.dependence) / even
     if design.selected is not None:
         noise /= math.sqrt(1.0 + 0.5 * (noise / design.deviation(design.selected)) ** 2 / len(tables))
@@ -143,7 +143,7 @@ def _grouped(mass: Array, enough: float) -> Integers:
     cells = np.zeros(len(mass), dtype=np.int64)
     cell, held = 0, 0.0
     for i, own in enumerate(mass.tolist()):
-        # What is heavy alone does not take its lighter neighbours along.
+        # A heavy interval is a cell by itself, without its lighter neighbours.
         if held > 0.0 and (held >= enough * (1.0 - 1e-9) or held + own > 1.5 * enough):
             cell, held = cell + 1, 0.0
         cells[i] = cell

@@ -1,14 +1,14 @@
-"""What the last round measures: tables that were found to be worth more precision, of two and of three columns.
+"""The last round: it measures tables of two and three columns that deserve more precision.
 
-A table of dependence S (its total variation from what is known without it), measured with precision p, has about the
+A table of dependence S (its total variation from the prediction without it), measured with precision p, has about the
 error S e / sqrt(S^2 + e^2) after shrinkage, where e = c / sqrt(p) is that of its noise alone, c growing with its cells.
 The sum of all tables' errors, each times its importance i, is convex in the precisions. It is least, for a given sum of
 precisions, where p = k (i c)^(2/3) - (c / S)^2, with one k for all tables that get more than they have.
 
-S of a pair is what the first measurement shows after shrinkage. About three columns nothing is known beforehand but
-their pairs: S is taken to be a part of the geometric mean of the two weaker ones. Two columns can matter together for a
-third without any dependence between them, so of three columns with one that others are crossed with, S is a part of the
-geometric mean of its two pairs.
+For a pair, S comes from the first measurement after shrinkage. For three columns only their pairs are known beforehand,
+so S is taken to be a fraction of the geometric mean of the two weaker pairs. Two columns can matter together for a
+third without any dependence between them, so of three columns with one that others are crossed with, S is a fraction of
+the geometric mean of its two pairs.
 """
 
 import math
@@ -28,17 +28,18 @@ from trigmech.queries.joint import Marginal
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-# Of real tables: the root mean square of three columns' own dependence, in parts of that of their weaker pairs.
+# The root mean square of three columns' own dependence, relative to that of their weaker pairs, in real tables; and
+# relative to the two pairs of a column that others are crossed with.
 OF_THE_PAIRS, OF_THE_CROSSED = 0.2, 0.4
-# Tables with at most so many occupied cells, times the cells of both columns, are measured again at the resolution of
-# positions: so many at most, of so many entries, with this part of the last round, where an occupied cell is about so
-# many deviations of the noise.
+# Tables with few occupied cells, at most this many for each cell of both columns, are measured again at the resolution of
+# positions: at most so many tables and entries, with this fraction of the last round. Then an occupied cell holds at
+# least so many standard deviations of the noise.
 NEARLY, MOST_FINER, MOST_FINE_ENTRIES, FINER, CLEAR_OF_NOISE = 2.5, 8, 2**17, 0.5, 4.0
-# Total variation that noise of deviation 1 makes in a table of N cells and r degrees of freedom: so often sqrt(N r).
+# Noise of deviation 1 in a table of N cells and r degrees of freedom makes this many times sqrt(N r) total variation.
 VARIATION = 0.4
-# A column of a table of three has so many cells, times the cube root of what one entry's noise leaves to tell apart.
+# A column of a table of three has this many cells, times the cube root of one over an entry's noise; and the most.
 COARSENESS, MOST_CELLS = 0.67, 12
-# The strongest by their pairs; all triples are looked through of so many columns at most.
+# The most triples, the strongest by their pairs; and the most columns of which all triples are compared.
 MOST_TRIPLES, MOST_COLUMNS = 1_024, 100
 
 
@@ -52,18 +53,18 @@ def select_tables(design: TableDesign, columns: Sequence[ReleasedColumn], tables
         With a charge for selected tables.
     columns : sequence of ReleasedColumn
     tables : sequence of Measurement
-        Of two columns, as measured before.
+        The tables of two columns, as measured before.
     strengths : ndarray (t,)
-        The total variation of each of these tables from independence, without the noise.
+        The total variation of each table from independence, after noise is shrunk away.
     occupied : ndarray (t,), optional
-        How many of its cells are occupied; infinite where the table is not sparse, which is the default for all.
+        The number of its occupied cells; infinite, the default for all, where the table is not sparse.
 
     Notes
     -----
-    Privacy: of public and released numbers; whatever they are, the sensitivity is 1 / n.
+    Privacy: uses public and released numbers only; the sensitivity is 1 / n for any of them.
     """
     noise = design.deviation(design.selected)
-    # In all, of weight 1 / sqrt(2).
+    # The sum of the added precisions: the squared weights sum to 1/2.
     budget = 0.5 / noise**2
     finer = () if occupied is None else _finer(columns, tables, strengths, occupied, budget)
     if finer:
@@ -79,7 +80,7 @@ def select_tables(design: TableDesign, columns: Sequence[ReleasedColumn], tables
     while True:
         finest = _finest(sizes.prod(axis=2), wanted)
         shapes = sizes[finest, np.arange(len(triples))]
-        # A column of one cell has no dependence.
+        # Nothing can depend on a column with one cell.
         three = VARIATION * np.sqrt(shapes.prod(axis=1) * (shapes - 1.0).prod(axis=1))
         precisions = _allotted(np.concatenate([costs, three]), np.concatenate([strengths, expected * (three > 0.0)]),
                                np.concatenate([importance, design.importance(triples)]),
@@ -90,8 +91,8 @@ def select_tables(design: TableDesign, columns: Sequence[ReleasedColumn], tables
             break
         wanted -= 1
     weights = np.sqrt(np.maximum(precisions[: len(held)] - held, 0.0))
-    if not (weights.any() or own.any()):
-        # Nothing was seen: all as before.
+    if not (weights.any() or own.any() or finer):
+        # No dependence was seen: all tables again, as before.
         weights = np.array([each.weight for each in tables])
     fine = FINER * 0.5 / noise**2 / max(len(finer), 1)
     total = np.sqrt(2.0 * float(weights @ weights + own.sum() + fine * len(finer)))
@@ -174,10 +175,10 @@ def _finest(cells: Array, wanted: int) -> Integers:
 
 
 def _allotted(costs: Array, strengths: Array, importance: Array, held: Array, budget: float) -> Array:
-    """Return all tables' precisions, of which they hold some, that make the predicted error least; see the module."""
+    """Return all tables' precisions, at least those they have, with the least predicted error; see the module."""
     found, more = held.copy(), (strengths > 0.0) & (importance > 0.0)
     while more.any():
-        # Beyond this one no other table is worth any.
+        # The term (c / S)^2 of the module's formula.
         least = (costs[more] / np.maximum(strengths[more], 1e-30)) ** 2
         rate = (importance[more] * costs[more]) ** (2.0 / 3.0)
         wanted = (budget + held[more].sum() + least.sum()) / rate.sum() * rate - least

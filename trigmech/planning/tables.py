@@ -1,20 +1,21 @@
-"""What to measure of each column, and, when its distribution is released, of how the columns depend on each other.
+"""What to measure: first each column, then, with the released distributions, the dependence between columns.
 
-*The look.* Of every column its histogram: frequencies of categories and of special and missing values, and of a number
-its counts in intervals of the public range by a factor of prefix sums (:mod:`trigmech.functions.prefix_sums`; at
-delta = 0 the counts themselves). Column j has the weight w_j. Replacing a row moves the part of column j by at most
-D_j / n, so the weighted vector moves by at most sqrt(sum w_j^2 D_j^2) / n in L2; the weights make that 1/n. In L1, of
-counts alone, D_j is 2 and sums replace squares. A column of a single position never moves.
+*The look* measures the histogram of every column: frequencies of categories and of special and missing values, and the
+counts of a number in intervals of the public range, by a factor of prefix sums
+(:mod:`trigmech.functions.prefix_sums`; at delta = 0 the counts themselves). Column j has the weight w_j.
+Replacing a row moves the part of column j by at most D_j / n, so the weighted vector moves by at most
+sqrt(sum w_j^2 D_j^2) / n in L2; the weights make that 1/n. In L1, of counts alone, D_j is 2 and sums
+replace squares. A column of a single position never moves.
 
 *Contrasts.* At delta = 0 columns of few positions are known better by contrasts (:mod:`trigmech.functions.contrasts`),
 under noise of density proportional to exp(-max |z| / scale) in all of them at once. A contrast is in [-1, 1] for every
 row, so half its mean moves by at most 1/n, and so does the largest of any number of such moves. The vector of these
 columns has a charge of its own beside that of the other columns; each has a part of epsilon.
 
-*The closer look.* Of every interval that the look found to be heavy, its counts in finer intervals. The intervals of a
-column are disjoint, so all its finer ones, of however many heavy intervals, together with "elsewhere" are a partition
-of its rows: a replaced row moves at most two counts of a column by 1, sqrt(2) in L2, 2 in L1, and for d columns of
-numbers, all there are, sqrt(2 d) / n or 2 d / n, whichever intervals were chosen.
+*The closer look* measures the counts in finer intervals of every interval that the look found to be heavy. The
+intervals of a column are disjoint, so all its finer intervals together with "elsewhere" are a partition of its rows,
+for any number of heavy intervals: a replaced row moves at most two counts of a column by 1, sqrt(2) in L2, 2 in L1, and
+for all d columns of numbers, sqrt(2 d) / n or 2 d / n, whichever intervals were chosen.
 
 *Dependence.* Of pairs of columns contingency tables by cells of the released distributions, of weight w_t: a replaced
 row moves two entries of a table by 1/n, sqrt(2) w_t in L2 and 2 w_t in L1. And of pairs of numbers means of products of
@@ -33,8 +34,8 @@ Where rows are few, directions of rows take the place of products: normal scores
 
 *What depends.* With Gaussian noise a part of what tables have is kept for a last round, which measures those tables
 again that were found to be stronger than their noise, and tables of three columns whose pairs were
-(:mod:`trigmech.planning.selection`): again two entries of each move by 1/n. What is measured twice loses nothing by it,
-for precisions of normal noise add up.
+(:mod:`trigmech.planning.selection`): again two entries of each move by 1/n. Measuring a
+table twice loses nothing, because the precisions of normal noise add up.
 
 At delta = 0, where cells are few, products of contrasts of the cells take the place of all of these: for each pair of
 columns of a and b cells (a - 1)(b - 1) products, which with the columns' own frequencies determine the table. Each is
@@ -85,14 +86,14 @@ Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 PROOF = "look-and-tables"
-# Of a number's look. Prefix sums of more intervals cost next to nothing, single counts do.
+# Intervals in a number's look. More intervals cost prefix sums hardly anything, but they cost single counts much.
 LEAST_INTERVALS, MOST_INTERVALS = 64, 1_024
-# As many categories a number's distribution function is worth in the look.
+# In the look a number's distribution function counts as much as this many categories.
 OF_A_NUMBER = 8
-# So many finer intervals an interval is divided into that holds this part of the rows, and so many standard deviations
-# of the closer look's noise.
+# The number of finer intervals of a heavy interval. An interval is heavy if it holds this part of the rows, and this
+# many standard deviations of the closer look's noise.
 FINER, HEAVY, HEAVY_BY_NOISE = 1_024, 1.0 / 64.0, 8.0
-# All of these together, of all columns: more would not fit into a file.
+# The most finer intervals of all columns together: more would not fit into a file.
 MOST_FINER = 2**22
 UNIT = 2.0**-53
 # Where tables of three matter, how much more those matter that hold a crossed column, for each that all together do:
@@ -266,7 +267,7 @@ def plan_tables(n: int, domain: Domain, budget: Budget, shares: Shares | None = 
     each = n * part(look * (1.0 - of_contrasts) / max(others, 1))
     partitions = tuple(by_levels(column) if own else _partition(column, each, gaussian)
                        for column, own in zip(columns, contrasted.tolist(), strict=True))
-    # A single category holds all rows and cannot move; its weight is as for two.
+    # A column of a single category cannot move; it gets the weight of two categories.
     diameters = np.array([(diameter(len(p.indicators), p.intervals) if gaussian else 0.0) or 2.0 for p in partitions])
     parts = np.where(contrasted, 0.0, _look_parts(columns, gaussian))
     parts = np.where(contrasted, 1.0, parts / max(float(np.linalg.norm(parts, 2 if gaussian else 1)), 1e-300))
@@ -280,7 +281,7 @@ def plan_tables(n: int, domain: Domain, budget: Budget, shares: Shares | None = 
     law: Law = "gaussian" if gaussian else "laplace"
     rest = 1.0 - look - closer if d > 1 else 0.0
     sharp = not gaussian and rest > 0.0 and contrasts_are_sharper(columns, n * rest * strength)
-    # Of one pair there is nothing to select.
+    # With a single pair there is nothing to select.
     kept = rest * (1.0 - shares.products) * shares.selected if gaussian and d > 2 else 0.0
     first = charge("columns", look * (1.0 - of_contrasts), law,
                    2.0 * UNIT * (longest + 8.0) * (math.sqrt(entries) if gaussian else entries))
@@ -305,10 +306,11 @@ def _charge(purpose: str, strength: float, law: Law, sensitivity: float) -> Char
 
 
 def closer_looks(design: TableDesign, columns: Sequence[ReleasedColumn]) -> tuple[Measurement[Detail], ...]:
-    """Return the closer looks at intervals that were found heavy.
+    """Return the closer looks at heavy intervals.
 
-    Those that hold so many rows by the look that the closer look's noise leaves something to see; of a column the last
-    comes first, so that dividing one does not move the others. Beyond `MOST_FINER` finer intervals none is looked at.
+    An interval is heavy if the look gives it so many rows that the closer look's noise does not hide them. In each
+    column the last interval comes first, so that dividing one does not move the others. At most `MOST_FINER` finer
+    intervals are looked at.
     """
     room, least = MOST_FINER, max(HEAVY, HEAVY_BY_NOISE * design.closer_deviation)
     found = list[Measurement[Detail]]()

@@ -84,7 +84,7 @@ class Functions(Query):
     def __post_init__(self) -> None:
         places = range(self.features.K)[self.members]
         if not places or places.step != 1:
-            raise BudgetError(f"the members {self.members} are no consecutive functions of {self.features.K}")
+            raise BudgetError(f"the members {self.members} are not consecutive functions of {self.features.K}")
         if self.weights.shape != (len(places),) or not (np.isfinite(self.weights) & (self.weights > 0)).all():
             raise BudgetError(f"{len(places)} functions must have as many weights, positive and finite")
 
@@ -199,7 +199,7 @@ class Functions(Query):
         """Return the means of some functions of the book."""
         features, first, weights = book.functions_at(integers.one()), integers.one(), floats.rest()
         if not 0 <= first < first + len(weights) <= features.K:
-            raise InputError("the means in the file are of functions that there are not")
+            raise InputError("the means in the file are of functions that the file does not have")
         if not ((weights >= 1e-100) & (weights <= 1e100)).all():
             raise InputError("the weights of functions must be positive")
         return cls.of(features, book.domain, slice(first, first + len(weights)), weights)

@@ -105,7 +105,7 @@ class Marginal(Query):
         columns = tuple(column for column, *_ in held)
         if not columns or any(a >= b for a, b in pairwise(columns)):
             raise InputError("the columns of a table must be different, in ascending order")
-        # Known of each map, so that a file of many tables of one long map is read in linear time.
+        # Counted once for each map, so that a file with many tables of one long map is read in linear time.
         shape = tuple(book.count_at(number) for number in numbers)
         for count in shape:
             size *= count
@@ -244,7 +244,7 @@ class Products(Query):
         if not (contrasted in (0, 1) and (pairs[:, 0] < pairs[:, 1]).all() and ((pairs >= 0) & (pairs < d)).all()
                 and len(np.unique(pairs, axis=0)) == len(pairs)):
             raise InputError("the pairs of products must be different pairs of columns that there are")
-        # Not by np.abs, of which that of the least integer is negative.
+        # Without np.abs, which is negative for the least integer.
         if any(((score > 2**SCORE_BITS) | (score < -(2**SCORE_BITS))).any() for score in scores):
             raise InputError(f"scores must lie between -2^{SCORE_BITS} and 2^{SCORE_BITS}")
         return cls(tuple(partitions), tuple(scores), pairs, bool(contrasted), tuple(maps))

@@ -1,7 +1,7 @@
-"""Where rows of a continuous column share one value: which of its intervals, and which value that will be.
+"""Atoms: intervals of a continuous column whose rows share a single value, and a guess of that value.
 
-The closer look finds a value that many rows hold as a tiny interval with much more mass than those beside it. That the
-value is the shortest decimal there (a time: the roundest) is no more than a guess from public numbers.
+If many rows hold one value, the closer look finds a tiny interval with much more mass than its neighbours. The value is
+then guessed from public numbers: the shortest decimal in the interval (for a time: the roundest).
 """
 
 import math
@@ -25,11 +25,11 @@ ROUND_TIMES = (86_400, 3_600, 60, 1)
 
 
 def atoms(column: Column, released: ReleasedColumn, looks: Iterable[Detail]) -> Array:
-    """Return where in [-1, 1] the rows of each interval (c,) are that is an atom; NaN for all others.
+    """Return for each interval (c,) the place in [-1, 1] of its atom, or NaN if the interval is not an atom.
 
-    The column has bounds; ``looks`` are the closer looks at it. An atom is an interval as narrow as the closer look
-    goes, and lies within it, if its number is mapped to [-1, 1] as all are. A special value is never an atom: it has an
-    indicator.
+    The column has bounds; ``looks`` are the closer looks at it. An atom is an interval as narrow as the
+    closer look goes; its value, mapped to [-1, 1], lies inside it. A special value is never an atom, because it has an
+    indicator of its own.
     """
     partition = released.partition
     found = np.full(partition.intervals, np.nan)

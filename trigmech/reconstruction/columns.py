@@ -19,25 +19,26 @@ from trigmech.reconstruction.densities import smooth_density
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-# Positions of a column that were no single measured interval hold about this part of the rows at most.
+# A position that is made of several measured intervals holds at most about this part of the rows.
 LARGEST_PLACE = 1.0 / 128.0
-# What a piece of equal density costs, in squared deviations of the noise, and how many of these a distribution function
-# may lie off the chord of a piece: of simulated tables the least errors of distribution functions and of densities.
+# The price of a piece of equal density, in variances of the noise, and how many standard deviations a distribution
+# function may lie off the chord of a piece. On simulated tables these gave the least errors of both functions.
 PRICE, CORNER = 8.0, 3.0
-# Near its ends a distribution function is noise as far as its square is no more than so many times that of noise.
-# No more than a tail: where noise is larger, taking it for noise would leave the middle alone.
+# Near its ends a distribution function counts as noise while its square is at most this many times the variance of the
+# noise. The second number caps that noise: without it, large noise would leave only the middle of a column.
 TAIL, LARGEST_NOISE = 3.0, 0.03
-# What a piece costs where pieces compete with a smooth density, and the smallest part that the latter can have.
+# The price of a piece where pieces compete with a smooth density, and the smallest weight of the smooth density.
 EVIDENCE, NEGLIGIBLE = 10.0, 1e-3
-# With less noise pieces alone are exact enough, and evidence would be lost in the rounding of squares.
+# With less noise than this, pieces alone are exact enough, and the rounding of squares would destroy the evidence.
 LEAST_DEVIATION = 1e-5
-# Neighbouring intervals of a smooth density are told apart if they hold so much of the noise's deviation together and
-# their densities differ by more than such a factor; an end of the range that holds less than such a part of that is
-# taken to be empty.
+# Neighbouring intervals of a smooth density stay apart if together they hold at least this many standard deviations of
+# the noise and their densities differ by more than this factor. An end of the range counts as empty if it holds less
+# than the third number times that mass.
 LIGHT, UNLIKE, NEXT_TO_EMPTY = 0.5, 1.3, 0.02
-# An interval is a spike if it is so many times denser than its neighbours and holds a part of that.
+# An interval is a spike if it is this many times denser than those before it, and holds at least the mass that is clear
+# of noise, divided by this.
 SPIKE = 5.0
-# Of a finer piece's deviations: what its mass must exceed, or the interval around it stays even.
+# A finer piece counts only if its mass exceeds this many standard deviations; otherwise the interval stays even.
 CLEAR = 6.0
 
 
@@ -46,14 +47,14 @@ def nearest_probabilities(values: Array, total: float = 1.0) -> Array:
     ordered = np.sort(values)[::-1]
     excess = (np.cumsum(ordered) - total) / np.arange(1, len(values) + 1)
     above = np.flatnonzero(ordered > excess)
-    # Rounding alone can leave none above, where all are nearly equal.
+    # If all values are nearly equal, rounding can leave no entry above.
     made = np.maximum(values - excess[above[-1] if len(above) else -1], 0.0)
     found = made.sum()
     return made * (total / found) if found > 0 else np.full(len(values), total / len(values))
 
 
 def released_column(look: Measurement[Histogram]) -> ReleasedColumn:
-    """Return the distribution of a column of which a histogram was measured."""
+    """Return the distribution of a column from its measured histogram."""
     query = look.query
     if isinstance(query, Contrasts):
         return ReleasedColumn(query.partition, nearest_probabilities(look.means), look.deviation)
@@ -61,23 +62,23 @@ def released_column(look: Measurement[Histogram]) -> ReleasedColumn:
 
 
 def distribution_of(partition: Partition, values: Array, deviation: float, cumulative: bool) -> ReleasedColumn:
-    """Return the distribution of a column of which the noisy histogram (size,) was released.
+    """Return the distribution of a column from its released noisy histogram (size,).
 
     If ``cumulative``, intervals were measured by the factor of prefix sums (:mod:`trigmech.functions.prefix_sums`),
     else by their counts. The frequencies are corrected to a sum of 1 by least squares. The intervals are then cut into
     pieces of equal density, as many as the noise allows (least squares with a price for each piece, by dynamic
     programming), and the distribution function at the pieces' ends is the isotonic regression of the noisy one:
     thresholds keep the accuracy with which prefix sums were measured, while the density has no spikes that are noise.
-    Between these ends it is a smooth curve instead of a chord, where that fits what was measured as well or better.
+    Between these ends it is a smooth curve instead of a chord where the curve fits the measurements as well or better.
     """
     k, c = len(partition.indicators), partition.intervals
-    # Further off nothing but noise is left, and squares would overflow.
+    # Values beyond this are noise alone, and their squares would overflow.
     values, deviation = np.clip(values, -1e100, 1e100), min(deviation, 1e100)
     if c == 0:
         return ReleasedColumn(partition, nearest_probabilities(values), deviation)
     frequencies = prefix_sums.decoded(partition, values) if cumulative else values.copy()
     inverse = prefix_sums.inverse(c) if cumulative else np.eye(c)
-    # The covariance of the noise times 1, in units of deviation^2: where the sum's excess is taken from.
+    # The noise's covariance matrix times the vector of ones, in units of deviation^2: it distributes the sum's excess.
     share = np.concatenate([np.ones(k), inverse @ inverse.sum(axis=0)])
     frequencies += share / share.sum() * (1.0 - frequencies.sum())
     held = np.clip(frequencies[:k], 0.0, 1.0)
@@ -105,10 +106,10 @@ def distribution_of(partition: Partition, values: Array, deviation: float, cumul
 
 def _averaged(ends: Integers, each: Array, values: Array, deviation: float, rest: float,
               cumulative: bool) -> Array | None:
-    """Return the mass (c,) of each interval, averaged with a smooth density by evidence; None if that has no part.
+    """Return the mass (c,) of each interval, averaged with a smooth density by evidence; None if that has no weight.
 
-    The evidence of pieces is their squared residuals and a price for each, by simulated tables; a smooth density's is
-    its marginal likelihood (:mod:`trigmech.reconstruction.densities`).
+    The evidence of pieces is their squared residuals plus a price for each, tuned on simulated tables; that of a smooth
+    density is its marginal likelihood (:mod:`trigmech.reconstruction.densities`).
     """
     if deviation < LEAST_DEVIATION * rest:
         return None
@@ -129,9 +130,9 @@ def _proper(each: Array, total: float) -> Array:
 
 
 def _without_noise_in_tails(above: Array, rest: float, deviation: float) -> Array:
-    """Return a distribution function with less where it is near 0, and more near its end: as far as that is noise.
+    """Return a distribution function whose tails, at both ends, are shrunk as far as they can be noise.
 
-    Mass far out that noise alone has put there would widen the column, and weaken what depends on it.
+    Noise far out in the tails would widen the column and weaken its measured dependence on other columns.
     """
     deviation = min(deviation, LARGEST_NOISE)
 
@@ -143,11 +144,11 @@ def _without_noise_in_tails(above: Array, rest: float, deviation: float) -> Arra
 
 
 def _smoothed(ends: Integers, masses: Array, frequencies: Array, factor: Array) -> Array:
-    """Return the mass (c,) of each measured interval: of a piece evenly, or smoothly where that fits as well or better.
+    """Return the mass (c,) of each measured interval: even in a piece, or smooth where that fits as well or better.
 
-    Smooth is the monotone interpolation of the distribution function between the ends of pieces. What fits is judged by
-    what was measured, the factor times the noisy frequencies (c,), piece by piece, the heaviest first. A column without
-    steps then has none, and one with steps keeps them.
+    The smooth version is the monotone interpolation of the distribution function between the ends of pieces. The fit is
+    compared on the measured scale, the factor times the noisy frequencies (c,), piece by piece, heaviest first. So a
+    column without steps gets no steps, and a column with steps keeps them.
     """
     width = np.diff(ends)
     each = np.repeat(masses / width, width)
@@ -166,13 +167,13 @@ def _smoothed(ends: Integers, masses: Array, frequencies: Array, factor: Array) 
 def _places(measured: Array, ends: Integers, each: Array) -> tuple[Array, Array]:
     """Return the edges of positions that hold about `LARGEST_PLACE` at most or are one measured interval.
 
-    A piece is cut between intervals only: where within one of these its rows are is not known.
+    A piece is cut between intervals only, because the places of rows within an interval are unknown.
     """
     edges, made = [measured[:1]], []
     for start, stop in pairwise(ends.tolist()):
         below = np.concatenate([[0.0], np.cumsum(each[start:stop])])
         count = max(1, min(int(np.ceil(below[-1] / LARGEST_PLACE)), stop - start))
-        # About equally heavy; what is heavy alone is alone.
+        # Parts of about equal mass; a heavy interval is a part by itself.
         alone = np.flatnonzero(np.diff(below) >= LARGEST_PLACE)
         even = np.rint(np.interp(np.linspace(0.0, below[-1], count + 1)[1:-1], below, np.arange(len(below))))
         cuts = np.unique(np.concatenate([[0, stop - start], alone, alone + 1, even])).astype(np.int64)
@@ -184,8 +185,8 @@ def _places(measured: Array, ends: Integers, each: Array) -> tuple[Array, Array]
 def _smooth_places(measured: Array, each: Array, light: float) -> tuple[Array, Array]:
     """Return the edges of positions, and their mass, where the density changes from interval to interval.
 
-    Neighbours are together until they hold `LARGEST_PLACE`, or enough to be told apart from noise while their densities
-    differ. An interval that is much heavier than those before it is alone. What is next to empty at an end is a
+    Neighbours are joined until they hold `LARGEST_PLACE`, or until their mass is above the noise and their densities
+    differ. An interval that is much heavier than those before it stays alone. A nearly empty end of the range is a
     position of its own, so that the tails end before it.
     """
     below = np.concatenate([[0.0], np.cumsum(each)])
@@ -207,7 +208,7 @@ def _smooth_places(measured: Array, each: Array, light: float) -> tuple[Array, A
 
 
 def looked_closer(column: ReleasedColumn, look: Measurement[Detail]) -> ReleasedColumn:
-    """Return a column's distribution with the position divided that a closer look is about."""
+    """Return a column's distribution in which a closer look divides one position."""
     query = look.query
     interval, finer, values, deviation = query.interval, query.edges, look.known, look.deviation
     partition, k = column.partition, len(column.partition.indicators)
@@ -218,7 +219,7 @@ def looked_closer(column: ReleasedColumn, look: Measurement[Detail]) -> Released
     masses = np.add.reduceat(values, ends[:-1])
     clear = masses > CLEAR * deviation * np.sqrt(width)
     held = float(masses[clear].sum())
-    # What is not clear has the rest, evenly.
+    # Intervals that are not clearly above the noise share the rest evenly.
     if held > 0.0 and (held >= mass or clear.all()):
         masses = np.where(clear, masses, 0.0) * (mass / held)
     else:
@@ -233,7 +234,7 @@ def looked_closer(column: ReleasedColumn, look: Measurement[Detail]) -> Released
 def _pieces(values: Array, price: float) -> Integers:
     """Return the ends of the pieces, 0 and len(values) included, of the best piecewise constant fit.
 
-    Best is the least sum of squares plus the price of each piece. Cost: len(values)^2 / 2.
+    The best fit minimises the sum of squares plus a price for each piece. Cost: len(values)^2 / 2.
     """
     m = len(values)
     sums, squares = np.zeros(m + 1), np.zeros(m + 1)
@@ -258,7 +259,7 @@ def _pieces(values: Array, price: float) -> Integers:
 
 @njit(cache=True)
 def _with_corners(values: Array, ends: Integers, tolerance: float) -> Integers:
-    """Return the ends with more between them, until no value is further than the tolerance from its chord."""
+    """Add ends until no value is further than the tolerance from its chord; return all ends."""
     keep = np.zeros(len(values), dtype=np.bool_)
     keep[ends] = True
     start = 0

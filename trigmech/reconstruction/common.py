@@ -16,15 +16,15 @@ from trigmech.reconstruction.columns import looked_closer, nearest_probabilities
 
 Array = NDArray[np.float64]
 
-# Intervals of a number of which nothing is known.
+# Intervals of a number that was not measured.
 EVEN = 64
 
 
 def common_positions(domain: Domain, measurements: Sequence[Measurement[Query]]) -> tuple[ReleasedColumn, ...]:
-    """Return each column's positions, of which all queries' positions consist, and their probabilities.
+    """Return each column's positions, cut so that all queries' positions consist of them, and their probabilities.
 
-    These are those of the most exact histogram of the column, with its closer looks; else those of the most exact table
-    that the column is in; else even.
+    The probabilities come from the most exact histogram of the column, with its closer looks; otherwise from the most
+    exact table with the column; otherwise they are even.
     """
     return tuple(_common(j, whole, measurements) for j, whole in enumerate(columns_of(domain)))
 
@@ -46,7 +46,7 @@ def _common(j: int, whole: Partition, measurements: Sequence[Measurement[Query]]
         query = each.query
         if isinstance(query, Detail) and query.edges[0] in column.partition.edges:
             first = int(np.searchsorted(column.partition.edges, query.edges[0]))
-            # Where no other query has cut the interval.
+            # Only if no other query has cut the interval.
             if column.partition.edges[first + 1] == query.edges[-1]:
                 column = looked_closer(column, replace(each, query=replace(query, interval=first)))  # type: ignore[arg-type]
     return column
@@ -61,7 +61,7 @@ def _partitions(query: Query, j: int) -> list[Partition]:
 
 
 def _margin(j: int, table: Measurement[Marginal]) -> ReleasedColumn:
-    """Return what a table tells of one of its columns; within a cell rows lie evenly."""
+    """Return the distribution of a column of a table; rows lie evenly within a cell."""
     query, axis = table.query, table.query.columns.index(j)
     others = tuple(c for c in range(len(query.columns)) if c != axis)
     cells, partition = query.maps[axis], query.partitions[axis]
@@ -71,7 +71,7 @@ def _margin(j: int, table: Measurement[Marginal]) -> ReleasedColumn:
 
 
 def _cut(column: ReleasedColumn, edges: Array) -> ReleasedColumn:
-    """Return a column whose intervals end at some places too; each part has as much as it is long, or has levels."""
+    """Return a column cut at further edges; each part's mass is in proportion to its length or levels."""
     partition, k = column.partition, len(column.partition.indicators)
     if partition.value is None or len(edges) == len(partition.edges):
         return column

@@ -1,4 +1,4 @@
-"""Rows of which some columns are given, or have given shares; the others as the release has them beside these."""
+"""Rows in which some columns have given values or shares; the other columns follow the release, given these."""
 
 import itertools
 import math
@@ -24,9 +24,9 @@ Array = NDArray[np.float64]
 Given = Mapping[str, Any]
 Shares = Mapping[str, Mapping[Any, float]]
 
-# So many rows of the fitted table, or as many as are asked for, are enough to draw from; by their effective number.
+# It is enough to draw from this effective number of matching fitted rows, or from as many as are asked for.
 ENOUGH = 500
-# Rounds of proportional fitting, and the part of independence in a table, which lets it have any sums.
+# Rounds of proportional fitting, and the weight of an independent table that is mixed in, so that any sums fit.
 ROUNDS, EVEN = 50, 1e-6
 TINY = 1e-300
 
@@ -50,13 +50,13 @@ def conditional_points(schema: Schema, release: Release, fitted: Distribution, s
     Raises
     ------
     InputError
-        If a name, value or share breaks a rule, or the release has nothing of a combination.
+        If a name, value or share breaks a rule, or the release has no rows of a combination.
 
     Notes
     -----
     Privacy: post-processing. Rows are drawn from those of the fitted table that match. If they are too few, and columns
-    and tables were released, rows are fitted: each column to its distribution beside what is given, and each table to
-    that which has these sums and the released odds ratios.
+    and tables were released, rows are fitted: each column to its distribution given these values, and each table to the
+    table with these sums and the released odds ratios.
     """
     given, shares = given or {}, shares or {}
     for what, asked in (("given", given), ("shares", shares)):
@@ -97,7 +97,7 @@ def _strata(schema: Schema, fitted: Distribution, size: int, rng: np.random.Gene
 
 
 def _raked_weights(weights: Array, matched: Sequence[NDArray[np.bool_]], parts: Sequence[Array]) -> Array:
-    """Return the weight of each combination of values, as the fitted rows have them together, raked to the shares.
+    """Return the weight of each combination of values in the fitted rows, raked to the shares.
 
     All are 0 if that cannot be.
     """
@@ -127,7 +127,7 @@ def _points_given(schema: Schema, release: Release, fitted: Distribution, size: 
 
 def _rows_given(schema: Schema, release: Release, count: int, rng: np.random.Generator,
                 given: Given) -> Array | None:
-    """Return points that were fitted to the released numbers beside the given values, or None without such numbers."""
+    """Return points that are fitted to the released numbers, given the values; None if there are no such numbers."""
     wanted = _with(schema, given)
     witness(wanted)
     constrained = ConstrainedRows(wanted, release.columns, release.closer)
@@ -149,7 +149,7 @@ def _targets_given(targets: Targets, constrained: ConstrainedRows, given: list[i
         for one, table in ((0, pair.table), (1, pair.table.T)):
             other = 1 - one
             if pair.columns[one] in given:
-                # How much more frequent a cell of the other column is beside the given values.
+                # How much more frequent the given values make each cell of the other column.
                 whole, all_others = (np.bincount(pair.maps[k], weights=columns[pair.columns[k]].mass)
                                      for k in (one, other))
                 beside = nearest_probabilities((own[one] / np.maximum(whole, TINY)) @ table, float(own[one].sum()))
@@ -167,7 +167,7 @@ def _targets_given(targets: Targets, constrained: ConstrainedRows, given: list[i
 
 
 def _raked(table: Array, down: Array, across: Array) -> Array:
-    """Return the table (a, b) with these sums and, except where it is 0, with the odds ratios of another."""
+    """Return a table (a, b) with these sums and the odds ratios of a given table, except where that is 0."""
     made = nearest_probabilities(table.ravel()).reshape(table.shape) + EVEN * np.outer(down, across)
     for _ in range(ROUNDS):
         made = made * (down / np.maximum(made.sum(axis=1), TINY))[:, None]

@@ -1,7 +1,7 @@
 """Rows that keep a schema's constraints: which combinations of positions are allowed, a start, and values in the end.
 
-Numbers are cut where a constraint compares them, so that of most constraints the positions decide. Where two numbers
-of the same cell are compared with each other the values decide, which are looked at when they are placed.
+Numbers are cut where a constraint compares them, so for most constraints the positions decide. Where a constraint
+compares two numbers of the same cell, their values decide; they are checked when the numbers are placed.
 """
 
 import math
@@ -32,23 +32,23 @@ Array = NDArray[np.float64]
 Codes = NDArray[np.int32]
 Integers = NDArray[np.int64]
 
-# Where columns are compared with each other they are cut at up to so many released edges, as long as all constraints
-# together have at most so many combinations of values to look at.
+# Columns that are compared with each other are cut at up to this many released edges, as long as all constraints
+# together have at most this many combinations of values to check.
 GRIDS, MOST_LOOKED_AT = (256, 64, 16, 0), 4 * 10**6
-# All combinations of a schema's constraints, without such a grid.
+# The most combinations of a schema's constraints, without such a grid.
 MOST_COMBINATIONS = 10**8
-# Rounds of exchanges between rows for each column; values that are drawn for a row that does not keep its constraints;
-# rows whose values are looked at for one that still does not.
+# Rounds of exchanges between rows for each column; draws of values for a row that breaks its constraints; and other
+# rows whose values are tried for a row that still breaks them.
 EXCHANGES, DRAWS, NEIGHBOURS = 20, 24, 32
-# In an interval: not its middle, which could be a number that a constraint names.
+# A place in an interval: not the middle, which could be a number that a constraint names.
 SOMEWHERE = math.sqrt(2.0) - 1.0
 
 
 class ConstrainedRows:
     """The constraints of a schema, with complete bounds and categories, for rows of positions of released columns.
 
-    By the looks values are found that many rows share. Its ``columns`` are the given ones, those of numbers cut further
-    where their constraints compare them.
+    The looks show which values many rows share. ``columns`` are the given ones, with numbers cut further where their
+    constraints compare them.
     """
 
     def __init__(self, schema: Schema | None, columns: Sequence[ReleasedColumn],
@@ -62,7 +62,7 @@ class ConstrainedRows:
                                        [look.query for look in looks if look.query.columns == (j,)])
         self._codes: dict[int, Integers] = {}
         self._rules: list[tuple[tuple[int, ...], NDArray[np.bool_]]] = []
-        # Columns that are connected by constraints, and which of these.
+        # The columns that constraints connect, and these constraints.
         self._groups: list[tuple[list[int], list[int]]] = []
         if schema is None or not schema.constraints:
             return
@@ -80,16 +80,16 @@ class ConstrainedRows:
             self._groups.append((members, [r for r, (held, _) in enumerate(self._rules) if held[0] in members]))
 
     def of(self, release: Release) -> Release:
-        """Return the release of the columns with these positions in their place."""
+        """Return the release with these columns and positions."""
         if all(own is given for own, given in zip(self.columns, release.columns, strict=True)):
             return release
         return release.on(self.columns)
 
     def ask(self, objective: RowObjective) -> None:
-        """Forbid moves to what a constraint forbids, and let columns that it ties together move together."""
+        """Forbid moves that break a constraint, and let the columns of a constraint move together."""
         maps = {j: objective.map(j, codes) for j, codes in self._codes.items()}
         for held, allowed in self._rules:
-            # A map has only as many cells as its column's positions need.
+            # Each map has only the cells that its column's positions need.
             inside = tuple(slice(int(self._codes[j].max()) + 1) for j in held)
             objective.rule([maps[j] for j in held], allowed[inside])
         for members, _ in self._groups:
@@ -97,7 +97,7 @@ class ConstrainedRows:
                 objective.together(members)
 
     def allowed(self, column: int) -> NDArray[np.bool_]:
-        """Return which positions (size,) of a column the constraints allow that are of this column alone."""
+        """Return which positions (size,) the constraints of this column alone allow."""
         held = np.ones(len(self.columns[column].mass), dtype=np.bool_)
         for members, allowed in self._rules:
             if members == (column,):
@@ -115,7 +115,7 @@ class ConstrainedRows:
     def repair(self, rows: Codes, rng: np.random.Generator) -> None:
         """Let rows keep the constraints, in place: by exchanges between rows, which leave each column as it is.
 
-        The few rows that are left, where the columns' frequencies do not fit together, take over the entries of others.
+        If the columns' frequencies do not fit together, a few rows remain; these copy the entries of other rows.
         """
         for members, rules in self._groups:
             self._exchange(rows, members, rules, rng)
@@ -135,7 +135,7 @@ class ConstrainedRows:
             if not len(one):
                 return
             if attempt % 2:
-                # Also with rows that keep the constraints, each once.
+                # Rows that keep the constraints take part too, each once.
                 other = np.unique(rng.integers(len(rows), size=len(one)))
                 other = rng.permutation(other[count[other] == 0])
             else:
@@ -152,8 +152,9 @@ class ConstrainedRows:
     def placed(self, rows: Codes, d: int, rng: np.random.Generator) -> Array:
         """Return rows of positions as points (m, d) of the cube whose values keep the constraints.
 
-        Numbers lie anywhere in the interval of their position, evenly, or all at its atom; those of a row that breaks a
-        constraint are drawn again, from all of the interval, and if that does not help taken over from others.
+        Numbers are drawn evenly from the interval of their position, or all lie at its atom. If a row breaks a
+        constraint, its numbers are drawn again from the whole interval; if that does not help, they are copied from
+        another row.
         """
         points = self._valued(placed(self.columns, rows, rng.random(rows.shape), d), rows)
         if self.schema is None or not self.schema.constraints:
@@ -162,7 +163,7 @@ class ConstrainedRows:
         for attempt in range(DRAWS):
             if not len(bad):
                 return points
-            # At the same part of equal intervals numbers are equal.
+            # Numbers at the same fraction of equal intervals are equal.
             fractions = self._fractions(len(bad), attempt % 4 == 0, rng)
             points[bad] = self._rounded(placed(self.columns, rows[bad], fractions, d), rows[bad])
             bad = bad[~keeps(self.schema, points[bad])]
@@ -180,8 +181,8 @@ class ConstrainedRows:
     def redrawn(self, points: Array, rows: Codes, rng: np.random.Generator) -> Array:
         """Return points (m, D) that keep the constraints with their numbers drawn again, in the positions ``rows``.
 
-        Numbers lie anywhere in the interval of their position, evenly, or at its atom. A point that breaks a constraint
-        by all draws stays as it is.
+        Numbers are drawn evenly from the interval of their position, or lie at its atom. A point that breaks a
+        constraint with every draw stays as it is.
         """
         made, left = points.copy(), np.arange(len(points))
         for attempt in range(DRAWS):
@@ -195,7 +196,7 @@ class ConstrainedRows:
         return made
 
     def _fractions(self, count: int, same: bool, rng: np.random.Generator) -> Array:
-        """Return at which part of its interval each number lies; if it is the same in equal intervals, so are they."""
+        """Return at which fraction of its interval each number lies; with ``same``, one fraction for a whole row."""
         width = len(self.columns)
         return np.broadcast_to(rng.random((count, 1 if same else width)), (count, width))
 
@@ -241,10 +242,10 @@ def keeps(schema: Schema, points: Array, constraints: Sequence[Constraint] | Non
 
 
 def kept(schema: Schema, points: Array, rng: np.random.Generator) -> Array:
-    """Return points of the cube whose values keep the constraints: those that do, and others made so.
+    """Return points of the cube, with those that break the constraints changed so that they keep them.
 
-    A point that does not takes over the coordinates of the columns that its constraints connect from the nearest of
-    some that do; if none does, from :func:`witness`.
+    A point that breaks constraints copies the coordinates of the connected columns from the nearest of some points that
+    keep them; if there is no such point, from :func:`witness`.
     """
     for names in connected([each.columns for each in schema.constraints]):
         own = [each for each in schema.constraints if names.issuperset(each.columns)]
@@ -267,7 +268,7 @@ def kept(schema: Schema, points: Array, rng: np.random.Generator) -> Array:
 
 
 def with_constraints_kept(schema: Schema, fit: Reconstruction, rng: np.random.Generator) -> Reconstruction:
-    """Return a fit whose points keep the constraints; where all do, it is the same."""
+    """Return a fit whose points keep the constraints; the same fit if all of them do already."""
     points = kept(schema, fit.points, rng)
     return fit if points is fit.points else replace(fit, distribution=Distribution(points, fit.weights))
 
@@ -279,7 +280,7 @@ def witness(schema: Schema) -> Array:
     ------
     InputError
         If no such row exists, or there are too many combinations of values. This check comes before a budget is
-        charged, or not at all: it depends on neither bounds nor categories that are found later.
+        charged, or not at all, because it does not depend on bounds or categories that are found later.
     """
     schema = schema.with_bounds(dict.fromkeys(schema.private_bounds, (1.0, 2.0))).with_categories(
         dict.fromkeys(schema.private_categories, ()))
@@ -297,7 +298,7 @@ def witness(schema: Schema) -> Array:
     if taken is None or taken is not False:
         chosen = np.array([(taken or {}).get(name, 0) for name in names], dtype=np.int32)
         tries = np.arange(256.0)[:, None]
-        # Evenly spread in each column and unlike in any two; every other one the same in all.
+        # Evenly spread in each column and different in any two; every other row has equal values in all.
         fractions = np.where(tries % 2, tries * np.sqrt(np.arange(schema.d) + 2.5), tries * math.sqrt(0.5)) % 1.0
         points = placed(rows.columns, np.tile(chosen, (len(tries), 1)), fractions, schema.domain.d)
         good = np.flatnonzero(keeps(schema, points))
@@ -331,7 +332,7 @@ def _grid(schema: Schema, columns: Sequence[ReleasedColumn]) -> Array | None:
 
 
 def _examples(partition: Partition) -> Array:
-    """Return the column's own coordinates of a point of each position, which is no number that a constraint names."""
+    """Return the column's own coordinates of a point of each position, unequal to any number in a constraint."""
     held = [*partition.indicators, *([] if partition.value is None else [partition.value])]
     points = np.zeros((partition.size, max(held) + 1))
     partition.place(np.arange(partition.size), np.full(partition.size, SOMEWHERE), points)
@@ -341,7 +342,7 @@ def _examples(partition: Partition) -> Array:
 def _cut(column: ReleasedColumn, cuts: Array, places: Array) -> tuple[ReleasedColumn, Array]:
     """Return a column whose intervals end at some places too, and its atoms.
 
-    All of an atom's mass stays where the atom is; of other intervals each part has as much as it is long.
+    An atom's whole mass stays at the atom; in other intervals each part's mass is in proportion to its length.
     """
     partition, k = column.partition, len(column.partition.indicators)
     if partition.value is None or not len(cuts):

@@ -1,10 +1,10 @@
 """A normal copula with the released distributions: where rows start, and what tables of pairs are shrunk to.
 
-Each column is a function of a normal variable: of a number the values follow their order, of categories the order of
-their first score. Two such variables of correlation r give, by Mehler's formula, the table of any two columns as the
-sum over k of r^k a_k b_k', with a_k and b_k the k-th Hermite coefficients of the indicators of positions, and the mean
-of a product of scores likewise. That mean is a function of r that can be inverted: what the released products of first
-scores tell about r. All correlations together are made a correlation matrix by its eigenvalues.
+Each column is a function of a normal variable: a number increases with it, and categories follow it in the order of
+their first score. If two such variables have correlation r, the table of their columns is, by Mehler's formula, the sum
+over k of r^k a_k b_k', with a_k and b_k the k-th Hermite coefficients of the indicators of positions. The mean of a
+product of scores has the same form. This function of r is inverted at the released products of first scores, which
+gives r. All correlations together are then made a correlation matrix by its eigenvalues.
 
 References
 ----------
@@ -29,15 +29,15 @@ from trigmech.reconstruction.dependence import shrunk_products
 Array = NDArray[np.float64]
 Codes = NDArray[np.int32]
 
-# Terms of Mehler's series; the largest correlation, of which those left out are next to nothing; and how many
-# correlations between it and its negative a product's mean is compared with.
+# Terms of Mehler's series; the largest correlation, at which the omitted terms are negligible; and the number of
+# correlations, between it and its negative, with which a product's mean is compared.
 TERMS, LARGEST, STEPS = 40, 0.97, 195
 LEAST_EIGENVALUE = 1e-3
-# Rows by which products of directions are found under given correlations, and steps towards the measured ones.
+# Simulated rows that give the products of directions under given correlations, and steps towards the measured ones.
 SIMULATED, STEPS_OF_DESCENT = 4_096, 12
 # Rounds of draws within cells.
 ROUNDS, FIRM = 3, 0.2
-# Rounds of projections on what is possible.
+# Rounds of projections onto the possible matrices.
 PROJECTIONS = 40
 
 
@@ -45,8 +45,8 @@ PROJECTIONS = 40
 class Copula:
     """Correlations (d, d), and for each column Hermite coefficients (size, TERMS + 1) and an order (size,).
 
-    Coefficients and order are those of its positions. Special and missing values of a number do not depend on anything;
-    their order is below 0.
+    Coefficients and order are those of its positions. Special and missing values of a number are independent of all
+    other columns; their order is below 0.
     """
 
     correlations: Array
@@ -55,7 +55,7 @@ class Copula:
 
     @classmethod
     def by_directions(cls, columns: Sequence[ReleasedColumn], measured: Measurement[Directions]) -> "Copula | None":
-        """Return the copula that measured directions imply, without noise; None if all of them can be noise."""
+        """Return the copula that denoised directions imply; None if noise alone can explain them."""
         correlations = _by_directions(columns, measured)
         if correlations is None:
             return None
@@ -65,7 +65,7 @@ class Copula:
 
     @classmethod
     def by_products(cls, columns: Sequence[ReleasedColumn], products: Products, deviations: Array) -> "Copula":
-        """Return the copula that products' deviations (K,) from independence, without noise, imply."""
+        """Return the copula that products' denoised deviations (K,) from independence imply."""
         first = [score[:, 0] if score.shape[1] else np.zeros(len(score)) for score in products.features]
         orders = tuple(_order(column, score) for column, score in zip(columns, first, strict=True))
         coefficients = tuple(_coefficients(column.mass, order) for column, order in zip(columns, orders, strict=True))
@@ -95,17 +95,17 @@ class Copula:
         """Exchange entries of each column between rows (m, d), in place, so that rows follow the copula."""
         normal = rng.normal(size=rows.shape) @ np.linalg.cholesky(self.correlations).T
         for j, order in enumerate(self.orders):
-            # Equal positions stay in the random order of the rows.
+            # Rows with equal positions stay in their random order.
             place = order[rows[:, j]]
             held = np.flatnonzero(place >= 0.0)
             ascending = held[np.argsort(place[held], kind="stable")]
             rows[held[np.argsort(normal[held, j], kind="stable")], j] = rows[ascending, j]
 
     def arrange_within(self, rows: Codes, cells: Sequence[NDArray[np.int64]], rng: np.random.Generator) -> None:
-        """Exchange entries of each column between rows of one cell of it, in place, so that rows follow the copula.
+        """Exchange entries of each column between rows in the same cell, in place, so that rows follow the copula.
 
-        The cells (size,) are of each column's positions. Nothing that is a function of cells changes. Each column in
-        turn gets normal values given those of the others, and its entries in a cell their order (Gibbs sampling).
+        ``cells`` has the cell (size,) of each position of each column. No function of cells changes. Each column in
+        turn draws normal values given those of the others; its entries in a cell take their order (Gibbs sampling).
         """
         precision = np.linalg.inv(_definite(self.correlations, FIRM))
         spread = 1.0 / np.sqrt(np.diag(precision))
@@ -132,8 +132,8 @@ class Copula:
 
 
 def _truncated(means: Array, deviation: float, least: Array, most: Array, rng: np.random.Generator) -> Array:
-    """Return normal values (m,) between bounds, by inversion; beyond what floats tell apart, even ones."""
-    # In the lower tail, where distribution functions are exact.
+    """Return normal values (m,) between bounds, by inversion; uniform ones where floats are too coarse for that."""
+    # Computed in the lower tail, where distribution functions are exact.
     turned = least - means > 0.0
     low, high = (np.where(turned, means - most, least - means) / deviation,
                  np.where(turned, means - least, most - means) / deviation)
@@ -154,7 +154,7 @@ def _normal_values(place: Array, rng: np.random.Generator) -> Array:
 
 
 def _by_directions(columns: Sequence[ReleasedColumn], measured: Measurement[Directions]) -> Array | None:
-    """Return the correlations under which rows of the copula have the measured products, without noise."""
+    """Return the correlations under which rows of the copula have the measured products after denoising."""
     query, d = measured.query, len(columns)
     first, second = query.pairs.T
     ends = [column.normal_ends for column in columns]
@@ -185,7 +185,7 @@ def _by_directions(columns: Sequence[ReleasedColumn], measured: Measurement[Dire
     wanted = _nearest(nearest)[first, second]
     correlations, most = np.eye(d), float(slopes.max())
     loose = correlations.copy()
-    # Few steps: what hardly changes the products stays near 0.
+    # Few steps, so that correlations with little effect on the products stay near 0.
     for _ in range(STEPS_OF_DESCENT):
         change = slopes * (wanted - products(correlations)[first, second]) / most**2
         loose[first, second] = np.clip(loose[first, second] + change, -LARGEST, LARGEST)
@@ -250,9 +250,9 @@ def _summed(coefficients: Array, cells: NDArray[np.int64]) -> Array:
 
 
 def _nearest(symmetric: Array) -> Array:
-    """Return the nearest matrix that is positive semi-definite with the same diagonal, next to (Higham 2002).
+    """Return the nearest matrix that is positive semi-definite with the same diagonal, nearly (Higham 2002).
 
-    What is impossible together is noise: this takes more of it away than each eigenvalue's own size shows.
+    Impossible combinations are noise, and the projection removes more of it than the eigenvalues' sizes alone show.
     """
     diagonal, made, correction = np.diag(symmetric).copy(), symmetric, np.zeros(symmetric.shape)
     for _ in range(PROJECTIONS):

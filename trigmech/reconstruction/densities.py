@@ -1,7 +1,7 @@
 """The density of a number from noisy measurements of its histogram: an average over many shapes, weighed by evidence.
 
 A histogram p of c intervals was measured as F p plus normal noise of a known deviation s. Under each model of a fixed
-library p is normal, so all that follows has a closed form. A model is a base distribution of total 1 times
+library p is normal, so everything below has a closed form. A model is a base distribution of total 1 times
 1 + sum over k of t_k sqrt(2) cos(k pi B), with B the base's own distribution function and independent normal t_k of
 variance A k^-r. Bases are the even distribution, bells and slopes (beta distributions with a wider one beside them,
 whose tails are heavy) and skewed distributions (log-normal ones, turned to either side). A model with a base that is
@@ -29,7 +29,7 @@ from trigmech.functions import prefix_sums
 
 Array = NDArray[np.float64]
 
-# Bases are drawn on at most so many intervals; the even one has so many cosines, the others so many.
+# The most intervals on which bases are drawn; the number of cosines of the even base, and of the others.
 COARSE, COSINES_OF_EVEN, COSINES = 128, 128, 32
 # Decays r and variances A of the coefficients: of the even base, and of the others.
 DECAYS_OF_EVEN, VARIANCES_OF_EVEN = np.array([1.0, 2.0, 3.0, 4.0, 6.0]), np.geomspace(1e-4, 8.0, 18)
@@ -40,11 +40,11 @@ DEVIATIONS = np.array([0.03, 0.045, 0.065, 0.09, 0.13, 0.18, 0.24])
 WIDER, PARTS_OF_WIDER, LEAST_PARAMETER = 3.0, (0.0, 0.08), 0.7
 # Log-normal distributions from either end, of these medians and deviations of the logarithm.
 MEDIANS, LOG_DEVIATIONS = (0.015, 0.03, 0.06, 0.1, 0.16, 0.25, 0.35), (0.35, 0.6, 0.9, 1.4)
-# How probable the even base is beforehand; all others share the rest.
+# The prior probability of the even base; all others share the rest.
 EVEN = 0.3
 # The prior deviation of an atom's mass, and the most atoms of a column.
 OF_AN_ATOM, MOST_ATOMS = 0.3, 16
-# Models of a smaller weight are left out.
+# Models with a smaller weight are left out.
 LEAST_WEIGHT = 1e-6
 
 
@@ -62,8 +62,8 @@ def smooth_density(values: Array, deviation: float, total: float, cumulative: bo
         The sum of the histogram, above 0.
     cumulative : bool
     rival : float
-        Another explanation's -2 log of the marginal likelihood. Atoms that cannot bring this one near it are not
-        looked for.
+        Another explanation's -2 log of the marginal likelihood. The search for atoms is skipped if they cannot bring
+        this model near it.
 
     Notes
     -----
@@ -76,7 +76,7 @@ def smooth_density(values: Array, deviation: float, total: float, cumulative: bo
     while len(found.atoms) < most:
         more = _with_another_atom(found)
         gain = 0.0 if more is None else found.surprise - more.surprise
-        # The best atoms come first: no later one gains much more.
+        # The best atoms come first; later ones gain hardly more.
         if more is None or gain <= 0.0 or found.surprise - 2.0 * gain * (most - len(found.atoms)) > rival:
             break
         found = more
@@ -85,7 +85,7 @@ def smooth_density(values: Array, deviation: float, total: float, cumulative: bo
 
 @dataclass(frozen=True, eq=False)
 class _Models:
-    """Bases (b, m), their cosines (b, m, K), and all that a measurement has to do with them.
+    """Bases (b, m), their cosines (b, m, K), and the matrices by which a measurement is explained.
 
     With the roots D of variances k^-r, for each of the decays r, and the Gram matrix G of the cosines as measured,
     D G D = U diag(gains) U': gains (b, r, K), and loadings U' D (b, r, K, K). The coefficients' variances (v,) are
@@ -126,7 +126,7 @@ class _Models:
 
 @dataclass(frozen=True, eq=False)
 class _Library:
-    """The models of a histogram of c intervals, of which F (c, c) times it is measured: of even and of other bases."""
+    """The models of a histogram of c intervals, measured as F (c, c) times it: with even and with other bases."""
 
     factor: Array
     gram: Array
@@ -135,7 +135,7 @@ class _Library:
 
 @dataclass(frozen=True, eq=False)
 class _Explained:
-    """What was measured, as all models explain it beside some atoms.
+    """The measurements as all models with some atoms explain them.
 
     ``projected`` holds, for each kind, the measured residuals' products with the rotated cosines (b, r, K), and
     ``weights`` the models' probabilities (b, r, v). ``surprise`` is -2 log of the marginal likelihood.
@@ -192,7 +192,7 @@ def _explained(library: _Library, values: Array, noise: float, atoms: NDArray[np
 
 @dataclass(frozen=True, eq=False)
 class _Atoms:
-    """What atoms do to measurements under one model: all intervals' scores (c,), and the precisions of their masses.
+    """The effect of atoms under one model: all intervals' scores (c,), and the precisions of their masses.
 
     An atom takes its mass from the base. ``effects`` (c, K) are the atoms' products with the model's cosines, of which
     these take over a part ``taken`` (K,); ``moved`` (c,) and ``between`` are the base's with each interval and itself.
@@ -237,11 +237,11 @@ class _Atoms:
 
 
 def _with_another_atom(found: _Explained) -> _Explained | None:
-    """Return the explanation with the atom added by which the most probable model gains most, or None if none gains."""
+    """Return the explanation with the atom that helps the most probable model most; None if no atom helps."""
     atoms, old, prior = _Atoms.under(found), found.atoms, OF_AN_ATOM**-2
     scores, precisions = atoms.scores, atoms.alone
     if len(old):
-        # Beside those that there are already.
+        # In addition to the atoms that exist already.
         beside = atoms.precisions(old)
         known = np.linalg.solve(beside[old] + prior * np.eye(len(old)), np.column_stack([scores[old], beside.T]))
         scores = scores - beside @ known[:, 0]

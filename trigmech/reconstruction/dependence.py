@@ -1,4 +1,4 @@
-"""What tables and products are taken to be: the released ones, without what is noise."""
+"""Targets for tables and products: the released ones, with noise shrunk away."""
 
 import math
 

@@ -1,7 +1,7 @@
 """Samples of more rows than were fitted: each further copy of a row has numbers of its own, where these lie free.
 
-A release of columns and tables says in which interval a number lies and no more: within the interval a fitted row has
-it anywhere. So has each copy. Everything that rows were fitted to (frequencies of the columns' positions, tables,
+A release of columns and tables says only in which interval a number lies. A fitted row has its number at any place in
+the interval, and so does each copy. Everything that rows were fitted to (frequencies of the columns' positions, tables,
 products) is a function of the positions, which copies keep, and is of the sample exactly what it would be if rows were
 repeated as they are. Other releases hold means, which moved numbers would change: their copies are equal.
 """

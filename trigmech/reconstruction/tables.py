@@ -1,4 +1,4 @@
-"""From released columns, tables and products to rows that have them."""
+"""Fits rows to released columns, tables and products."""
 
 import time
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ Array = NDArray[np.float64]
 FIRMNESS, FIRMNESS_BY_ROWS = 3.0, 0.5
 # An interval that should have fewer rows than this is empty, and moves into it cost as if it had so many too many.
 EMPTY, FROM_EMPTY = 0.05, 2.0
-# Of a row: no deviation is taken to be finer.
+# In rows: every deviation is taken to be at least this.
 LEAST = 0.5
 
 
@@ -83,7 +83,7 @@ def _descended(objective: RowObjective, rows: NDArray[np.int32], targets: "Targe
                rng: np.random.Generator) -> FittedRows:
     fitted = objective.compiled().descend(rows, rng, exchanging=1, smooth=True)
     if targets.copula is not None:
-        # What moved between cells did so without regard to what depends within them.
+        # Moves between cells ignored the dependence within them.
         targets.copula.arrange_within(fitted.rows, [objective.joint_cells(j) for j in range(objective.d)], rng)
     return fitted
 
@@ -98,7 +98,7 @@ def _with_triples(fitted: FittedRows, targets: "Targets", constrained: Constrain
     for measured in release.triples:
         query, noise = measured.query, measured.deviation
         held = query.counted(rows[:, list(query.columns)], np.full(len(rows), 1.0)) / len(rows)
-        # Beyond 1 all is noise, of which squares could overflow.
+        # Deviations beyond 1 are noise alone, and their squares could overflow.
         kept = shrunk_beside(np.clip(measured.means, -1.0, 2.0) - held, noise)
         if kept.any():
             for j, cells in zip(query.columns, query.maps, strict=True):
@@ -115,9 +115,10 @@ def _with_triples(fitted: FittedRows, targets: "Targets", constrained: Constrain
 
 
 def strengths_of(release: Release) -> tuple[Array, Array]:
-    """Return how the columns of each released table (t,) depend on each other, without what is noise.
+    """Return how the columns of each released table (t,) depend on each other, after noise is shrunk away.
 
-    The total variation from independence, and how many cells are occupied: infinitely many if the table is not sparse.
+    Returns the total variation from independence, and the number of occupied cells, infinite for tables that are not
+    sparse.
     """
     pairs = Targets(release).pairs
     return (np.array([0.5 * np.abs(pair.table - expected).sum()
@@ -188,13 +189,13 @@ class Pair:
 
     @classmethod
     def of(cls, measured: Measurement[Marginal], known: Estimate) -> "Pair":
-        """Return what a measured table of two columns is taken to be."""
+        """Return the target of a measured table of two columns."""
         (j, h), (down, across) = measured.query.columns, measured.query.maps
         return cls((j, h), (down, across), known.table, known.deviation, known.sparse)
 
 
 class Targets:
-    """What the released numbers are taken to be, without what is noise.
+    """The targets that the released numbers give after noise is shrunk away.
 
     Parameters
     ----------
@@ -301,7 +302,7 @@ class Targets:
                 own = noise[(held == j).any(axis=1)]
                 firmness = np.minimum(FIRMNESS, FIRMNESS_BY_ROWS * count * own)
                 own = np.minimum(own, max(column.deviation, least))
-                # A row in an empty interval is worse than one in any other: the interval has none, so it costs more.
+                # A row in an empty interval is worse than a row too many elsewhere, so it costs more.
                 k, wanted = len(column.partition.indicators), column.mass.copy()
                 wanted[k:][count * wanted[k:] < EMPTY] -= FROM_EMPTY / count
                 asked.frequencies(j, wanted, float((firmness / own**2).sum()))
