@@ -58,7 +58,8 @@ def first_and_again(release):
     seen, first, again = set(), [], []
     for each in release.measurements:
         if isinstance(each.query, Marginal | Products | Directions):
-            last = isinstance(each.query, Marginal) and (id(each.query) in seen or len(each.query.columns) > 2)
+            # Finer tables of two columns are of the last round, too.
+            last = isinstance(each.query, Marginal) and (each.query.columns in seen or len(each.query.columns) > 2)
             (again if last else first).append(each)
-            seen.add(id(each.query))
+            seen.add(each.query.columns if isinstance(each.query, Marginal) else None)
     return first, again

@@ -31,7 +31,7 @@ Integers = NDArray[np.int64]
 # The root mean square of three columns' own dependence, relative to that of their weaker pairs, in real tables; and
 # relative to the two pairs of a column that others are crossed with.
 OF_THE_PAIRS, OF_THE_CROSSED = 0.2, 0.4
-# Tables with few occupied cells, at most this many for each cell of both columns, are measured again at the resolution of
+# Tables with few occupied cells, at most this many for each cell of a column, are measured again at the resolution of
 # positions: at most so many tables and entries, with this fraction of the last round. Then an occupied cell holds at
 # least so many standard deviations of the noise.
 NEARLY, MOST_FINER, MOST_FINE_ENTRIES, FINER, CLEAR_OF_NOISE = 2.5, 8, 2**17, 0.5, 4.0
@@ -111,7 +111,7 @@ def _finer(columns: Sequence[ReleasedColumn], tables: Sequence[Measurement[Margi
            occupied: Array, budget: float) -> tuple[Marginal, ...]:
     """Return tables of two columns at the resolution of their columns' positions: where one nearly tells the other.
 
-    The strongest of the tables with few occupied cells, as many as leave in each an occupied cell that is clear of noise.
+    The strongest of the tables with few occupied cells: as many as leave each occupied cell clear of noise.
     """
     found = []
     for t, each in enumerate(tables):

@@ -41,16 +41,18 @@ def sweep(objective: Objective, residuals: Residuals, rows: NDArray[np.int32], o
             for k in range(map_of[j], map_of[j + 1]):
                 for b in range(cells[k]):
                     gain[k, b] = 0.0
-            # Moving from cell a of a table to b changes the sum by w_b (2 R_b + 1) - w_a (2 R_a - 1), and by 0 if a = b.
+            # Moving from cell a of a table to b changes the sum by w_b (2 R_b + 1) - w_a (2 R_a - 1), by 0 if a = b.
             for s in range(table_start[j], table_start[j + 1]):
                 t = table_of[s]
                 base, stride, k = _beside(tables, t, row, j, cell)
-                at = base + stride * cell[k, x]
+                a = cell[k, x]
+                at, staying = base + stride * a, gain[k, a]
                 leaving = table_weights[at] * (1.0 - 2.0 * table[at])
                 for b in range(cells[k]):
                     to = base + stride * b
                     gain[k, b] += table_weights[to] * (1.0 + 2.0 * table[to]) + leaving
-                gain[k, cell[k, x]] -= 2.0 * table_weights[at]
+                # Exactly: a move that changes nothing must not look like one that gains.
+                gain[k, a] = staying
             for s in range(rule_start[j], rule_start[j + 1]):
                 base, stride, k = _beside(rules, rule_of[s], row, j, cell)
                 for b in range(cells[k]):

@@ -231,8 +231,9 @@ class CompiledObjective:
             stuck = rng.permutation(np.flatnonzero(self._targets.tables[place] == 0.0))
             if len(stuck) and len(stuck) < MOST_STUCK * len(rows):
                 others = rng.integers(len(rows), size=(len(stuck), OFFERS))
-                moves += sweep_together(self._arrays, residuals, rows, stuck, others, np.full(others.shape, -1), movable,
-                                        members, *held)
+                all_of_them = np.full(others.shape, -1)
+                moves += sweep_together(self._arrays, residuals, rows, stuck, others, all_of_them, movable, members,
+                                        *held)
         return moves
 
     def exchange(self, rows: Codes, residuals: Residuals, order: Integers, columns: Integers,

@@ -7,7 +7,7 @@ distributed, with the weights that make the released table most likely, the post
 Which of two estimates is nearer is not known from the data alone, but its expectation is: for an estimate m(y) of a
 table y with normal noise of deviation s, the squared error is on average |y - m(y)|^2 + s^2 (2 div m - N) (Stein 1981),
 with the divergence by one random probe (Girard 1989; Ramani, Blu and Unser 2008). The sparse estimate is taken if it is
-nearer by more than that difference itself can be off.
+nearer by more than that difference itself can be off, and if most cells are clearly empty.
 """
 
 from dataclasses import dataclass
@@ -20,15 +20,17 @@ from trigmech.reconstruction.dependence import shrunk_table
 
 Array = NDArray[np.float64]
 
-# Rounds by which the prior's weights are found, the probe's length in deviations, and of how many standard errors a
-# difference of risks is no chance.
-ROUNDS, PROBE, CLEAR = 25, 0.1, 3.0
+# Rounds by which the prior's weights are found; the probe's length in deviations, and its seed; and the standard errors
+# that a difference of risks must exceed.
+ROUNDS, PROBE, SEED, CLEAR = 25, 0.1, 20_140_623, 3.0
+# Most cells must be empty with at least this probability.
+MOSTLY = 0.8
 # Tables of fewer cells are not looked at: what is left in empty ones is little.
 LEAST_CELLS = 64
 # A cell that is taken to be empty is known better than the noise says, but not better than by this part of it.
 FIRMEST = 0.03
-# Nothing is larger, in units of the noise: squares of it would overflow.
-LARGEST = 1e60
+# Nothing is larger, in units of the noise, because squares of it would overflow; and nothing is lower.
+LARGEST, LOWEST = 1e60, -30.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +59,9 @@ def estimated(table: Array, expected: Array, noise: float) -> Estimate:
         return dense
     weights = _weights(table.ravel() / noise)
     mean, there = _posterior(table.ravel() / noise, weights)
-    probe = np.random.default_rng(0).standard_normal(table.shape)
+    if float(np.median(there)) > 1.0 - MOSTLY:
+        return dense
+    probe = np.random.default_rng(SEED).standard_normal(table.shape)
     moved = table + PROBE * noise * probe
     few = noise * mean.reshape(table.shape)
     few_moved = noise * _posterior(moved.ravel() / noise, _weights(moved.ravel() / noise))[0].reshape(table.shape)
@@ -67,7 +71,8 @@ def estimated(table: Array, expected: Array, noise: float) -> Estimate:
         return dense
     there = there.reshape(table.shape)
     found = np.where(there > 0.5, few, 0.0)
-    return Estimate(found * (table.sum() / found.sum()) if 0.0 < table.sum() and 0.0 < found.sum() else found,
+    total, own = float(table.sum()), float(found.sum())
+    return Estimate(found * (total / own) if min(total, own) > 0.0 else found,
                     noise * np.maximum(np.sqrt(there), FIRMEST), True)
 
 
@@ -76,6 +81,8 @@ def _components(y: Array) -> tuple[Array, Array]:
 
     The first kind is empty; of kind k the frequency is exponentially distributed with mean 2^(k - 1).
     """
+    # What lies further below 0 tells nothing more.
+    y = np.maximum(y, LOWEST)
     means = 2.0 ** np.arange(max(int(np.ceil(np.log2(max(float(y.max()), 4.0)))) + 1, 1))[:, None]
     at = y - 1.0 / means
     log_tail = log_ndtr(at)

@@ -295,7 +295,7 @@ class Targets:
             asked.table([maps[j, id(cells)] for j, cells in zip(pair.columns, pair.maps, strict=True)], pair.table,
                         1.0 / np.maximum(pair.deviation, least) ** 2, sparse=pair.sparse)
         noise = np.maximum([np.max(pair.deviation) for pair in self.pairs], least)
-        # As much as all of a column's tables together: what these gain must not cost the column itself.
+        # As much weight as all tables of the column together: their gain must not cost the column itself.
         if self.pairs:
             held = np.array([pair.columns for pair in self.pairs])
             for j, column in enumerate(columns):

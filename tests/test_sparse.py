@@ -1,0 +1,223 @@
+"""Tables of which few cells are occupied: the posterior against quadrature, the choice by risk, and rows that keep them."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.integrate import quad
+from scipy.stats import norm
+
+import trigmech as tm
+from trigmech.reconstruction import rows as descent
+from trigmech.reconstruction import sparse
+from trigmech.reconstruction.dependence import shrunk_table
+from trigmech.reconstruction.rows import RowObjective
+from trigmech.reconstruction.sparse import estimated
+from trigmech.reconstruction.tables import Targets, strengths_of
+
+NOISE = 0.002
+
+
+def function_table(a=30, b=25, seed=0):
+    """A table of which each row has one or two occupied cells, and the product of its margins."""
+    rng = np.random.default_rng(seed)
+    table = np.zeros((a, b))
+    table[np.arange(a), rng.integers(b, size=a)] = rng.dirichlet(np.full(a, 3.0))
+    table[np.arange(0, a, 4), rng.integers(b, size=len(range(0, a, 4)))] += 0.01
+    table /= table.sum()
+    return table, np.outer(table.sum(axis=1), table.sum(axis=0))
+
+
+def smooth_table(a=30, b=25):
+    """A table without empty cells that is the product of its margins but for one direction."""
+    u, v = np.cos(np.pi * (np.arange(a) + 0.5) / a), np.cos(np.pi * (np.arange(b) + 0.5) / b)
+    return (1.0 + 0.5 * np.outer(u, v)) / (a * b), np.full((a, b), 1.0 / (a * b))
+
+
+@pytest.mark.parametrize("y", [-40.0, -3.0, -0.5, 0.0, 1.7, 6.0, 35.0])
+def test_densities_and_means_of_each_kind_of_cell_are_those_of_quadrature(y):
+    values = np.array([y, 20.0])
+    densities, means = sparse._components(values)
+    y = max(y, sparse.LOWEST)
+    assert densities[0, 0] == pytest.approx(norm.logpdf(y))
+    assert means[0, 0] == 0.0
+    for k in range(1, len(densities)):
+        mean = 2.0 ** (k - 1)
+        # On a scale on which the largest value of the integrand is 1.
+        top = max(0.0, y - 1.0 / mean)
+
+        def prior(x, mean=mean, top=top):
+            return np.exp(-0.5 * (y - x) ** 2 - x / mean + 0.5 * (y - top) ** 2 + top / mean)
+
+        around = [max(0.0, top - 12.0), top + 40.0]
+        whole, moment = (quad(lambda x, r=r: x**r * prior(x), *around, points=[top], limit=400)[0] for r in (0, 1))
+        density = np.log(whole) - 0.5 * (y - top) ** 2 - top / mean - np.log(mean) - 0.5 * np.log(2.0 * np.pi)
+        assert densities[k, 0] == pytest.approx(density, rel=1e-6)
+        assert means[k, 0] == pytest.approx(moment / whole, rel=1e-5)
+
+
+def test_weights_make_what_was_seen_more_likely_in_each_round(monkeypatch):
+    rng = np.random.default_rng(1)
+    y = np.where(rng.random(2_000) < 0.1, rng.exponential(20.0, 2_000), 0.0) + rng.normal(size=2_000)
+    densities, _ = sparse._components(y)
+    likelihoods = []
+    for rounds in (0, 1, 5, 25):
+        monkeypatch.setattr(sparse, "ROUNDS", rounds)
+        weights = sparse._weights(y)
+        assert weights.sum() == pytest.approx(1.0)
+        likelihoods.append(np.log(weights @ np.exp(densities)).sum())
+    assert likelihoods == sorted(likelihoods)
+    assert weights[0] == pytest.approx(0.9, abs=0.03)
+
+
+def test_sparse_tables_are_found_and_smooth_ones_are_left_to_their_singular_values():
+    found = {}
+    for name, (truth, expected) in (("function", function_table()), ("smooth", smooth_table())):
+        errors = []
+        for seed in range(20):
+            table = truth + NOISE * np.random.default_rng([7, seed]).normal(size=truth.shape)
+            made = estimated(table, expected, NOISE)
+            low_rank = expected + shrunk_table(table - expected, NOISE)
+            assert made.sparse == (name == "function")
+            errors.append((np.abs(made.table - truth).sum(), np.abs(low_rank - truth).sum()))
+            if not made.sparse:
+                np.testing.assert_array_equal(made.table, low_rank)
+                assert (made.deviation == NOISE).all()
+        found[name] = np.mean(errors, axis=0)
+    # Four times nearer where a column is nearly a function of the other.
+    assert found["function"][0] < found["function"][1] / 4.0
+
+
+def test_the_estimated_difference_of_risks_is_the_true_one_on_average():
+    truth, expected = function_table(16, 12)
+    true, said = [], []
+    for seed in range(200):
+        table = truth + NOISE * np.random.default_rng([3, seed]).normal(size=truth.shape)
+
+        def low_rank(values):
+            return expected + shrunk_table(values - expected, NOISE)
+
+        def few(values):
+            y = values.ravel() / NOISE
+            return NOISE * sparse._posterior(y, sparse._weights(y))[0].reshape(truth.shape)
+
+        true.append((((low_rank(table) - truth) ** 2).sum() - ((few(table) - truth) ** 2).sum()) / NOISE**2)
+        probe = np.random.default_rng([4, seed]).standard_normal(truth.shape)
+        slopes = [(probe * (each(table + sparse.PROBE * NOISE * probe) - each(table))).sum() / (sparse.PROBE * NOISE)
+                  for each in (low_rank, few)]
+        said.append((((low_rank(table) - table) ** 2).sum() - ((few(table) - table) ** 2).sum()) / NOISE**2
+                    + 2.0 * (slopes[0] - slopes[1]))
+    error = np.std(np.array(said) - true) / np.sqrt(len(true))
+    assert abs(np.mean(said) - np.mean(true)) < 4.0 * error + 0.02 * np.mean(true)
+
+
+def test_cells_that_are_known_to_be_empty_are_known_better_than_the_noise_says():
+    truth, expected = function_table()
+    made = estimated(truth + NOISE * np.random.default_rng(0).normal(size=truth.shape), expected, NOISE)
+    empty = made.table == 0.0
+    assert (truth[empty] < 3.0 * NOISE).all()
+    assert np.median(made.deviation[empty]) < 0.3 * NOISE
+    assert (made.deviation >= sparse.FIRMEST * NOISE).all()
+    assert made.deviation[truth > 5.0 * NOISE].min() > 0.95 * NOISE
+    assert made.table.sum() == pytest.approx((truth + 0.0).sum(), abs=30 * NOISE)
+
+
+@given(values=st.lists(st.sampled_from([-1e300, -1e70, -1.0, -1e-9, 0.0, 1e-300, 0.01, 0.3, 1.0, 1e9, 1e70, 1e300]),
+                       min_size=80, max_size=80), noise=st.sampled_from([1e-12, 1e-3, 1.0, 1e6]))
+@settings(derandomize=True, deadline=None, max_examples=80)
+def test_whatever_was_released_the_estimate_is_finite(values, noise):
+    table = np.array(values).reshape(8, 10)
+    with np.errstate(over="ignore"):
+        made = estimated(np.clip(table, -1e100, 1e100), np.full((8, 10), 1.0 / 80.0), noise)
+    assert np.isfinite(made.table).all()
+    assert np.isfinite(made.deviation).all()
+    assert (made.deviation > 0.0).all()
+
+
+def test_rows_in_cells_that_should_be_empty_take_over_what_others_have():
+    """Two columns that are one function of each other: single moves find a wall, for both entries must move at once."""
+    size, m = 6, 600
+    rng = np.random.default_rng(0)
+    target = np.eye(size) / size
+
+    def asked(sparse):
+        made = RowObjective([size, size])
+        maps = [made.map(j, np.arange(size)) for j in range(2)]
+        made.table(maps, target, np.where(target > 0.0, 1.0, 100.0), sparse=sparse)
+        for j in range(2):
+            made.frequencies(j, np.full(size, 1.0 / size), 1e4)
+        return made.compiled()
+
+    rows = np.repeat(np.arange(size, dtype=np.int32), m // size)[:, None].repeat(2, axis=1)
+    wrong = rng.choice(m, 40, replace=False)
+    rows[wrong, 1] = (rows[wrong, 1] + 1 + rng.integers(size - 1, size=40)) % size
+    objective = asked(True)
+    residuals = objective.residuals(rows)
+    before = objective.value(residuals, m)
+    moves = objective.leave_empty(rows, residuals, np.arange(2), np.random.default_rng(1))
+    assert 0 < moves <= 40
+    after = objective.value(residuals, m)
+    assert after < before
+    assert objective.value(objective.residuals(rows), m) == pytest.approx(after)
+    assert (rows[:, 0] != rows[:, 1]).sum() < 40
+    # Not if most rows are in such cells, nor without a sparse table, nor of columns that stay.
+    others = rng.integers(size, size=(m, 2)).astype(np.int32)
+    for compiled, columns in ((objective, np.arange(2)), (asked(False), np.arange(2)), (objective, np.arange(0))):
+        held = others.copy() if compiled is objective and len(columns) else rows.copy()
+        same = held.copy()
+        assert compiled.leave_empty(held, compiled.residuals(held), columns, np.random.default_rng(1)) == 0
+        np.testing.assert_array_equal(held, same)
+    assert descent.MOST_STUCK < (others[:, 0] != others[:, 1]).mean()
+
+
+def functional(n, seed):
+    """Rows with a category of 40 kinds, a number that it determines but for a little, and one more category."""
+    rng = np.random.default_rng(seed)
+    places = np.random.default_rng(99).uniform(0.0, 1_000.0, 40)
+    kind = rng.choice(40, p=np.random.default_rng(98).dirichlet(np.full(40, 4.0)), size=n)
+    number = np.clip(places[kind] + rng.normal(0.0, 1.0, n), 0.0, 1_000.0)
+    other = np.where(rng.random(n) < 0.7, kind % 3, rng.integers(3, size=n))
+    return np.column_stack([kind, number, other]).astype(float), places
+
+
+SCHEMA = tm.Schema([tm.Column("kind", kind="categorical", categories=tuple(range(40))),
+                    tm.Column("number", 0.0, 1_000.0),
+                    tm.Column("other", kind="categorical", categories=(0, 1, 2))])
+
+
+@pytest.fixture(scope="module")
+def released():
+    rows, places = functional(60_000, 0)
+    return tm.synthesize(rows, SCHEMA, tm.Budget(1.0, 1e-6), tm.TableMechanism(points=6_000),
+                         np.random.default_rng(1)), places
+
+
+def test_what_a_category_nearly_determines_is_measured_finer_and_comes_back(released):
+    made, places = released
+    pairs = [each.query for each in made.release.tables if each.query.columns == (0, 1)]
+    sizes = tuple(len(column.mass) for column in made.release.columns[:2])
+    assert pairs[0].shape != sizes
+    assert [each.shape for each in pairs[1:]] == [sizes]
+    sample = np.asarray(made.sample(6_000, np.random.default_rng(2)), dtype=float)
+    near = np.abs(sample[:, 1] - places[sample[:, 0].astype(int)]) <= 8.0
+    # .71 by the cells of the first tables alone.
+    assert near.mean() > 0.92
+    strengths, occupied = strengths_of(made.release)
+    targets = Targets(made.release)
+    for strength, count, pair in zip(strengths, occupied, targets.pairs, strict=True):
+        assert np.isfinite(count) == pair.sparse
+        if pair.sparse:
+            assert count == (pair.table > 0.0).sum()
+            assert strength > 0.8
+
+
+def test_error_bars_of_a_release_with_sparse_tables_hold_its_answers(released):
+    made, places = released
+    def part_near(rows):
+        return np.mean(np.abs(rows["number"] - places[rows["kind"].astype(int)]) <= 20.0)
+
+    found = made.error_bars(part_near)
+    rows, _ = functional(60_000, 0)
+    true = part_near({"number": rows[:, 1], "kind": rows[:, 0]})
+    assert abs(found.values - true) <= found.error.bound
+    assert found.error.bound < 0.3
