@@ -265,7 +265,7 @@ def dependences(made):
     maps, query = maps_of(release), None if release.products is None else release.products.query
     cells = [maps[j][column.partition.codes(points)] for j, column in enumerate(release.columns)]
     for pair in targets.pairs:
-        (j, h), table, noise = pair.columns, pair.table, pair.deviation
+        (j, h), table, noise = pair.columns, pair.table, float(np.max(pair.deviation))
         released = strength(table)
         if query is not None and not query.contrasted:
             # The first product of ranks, in the same cells: 4 times its excess, times what cos(pi rank) sums to there.

@@ -14,6 +14,8 @@ from trigmech.reconstruction.dependence import shrunk_table
 from trigmech.reconstruction.rows import RowObjective
 from trigmech.reconstruction.sparse import estimated
 from trigmech.reconstruction.tables import Targets, strengths_of
+from trigmech.report import page as report
+from trigmech.report.dependences import dependences_of
 
 NOISE = 0.002
 
@@ -221,3 +223,13 @@ def test_error_bars_of_a_release_with_sparse_tables_hold_its_answers(released):
     true = part_near({"number": rows[:, 1], "kind": rows[:, 0]})
     assert abs(found.values - true) <= found.error.bound
     assert found.error.bound < 0.3
+
+
+def test_the_page_names_finer_tables_beside_the_first_ones(released, tmp_path):
+    made, _ = released
+    text = report.write(made, tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "third: cells of tables of 3 pairs of columns" in text
+    assert "last: positions of 1 pairs of columns of which one nearly determines the other" in text
+    found = dependences_of(made.release, made.fit)
+    assert sorted((each.first, each.second) for each in found) == [(0, 1), (0, 2), (1, 2)]
+    assert found[0].shape == next(each.query.shape for each in made.release.tables if each.query.columns == (0, 1))

@@ -159,7 +159,8 @@ def _cells_wanted(precisions: Array) -> int:
     The precisions (r,) are those of the tables of three columns; 0 where a table is not measured.
     """
     chosen = precisions[precisions > 0.0]
-    each = float(np.median(chosen)) if len(chosen) else np.inf
+    # Where no table is worth its cells, fewer cells may make it so.
+    each = float(np.median(chosen)) if len(chosen) else 0.0
     return int(np.clip(np.round(COARSENESS * each ** (1.0 / 6.0)), 2, MOST_CELLS))
 
 

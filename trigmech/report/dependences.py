@@ -57,7 +57,8 @@ def dependences_of(release: Release, fit: Reconstruction) -> list[Dependence]:
                    if a == b == 0}
     codes = all_codes([column.partition for column in release.columns], fit.points)
     found = []
-    for pair in targets.pairs:
+    # A finer table of a pair comes after the first.
+    for pair in {pair.columns: pair for pair in reversed(targets.pairs)}.values():
         (j, h), table = pair.columns, pair.table
         strength = _variation(table - np.outer(table.sum(axis=1), table.sum(axis=0)))
         if ranks is not None and (j, h) in ordered:

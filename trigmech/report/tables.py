@@ -90,6 +90,10 @@ class TableAccount:
         below = [look.deviations[len(look.query.partition.indicators) :] for look in release.looks]
         seen = len({look.query.columns for look in release.closer})
         again = len(release.measurements) - len(release.known)
+        # A pair's second table is the finer one.
+        pairs = [each.query.columns for each in release.tables]
+        finer = [each for t, each in enumerate(release.tables) if pairs.index(pairs[t]) < t]
+        coarse = [each for t, each in enumerate(release.tables) if pairs.index(pairs[t]) == t]
 
         def of(parts: list[Array]) -> Array:
             return np.concatenate([np.empty(0), *parts])
@@ -102,9 +106,11 @@ class TableAccount:
                 (f"first: intervals of {sum(len(own) > 0 for own in below)} columns with an order", of(below)),
                 (f"second: within {len(release.closer)} heavy intervals of {seen} columns",
                  noise(release.closer)),
-                (f"third: cells of tables of {len(release.tables)} pairs of columns"
-                 + f", {again} of them twice" * (again > 0), noise(release.tables)),
+                (f"third: cells of tables of {len(coarse)} pairs of columns"
+                 + f", {again} of them twice" * (again > 0), noise(coarse)),
                 (self._products_named, noise(products)),
+                (f"last: positions of {len(finer)} pairs of columns of which one nearly determines the other",
+                 noise(finer)),
                 (f"last: cells of tables of {len(release.triples)} sets of three columns", noise(release.triples))]
 
     @property
