@@ -20,8 +20,9 @@ EPSILONS = (1.0, 3.0, 10.0)
 DEFAULT, TARGET, MOMENTS, REAL = "default", "with its target", "MomentMechanism", "real"
 METHODS = (DEFAULT, TARGET, MOMENTS)
 # Rows that are drawn of larger sets, or all; real rows that no release has seen are predicted.
-SAMPLES = (("synmeter_insurance", 0), ("synmeter_obesity", 0), ("synmeter_wine", 0), ("adult", 1_000), ("adult", 5_000),
-           ("adult", 0))
+SAMPLES: tuple[tuple[str, int], ...] = (
+    ("synmeter_insurance", 0), ("synmeter_obesity", 0), ("synmeter_wine", 0), ("adult", 1_000), ("adult", 5_000),
+    ("adult", 0))
 QUICK = SAMPLES[:1]
 
 
@@ -73,7 +74,7 @@ def targets(asked: Asked) -> Path:
     """
     wanted, seeds = (QUICK, 2) if asked.quick else (SAMPLES, asked.seeds or SEEDS)
     if asked.sets:
-        wanted = [each for each in SAMPLES if each[0] in asked.sets]
+        wanted = tuple(each for each in SAMPLES if each[0] in asked.sets)
     samples = []
     for source, rows in wanted:
         try:
