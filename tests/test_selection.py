@@ -193,6 +193,25 @@ def test_where_a_column_has_few_levels_the_others_of_its_table_have_more_cells()
     assert (selection._finest(cells + 1e6, 5) == 3).all()
 
 
+def test_maps_that_would_not_fit_into_a_file_are_one_for_each_column(monkeypatch):
+    sizes = (2, 9, 9, 9)
+    domain = tm.Schema([C(name, kind="categorical", categories=tuple(range(k))) for name, k in
+                        zip("abcd", sizes, strict=True)]).domain
+    design = plan_tables(8_000, domain, tm.Budget(1.0, 1e-6), triples=1.0)
+    columns = [ReleasedColumn(partition, np.full(partition.size, 1.0 / partition.size), 1e-4)
+               for partition in design.partitions]
+    tables = tuple(each.drawn(np.full(each.query.size, 1.0 / each.query.size), 1e-3)
+                   for each in design_dependence(design, columns) if len(each.query.columns) == 2)
+    counts = []
+    for most in (selection.MOST_PLACES, 0):
+        monkeypatch.setattr(selection, "MOST_PLACES", most)
+        last = three(select_tables(design, columns, tables, np.full(6, 0.3)))
+        cells = [{own for each in last for own, c in zip(each.query.shape, each.query.columns, strict=True) if c == j}
+                 for j in range(4)]
+        counts.append(max(map(len, cells)))
+    assert counts == [2, 1]
+
+
 def test_tables_of_three_that_are_not_worth_fine_cells_get_coarse_ones():
     """Columns of twelve levels and much noise: with twelve cells of each no table of three would be measured."""
     rng = np.random.default_rng(6)

@@ -8,6 +8,13 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 import trigmech as tm
+from trigmech.domain import Domain, OneHotGroup
+from trigmech.functions.released_column import ReleasedColumn
+from trigmech.mechanisms.base import PublicFacts
+from trigmech.planning import selection
+from trigmech.planning.tables import plan_tables
+from trigmech.queries.base import Measurement
+from trigmech.queries.joint import Marginal
 from trigmech.reconstruction import rows as descent
 from trigmech.reconstruction import sparse
 from trigmech.reconstruction.dependence import shrunk_table
@@ -16,6 +23,7 @@ from trigmech.reconstruction.sparse import estimated
 from trigmech.reconstruction.tables import Targets, strengths_of
 from trigmech.report import page as report
 from trigmech.report.dependences import dependences_of
+from trigmech.storage import room
 
 NOISE = 0.002
 
@@ -233,3 +241,51 @@ def test_the_page_names_finer_tables_beside_the_first_ones(released, tmp_path):
     found = dependences_of(made.release, made.fit)
     assert sorted((each.first, each.second) for each in found) == [(0, 1), (0, 2), (1, 2)]
     assert found[0].shape == next(each.query.shape for each in made.release.tables if each.query.columns == (0, 1))
+
+
+def test_the_room_that_is_asked_for_before_the_charge_holds_finer_tables_and_their_maps(released):
+    """What a file may take is bounded without them; a planted fault: the bound of tables of two and three alone."""
+    made, _ = released
+    measured = tm.TableMechanism(points=6_000).plan(PublicFacts(
+        60_000, SCHEMA.domain, tm.Budget(1.0, 1e-6), SCHEMA.names)).measured
+    numbers, size = room._of_tables(measured)
+    fine = [each for each in made.release.tables if each.query.shape == tuple(
+        len(made.release.columns[j].mass) for j in each.query.columns)]
+    assert fine
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(room, "MOST_FINE_ENTRIES", 0)
+        without, less = room._of_tables(measured)
+    assert numbers - without == selection.MOST_FINE_ENTRIES
+    assert sum(each.query.size for each in fine) <= selection.MOST_FINE_ENTRIES
+    assert len(fine) <= selection.MOST_FINER
+    maps = {id(cells): cells for each in (*made.release.tables, *made.release.triples) for cells in each.query.maps}
+    assert size - less >= 8 * sum(len(cells) for each in fine for cells in each.query.maps)
+    assert size >= 8 * sum(len(cells) for cells in maps.values())
+
+
+def test_finer_tables_are_the_strongest_that_fit_together_and_are_clear_of_noise():
+    sizes = (2_000, 30, 25, 20)
+    domain = Domain(sum(sizes), [OneHotGroup(tuple(range(sum(sizes[:j]), sum(sizes[: j + 1]))), True)
+                                 for j in range(len(sizes))])
+    design = plan_tables(50_000, domain, tm.Budget(1.0, 1e-6))
+    columns = [ReleasedColumn(partition, np.full(partition.size, 1.0 / partition.size), 0.001)
+               for partition in design.partitions]
+
+    def coarse(j, h):
+        maps = tuple(np.arange(sizes[c]) * 10 // sizes[c] for c in (j, h))
+        return Measurement(Marginal((j, h), (design.partitions[j], design.partitions[h]), maps), 1.0)
+
+    tables = [coarse(j, h) for j in range(4) for h in range(j + 1, 4)]
+    strengths = np.array([0.9, 0.8, 0.7, 0.6, 0.5, 0.4])
+
+    def chosen(occupied, budget):
+        return [each.columns for each in selection._finer(columns, tables, strengths, np.array(occupied), budget)]
+
+    # Enough budget: the strongest, as far as their entries fit together, 60,000 and 50,000 of 131,072.
+    assert chosen([20.0] * 6, 1e12) == [(0, 1), (0, 2)]
+    assert chosen([np.inf, np.inf, 20.0, 20.0, 51.0, 20.0], 1e12) == [(0, 3), (1, 2), (2, 3)]
+    # Little budget: none, or the one whose occupied cells are the fewest.
+    assert chosen([np.inf, np.inf, np.inf, 20.0, 20.0, 20.0], 1e3) == []
+    cells, budget = 20.0 * 3.0, 2.0 * (4.0 * 20.0 * 3.0) ** 2 * 1.01
+    assert chosen([np.inf, np.inf, np.inf, 20.0, 49.0, np.inf], budget) == [(1, 2)]
+    assert 4.0 * cells * np.sqrt(1.0 / (0.5 * budget)) <= 1.0

@@ -36,8 +36,8 @@ Integers = NDArray[np.int64]
 # relative to the two pairs of a column that others are crossed with.
 OF_THE_PAIRS, OF_THE_CROSSED = 0.2, 0.4
 # Tables with few occupied cells, at most this many for each cell of a column, are measured again at the resolution of
-# positions: at most so many tables and entries, with this fraction of the last round. Then an occupied cell holds at
-# least so many standard deviations of the noise.
+# positions: at most so many tables, and entries of all together, with this fraction of the last round. Then an occupied
+# cell holds at least so many standard deviations of the noise.
 NEARLY, MOST_FINER, MOST_FINE_ENTRIES, FINER, CLEAR_OF_NOISE = 2.5, 8, 2**17, 0.5, 4.0
 # Noise of deviation 1 in a table of N cells and r degrees of freedom makes this many times sqrt(N r) total variation.
 VARIATION = 0.4
@@ -45,6 +45,8 @@ VARIATION = 0.4
 COARSENESS, MOST_CELLS = 0.67, 12
 # The most triples, the strongest by their pairs; and the most columns of which all triples are compared.
 MOST_TRIPLES, MOST_COLUMNS = 1_024, 100
+# All maps of positions to cells of tables of three columns together.
+MOST_PLACES = 2**21
 
 
 def select_tables(design: TableDesign, columns: Sequence[ReleasedColumn], tables: Sequence[Measurement[Marginal]],
@@ -81,8 +83,13 @@ def select_tables(design: TableDesign, columns: Sequence[ReleasedColumn], tables
     maps = [tuple(cells_of(column, count, 0.5 / count, count) for column in columns)
             for count in range(2, MOST_CELLS + 1)]
     sizes = np.array([[float(each.max()) + 1.0 for each in own] for own in maps])[:, triples]
+    places = np.array([len(column.mass) for column in columns])
     while True:
         finest = _finest(sizes.prod(axis=2), wanted)
+        # Maps must fit into a file; otherwise each column has the same cells in all tables.
+        distinct = np.unique(np.column_stack([np.repeat(finest, 3), triples.ravel()]), axis=0)[:, 1]
+        if places[distinct].sum() > MOST_PLACES:
+            finest = np.full(len(triples), wanted - 2)
         shapes = sizes[finest, np.arange(len(triples))]
         # Nothing can depend on a column with one cell.
         three = VARIATION * np.sqrt(shapes.prod(axis=1) * (shapes - 1.0).prod(axis=1))
@@ -123,9 +130,12 @@ def _finer(columns: Sequence[ReleasedColumn], tables: Sequence[Measurement[Margi
         sizes = [len(columns[j].mass) for j in each.query.columns]
         # As many times more of them as the positions of the finer column.
         cells = occupied[t] * max(size / side for size, side in zip(sizes, (a, b), strict=True))
-        if occupied[t] <= NEARLY * (a + b) and sizes != [a, b] and math.prod(sizes) <= MOST_FINE_ENTRIES:
+        if occupied[t] <= NEARLY * (a + b) and sizes != [a, b] and math.prod(sizes) <= MOST_FINE_ENTRIES // 2:
             found.append((strengths[t], cells, t))
     found = sorted(found, key=lambda each: -each[0])[:MOST_FINER]
+    # All together must fit into a file.
+    entries = np.cumsum([math.prod(len(columns[j].mass) for j in tables[t].query.columns) for *_, t in found])
+    found = found[: int((entries <= MOST_FINE_ENTRIES).sum())]
     while found:
         noise = math.sqrt(len(found) / (FINER * budget))
         clear = [each for each in found if each[1] * noise * CLEAR_OF_NOISE <= 1.0]

@@ -13,7 +13,7 @@ from trigmech.errors import InputError
 from trigmech.functions.features import Features
 from trigmech.planning.contrasted import MOST_CONTRASTED, MOST_PRODUCTS
 from trigmech.planning.dependence import MOST_ENTRIES
-from trigmech.planning.selection import MOST_TRIPLES
+from trigmech.planning.selection import MOST_FINE_ENTRIES, MOST_PLACES, MOST_TRIPLES
 from trigmech.planning.tables import MOST_FINER, TableDesign
 from trigmech.privacy.budget import Charge
 from trigmech.queries.functions import Functions
@@ -111,6 +111,7 @@ def _of_tables(design: TableDesign) -> tuple[int, int]:
         scores, sets = max(design.scores, 1) if pairs else 0, 2 * pairs + 4 * math.comb(d, 2)
     if design.selected is not None:
         # Tables of three columns have up to three cells for each column if they would be too many.
-        released += max(MOST_ENTRIES, 27 * MOST_TRIPLES)
-        sets += 4 * MOST_TRIPLES
+        released += max(MOST_ENTRIES, 27 * MOST_TRIPLES) + MOST_FINE_ENTRIES
+        # Beside one map of each column: others for tables of three, and those of finer tables of two.
+        sets += 4 * MOST_TRIPLES + MOST_PLACES + 2 * MOST_FINE_ENTRIES
     return released, NUMBER * (positions * (OF_POSITIONS + scores) + sets)
