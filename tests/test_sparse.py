@@ -289,3 +289,15 @@ def test_finer_tables_are_the_strongest_that_fit_together_and_are_clear_of_noise
     cells, budget = 20.0 * 3.0, 2.0 * (4.0 * 20.0 * 3.0) ** 2 * 1.01
     assert chosen([np.inf, np.inf, np.inf, 20.0, 49.0, np.inf], budget) == [(1, 2)]
     assert 4.0 * cells * np.sqrt(1.0 / (0.5 * budget)) <= 1.0
+
+
+def test_light_cells_that_are_not_empty_are_not_taken_for_empty_ones(monkeypatch):
+    """Cells of which most are below the noise: the posterior mean is nearer, but no cell is clearly empty."""
+    rng = np.random.default_rng(8)
+    truth = NOISE * rng.exponential(1.2, (40, 30))
+    expected = np.outer(truth.sum(axis=1), truth.sum(axis=0)) / truth.sum()
+    tables = [truth + NOISE * rng.normal(size=truth.shape) for _ in range(5)]
+    assert not any(estimated(table, expected, NOISE).sparse for table in tables)
+    # A planted fault: by the risk alone.
+    monkeypatch.setattr(sparse, "MOSTLY", -2.0)
+    assert any(estimated(table, expected, NOISE).sparse for table in tables)
