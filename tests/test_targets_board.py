@@ -53,7 +53,9 @@ def test_the_page_names_means_errors_and_real_rows(tmp_path, monkeypatch):
     assert set(lines["method"]) == {*targets.METHODS, targets.REAL}
     assert mean["real", "R² of boosting"] > mean["default", "R² of boosting"]
     for (method, measure), value in mean.items():
-        assert f"{value:.3f}" in next(line for line in text.splitlines() if measure in line), method
+        line = next(line for line in text.splitlines() if measure in line)
+        # The file has four digits, of which the page shows three places.
+        assert any(f"{value + half:.3f}" in line for half in (-5e-5, 0.0, 5e-5)), method
     monkeypatch.setattr(targets, "find", lambda source: TableSet(source, (), lambda: (table(0), schema(()))))
     with pytest.raises(LeftOut, match="nist_demographic has no test rows"):
         targets.TargetCell("nist_demographic", 0, targets.REAL, 0.0, 0).compute()
