@@ -1,6 +1,6 @@
 """What a run returns: noisy moments, and a distribution that was made of them. All of it is public."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -20,7 +20,7 @@ from trigmech.measurement.released import Release
 from trigmech.mechanisms.base import Design, Mechanism, PublicFacts
 from trigmech.privacy.ledger import Ledger
 from trigmech.reconstruction.conditional import conditional_points
-from trigmech.reconstruction.repeats import sampled
+from trigmech.reconstruction.mixing import FurtherRows
 from trigmech.reconstruction.result import Reconstruction
 from trigmech.schema.encoding import categories_of
 from trigmech.schema.schema import Schema
@@ -380,10 +380,14 @@ class Synthesis(NoisyMoments):
             return self.distribution.expect(f)
         return self.distribution.expect(lambda points: f(self.schema.decode(points)))
 
-    def columns(self, size: int | None = None, rng: np.random.Generator | None = None, *,
+    def batches(self, size: int | None = None, rng: np.random.Generator | None = None, *,
                 given: Mapping[str, Any] | None = None, shares: Mapping[str, Mapping[Any, float]] | None = None,
-                rows_per_person: int | None = None) -> dict[str, Any]:
-        """Return a synthetic table as one array for each column, by name; see :meth:`sample`."""
+                rows_per_person: int | None = None) -> Iterator[dict[str, Any]]:
+        """Return a synthetic table in pieces, each with one array for each column, by name; see :meth:`sample`.
+
+        Together the pieces are the table that :meth:`columns` returns, without ``given`` and ``shares`` in memory that
+        does not grow with ``size``.
+        """
         person, rng = self.schema.person, rng or np.random.default_rng()
         if rows_per_person is not None and person is None:
             raise InputError("rows_per_person needs a release whose schema has a column of persons")
@@ -393,10 +397,20 @@ class Synthesis(NoisyMoments):
             raise InputError(f"the formula for the number of rows gives {self.rows}; give size")
         size = self.rows * each if size is None else size
         check_integers(0, size=size)
-        points = (conditional_points(self.schema, self.release, self.distribution, size, rng, given, shares)
-                  if given or shares else sampled(self.schema, self.release, self.distribution, size, rng))
-        own = self.schema.decode(points)
-        return own if person is None else {person: np.arange(len(points)) // each + 1, **own}
+        decode = self.schema.decode
+        pieces = (iter([decode(conditional_points(self.schema, self.release, self.distribution, size, rng, given,
+                                                  shares))]) if given or shares else
+                  FurtherRows(self.schema, self.release, self.distribution).made(decode, size, rng))
+        return pieces if person is None else _numbered(pieces, person, each)
+
+    def columns(self, size: int | None = None, rng: np.random.Generator | None = None, *,
+                given: Mapping[str, Any] | None = None, shares: Mapping[str, Mapping[Any, float]] | None = None,
+                rows_per_person: int | None = None) -> dict[str, Any]:
+        """Return a synthetic table as one array for each column, by name; see :meth:`sample`."""
+        pieces = list(self.batches(size, rng, given=given, shares=shares, rows_per_person=rows_per_person))
+        return pieces[0] if len(pieces) == 1 else {
+            name: (np.ma.concatenate if isinstance(pieces[0][name], np.ma.MaskedArray) else np.concatenate)(
+                [piece[name] for piece in pieces]) for name in pieces[0]}
 
     def sample(self, size: int | None = None, rng: np.random.Generator | None = None, *,
                given: Mapping[str, Any] | None = None, shares: Mapping[str, Mapping[Any, float]] | None = None,
@@ -439,8 +453,9 @@ class Synthesis(NoisyMoments):
         -----
         Privacy: post-processing. Rows are drawn from the points that match; if too few points match and the release is
         by :class:`trigmech.TableMechanism`, rows are fitted to the released numbers. If there are more rows than
-        points, some rows are copies; copies get new numbers if the release is by :class:`trigmech.TableMechanism`, see
-        :mod:`trigmech.reconstruction.repeats`.
+        points, and the release is by :class:`trigmech.TableMechanism`, the rows are new ones that have the same tables
+        as the points, see :mod:`trigmech.reconstruction.mixing`; otherwise some rows are copies. A sample of more than
+        10^7 rows is better written by pieces, see :meth:`batches`.
         """
         categories = {column.name: Categories(categories_of(column), column.kind == "ordinal")
                       for column in self.schema.columns if column.name in self.categorical}
@@ -448,6 +463,15 @@ class Synthesis(NoisyMoments):
         categories = {name: held for name, held in categories.items() if len(set(held.values)) == len(held.values)}
         made = self.columns(size, rng, given=given, shares=shares, rows_per_person=rows_per_person)
         return like(self.library, tuple(made), list(made.values()), categories)
+
+
+def _numbered(pieces: Iterable[dict[str, Any]], person: str, each: int) -> Iterator[dict[str, Any]]:
+    """Yield pieces of a table with the numbers of its persons, from 1 on, who have so many rows each."""
+    before = 0
+    for piece in pieces:
+        count = len(next(iter(piece.values())))
+        yield {person: np.arange(before, before + count) // each + 1, **piece}
+        before += count
 
 
 def load(path: str | Path, mechanism: Mechanism | None = None) -> Synthesis:

@@ -251,8 +251,8 @@ def sample(
 ) -> None:
     """Draw synthetic rows from a saved release; needs no data and costs no budget.
 
-    It prints how many of the rows are different, and how many rows were fitted to the release: a larger sample copies
-    these, with numbers drawn again within their released intervals (docs/holders.md).
+    It prints how many of the rows are different, and how many rows were fitted to the release: a larger sample has
+    further rows with the same tables (docs/holders.md), as many as you like.
 
     Example: `trigmech sample clinic.tm --rows 1000 --out synth.csv`
     """
@@ -264,9 +264,10 @@ def sample(
         raise typer.BadParameter("--json and the table both write to standard output; name a file with --out")
     check_outputs((), (saved,), table=out, force=force)
     made = tm.load(saved)
-    count = write_sample(made, out, rows, None if seed is None else np.random.default_rng(seed),
-                         given=given_of(made.schema, given or ()), shares=shares_of(made.schema, shares or ()),
-                         rows_per_person=rows_per_person)
+    with progress_bar(quiet=as_json) as progress:
+        count = write_sample(made, out, rows, None if seed is None else np.random.default_rng(seed), progress=progress,
+                             given=given_of(made.schema, given or ()), shares=shares_of(made.schema, shares or ()),
+                             rows_per_person=rows_per_person)
     tell({"release": str(saved), "table": out, **asdict(count),
           "columns": [*([made.schema.person] if made.schema.person else []), *made.schema.names],
           "seed": seed, "simulated": made.ledger.simulated},

@@ -139,29 +139,39 @@ def table_against(made: tm.Synthesis, data: str, schema: Path | None, written: W
 class Sampled:
     """How many synthetic rows were written, how many of them differ, and how many were fitted to the release.
 
-    The last is None for rows with given columns or shares, which may have been fitted for the sample.
+    The second is None for samples that are too large for this count; the third is None for rows with given columns or
+    shares, which may have been fitted for the sample.
     """
 
     rows: int
-    different: int
+    different: int | None
     fitted: int | None
 
     def __str__(self) -> str:
+        different = "" if self.different is None else f", {self.different:,} of them different"
         fitted = "" if self.fitted is None else f"; {self.fitted:,} rows were fitted"
-        return f"{self.rows:,} rows, {self.different:,} of them different{fitted}"
+        return f"{self.rows:,} rows{different}{fitted}"
 
 
-def write_sample(made: tm.Synthesis, path: str | Path, rows: int | None, rng: Generator | None = None,
-                 **asked: Any) -> Sampled:
+def write_sample(made: tm.Synthesis, path: str | Path, rows: int | None, rng: Generator | None = None, *,
+                 progress: Callable[[str, int, int], None] | None = None, **asked: Any) -> Sampled:
     """Write synthetic rows to a file, or to standard output for "-"; ``asked`` are given columns and shares.
 
-    Person numbers, which are made up for a sample, do not make its rows different.
+    Person numbers, which are made up for a sample, do not make its rows different. Memory does not grow with the rows,
+    but for 8 bytes each while they are counted.
     """
-    from trigmech.tables.different import different_rows
+    from trigmech.tables.different import DifferentRows
     from trigmech.tables.reader import write_table
 
-    columns = made.columns(rows, rng, **asked)
-    write_table(path, columns)
-    own = [columns[name] for name in made.schema.names]
+    counted, total = DifferentRows(), made.rows if rows is None else rows
+
+    def pieces() -> Iterator[dict[str, Any]]:
+        for piece in made.batches(rows, rng, **asked):
+            counted.add([piece[name] for name in made.schema.names])
+            yield piece
+            if progress is not None:
+                progress("writing rows", counted.rows, max(total, counted.rows))
+
+    write_table(path, pieces())
     fitted = None if asked.get("given") or asked.get("shares") else len(made.distribution.points)
-    return Sampled(len(own[0]), different_rows(own), fitted)
+    return Sampled(counted.rows, counted.different, fitted)

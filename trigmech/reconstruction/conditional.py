@@ -15,7 +15,7 @@ from trigmech.errors import InputError, shown
 from trigmech.measurement.released import Release
 from trigmech.reconstruction.columns import nearest_probabilities
 from trigmech.reconstruction.constrained import ConstrainedRows, keeps, witness
-from trigmech.reconstruction.repeats import sampled
+from trigmech.reconstruction.mixing import FurtherRows
 from trigmech.reconstruction.tables import Targets, descended
 from trigmech.schema.constraints import stated
 from trigmech.schema.schema import Schema
@@ -122,7 +122,8 @@ def _points_given(schema: Schema, release: Release, fitted: Distribution, size: 
     if not total:
         raise InputError(f"the release has no row with {' and '.join(_conditions(schema, given))}, and cannot make "
                          "such a row")
-    return sampled(_with(schema, given), release, Distribution(fitted.points, weights / total), size, rng)
+    return FurtherRows(_with(schema, given), release, Distribution(fitted.points, weights / total), total).sample(
+        size, rng)
 
 
 def _rows_given(schema: Schema, release: Release, count: int, rng: np.random.Generator,

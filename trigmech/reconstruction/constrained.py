@@ -178,23 +178,6 @@ class ConstrainedRows:
                 points[:, partition.value] = place_of(column, decoded_number(column, points[:, partition.value]))
         return all_codes([released.partition for released in self.columns], points)
 
-    def redrawn(self, points: Array, rows: Codes, rng: np.random.Generator) -> Array:
-        """Return points (m, D) that keep the constraints with their numbers drawn again, in the positions ``rows``.
-
-        Numbers are drawn evenly from the interval of their position, or lie at its atom. A point that breaks a
-        constraint with every draw stays as it is.
-        """
-        made, left = points.copy(), np.arange(len(points))
-        for attempt in range(DRAWS):
-            if not len(left):
-                break
-            drawn = placed(self.columns, rows[left], self._fractions(len(left), attempt % 4 == 1, rng), points.shape[1])
-            drawn = self._valued(drawn, rows[left])
-            good = np.ones(len(left), dtype=np.bool_) if self.schema is None else keeps(self.schema, drawn)
-            made[left[good]] = drawn[good]
-            left = left[~good]
-        return made
-
     def _fractions(self, count: int, same: bool, rng: np.random.Generator) -> Array:
         """Return at which fraction of its interval each number lies; with ``same``, one fraction for a whole row."""
         width = len(self.columns)

@@ -101,7 +101,8 @@ class Copula:
             ascending = held[np.argsort(place[held], kind="stable")]
             rows[held[np.argsort(normal[held, j], kind="stable")], j] = rows[ascending, j]
 
-    def arrange_within(self, rows: Codes, cells: Sequence[NDArray[np.int64]], rng: np.random.Generator) -> None:
+    def arrange_within(self, rows: Codes, cells: Sequence[NDArray[np.int64]], rng: np.random.Generator,
+                       rounds: int = ROUNDS) -> None:
         """Exchange entries of each column between rows in the same cell, in place, so that rows follow the copula.
 
         ``cells`` has the cell (size,) of each position of each column. No function of cells changes. Each column in
@@ -111,10 +112,11 @@ class Copula:
         spread = 1.0 / np.sqrt(np.diag(precision))
         weights = -precision * spread[:, None] ** 2
         np.fill_diagonal(weights, 0.0)
+        ranks = [_short(np.argsort(np.lexsort((order, held)))) for order, held in zip(self.orders, cells, strict=True)]
         values = np.zeros(rows.shape)
         for j, order in enumerate(self.orders):
             values[:, j] = _normal_values(order[rows[:, j]], rng)
-        for _ in range(ROUNDS):
+        for _ in range(rounds):
             for j, order in enumerate(self.orders):
                 place = order[rows[:, j]]
                 held = np.flatnonzero(place >= 0.0)
@@ -126,9 +128,20 @@ class Copula:
                 np.maximum.at(most, own, now)
                 least[least <= now.min()], most[most >= now.max()] = -np.inf, np.inf
                 drawn = _truncated((values @ weights[j])[held], spread[j], least[own], most[own], rng)
-                before, after = np.lexsort((place[held], own)), np.lexsort((drawn, own))
+                before, after = np.argsort(ranks[j][rows[held, j]], kind="stable"), _sorted_within(own, drawn)
                 rows[held[after], j] = rows[held[before], j]
                 values[held[after], j] = values[held[before], j]
+
+
+def _sorted_within(groups: NDArray[np.int64], values: Array) -> NDArray[np.int64]:
+    """Return an order (m,) by groups, and within these by values, which differ."""
+    order = np.argsort(values)
+    return order[np.argsort(_short(groups)[order], kind="stable")]
+
+
+def _short(numbers: NDArray[np.int64]) -> NDArray[np.integer]:
+    """Return numbers from 0 on in 16 bits where these are enough: they are then sorted by their digits, much faster."""
+    return numbers.astype(np.uint16) if numbers.max(initial=0) < 2**16 else numbers
 
 
 def _truncated(means: Array, deviation: float, least: Array, most: Array, rng: np.random.Generator) -> Array:
@@ -147,7 +160,8 @@ def _normal_values(place: Array, rng: np.random.Generator) -> Array:
     """Return normal scores (m,) of places in random order where they are equal; 0 where they are below 0."""
     held = np.flatnonzero(place >= 0.0)
     ranked = np.empty(len(held))
-    ranked[np.lexsort((rng.random(len(held)), place[held]))] = (np.arange(len(held)) + 0.5) / max(len(held), 1)
+    ranked[_sorted_within(place[held].astype(np.int64), rng.random(len(held)))] = (
+        np.arange(len(held)) + 0.5) / max(len(held), 1)
     made = np.zeros(len(place))
     made[held] = ndtri(ranked)
     return made

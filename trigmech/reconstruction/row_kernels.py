@@ -258,7 +258,7 @@ def exchange(objective: Objective, residuals: Residuals, rows: NDArray[np.int32]
                 change = 0.0
                 for s in range(table_of.start[own], table_of.start[own + 1]):
                     t = table_of.of[s]
-                    a, b, x, y = _crossed(tables, t, one, two, own, of_set, cell)
+                    a, b, x, y = crossed(tables, t, one, two, own, of_set, cell)
                     if a != b and x != y:
                         o = tables.offset[t]
                         change += (table_weights[o + a + y] * (1.0 + 2.0 * table[o + a + y])
@@ -276,14 +276,14 @@ def exchange(objective: Objective, residuals: Residuals, rows: NDArray[np.int32]
                 broken = False
                 for s in range(rule_of.start[own], rule_of.start[own + 1]):
                     t = rule_of.of[s]
-                    a, b, x, y = _crossed(rules, t, one, two, own, of_set, cell)
+                    a, b, x, y = crossed(rules, t, one, two, own, of_set, cell)
                     broken |= forbidden[offset[t] + a + y] or forbidden[offset[t] + b + x]
                 if broken:
                     continue
                 moves += 1
                 for s in range(table_of.start[own], table_of.start[own + 1]):
                     t = table_of.of[s]
-                    a, b, x, y = _crossed(tables, t, one, two, own, of_set, cell)
+                    a, b, x, y = crossed(tables, t, one, two, own, of_set, cell)
                     o = tables.offset[t]
                     table[o + a + x] -= 1.0
                     table[o + b + y] -= 1.0
@@ -323,7 +323,7 @@ def _beside(crossings: Crossings, t: int, row: Row, own: int, cell: Integers) ->
 
 
 @njit(cache=True, nogil=True)
-def _crossed(crossings: Crossings, t: int, one: Row, two: Row, own: int, of_set: Integers,
+def crossed(crossings: Crossings, t: int, one: Row, two: Row, own: int, of_set: Integers,
              cell: Integers) -> tuple[int, int, int, int]:
     """Return where two rows are in a table, a + x and b + y, of which x and y are what they would exchange."""
     a, b, x, y = 0, 0, 0, 0

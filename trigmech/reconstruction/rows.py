@@ -175,6 +175,11 @@ class CompiledObjective:
                                   for held in (np.arange(self.d)[:, None], *measured)))
 
     @property
+    def arrays(self) -> tuple[Objective, Sets]:
+        """The flat arrays, and the sets of columns whose entries are exchanged together."""
+        return self._arrays, self._sets
+
+    @property
     def size(self) -> int:
         """The number of functions with a weight."""
         arrays = self._arrays

@@ -153,6 +153,17 @@ def cells_of_columns(release: Release) -> dict[int, NDArray[np.int64]]:
     return found
 
 
+def copula_of(release: Release) -> Copula | None:
+    """Return the normal copula that released directions imply, or else products; None if noise alone explains them."""
+    if release.directions is not None:
+        return Copula.by_directions(release.columns, release.directions)
+    if release.products is None:
+        return None
+    means = independent(release)[1]
+    kept = shrunk_products(release.products.means - means, release.products.deviation, release.products.query.places)
+    return Copula.by_products(release.columns, release.products.query, kept) if kept.any() else None
+
+
 class Cells:
     """The released frequencies of the cells of columns, each found once."""
 
@@ -214,19 +225,15 @@ class Targets:
     """
 
     def __init__(self, release: Release, shrunk: bool = True) -> None:
-        self.release, self.dependent, self.copula = release, False, None
+        self.release, self.dependent = release, False
+        self.copula = copula_of(release) if shrunk else None
         tables, products = independent(release)
         measured = release.products
         self.products = np.zeros(0) if measured is None else measured.means
         if measured is not None and shrunk and len(products):
             kept = shrunk_products(self.products - products, measured.deviation, measured.query.places)
-            if kept.any():
-                self.dependent = True
-                self.copula = Copula.by_products(release.columns, measured.query, kept)
-            self.products = products + kept
-        if release.directions is not None and shrunk:
-            self.copula = Copula.by_directions(release.columns, release.directions)
-            self.dependent |= self.copula is not None
+            self.products, self.dependent = products + kept, bool(kept.any())
+        self.dependent |= self.copula is not None
         self.pairs = []
         for each, expected in zip(release.tables, tables, strict=True):
             table = each.means
