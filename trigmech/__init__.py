@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from trigmech.reconstruction.l1 import Fit, fit_l1
     from trigmech.report.preview import preview
     from trigmech.results import NoisyMoments, Synthesis, load
+    from trigmech.schema.derived import Derived
     from trigmech.schema.schema import Column, Schema
     from trigmech.schema.toml import load_schema
     from trigmech.synthesis import design, generate, measure, reconstruct, synthesize
@@ -51,6 +52,7 @@ __all__ = [
     "Charge",
     "ChebyshevBasis",
     "Column",
+    "Derived",
     "Design",
     "Distribution",
     "Features",
@@ -115,6 +117,7 @@ _HOMES = {
     "reconstruction.l1": "Fit fit_l1",
     "report.preview": "preview",
     "results": "NoisyMoments Synthesis load",
+    "schema.derived": "Derived",
     "schema.schema": "Column Schema",
     "schema.toml": "load_schema",
     "synthesis": "design generate measure reconstruct synthesize",

@@ -262,6 +262,10 @@ class Synthesis(NoisyMoments):
                              "mechanism to trigmech.load for error bars")
         return Resamples(self.release.described(self.schema), self.distribution.points, self.design)
 
+    def _table(self, points: Any) -> dict[str, Any]:
+        """Return points as the columns of a table, with derived ones."""
+        return self.schema.completed(self.schema.decode(points))
+
     def error_bars(self, statistic: Callable[[Any], Any], level: float = 0.95,
                    progress: Progress | None = None) -> Answers:
         """Return a statistic of the synthetic table, with bounds on its distance to that of the private table.
@@ -302,7 +306,7 @@ class Synthesis(NoisyMoments):
         >>> bool(abs(found.values - np.mean(table >= 50)) <= found.error.bound)
         True
         """
-        return Answers(*self._resamples.bars(lambda points: statistic(self.schema.decode(points)), level,
+        return Answers(*self._resamples.bars(lambda points: statistic(self._table(points)), level,
                                              progress=progress))
 
     def predicted_error(self, workload: Workload, level: float = 0.95) -> PredictedError:
@@ -378,7 +382,7 @@ class Synthesis(NoisyMoments):
             raise InputError(f"units must be 'cube' or 'table', not {shown(units)}")
         if units == "cube":
             return self.distribution.expect(f)
-        return self.distribution.expect(lambda points: f(self.schema.decode(points)))
+        return self.distribution.expect(lambda points: f(self._table(points)))
 
     def batches(self, size: int | None = None, rng: np.random.Generator | None = None, *,
                 given: Mapping[str, Any] | None = None, shares: Mapping[str, Mapping[Any, float]] | None = None,
@@ -397,7 +401,7 @@ class Synthesis(NoisyMoments):
             raise InputError(f"the formula for the number of rows gives {self.rows}; give size")
         size = self.rows * each if size is None else size
         check_integers(0, size=size)
-        decode = self.schema.decode
+        decode = self._table
         pieces = (iter([decode(conditional_points(self.schema, self.release, self.distribution, size, rng, given,
                                                   shares))]) if given or shares else
                   FurtherRows(self.schema, self.release, self.distribution).made(decode, size, rng))

@@ -241,7 +241,7 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
     def get_feature_names_out(self, input_features: Any = None) -> Any:
         """Return the names of the synthetic table's columns."""
         check_is_fitted(self)
-        return np.array(self.synthesis_.schema.names, dtype=object)
+        return np.array(self.synthesis_.schema.table_names, dtype=object)
 
     def set_output(self, *, transform: str | None = None) -> Self:
         """Choose what ``sample`` returns: "default" (as fitted), "pandas" or "polars"; None leaves it."""

@@ -217,11 +217,14 @@ def schema_check(
     loaded = None if problems else schema_file.load(schema)
     constraints = [] if loaded is None else [each.text for each in loaded.schema.constraints]
     fine = [] if loaded is None else how_fine(loaded.schema.columns)
-    said = [*(problems or [f"{schema} is complete"]), *fine, *(f"constraint: {text}" for text in constraints)]
+    derived = [] if loaded is None else [f"{each.name} = {each.formula}" for each in loaded.schema.derived]
+    said = [*(problems or [f"{schema} is complete"]), *fine, *(f"derived: {text}" for text in derived),
+            *(f"constraint: {text}" for text in constraints)]
     if against is None and not problems:
         said.append(f"next: trigmech schema check {schema} --against DATA   (for you alone: counts values that do not "
                     "fit)")
-    facts: dict[str, Any] = {"file": str(schema), "problems": problems, "constraints": constraints, "how_fine": fine}
+    facts: dict[str, Any] = {"file": str(schema), "problems": problems, "constraints": constraints, "derived": derived,
+                             "how_fine": fine}
     if against is not None and loaded is not None:
         counted = misfits(loaded.schema, written.table(files_given(against), loaded.file).chunks(loaded.schema))
         facts |= {"private": True, "misfits": counted}
@@ -269,7 +272,7 @@ def sample(
                              given=given_of(made.schema, given or ()), shares=shares_of(made.schema, shares or ()),
                              rows_per_person=rows_per_person)
     tell({"release": str(saved), "table": out, **asdict(count),
-          "columns": [*([made.schema.person] if made.schema.person else []), *made.schema.names],
+          "columns": [*([made.schema.person] if made.schema.person else []), *made.schema.table_names],
           "seed": seed, "simulated": made.ledger.simulated},
          f"written: {'standard output' if out == STANDARD else out} ({count})", as_json, err=out == STANDARD)
 

@@ -191,5 +191,6 @@ def _matched(schema: Schema, given: Given, points: Array) -> NDArray[np.bool_]:
 
 def _with(schema: Schema, given: Given) -> Schema:
     """Return the schema with the given values as further constraints."""
-    return Schema(schema.columns, [*schema.constraints, *_conditions(schema, given)], schema.person)
+    return Schema(schema.columns, [*schema.constraints, *_conditions(schema, given)], schema.person,
+                  schema.derived)
 

@@ -84,7 +84,7 @@ class FurtherRows:
         """Yield something that is made of each block of points, by several threads; the same for any number of them."""
         count = len(self._fitted.points)
         whole = max(BLOCK // count, 1) * count
-        ends = [*range(0, size, whole), size]
+        ends = [*range(0, max(size, 1), whole), size]
         if size <= count or not self._release.columns:
             yield from (what(self._fitted.sample(stop - start, rng)) for start, stop in pairwise(ends))
             return

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -14,6 +14,7 @@ from trigmech.errors import InputError, shown
 from trigmech.schema.column import Column, Kind
 from trigmech.schema.constraint_grammar import parse
 from trigmech.schema.constraints import Constraint, Truth
+from trigmech.schema.derived import Completion, Derived, completion
 from trigmech.schema.encoding import Values, decode, encode, from_unit, levels_of, to_unit, values_of
 from trigmech.schema.rounding import rounded
 from trigmech.schema.satisfiability import check_satisfiable
@@ -45,6 +46,9 @@ class Schema:
         Public rules that every synthetic row satisfies, such as ``"age < 15 implies education is missing"``; their
         grammar is in :mod:`trigmech.schema.constraint_grammar`. Like bounds they come from knowledge of the subject.
         The rows of the table need not satisfy them.
+    derived : iterable of Derived, or mapping of str to str, optional
+        Columns that follow from these by a public formula, such as ``{"hour": "sched_dep_time // 100"}``. They are not
+        measured, so they cost nothing, and every synthetic table has them; see :class:`trigmech.Derived`.
 
     Raises
     ------
@@ -56,9 +60,11 @@ class Schema:
     columns: tuple[Column, ...]
     constraints: tuple[Constraint, ...]
     person: str | None
+    derived: tuple[Derived, ...]
+    _completion: Completion = field(init=False, repr=False, compare=False)
 
     def __init__(self, columns: Iterable[Column], constraints: Iterable[str | Constraint] = (),
-                 person: str | None = None) -> None:
+                 person: str | None = None, derived: Iterable[Derived] | Mapping[str, str] = ()) -> None:
         columns = tuple(columns)
         if not columns:
             raise InputError("a schema needs at least one column")
@@ -77,6 +83,9 @@ class Schema:
         named = {column.name: column for column in columns}
         rules = tuple(parse(each.text if isinstance(each, Constraint) else each, named) for each in constraints)
         check_satisfiable(rules, named)
+        following = _derived(derived)
+        object.__setattr__(self, "derived", following)
+        object.__setattr__(self, "_completion", completion(columns, following, person))
         object.__setattr__(self, "columns", columns)
         object.__setattr__(self, "constraints", rules)
         object.__setattr__(self, "person", person)
@@ -152,7 +161,7 @@ class Schema:
                 lower, upper = bounds[column.name]
                 column = replace(column, lower=lower, upper=upper, private_bounds=False)
             columns.append(column)
-        return Schema(columns, self.constraints, self.person)
+        return Schema(columns, self.constraints, self.person, self.derived)
 
     def holds(self, table: Any) -> Truth:
         """Return for each row of a synthetic table whether it keeps all constraints.
@@ -214,7 +223,7 @@ class Schema:
                 column = replace(column, categories=categories if len(categories) > 1 else column.none_found,
                                  private_categories=False)
             columns.append(column)
-        return Schema(columns, self.constraints, self.person)
+        return Schema(columns, self.constraints, self.person, self.derived)
 
     def to_cube(self, table: Any) -> Matrix:
         """Return the table as points of the cube.
@@ -320,17 +329,39 @@ class Schema:
                 for column, (start, stop) in zip(self.columns, self.spans, strict=True)
                 if names is None or column.name in names}
 
+    @property
+    def table_names(self) -> tuple[str, ...]:
+        """The names of all columns of a synthetic table, derived ones too, in order."""
+        return self._completion.order
+
+    def completed(self, values: Mapping[str, Values]) -> dict[str, Values]:
+        """Return the values of all columns with those of derived ones, in order.
+
+        Parameters
+        ----------
+        values : mapping of str to ndarray or masked array (m,)
+            As :meth:`decode` returns them.
+
+        Returns
+        -------
+        dict of str to ndarray or masked array (m,)
+            Derived numbers are int64 if they are whole, otherwise floats; missing where a value that they need is, or
+            where a public table has no such row.
+        """
+        return self._completion.completed(values)
+
     def __repr__(self) -> str:
-        return as_written(self.columns, self.constraints, self.person)
+        return as_written(self.columns, self.constraints, self.person, self.derived)
 
     def _repr_html_(self) -> str:
-        return as_html(self.columns, self.constraints)
+        return as_html(self.columns, self.constraints, self.derived)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the schema as plain data, of types that JSON and TOML have; :meth:`from_dict` reverses it."""
         columns = {"columns": [column.to_dict() for column in self.columns]}
         return (columns | ({"constraints": [each.text for each in self.constraints]} if self.constraints else {})
-                | ({} if self.person is None else {"person": self.person}))
+                | ({} if self.person is None else {"person": self.person})
+                | ({"derived": [each.to_dict() for each in self.derived]} if self.derived else {}))
 
     @classmethod
     def from_dict(cls, plain: Any) -> "Schema":
@@ -345,10 +376,12 @@ class Schema:
             If something is missing, unknown or of the wrong type; the message names the column and the option.
         """
         if not (isinstance(plain, Mapping) and isinstance(plain.get("columns"), list | tuple)
-                and plain.keys() <= {"columns", "constraints", "person"}):
-            raise InputError("a schema must be a table with a list 'columns'; it may also have a list 'constraints' "
-                             "and a name 'person', and nothing else")
-        return cls(map(_column, plain["columns"]), plain.get("constraints", ()), plain.get("person"))
+                and plain.keys() <= {"columns", "constraints", "person", "derived"}
+                and isinstance(plain.get("derived", []), list | tuple)):
+            raise InputError("a schema must be a table with a list 'columns'; it may also have lists 'constraints' and "
+                             "'derived' and a name 'person', and nothing else")
+        return cls(map(_column, plain["columns"]), plain.get("constraints", ()), plain.get("person"),
+                   map(Derived.from_dict, plain.get("derived", ())))
 
     @cached_property
     def spans(self) -> tuple[tuple[int, int], ...]:
@@ -385,6 +418,18 @@ class Schema:
                          "possible categories, or let the option other name the category of all other values")
         if texts:
             raise InputError("; ".join(texts))
+
+
+def _derived(given: Any) -> tuple[Derived, ...]:
+    if isinstance(given, Mapping):
+        return tuple(Derived(name, formula) for name, formula in given.items())
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise InputError(f"derived must be a list of Derived columns, or formulas by name, not {shown(given)}")
+    found = tuple(given)
+    for each in found:
+        if not isinstance(each, Derived):
+            raise InputError(f"derived must be a list of Derived columns, or formulas by name; it holds {shown(each)}")
+    return found
 
 
 def _column(plain: Any) -> Column:

@@ -19,7 +19,11 @@ import tomli_w
 from trigmech._files import write_whole
 from trigmech.errors import InputError
 from trigmech.schema.column import CATEGORIES, Column, Kind
+from trigmech.schema.derived import OPTIONS as DERIVED
+from trigmech.schema.derived import Derived
+from trigmech.schema.formula import tables_read
 from trigmech.schema.guessing import Beginning
+from trigmech.schema.lookup import read_lookup
 from trigmech.schema.schema import Schema
 from trigmech.tables.reader import TableFile
 from trigmech.tables.writer import check_options
@@ -61,6 +65,10 @@ NEW_FILE = """\
 #   bounds = "private"    instead of lower and upper: a part of the budget is spent to find them
 #   categories = "private"   for a categorical column: a part of the budget is spent to find the frequent categories;
 #                         all other values become "other"
+# A column that follows from others by a rule that is public knowledge is not measured and costs nothing: give it no
+# other options than derived and, if need be, decimals:
+#   [columns.hour]
+#   derived = "time // 100"      # or 'lookup("routes.csv", origin, dest)', with a public table beside this file
 # Write rules that every row satisfies here, above all tables, also from knowledge of the subject:
 #   constraints = ["age < 15 implies education is missing"]
 # If a person can have several rows, write here the column that identifies the person; it is not released:
@@ -83,7 +91,7 @@ def load(path: str | os.PathLike[str]) -> SchemaFile:
     InputError
         If the file cannot be read, is no TOML, or :func:`check` finds a fault in it; the message lists the faults.
     """
-    schema, options, faults = _parts(_read(path))
+    schema, options, faults = _parts(_read(path), Path(path).parent)
     if schema is None:
         more = f"; and {len(faults) - SHOWN} more" if len(faults) > SHOWN else ""
         raise InputError(f"the schema in {str(path)!r} is not complete: {'; '.join(faults[:SHOWN])}{more}")
@@ -109,7 +117,7 @@ def check(path: str | os.PathLike[str]) -> list[str]:
     InputError
         If the file cannot be read, or is no TOML.
     """
-    return _parts(_read(path))[2]
+    return _parts(_read(path), Path(path).parent)[2]
 
 
 def init(table: Any) -> str:
@@ -167,7 +175,11 @@ def to_toml(schema: Schema, file: Mapping[str, Any] | None = None) -> str:
     check_options(file or {})
     plain = schema.to_dict()
     columns = {options.pop("name"): options for options in plain.pop("columns")}
-    return _text(plain | ({"file": file} if file else {}) | {"columns": columns})
+    for options in plain.pop("derived", ()):
+        columns[options.pop("name")] = {"derived": options["formula"]} | {
+            option: options[option] for option in ("decimals", "tables") if option in options}
+    ordered = {name: columns[name] for name in schema.table_names}
+    return _text(plain | ({"file": file} if file else {}) | {"columns": ordered})
 
 
 def save(path: str | os.PathLike[str], schema: Schema, file: Mapping[str, Any] | None = None) -> None:
@@ -199,8 +211,11 @@ def _read(path: str | os.PathLike[str]) -> dict[str, Any]:
         raise InputError(f"{str(path)!r} is not a schema file: it is nested too deeply") from None
 
 
-def _parts(plain: dict[str, Any]) -> tuple[Schema | None, dict[str, Any], list[str]]:
-    """Return the schema if it has no faults, the options of the file, and sentences about the faults."""
+def _parts(plain: dict[str, Any], folder: Path) -> tuple[Schema | None, dict[str, Any], list[str]]:
+    """Return the schema if it has no faults, the options of the file, and sentences about the faults.
+
+    Public tables that derived columns look values up in are files of the folder.
+    """
     faults = [f"remove {key!r}; the file has tables [columns.NAME] for the columns and may have [file]"
               for key in plain if key not in ("columns", "file", "constraints", "person")]
     file = plain.get("file", {})
@@ -215,8 +230,17 @@ def _parts(plain: dict[str, Any]) -> tuple[Schema | None, dict[str, Any], list[s
     if not (isinstance(tables, dict) and tables):
         faults.append("write a table for each column, such as [columns.age]")
         tables = {}
-    columns = []
-    for name, options in tables.items():
+    columns, derived = [], list[Derived]()
+    measured = [name for name, options in tables.items() if not (isinstance(options, dict) and "derived" in options)]
+    for before, (name, options) in zip([None, *tables], tables.items(), strict=False):
+        if name not in measured:
+            # Behind the last measured column they stand in their order anyhow.
+            inside = bool(measured) and list(tables).index(name) < list(tables).index(measured[-1])
+            try:
+                derived.append(_derived(name, options, before if inside else None, folder))
+            except InputError as problem:
+                faults.append(str(problem))
+            continue
         if isinstance(options, dict) and options.get("bounds") == PRIVATE:
             options = {key: value for key, value in options.items() if key != "bounds"} | {"private_bounds": True}
         lacking = _lacking(name, options)
@@ -230,6 +254,8 @@ def _parts(plain: dict[str, Any]) -> tuple[Schema | None, dict[str, Any], list[s
                 columns.append(Column.from_dict({"name": name} | options))
             except InputError as problem:
                 faults.append(str(problem))
+    if not measured and tables:
+        faults.append("write a column that is not derived")
     if faults:
         return None, file, faults
     constraints = plain.get("constraints", [])
@@ -237,10 +263,24 @@ def _parts(plain: dict[str, Any]) -> tuple[Schema | None, dict[str, Any], list[s
     alone = [[each] for each in constraints] if isinstance(constraints, list) else []
     for together in (*alone, constraints):
         try:
-            schema = Schema(columns, together, plain.get("person"))
+            schema = Schema(columns, together, plain.get("person"), derived)
         except InputError as problem:
             faults.append(str(problem))
     return None if faults else schema, file, list(dict.fromkeys(faults))
+
+
+def _derived(name: str, options: dict[str, Any], after: str | None, folder: Path) -> Derived:
+    """Return a derived column of a file, with the public tables that its formula looks up."""
+    strange = [option for option in options if option not in DERIVED]
+    if strange:
+        raise InputError(f"derived column {name!r}: remove the option {strange[0]!r}; it has only the options "
+                         f"{', '.join(DERIVED)}, because it follows from other columns")
+    tables = options.get("tables", {})
+    if isinstance(tables, dict):
+        # Given ones need no file.
+        tables = {table: read_lookup(table, folder) for table in tables_read(name, options["derived"])
+                  if table not in tables} | tables
+    return Derived(name, options["derived"], options.get("decimals"), after, tables)
 
 
 def _lacking(name: str, options: Any) -> list[str]:

@@ -6,6 +6,7 @@ from typing import Any
 from trigmech._html import html_table
 from trigmech.schema.column import Column
 from trigmech.schema.constraints import Constraint
+from trigmech.schema.derived import Derived
 from trigmech.schema.rounding import default_digits
 
 # A screen has so many lines for columns, of so many letters each.
@@ -13,17 +14,19 @@ MOST_LINES, MOST_LETTERS = 16, 100
 OPTIONS = ("missing", "special", "transform", "decimals", "resolution", "other")
 
 
-def as_written(columns: Sequence[Column], constraints: Sequence[Constraint], person: str | None) -> str:
+def as_written(columns: Sequence[Column], constraints: Sequence[Constraint], person: str | None,
+               derived: Sequence[Derived]) -> str:
     """Return a schema as Python code; if it has many columns, only the first ones and the last one."""
     lines = [f"{column!r},"[:MOST_LETTERS] + "..." * (len(repr(column)) >= MOST_LETTERS) for column in columns]
     if len(lines) > MOST_LINES:
         lines[MOST_LINES - 2 : -1] = [f"...  # {len(lines) - MOST_LINES + 1} more"]
     more = [f", {option}={value!r}" for option, value in (
-        ("constraints", [each.text for each in constraints]), ("person", person)) if value]
+        ("constraints", [each.text for each in constraints]), ("person", person),
+        ("derived", {each.name: each.formula for each in derived})) if value]
     return "Schema([" + "".join(f"\n    {line}" for line in lines) + f"\n]{''.join(more)})"
 
 
-def as_html(columns: Sequence[Column], constraints: Sequence[Constraint]) -> str:
+def as_html(columns: Sequence[Column], constraints: Sequence[Constraint], derived: Sequence[Derived]) -> str:
     """Return a schema as a table for notebooks."""
     rows: list[tuple[str, ...]] = []
     for column in columns:
@@ -33,6 +36,7 @@ def as_html(columns: Sequence[Column], constraints: Sequence[Constraint]) -> str
                   f"{column.lower} to {column.upper}")
         rows.append((column.name, column.kind, values, "; ".join(f"{name}: {plain[name]}" for name in OPTIONS
                                                                 if name in plain)))
+    rows += [(each.name, "derived", each.formula, "") for each in derived]
     rows += [("", "constraint", constraint.text, "") for constraint in constraints]
     head = ("column", "kind", "bounds or categories", "options")
     return html_table(f"Schema of {len(columns)} column(s)", rows, head)
