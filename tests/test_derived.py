@@ -193,7 +193,8 @@ def test_wrong_options_are_refused(options, rule):
 
 @pytest.mark.parametrize(("rows", "rule"), [
     ([], "from 1 to"), ([[1]], "at least one key"), ([[1, 2], [1, 2, 3]], "one length"),
-    ([["a", 1], [2, 1]], "column 1"), ([[None, 1]], "column 1"), ([[1, "a"], [2, 3]], "column 2"), ([[1, 2], [1, 3]], "different results"),
+    ([["a", 1], [2, 1]], "column 1"), ([[None, 1]], "column 1"), ([[1, "a"], [2, 3]], "column 2"),
+    ([[1, 2], [1, 3]], "different results"),
     ([[1, math.nan]], "finite"), ([[1, True]], "finite"), ("ab", "list of rows"), ([1, 2], "at least one key")])
 def test_wrong_public_tables_are_refused(rows, rule):
     with pytest.raises(InputError, match=rule):

@@ -151,7 +151,7 @@ def _to_digits(column: Column, values: Array, digits: NDArray[np.int64]) -> Arra
     finer = POWERS[np.clip(np.minimum(digits + MORE, most), digits, len(POWERS) - 1)]
     known = (np.rint(values * finer) / finer == values) | (values == lower) | (values == upper)
     steps = POWERS[digits]
-    return np.where(known, values, np.clip(np.rint(values * steps) / steps, lower, upper))
+    return np.where(known, values, np.clip(np.rint(values * steps) / steps, lower, upper) + 0.0)
 
 
 def _off_special(column: Column, exact: Array, numbers: Array, steps: Array) -> Array:

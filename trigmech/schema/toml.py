@@ -65,10 +65,8 @@ NEW_FILE = """\
 #   bounds = "private"    instead of lower and upper: a part of the budget is spent to find them
 #   categories = "private"   for a categorical column: a part of the budget is spent to find the frequent categories;
 #                         all other values become "other"
-# A column that follows from others by a rule that is public knowledge is not measured and costs nothing: give it no
-# other options than derived and, if need be, decimals:
-#   [columns.hour]
-#   derived = "time // 100"      # or 'lookup("routes.csv", origin, dest)', with a public table beside this file
+#   derived = "time // 100"   alone, or with decimals: the column follows from others by a rule that is public
+#                         knowledge; it is computed, not measured, and costs nothing
 # Write rules that every row satisfies here, above all tables, also from knowledge of the subject:
 #   constraints = ["age < 15 implies education is missing"]
 # If a person can have several rows, write here the column that identifies the person; it is not released:
