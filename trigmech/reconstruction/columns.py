@@ -15,6 +15,7 @@ from trigmech.functions.released_column import ReleasedColumn
 from trigmech.queries.base import Measurement
 from trigmech.queries.one_way import Contrasts, Detail, Histogram, Ranges
 from trigmech.reconstruction.densities import smooth_density
+from trigmech.reconstruction.tails import with_tails
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -99,6 +100,8 @@ def distribution_of(partition: Partition, values: Array, deviation: float, cumul
     smooth = None
     if rest > 0.0 and c > 2:
         smooth = _averaged(ends, each, values[k:], deviation, rest, cumulative)
+        if smooth is None and deviation >= LEAST_DEVIATION * rest:
+            ends, each = with_tails(ends, each, values[k:] / deviation, factor / deviation, inverse * deviation)
     edges, mass = _places(partition.edges, ends, each) if smooth is None else _smooth_places(
         partition.edges, smooth, LIGHT * min(deviation, LARGEST_PLACE))
     return ReleasedColumn(partition.cut(edges), np.concatenate([held, mass]), deviation)
