@@ -17,9 +17,10 @@ from typer.core import TyperGroup
 
 import trigmech as tm
 from trigmech._memory import IMPORT, NEEDED, check_memory, shortage
+from trigmech.cli.check import PRIVATE, check, found_in
 from trigmech.cli.files import STANDARD, check_outputs, keep_what_counts, table_against, write_sample
 from trigmech.cli.ledger import ledger_app
-from trigmech.cli.options import Data, Delta, Epsilon, Json, Saved, Written, budget_of, files_given, grouped, tell
+from trigmech.cli.options import Data, Delta, Epsilon, Json, Saved, Written, budget_of, grouped, tell
 from trigmech.cli.parts import part_app
 from trigmech.cli.progress import progress_bar, tell_steps
 from trigmech.cli.release import release
@@ -77,6 +78,8 @@ app.add_typer(part_app, name="part")
 DEBUG = "TRIGMECH_DEBUG"
 HowToRead = Annotated[Path | None, typer.Option(help="A schema file that says how to read that table; the release "
                                                      "knows the columns.")]
+# Values that can be read and do not fit: counts under names that `schema check --json` has had from the beginning.
+MISFITS = ("infinite", "far outside", "outside", "missing", "no category", "other", "finer")
 VERSIONS = ("numpy", "scipy", "numba", "highspy", "opendp", "dp-accounting", "narwhals", "pyarrow")
 
 
@@ -199,18 +202,17 @@ def schema_init(
 def schema_check(
     schema: Annotated[Path, typer.Argument(help="A schema file (TOML).")],
     written: Written,
-    against: Annotated[str | None, typer.Option(help="The private table: counts values that do not fit the schema, on "
+    against: Annotated[str | None, typer.Option(help="The private table: also does what `trigmech check` does, on "
                                                      "standard error. NOT PRIVATE: do not publish the counts.")] = None,
     as_json: Json = False,
 ) -> None:
     """List faults of a schema, with status 3 if there are any; otherwise print how fine values are and its constraints.
 
-    With --against it also counts the values of a private table that do not fit, for yourself alone.
+    With --against it also lists what `trigmech check` finds in a private table, for yourself alone.
 
     Example: `trigmech schema check schema.toml`
     """
     from trigmech.schema import toml as schema_file
-    from trigmech.schema.misfits import in_words, misfits
     from trigmech.schema.words import how_fine
 
     problems = schema_file.check(schema)
@@ -222,15 +224,17 @@ def schema_check(
         said.append(f"next: trigmech schema check {schema} --against DATA   (for you alone: counts values that do not "
                     "fit)")
     facts: dict[str, Any] = {"file": str(schema), "problems": problems, "constraints": constraints, "how_fine": fine}
+    refused = bool(problems)
     if against is not None and loaded is not None:
-        counted = misfits(loaded.schema, written.table(files_given(against), loaded.file).chunks(loaded.schema))
-        facts |= {"private": True, "misfits": counted}
-        told = in_words(counted) or "every value fits the schema"
-        typer.echo(f"NOT PRIVATE, for you alone: {told}. Do not publish this, and do not log it.", err=True)
+        found = found_in(against, loaded, written)
+        refused = found.refused
+        facts |= found.to_dict() | {"misfits": found.counts(MISFITS)}
+        typer.echo(f"{PRIVATE}\n{found}", err=True)
     tell(facts, "\n".join(said), as_json)
-    raise typer.Exit(3 if problems else 0)
+    raise typer.Exit(3 if refused else 0)
 
 
+app.command("check")(check)
 app.command("release")(release)
 
 
