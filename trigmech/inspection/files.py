@@ -1,20 +1,21 @@
 """PRIVATE. Faults of a table's file and of its names, found before any cell is read."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from trigmech.errors import InputError
-from trigmech.inspection.findings import Finding, times
+from trigmech.inspection.findings import FIRST_LINES, Finding, times
 from trigmech.schema.schema import Schema
-from trigmech.tables.lenient import LenientFile
+from trigmech.tables.lenient import LenientFile, Lines
 from trigmech.tables.writer import SEPARATORS, give
 
 
 def fault(kind: str, count: int, sentence: str, remedy: str, column: str | None = None,
-          lines: Sequence[int] = ()) -> Finding:
+          lines: Iterable[int] = ()) -> Finding:
     """Return a finding for which a release is refused."""
-    return Finding(column, "refused", kind, count, tuple(lines), sentence, remedy)
+    return Finding(column, "refused", kind, count, tuple(map(int, lines)), sentence, remedy)
 
 
 def opened(path: Any, options: Mapping[str, Any], schema: Schema) -> tuple[LenientFile | None, list[Finding]]:
@@ -34,10 +35,10 @@ def opened(path: Any, options: Mapping[str, Any], schema: Schema) -> tuple[Lenie
         wrong = _other_encoding(file)
         if wrong:
             found += wrong
-            found += _fault_of_rows(file)
+            found += _fault_of_rows(file) if file.names else []
         else:
             found += _fault_of_rows(file, problem)
-    return file, found
+    return file if file.names else None, found
 
 
 def _begun(file: LenientFile, found: list[Finding]) -> bool:
@@ -49,7 +50,7 @@ def _begun(file: LenientFile, found: list[Finding]) -> bool:
         wrong = _other_encoding(file)
         if wrong:
             found += wrong
-            return True
+            return bool(file.names)
         found.append(fault("file", 1, str(problem), "correct the file, or give the option that the message names"))
     for sign in file.other_separators:
         try:
@@ -66,6 +67,7 @@ def _other_encoding(file: LenientFile) -> list[Finding]:
     line = file.undecodable()
     if line is None:
         return []
+    given = file.encoding
     for encoding in file.other_encodings():
         try:
             file.begin(encoding=encoding)
@@ -75,7 +77,8 @@ def _other_encoding(file: LenientFile) -> list[Finding]:
             return [fault("encoding", 1, f"the text is not in the given encoding, or not in UTF-8; below it is read as "
                           f"{encoding}", f"look whether letters with accents are right then: "
                           f"{give('encoding', encoding)}", lines=(line,))]
-    file.begin()
+    with suppress(InputError):
+        file.begin(encoding=given)
     return [fault("encoding", 1, "the text is not in the given encoding, or not in UTF-8", "state its encoding: "
                   f"{give('encoding', 'cp1252')}, or another one", lines=(line,))]
 
@@ -104,10 +107,10 @@ def _fault_of_rows(file: LenientFile, problem: InputError | None = None) -> list
     if problem is None:
         return []
     # A file of one column may have empty lines: they are rows.
-    lines = file.find_empty_lines() if len(file.names) > 1 else ()
+    lines: Sequence[int] | Lines = file.find_empty_lines() if len(file.names) > 1 else []
     found = [] if not len(lines) else [
         fault("empty line", len(lines), f"{times(len(lines), 'empty line')} between the rows, which could mean rows in "
-              "which all values are missing", "remove them, or write their delimiters", lines=lines[:5].tolist())]
+              "which all values are missing", "remove them, or write their delimiters", lines=lines[:FIRST_LINES])]
     # Rows with other numbers of cells are found where cells are read.
     if found or "different numbers of cells" in str(problem):
         return found
@@ -116,12 +119,12 @@ def _fault_of_rows(file: LenientFile, problem: InputError | None = None) -> list
 
 def ragged(file: LenientFile) -> list[Finding]:
     """Return the finding about rows with another number of cells, after all parts have been read."""
-    lines = file.lines_of_ragged()
-    if not len(lines):
+    count = len(file.ragged.rows)
+    if not count:
         return []
-    return [fault("cells", len(lines), f"{times(len(lines), 'row')} with another number of cells than the first row "
+    return [fault("cells", count, f"{times(count, 'row')} with another number of cells than the first row "
                   f"({len(file.names)})", "write quotes around cells that contain the delimiter, and look for quotes "
-                  "that are not closed; these rows are not looked at below", lines=lines[:5].tolist())]
+                  "that are not closed; these rows are not looked at below", lines=file.lines_of_ragged(FIRST_LINES))]
 
 
 def places_of(file: LenientFile, schema: Schema) -> tuple[dict[str, int], list[Finding]]:

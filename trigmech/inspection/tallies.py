@@ -77,9 +77,9 @@ class Frequent:
         """The number of different values, at least; exact if ``complete``."""
         return len(self._counts)
 
-    def above(self, share: float) -> list[tuple[float, int, tuple[int, ...]]]:
-        """Return values that at least this part of all rows holds, with counts and first lines, the heaviest first."""
-        heavy = [value for value, count in self._counts.items() if count >= share * self.total]
+    def above(self, least: float) -> list[tuple[float, int, tuple[int, ...]]]:
+        """Return values that at least so many rows hold, with counts and first lines, the heaviest first."""
+        heavy = [value for value, count in self._counts.items() if count >= least]
         return [(value, self._counts[value], tuple(self._first[value]))
                 for value in sorted(heavy, key=lambda value: -self._counts[value])]
 

@@ -60,6 +60,8 @@ class Ragged:
 
     rows: array = field(default_factory=lambda: array("q"))
     breaks: array = field(default_factory=lambda: array("q"))
+    # Line breaks within the rows before the first ones that are not ragged themselves.
+    others: array = field(default_factory=lambda: array("q"))
 
     def __call__(self, number: int, text: str) -> bool:
         """Keep a row's place; False if there are too many of them."""
@@ -71,6 +73,14 @@ class Ragged:
         """Return the number among all rows of rows that are counted without the ragged ones."""
         rows = np.array(self.rows, dtype=np.int64)
         return kept + np.searchsorted(rows - np.arange(len(rows)), kept, side="right")
+
+    def pass_rows(self, done: int, breaks: int, own: Lines) -> None:
+        """Note how many breaks stand before ragged rows, when kept rows with their own breaks have been read."""
+        while len(self.others) < len(self.rows):
+            before = self.rows[len(self.others)] - 1 - len(self.others)
+            if before > done + len(own):
+                return
+            self.others.append(breaks + int(own[: before - done].sum()))
 
     def breaks_before(self, numbers: Lines) -> Lines:
         """Return how many line breaks the ragged rows before others have within."""
@@ -130,9 +140,15 @@ class LenientFile(TableFile):
         self._options |= changed
         check_options(self._options)
         self.__dict__.pop("n", None)
+        self.names = ()
         if self._csv is not None:
             self._csv = CsvText(self._stream, self._options, self._error)
         self._read_names()
+
+    @property
+    def encoding(self) -> str:
+        """The encoding of CSV."""
+        return str(self._options["encoding"])
 
     @property
     def is_text(self) -> bool:
@@ -243,6 +259,7 @@ class LenientFile(TableFile):
                 numbers = self.ragged.numbers(np.arange(done + 1, done + batch.num_rows + 1))
                 own = breaks_within(batch.columns)
                 within = breaks + np.cumsum(own) - own
+                self.ragged.pass_rows(done, breaks, own)
                 done, breaks = done + batch.num_rows, breaks + int(own.sum())
                 cells = {column.name: self._cells(text, column, batch.column(places[column.name]))
                          for column in columns}
@@ -250,10 +267,11 @@ class LenientFile(TableFile):
                            {name: bad for name, (_, bad) in cells.items() if bad},
                            self._lines(numbers, within + self.ragged.breaks_before(numbers)))
 
-    def lines_of_ragged(self) -> Lines:
-        """Return the lines of rows with another number of cells, if no cell of other rows has a line break."""
-        rows = np.array(self.ragged.rows, dtype=np.int64)
-        return self._lines(rows, self.ragged.breaks_before(rows))
+    def lines_of_ragged(self, count: int) -> Lines:
+        """Return the lines on which the first so many rows with another number of cells begin, after all parts."""
+        rows = np.array(self.ragged.rows[:count], dtype=np.int64)
+        own = self.ragged.breaks_before(rows)
+        return self._lines(rows, own + self.ragged.others[: len(rows)])
 
     def _lines(self, numbers: Lines, breaks: Lines) -> Lines:
         lines = numbers + breaks + (0 if self._csv is None else self._csv.lines_before)
