@@ -60,8 +60,9 @@ class Ragged:
 
     rows: array = field(default_factory=lambda: array("q"))
     breaks: array = field(default_factory=lambda: array("q"))
-    # Line breaks within the rows before the first ones that are not ragged themselves.
+    # Line breaks within rows that are not ragged: before each of the ragged ones so far, and in all so far.
     others: array = field(default_factory=lambda: array("q"))
+    all_others: int = 0
 
     def __call__(self, number: int, text: str) -> bool:
         """Keep a row's place; False if there are too many of them."""
@@ -76,6 +77,7 @@ class Ragged:
 
     def pass_rows(self, done: int, breaks: int, own: Lines) -> None:
         """Note how many breaks stand before ragged rows, when kept rows with their own breaks have been read."""
+        self.all_others = breaks + int(own.sum())
         while len(self.others) < len(self.rows):
             before = self.rows[len(self.others)] - 1 - len(self.others)
             if before > done + len(own):
@@ -270,8 +272,8 @@ class LenientFile(TableFile):
     def lines_of_ragged(self, count: int) -> Lines:
         """Return the lines on which the first so many rows with another number of cells begin, after all parts."""
         rows = np.array(self.ragged.rows[:count], dtype=np.int64)
-        own = self.ragged.breaks_before(rows)
-        return self._lines(rows, own + self.ragged.others[: len(rows)])
+        others = [*self.ragged.others, *[self.ragged.all_others] * len(rows)]
+        return self._lines(rows, self.ragged.breaks_before(rows) + np.array(others[: len(rows)], dtype=np.int64))
 
     def _lines(self, numbers: Lines, breaks: Lines) -> Lines:
         lines = numbers + breaks + (0 if self._csv is None else self._csv.lines_before)
