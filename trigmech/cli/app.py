@@ -19,6 +19,7 @@ import trigmech as tm
 from trigmech._memory import IMPORT, NEEDED, check_memory, shortage
 from trigmech.cli.check import PRIVATE, check, found_in
 from trigmech.cli.files import STANDARD, check_outputs, keep_what_counts, table_against, write_sample
+from trigmech.cli.judgement import tell_judgement
 from trigmech.cli.ledger import ledger_app
 from trigmech.cli.options import Data, Delta, Epsilon, Json, Saved, Written, budget_of, grouped, tell
 from trigmech.cli.parts import part_app
@@ -286,28 +287,24 @@ def evaluate(
     schema: HowToRead = None,
     as_json: Json = False,
 ) -> None:
-    """Compare a release with the table it was made from. NOT PRIVATE: do not publish the output.
+    """Judge a release against the table it was made from: a verdict, then ten measures. NOT PRIVATE: do not publish it.
+
+    --json also has the figures of each column and pair, and the errors of queries, which take longer.
 
     Example: `trigmech evaluate clinic.tm --against data.csv`
     """
-    from trigmech.report.against import errors_of
+    from trigmech.report.against import errors_of, judgement_of
 
     made = tm.load(saved)
     with progress_bar(quiet=as_json) as progress:
         progress("reading the table", 0, 0)
-        found = errors_of(made, table_against(made, against, schema, written), progress)
+        table = table_against(made, against, schema, written)
+        found = judgement_of(made, table, progress)
     if as_json:
-        typer.echo(json.dumps({"private": True, **found}))
+        typer.echo(json.dumps({"private": True, **found.to_dict(), **errors_of(made, table)}))
         return
     typer.echo("NOT PRIVATE: these figures were computed from the private table. Do not publish them.", err=True)
-    # A column's name may look like markup.
-    console = Console(markup=False, emoji=False, highlight=False)
-    for title, figures in found.items():
-        shown = Table(title)
-        shown.add_column(justify="right")
-        for name, value in figures.items():
-            shown.add_row(name, f"{value:,}" if isinstance(value, int) else f"{value:.4g}")
-        console.print(shown)
+    tell_judgement(found)
 
 
 @app.command()

@@ -16,8 +16,9 @@ from trigmech.schema.rounding import default_digits
 TOO_WIDE = 1_000.0
 # Digits after the point that are looked for, and the most for which a hint asks for more than the default has.
 MOST_DIGITS, MORE_DIGITS = 6, 2
-# A value that this part of all rows holds, and at least so many rows, may be special, in a column with at least so many different values: if it is
-# 0, the smallest or the largest one, beyond the bounds, or a tenth of the values' range from all others.
+# A value that this part of all rows holds, and at least so many rows, may be special, in a column with at least so many
+# different values: if it is 0, the smallest or the largest one, beyond the bounds, or a tenth of the values' range from
+# all others.
 SPECIAL_SHARE, SPECIAL_ROWS, SPECIAL_DIFFERENT, APART = 0.05, 10, 20, 0.1
 
 
