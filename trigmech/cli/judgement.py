@@ -11,6 +11,10 @@ from rich.table import Table
 if TYPE_CHECKING:
     from trigmech.evaluation.judgement import Judgement
 
+HOW_TO_READ = ("Scores: 1 is equal. Errors and losses: 0 is equal. Detector: 0.5 sees no difference. Fresh: the same "
+               "figure of true rows that are drawn again; of copies, the part of true rows that equal another one. A "
+               "light is good up to the first limit, or where fresh rows do no better, and care up to the second one.")
+
 
 def tell_judgement(found: Judgement) -> None:
     """Print the verdict, the measures in a table, and which rows were compared."""
@@ -19,15 +23,14 @@ def tell_judgement(found: Judgement) -> None:
 
     typer.echo(found.verdict)
     shown = Table()
-    for title in ("measure", "release", "fresh true rows", "good to", "care to", "light"):
+    for title in ("measure", "release", "fresh", "limits", "light"):
         shown.add_column(title, justify="left" if title in ("measure", "light") else "right")
     for each in found.measures:
         about = f" ({printable(each.about)})" if each.about else ""
         limit = LIMITS[each.name]
         shown.add_row(f"{each.words}{about}", f"{each.value:.3f}", "" if each.fresh is None else f"{each.fresh:.3f}",
-                      f"{limit.good:g}", f"{limit.care:g}", each.light)
+                      f"{limit.good:g}, {limit.care:g}", each.light)
     # A column's name may look like markup.
     Console(markup=False, emoji=False, highlight=False).print(shown)
     typer.echo(found.compared)
-    typer.echo("Columns, pairs: 1 is equal. Errors, losses: 0 is equal. Detector: 0.5 sees no difference. A light is "
-               "good within its limit, or where fresh true rows do no better. Copies count beyond those of true rows.")
+    typer.echo(HOW_TO_READ)
