@@ -62,8 +62,8 @@ app = typer.Typer(cls=Commands, no_args_is_help=True, rich_markup_mode="markdown
                   help=(
     "Differentially private synthetic data that answers smooth queries accurately.\n\n"
     "From a CSV to a published table:\n\n"
-    "`trigmech schema init data.csv --out schema.toml`, fill in the bounds, `trigmech schema check schema.toml "
-    "--against data.csv`,\n\n"
+    "`trigmech schema init data.csv --out schema.toml`, fill in the bounds, `trigmech check data.csv --schema "
+    "schema.toml`,\n\n"
     "`trigmech release data.csv --schema schema.toml --epsilon 1 --delta 1e-6 --out clinic.tm --csv synthetic.csv`,\n\n"
     "`trigmech report clinic.tm`.\n\n"
     "Exit status: 0 done, 1 a fault of the program, 2 wrong usage, 3 wrong input, 4 over the budget, 5 the solver "
@@ -222,8 +222,8 @@ def schema_check(
     fine = [] if loaded is None else how_fine(loaded.schema.columns)
     said = [*(problems or [f"{schema} is complete"]), *fine, *(f"constraint: {text}" for text in constraints)]
     if against is None and not problems:
-        said.append(f"next: trigmech schema check {schema} --against DATA   (for you alone: counts values that do not "
-                    "fit)")
+        said.append(f"next: trigmech check DATA --schema {schema}   (for you alone: all that a release would refuse or "
+                    "clip)")
     facts: dict[str, Any] = {"file": str(schema), "problems": problems, "constraints": constraints, "how_fine": fine}
     refused = bool(problems)
     if against is not None and loaded is not None:
