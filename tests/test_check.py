@@ -1,10 +1,12 @@
 """A look at a private table before its release: every fault is found, and nothing else is."""
 
+import datetime
 import json
 import logging
 import os
 import subprocess
 import sys
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -53,8 +55,8 @@ COLUMNS = [
 SCHEMA = tm.Schema(COLUMNS, ["whole <= 100", "out < 1000 implies town != 'town 5'"], person="who")
 
 
-def planted():
-    """The text of the table, and what is to be found: column, severity and kind, with the count and the lines."""
+def clean_cells():
+    """Cells by column, in which only suspicious choices of the schema can be found."""
     rng = np.random.default_rng(30)
     number = [f"{value:.4f}" for value in rng.uniform(1, 99, N)]
     day = [str(np.datetime64("2021-01-01") + int(k)) for k in rng.integers(0, 900, N)]
@@ -70,6 +72,12 @@ def planted():
               "price": [f"{k * 71.05:.2f}" for k in range(N)], "names": [f"Smith the {k}th" for k in range(N)],
               "missing code": ["9999" if k % 10 == 4 else number[k] for k in range(N)],
               "who": [f"p{k // 2}" for k in range(N)]}
+    return cells
+
+
+def planted():
+    """The text of the table, and what is to be found: column, severity and kind, with the count and the lines."""
+    cells = clean_cells()
     # Row k stands on line k + 2: no row before the last one has line breaks or comes after an empty line.
     found = {}
 
@@ -114,7 +122,7 @@ def planted():
     del cells["gone"]
     names = [{"near name": "Near_Name"}.get(name, name) for name in cells]
     rows = [";".join(values) for values in zip(*cells.values(), strict=True)]
-    more = [";".join(values[:-1]) for values in zip(*cells.values(), strict=True)][0]
+    more = rows[0].rpartition(";")[0]
     # After all others: an empty line, and rows with too few cells.
     text = "\n".join([";".join([*names, "again", "café"]), *(f"{row};1;é" for row in rows), "", more, more]) + "\n"
     found |= {(None, "refused", "empty line"): (1, (N + 2,)), (None, "refused", "cells"): (2, (N + 3, N + 4)),
@@ -164,8 +172,8 @@ CLEAN = {
     "wdbc": ["id", "diagnosis", *(f"{name} {part}" for part in ("mean", "error", "worst") for name in (
         "radius", "texture", "perimeter", "area", "smoothness", "compactness", "concavity", "points", "symmetry",
         "dimension"))],
-    "adult": ["age", "workclass", "fnlwgt", "education", "years", "marital", "occupation", "relationship", "race", "sex",
-              "gain", "loss", "hours", "country", "income"]}
+    "adult": ["age", "workclass", "fnlwgt", "education", "years", "marital", "occupation", "relationship", "race",
+              "sex", "gain", "loss", "hours", "country", "income"]}
 # Round numbers above the largest possible measurements, as knowledge would have them.
 WDBC = [40, 60, 250, 3_000, 0.2, 0.5, 0.5, 0.25, 0.4, 0.1, 4, 6, 30, 700, 0.04, 0.2, 0.5, 0.06, 0.1, 0.04, 50, 60, 300,
         5_000, 0.3, 1.5, 1.5, 0.4, 0.8, 0.3]
@@ -218,8 +226,8 @@ def test_numbers_of_patients_look_like_identifiers_and_a_value_of_many_rows_like
 
 # Any table is refused as a release refuses it
 
-HOSTILE = ["1", "0.5", " 2 ", "-3", "1e5", "inf", "-Infinity", "nan", "NaN", "", "NA", "?", "null", "true", "FALSE", "1,5",
-           "1.234,5", "0x10", "1_000", "1e", "--1", "١", "∞", "1 kg", "5%", "$3", "2024-02-29", "2023-02-29",
+HOSTILE = ["1", "0.5", " 2 ", "-3", "1e5", "inf", "-Infinity", "nan", "NaN", "", "NA", "?", "null", "true", "FALSE",
+           "1,5", "1.234,5", "0x10", "1_000", "1e", "--1", "١", "∞", "1 kg", "5%", "$3", "2024-02-29", "2023-02-29",
            "2024-01-01T10:00", "2024-01-01T25:00", "20240101", "31.12.2020", "a", "A", "b ", "\ta", "1.0", "01", "c",
            "[red]a[/red]", "\x1b[31m", "=1+1", "1" * 400, "1e999", "9" * 30, "é"]
 TYPES = tm.Schema([tm.Column("x", 0, 10), tm.Column("n", 0, 10, kind="integer", missing="keep"),
@@ -252,15 +260,36 @@ def test_a_table_is_refused_if_and_only_if_a_release_refuses_it(tmp_path_factory
         rows[row][column] = cell
     quote = '"' if quoted else ""
     path = tmp_path_factory.getbasetemp() / "hostile.csv"
-    path.write_text("\n".join([",".join(TYPES.names), *(",".join(quote + cell + quote if "," not in cell else f'"{cell}"'
-                                                               for cell in row) for row in rows)]) + "\n",
-                    encoding="utf-8")
+    lines = [",".join(f'"{cell}"' if "," in cell else quote + cell + quote for cell in row) for row in rows]
+    path.write_text("\n".join([",".join(TYPES.names), *lines]) + "\n", encoding="utf-8")
     found = tm.check(path, TYPES)
     assert found.refused == refused_by_a_release(path, TYPES), found
     assert found.rows == 30
     # Every finding stands where something was changed; constants are what the others are.
     changed = {TYPES.names[column] for _, column, _ in changes}
     assert {each.column for each in found if each.kind not in ("constant", "never occurs")} <= changed | {None}
+
+
+OBJECTS = [1, 2.5, "1", "a", None, float("nan"), pd.NA, True, float("inf"), 10**400, Decimal("1"), Decimal("NaN"),
+           datetime.date(2024, 2, 29), datetime.datetime(2024, 3, 1, 12), "2024-02-29", "x", [1], {"a": 1}, b"a", 1j]
+
+
+@settings(max_examples=150)
+@given(st.lists(st.tuples(st.integers(0, 29), st.integers(0, 6), st.sampled_from(OBJECTS)), max_size=5), st.booleans())
+def test_a_dataframe_is_refused_if_and_only_if_a_release_refuses_it(changes, array):
+    good = [3.0, 4, "2024-05-05", "a", 1, 2.5, "word"]
+    table = np.empty((30, 7), dtype=object)
+    table[:] = good
+    for row, column, value in changes:
+        table[row, column] = value
+    given_table = table if array else pd.DataFrame(table, columns=list(TYPES.names))
+    complete = TYPES.with_categories({"p": ()})
+    try:
+        complete.to_cube(given_table)
+        refused = False
+    except InputError:
+        refused = True
+    assert tm.check(given_table, TYPES).refused == refused
 
 
 @settings(max_examples=400)
@@ -301,7 +330,8 @@ def test_dataframes_are_looked_at_as_files_are(library, tmp_path):
     assert found.places == "row"
     assert seen(found) == {
         ("who", "refused", "nobody"): (1, (40,)), ("day", "refused", "type"): (1, (40,)),
-        ("c", "refused", "missing"): (10, (4, 8, 12, 16, 20)), ("c", "refused", "no category"): (10, (3, 7, 11, 15, 19)),
+        ("c", "refused", "missing"): (10, (4, 8, 12, 16, 20)),
+        ("c", "refused", "no category"): (10, (3, 7, 11, 15, 19)),
         ("x", "clipped", "infinite"): (10, (4, 8, 12, 16, 20)), ("x", "clipped", "outside"): (10, (2, 6, 10, 14, 18)),
         ("x", "clipped", "far outside"): (10, (3, 7, 11, 15, 19)), (None, "broken", "constraint"): (
             10, (2, 6, 10, 14, 18))}
@@ -396,7 +426,8 @@ def test_places_and_differences_are_those_of_the_whole():
         places.add(marked[at : at + 7], np.arange(at, min(at + 7, 100)))
     assert places.count == marked.sum()
     assert places.first == tuple(np.flatnonzero(marked)[:5])
-    for values, different in (([1.0, 2.0, 3.0, 4.0], True), ([1.0, 2.0, 3.0, 1.0], False), ([1.0, 1.0, 2.0, 3.0], False)):
+    for values, different in (([1.0, 2.0, 3.0, 4.0], True), ([1.0, 2.0, 3.0, 1.0], False),
+                              ([1.0, 1.0, 2.0, 3.0], False)):
         numbers, texts = Different(), DifferentTexts()
         for part in (values[:2], values[2:]):
             numbers.add(np.array(part))

@@ -1,4 +1,4 @@
-"""Measures of a synthetic table against the true one: each as by plain definitions, and the verdict from stated limits."""
+"""Measures of a synthetic table against the true one, each by its plain definition, and the verdict from limits."""
 
 import itertools
 import json
@@ -251,8 +251,8 @@ def test_lights_follow_from_the_limits_and_from_fresh_rows():
 
 def test_the_verdict_says_what_the_table_is_good_for_and_what_not():
     assert verdict_of([measure(name, "good") for name in LIMITS]) == (
-        "Good for single columns, pairs of columns, groups of 100 rows and more, regressions and rows that pass for true "
-        "ones.")
+        "Good for single columns, pairs of columns, groups of 100 rows and more, regressions and rows that pass for "
+        "true ones.")
     mixed = [measure("columns_mean", "good"), measure("column_worst", "care"), measure("pairs_mean", "good"),
              measure("pair_worst", "poor"), measure("regression_loss", "poor"), measure("detector", "good"),
              measure("copies", "poor")]
@@ -260,8 +260,8 @@ def test_the_verdict_says_what_the_table_is_good_for_and_what_not():
     assert lights_of_uses(mixed) == {"single columns": "care", "pairs of columns": "care", "regressions": "poor",
                                      "rows that pass for true ones": "good"}
     assert verdict_of(mixed) == (
-        "Good for rows that pass for true ones; with care for single columns and pairs of columns; not for regressions. "
-        f"{verdict.MORE_COPIES}.")
+        "Good for rows that pass for true ones; with care for single columns and pairs of columns; not for regressions."
+        f" {verdict.MORE_COPIES}.")
     assert verdict_of([]) == "Nothing could be measured."
 
 
@@ -332,6 +332,18 @@ def test_the_command_begins_with_the_verdict_and_has_all_figures_in_json(run, cl
         assert each["limits"]["good"] == LIMITS[each["name"]].good
         assert each["light"] in LIGHTS
     assert "largest difference of distribution functions" in facts
+
+
+def test_names_that_look_like_markup_or_commands_are_shown_as_they_are(capsys):
+    from trigmech.cli.judgement import tell_judgement
+
+    schema = tm.Schema([tm.Column("[red]a[/red]", 0, 1), tm.Column("b\x1b[2J", 0, 1)])
+    rng = np.random.default_rng(14)
+    rows = {name: rng.random(50) for name in schema.names}
+    tell_judgement(judged(schema, rows, rows))
+    said = capsys.readouterr().out
+    assert "[red]a[/red]" in said
+    assert "\x1b" not in said
 
 
 def test_limits_are_stated_in_the_documentation():

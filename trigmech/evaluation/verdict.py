@@ -7,8 +7,8 @@ from typing import Literal
 Light = Literal["good", "care", "poor"]
 LIGHTS: tuple[Light, ...] = ("good", "care", "poor")
 
-# A measure that is worse than its limit is good all the same if its error is at most so many times the error of the true
-# rows drawn again: rows of other people of the same population would err by sqrt(2) times that, for both samples err.
+# A measure that is worse than its limit is good all the same if its error is at most so many times the error of the
+# true rows drawn again: rows of other people of the same population would err by sqrt(2) times that, for both err.
 FRESH_FACTOR = 1.5
 
 

@@ -19,7 +19,7 @@ from trigmech.tables.scalars import is_missing
 Codes = NDArray[np.int64]
 
 # A column with so many categories that are all whole numbers may be one of numbers.
-MANY_NUMBERS = 20
+MANY_NUMBERS = 10
 # A finding names at most so many categories; unknown values are told apart up to so many.
 NAMED, TOLD_APART = 8, 1_000
 
@@ -108,7 +108,8 @@ class CategoryLook:
         if column.kind == "categorical" and len(texts) >= MANY_NUMBERS and all(
                 is_whole_number(text) and str(int(text)) == text for text in map(str.strip, texts)):
             found.append(hint(column.name, "numbers", len(texts), (), f"all {len(texts)} categories are whole numbers",
-                              "if they are quantities and not codes, kind = \"integer\" with bounds serves better"))
+                              "if they are quantities and not codes, kind = \"integer\" with bounds serves better; if "
+                              "they have an order, \"ordinal\""))
         return found
 
     def _hints_of_private(self) -> list[Finding]:

@@ -14,7 +14,7 @@ from trigmech.inspection.findings import FEWEST, MEANINGS, Finding, Findings, ti
 from trigmech.inspection.numbers import NumberLook
 from trigmech.inspection.tallies import Array, Lines, Mask, Places
 from trigmech.inspection.words import finding
-from trigmech.measurement.persons import PersonColumn, identity, is_nobody, read_by
+from trigmech.measurement.persons import identity, is_nobody, read_by
 from trigmech.measurement.rows import Progress
 from trigmech.schema.column import Column
 from trigmech.schema.constraints import Constraint
@@ -22,12 +22,13 @@ from trigmech.schema.encoding import ABSENT, UNKNOWN, Values, categories_of
 from trigmech.schema.schema import Schema
 from trigmech.schema.times import times_of
 from trigmech.tables.frames import Columns, collected, column_names
+from trigmech.tables.lenient import LenientFile
 from trigmech.tables.parquet_files import ParquetFiles
 from trigmech.tables.reader import TableFile
 from trigmech.tables.scalars import is_missing, numbers_of_objects, seconds_of
 
 # Values of a column in the form of `Schema.decode`, and where they cannot be judged.
-Read = tuple[Values, Mask]
+Judged = tuple[Values, Mask]
 
 
 def check(table: Any, schema: Schema, *, file: Mapping[str, Any] | None = None,
@@ -78,20 +79,7 @@ def check(table: Any, schema: Schema, *, file: Mapping[str, Any] | None = None,
             raise InputError("a table from a pipe can be read once: give its path, or a dataframe")
         table, file = path, {**table.options, **(file or {})}
     if isinstance(table, str | Path):
-        held, found = opened(table, file or {}, schema)
-        if held is None:
-            return look.findings(found, "line")
-        places, faults = places_of(held, schema)
-        found += faults
-        known = _rows_of(held)
-        try:
-            for part in held.parts(_columns_of(schema, places), places):
-                look.add(part.table, tuple(part.table.column_names), part.bad, part.lines)
-                if progress is not None:
-                    progress("checking", look.rows, known)
-        except InputError as problem:
-            found.append(fault("file", 1, str(problem), "correct the file as the message says"))
-        return look.findings([*found, *ragged(held)], "line" if held.is_text else "row")
+        return _of_file(look, table, file or {}, progress)
     return _of_frame(look, collected(table))
 
 
@@ -150,7 +138,7 @@ class Look:
         self.rows += len(lines)
         if not names:
             return
-        columns, read = Columns(table, names), dict[str, Read]()
+        columns, read = Columns(table, names), dict[str, Judged]()
         for j, name in enumerate(names):
             look = self._looks.get(name)
             if look is None:
@@ -169,7 +157,7 @@ class Look:
                 rule.broken.add(~rule.constraint.holds(values) & ~strange, lines)
 
     def _counted(self, look: CategoryLook | NumberLook, column: Column, columns: Columns, j: int,
-                 bad: Mapping[str, Mask], lines: Lines) -> Read:
+                 bad: Mapping[str, Mask], lines: Lines) -> Judged:
         """Count a column, and return its values for constraints, masked where missing."""
         if isinstance(look, CategoryLook):
             codes = look.add(columns, j, bad, lines)
@@ -244,8 +232,7 @@ def _number(value: Any) -> float | None:
 def _columns_of(schema: Schema, places: Iterable[str]) -> list[Any]:
     """Return the schema's columns that a table has, and the person's."""
     held = set(places)
-    person = [] if schema.person is None or schema.person not in held else [PersonColumn(schema.person)]
-    return [*(column for column in schema.columns if column.name in held), *person]
+    return [column for column in read_by(schema).columns if column.name in held]
 
 
 def _rows_of(file: TableFile) -> int:
@@ -253,6 +240,29 @@ def _rows_of(file: TableFile) -> int:
         return file.n
     except InputError:
         return 0
+
+
+def _of_file(look: Look, path: str | Path, options: Mapping[str, Any], progress: Progress | None) -> Findings:
+    held, found = opened(path, options, look.schema)
+    if held is None:
+        return look.findings(found, "line")
+    places, faults = places_of(held, look.schema)
+    found += [*faults, *_read(look, held, places, progress, _rows_of(held))]
+    return look.findings([*found, *ragged(held)], "line" if held.is_text else "row")
+
+
+def _read(look: Look, file: LenientFile, places: Mapping[str, int], progress: Progress | None,
+          known: int) -> list[Finding]:
+    """Look at the rows of a file; return the fault that ended it, if there was one."""
+    done = look.rows if not file.is_text else 0
+    try:
+        for part in file.parts(_columns_of(look.schema, places), places):
+            look.add(part.table, tuple(part.table.column_names), part.bad, part.lines + done)
+            if progress is not None:
+                progress("checking", look.rows, known)
+    except InputError as problem:
+        return [fault("file", 1, str(problem), "correct the file as the message says")]
+    return []
 
 
 def _of_parquet_files(look: Look, files: ParquetFiles, progress: Progress | None) -> Findings:
@@ -266,11 +276,7 @@ def _of_parquet_files(look: Look, files: ParquetFiles, progress: Progress | None
         places, names = places_of(held, look.schema)
         lacking |= {str(each.column): each for each in names}
         found += [each for each in faults if "no rows" not in each.sentence]
-        done = look.rows
-        for part in held.parts(_columns_of(look.schema, places), places):
-            look.add(part.table, tuple(part.table.column_names), part.bad, part.lines + done)
-            if progress is not None:
-                progress("checking", look.rows, 0)
+        found += _read(look, held, places, progress, 0)
     if look.schema.person is not None and not lacking:
         try:
             files.check(read_by(look.schema), alike=True)
@@ -281,7 +287,7 @@ def _of_parquet_files(look: Look, files: ParquetFiles, progress: Progress | None
 
 def _of_frame(look: Look, table: Any) -> Findings:
     schema, names = look.schema, column_names(table)
-    wanted = [*schema.names, *([schema.person] if schema.person else [])]
+    wanted = read_by(schema).names
     if names is None and schema.person is not None:
         return look.findings([absent(schema.person, whose=True)], "row")
     found = [] if names is None else [absent(name, whose=name == schema.person) for name in wanted if name not in names]

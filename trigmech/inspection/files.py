@@ -7,6 +7,7 @@ from typing import Any
 
 from trigmech.errors import InputError
 from trigmech.inspection.findings import FIRST_LINES, Finding, times
+from trigmech.measurement.persons import read_by
 from trigmech.schema.schema import Schema
 from trigmech.tables.lenient import LenientFile, Lines
 from trigmech.tables.writer import SEPARATORS, give
@@ -85,7 +86,7 @@ def _other_encoding(file: LenientFile) -> list[Finding]:
 
 def _other_delimiter(file: LenientFile, schema: Schema) -> list[Finding]:
     """Return the finding that another character separates the cells, by which the file is read from then on; if so."""
-    wanted = {*schema.names, *([schema.person] if schema.person else [])}
+    wanted = set(read_by(schema).names)
     if not (file.is_text and file.header) or wanted <= set(file.names):
         return []
     counts = {sign: len(wanted.intersection(file.separated_by(sign))) for sign in file.other_separators}
@@ -129,9 +130,9 @@ def ragged(file: LenientFile) -> list[Finding]:
 
 def places_of(file: LenientFile, schema: Schema) -> tuple[dict[str, int], list[Finding]]:
     """Return which column of a file each of the schema's is, the person's too, and faults of the names."""
-    wanted = [*schema.names, *([schema.person] if schema.person else [])]
+    wanted = read_by(schema).names
     if not file.header:
-        if len(file.names) == schema.d + (schema.person is not None):
+        if len(file.names) == len(wanted):
             return dict(zip(wanted, range(len(wanted)), strict=True)), []
         return {}, [fault("columns", len(file.names), f"the file has {times(len(file.names), 'column')} and no header, "
                           f"and the schema has {len(wanted)}", "without a header both must have the same number")]

@@ -145,8 +145,9 @@ class NumberLook:
         kind = 'kind = "integer", or ' if digits == 0 else ""
         remedy = (f"if that is a fact of the subject, write {kind}decimals = {digits}; synthetic values have "
                   f"{default[1]} otherwise")
-        return [hint(column.name, "decimals", self._rows, (), f"no value has more than "
-                     f"{times(digits, 'digit')} after the point", remedy)]
+        said = f"no value has more than {times(digits, 'digit')} after the point" if digits else (
+            "all values are whole numbers")
+        return [hint(column.name, "decimals", self._rows, (), said, remedy)]
 
 
 CONSTANT = "leave out a column that has the same value for everybody: it needs no release"
