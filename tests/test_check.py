@@ -1,6 +1,7 @@
 """A look at a private table before its release: every fault is found, and nothing else is."""
 
 import datetime
+import gzip
 import json
 import logging
 import os
@@ -312,6 +313,47 @@ def test_any_bytes_end_in_findings(tmp_path_factory, data):
     schema = tm.Schema([tm.Column("x", 0, 10), tm.Column("n", 0, 10, kind="integer")])
     found = tm.check(path, schema)
     assert found.refused >= refused_by_a_release(path, schema)
+
+
+ROWS = "".join(f"{k % 9}.2345,{k % 7}\n" for k in range(40))
+TWO = tm.Schema([tm.Column("x", 0, 10), tm.Column("n", 0, 10, kind="integer")])
+TEXT = "x,n\n" + ROWS
+FILES = {
+    "plain": TEXT, "carriage returns": TEXT.replace("\n", "\r\n"), "old line ends": TEXT.replace("\n", "\r"),
+    "a byte order mark": "\ufeff" + TEXT, "no last line end": TEXT + "1.5,2",
+    "empty lines at the ends": f"\n\n{TEXT}\n\n", "other columns": "z,n,x\n" + ROWS.replace("\n", ",3.5\n"),
+    "quotes": TEXT.replace(",", ',"').replace("\n", '"\n').replace('x,"n"', "x,n"),
+    "an empty line": f"{TEXT}\n{ROWS}", "too many cells": TEXT + "1,2,3\n", "an open quote": f'{TEXT}1,"2\n{ROWS}',
+    "a name twice": "x,n,x\n" + ROWS.replace("\n", ",1\n"),
+    "another name twice": "x,n,z,z\n" + ROWS.replace("\n", ",1,1\n"),
+    "semicolons": TEXT.replace(",", ";"), "tabs": TEXT.replace(",", "\t"), "no header": ROWS,
+    "utf-16": TEXT.encode("utf-16"), "latin letters": TEXT.replace("\n", ",é\n").encode("cp1252"),
+    "a workbook": b"PK\x03\x04" + b"0" * 99, "a zero byte": TEXT + "\0,1\n", "nothing but a header": "x,n\n",
+    "nothing but white space": "\n \n",
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_is_refused_if_and_only_if_a_release_refuses_it(name, tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_bytes(FILES[name] if isinstance(FILES[name], bytes) else FILES[name].encode())
+    found = tm.check(path, TWO)
+    assert found.refused == refused_by_a_release(path, TWO), found
+    assert found.refused == (name not in ("plain", "a byte order mark", "carriage returns", "old line ends", "quotes",
+                                          "no last line end", "empty lines at the ends", "other columns"))
+
+
+def test_compressed_and_damaged_files_are_told(tmp_path):
+    path = tmp_path / "t.csv.gz"
+    path.write_bytes(gzip.compress(TEXT.encode()))
+    assert len(tm.check(path, TWO)) == 0
+    path.write_bytes(gzip.compress(TEXT.encode())[:-30])
+    assert tm.check(path, TWO).refused
+    table = pa.Table.from_arrays([pa.array([1.0] * 30)] * 3, names=["x", "n", "n"])
+    pq.write_table(table, tmp_path / "t.parquet")
+    assert ("n", "refused", "twice") in seen(tm.check(tmp_path / "t.parquet", TWO))
+    (tmp_path / "t.parquet").write_bytes(b"PAR1 but no more")
+    assert tm.check(tmp_path / "t.parquet", TWO).refused
 
 
 # Other tables

@@ -14,9 +14,11 @@ from test_cli import run as run
 
 import trigmech as tm
 from trigmech.evaluation import detector, measures, verdict
-from trigmech.evaluation.judgement import judged
+from trigmech.evaluation.judgement import COMPARED_ROWS, judged
 from trigmech.evaluation.sides import MOST_VALUES, Coding
 from trigmech.evaluation.verdict import LIGHTS, LIMITS, Limit, Measure, lights_of_uses, verdict_of
+from trigmech.inspection import categories, numbers
+from trigmech.inspection.findings import FEWEST
 from trigmech.report.against import judgement_of
 
 SCHEMA = tm.Schema([
@@ -354,3 +356,9 @@ def test_limits_are_stated_in_the_documentation():
         assert f"| `{name}` |" in text
         line = next(line for line in text.splitlines() if f"| `{name}` |" in line)
         assert f"| {limit.good:g} | {limit.care:g} |" in line
+    for stated in (f"at most {verdict.FRESH_FACTOR:g} times that of fresh rows", f"At most {COMPARED_ROWS:,} rows",
+                   f"at most {detector.ROWS:,}\nof each", f"more than {numbers.TOO_WIDE:,.0f} times",
+                   f"{categories.MANY_NUMBERS} or more categories",
+                   f"groups of {measures.FEWEST_IN_GROUP} rows and more",
+                   f"one row in {1 / numbers.SPECIAL_SHARE:.0f} holds", f"than {FEWEST} rows or persons"):
+        assert stated in text or stated.replace(" ", "\n") in text, stated

@@ -65,7 +65,10 @@ def _begun(file: LenientFile, found: list[Finding]) -> bool:
 
 def _other_encoding(file: LenientFile) -> list[Finding]:
     """Return the finding that the text has another encoding, in which the file is read from then on; if it has one."""
-    line = file.undecodable()
+    try:
+        line = file.undecodable()
+    except InputError:  # Such as a damaged file, which is told elsewhere.
+        return []
     if line is None:
         return []
     given = file.encoding
