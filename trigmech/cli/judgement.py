@@ -30,7 +30,10 @@ def tell_judgement(found: Judgement) -> None:
         limit = LIMITS[each.name]
         shown.add_row(f"{each.words}{about}", f"{each.value:.3f}", "" if each.fresh is None else f"{each.fresh:.3f}",
                       f"{limit.good:g}, {limit.care:g}", each.light)
-    # A column's name may look like markup.
-    Console(markup=False, emoji=False, highlight=False).print(shown)
+    # A column's name may look like markup. Rich would end with status 1 if nobody reads to the end.
+    console = Console(markup=False, emoji=False, highlight=False)
+    with console.capture() as text:
+        console.print(shown)
+    typer.echo(text.get(), nl=False)
     typer.echo(found.compared)
     typer.echo(HOW_TO_READ)
