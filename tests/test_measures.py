@@ -13,7 +13,7 @@ from test_cli import made as made
 from test_cli import run as run
 
 import trigmech as tm
-from trigmech.evaluation import detector, measures, verdict
+from trigmech.evaluation import detector, judgement, measures, verdict
 from trigmech.evaluation.judgement import COMPARED_ROWS, judged
 from trigmech.evaluation.sides import MOST_VALUES, Coding
 from trigmech.evaluation.verdict import LIGHTS, LIMITS, Limit, Measure, lights_of_uses, verdict_of
@@ -301,9 +301,7 @@ def test_small_and_strange_tables_have_a_verdict(columns, n):
 
 
 def test_of_a_large_table_a_part_is_compared_and_the_command_says_so(monkeypatch):
-    from trigmech.report import against
-
-    monkeypatch.setattr(against, "COMPARED_ROWS", 300)
+    monkeypatch.setattr(judgement, "COMPARED_ROWS", 300)
     schema = tm.Schema([tm.Column("x", 0, 10), tm.Column("n", 0, 9, kind="integer")])
     rng = np.random.default_rng(13)
     data = pa.table({"x": rng.uniform(0, 10, 1_000), "n": rng.integers(0, 10, 1_000)})
@@ -312,8 +310,15 @@ def test_of_a_large_table_a_part_is_compared_and_the_command_says_so(monkeypatch
     assert found.rows == {"true": 1_000, "true_compared": 300, "synthetic": 300, "detector": 300}
     assert found.compared.startswith("300 drawn rows of the 1,000 true rows were compared with 300 synthetic ones")
     assert judgement_of(release, data).to_dict() == found.to_dict()
-    monkeypatch.setattr(against, "COMPARED_ROWS", 1_000)
+    assert "standard error of 2.9 percentage points" in found.compared
+    monkeypatch.setattr(judgement, "COMPARED_ROWS", 1_000)
     assert judgement_of(release, data).compared.startswith("All 1,000 true rows")
+
+
+def test_wide_tables_are_compared_in_fewer_rows():
+    counts = [judgement.compared_rows(10**6, d) for d in (1, 17, 40, 100, 1_000)]
+    assert counts == [100_000, 100_000, 50_000, 20_000, 10_000]
+    assert judgement.compared_rows(569, 1_000) == 569
 
 
 def test_the_command_begins_with_the_verdict_and_has_all_figures_in_json(run, clinic):

@@ -1,6 +1,7 @@
 """NON-PRIVATE. A synthetic table judged against the true one: about ten measures, and a verdict in words."""
 
 import itertools
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -21,9 +22,10 @@ from trigmech.evaluation.sides import Coding, Side
 from trigmech.evaluation.verdict import LIMITS, Measure, lights_of_uses, verdict_of
 from trigmech.schema.schema import Schema
 
-# Among so many rows of either table a share has a standard error of 0.16 percentage points at most: far below every
-# limit, so more rows would add nothing.
-COMPARED_ROWS = 100_000
+# Among so many rows of either table a share has a standard error of 0.16 percentage points at most, far below every
+# limit, so more rows would add nothing. Of tables with many columns fewer rows are compared, so many values in all, but
+# never fewer than the second number, with which the standard error is 0.5 percentage points.
+COMPARED_ROWS, FEWEST_COMPARED, COMPARED_VALUES = 100_000, 10_000, 2_000_000
 SEED = 2014
 # A detector learns on two thirds of the rows.
 FEWEST_FOR_DETECTOR = 30
@@ -65,7 +67,8 @@ class Judgement:
         rows = self.rows
         of_all = "All" if rows["true_compared"] == rows["true"] else f"{rows['true_compared']:,} drawn rows of the"
         more = "" if rows["true_compared"] == rows["true"] else (
-            "; a share of so many rows has a standard error of 0.16 percentage points at most")
+            "; a share of so many rows has a standard error of "
+            f"{50.0 / math.sqrt(rows['true_compared']):.2g} percentage points at most")
         return (f"{of_all} {rows['true']:,} true rows were compared with {rows['synthetic']:,} synthetic ones; a "
                 f"detector learned from {rows['detector']:,} of each{more}.")
 
@@ -74,6 +77,11 @@ class Judgement:
         return {"verdict": self.verdict, "uses": lights_of_uses(self.measures), "rows": self.rows,
                 "measures": [asdict(measure) | {"limits": asdict(LIMITS[measure.name])} for measure in self.measures],
                 "details": self.details}
+
+
+def compared_rows(n: int, d: int) -> int:
+    """Return how many of n rows of d columns are compared."""
+    return min(n, COMPARED_ROWS, max(FEWEST_COMPARED, COMPARED_VALUES // d))
 
 
 def judged(schema: Schema, true: Mapping[str, Any], made: Mapping[str, Any], n: int | None = None,

@@ -89,16 +89,17 @@ def correlation_differences(coding: Coding, true: Side, made: Side, ranked: bool
 
 
 def _correlations(values: Array, pairs: list[tuple[int, int]], ranked: bool) -> Array:
-    found = np.zeros(len(pairs))
-    missing = np.isnan(values)
-    whole = {j: _standard(values[:, j].copy(), ranked) for j in {j for pair in pairs for j in pair}
-             if not missing[:, j].any()}
+    found, columns = np.zeros(len(pairs)), np.ascontiguousarray(values.T)
+    known = ~np.isnan(columns)
+    whole = {j: _standard(columns[j], ranked) for j in {j for pair in pairs for j in pair} if known[j].all()}
     for k, (j, h) in enumerate(pairs):
         if j in whole and h in whole:
-            found[k] = whole[j] @ whole[h]
+            first, second = whole[j], whole[h]
         else:
-            both = ~(missing[:, j] | missing[:, h])
-            found[k] = _standard(values[both, j], ranked) @ _standard(values[both, h], ranked)
+            both = known[j] & known[h]
+            first, second = (_standard(columns[place][both], ranked) for place in (j, h))
+        # Not by matrix products: their threads wait for each other at such short ones.
+        found[k] = (first * second).sum()
     return found
 
 
@@ -108,7 +109,7 @@ def _standard(values: Array, ranked: bool) -> Array:
         return values
     values = ranks(values) if ranked else values
     apart = values - values.mean()
-    length = float(np.linalg.norm(apart))
+    length = float(np.sqrt(np.square(apart).sum()))
     # Rounding leaves something where all values are the same.
     small = 1e-12 * float(np.abs(values).max()) * np.sqrt(len(values))
     return apart / length if length > small else np.zeros(len(values))
@@ -179,9 +180,10 @@ def _explained(coding: Coding, chosen: list[tuple[int, int]], train: Side, test:
     gram, products = inputs.T @ inputs, inputs.T @ np.nan_to_num(train.outcomes)
     fits = np.zeros(products.shape)
     for j in range(len(coding.columns)):
-        there, own = ~np.isnan(train.outcomes[:, j]), np.flatnonzero(owners != j)
-        within = (gram if there.all() else inputs[there].T @ inputs[there])[np.ix_(own, own)]
-        fits[own, j] = np.linalg.solve(within + RIDGE * max(int(there.sum()), 1) * np.eye(len(own)), products[own, j])
+        own, absent = np.flatnonzero(owners != j), inputs[np.isnan(train.outcomes[:, j])]
+        within = (gram - absent.T @ absent if len(absent) else gram)[np.ix_(own, own)]
+        ridge = RIDGE * max(len(inputs) - len(absent), 1)
+        fits[own, j] = np.linalg.solve(within + ridge * np.eye(len(own)), products[own, j])
     errors = np.square(test.outcomes - _inputs(coding, chosen, test)[0] @ fits)
     found = np.full(len(coding.columns), np.nan)
     for j, error in enumerate(errors.T):
