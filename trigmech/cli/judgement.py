@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from trigmech.evaluation.judgement import Judgement
 
 HOW_TO_READ = ("Scores: 1 is equal. Errors and losses: 0 is equal. Detector: 0.5 sees no difference. Fresh: the same "
-               "figure of true rows that are drawn again; of copies, the part of true rows that equal another one. A "
+               "figure of true rows that are drawn again; for copies, the part of true rows that equal another one. A "
                "light is good up to the first limit, or where fresh rows do no better, and care up to the second one.")
 
 

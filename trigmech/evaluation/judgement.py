@@ -23,8 +23,8 @@ from trigmech.evaluation.verdict import LIMITS, Measure, lights_of_uses, verdict
 from trigmech.schema.schema import Schema
 
 # Among so many rows of either table a share has a standard error of 0.16 percentage points at most, far below every
-# limit, so more rows would add nothing. Of tables with many columns fewer rows are compared, so many values in all, but
-# never fewer than the second number, with which the standard error is 0.5 percentage points.
+# limit, so more rows would add nothing. Tables with many columns are compared in fewer rows, so many values in all, but
+# never in fewer than the second number, with which the standard error is 0.5 percentage points.
 COMPARED_ROWS, FEWEST_COMPARED, COMPARED_VALUES = 100_000, 10_000, 2_000_000
 SEED = 2014
 # A detector learns on two thirds of the rows.
@@ -37,7 +37,7 @@ Details = dict[str, Any]
 
 @dataclass(frozen=True)
 class Judgement:
-    """What a release is good for, by its table; private.
+    """A release judged by its table; private.
 
     Parameters
     ----------

@@ -27,7 +27,7 @@ from trigmech.functions.ranks import ranks
 
 # Groups with fewer rows are mostly chance. A group without synthetic rows counts as this error, in deviations.
 FEWEST_IN_GROUP, LOST = 100, 1.0
-# Of a column of categories so many, the most frequent ones, are inputs of regressions; the ridge of these.
+# So many categories of a column, the most frequent ones, are inputs of regressions; the ridge of these.
 MOST_INDICATORS, RIDGE = 20, 1e-6
 
 

@@ -29,8 +29,8 @@ class Side:
     cells : ndarray (n, d) of int
         The cell of each value, from 0; the last cell of a column holds missing values.
     outcomes : ndarray (n, d)
-        What is averaged in groups and predicted, in standard deviations of the true table: the number, or for
-        categories the indicator of the most frequent one; NaN where missing.
+        The numbers that are averaged in groups and predicted, in standard deviations of the true table: the number, or
+        for categories the indicator of the most frequent one; NaN where missing.
     """
 
     values: Array

@@ -47,7 +47,7 @@ LIMITS: dict[str, Limit] = {
                                      "Lemeshow and Sturdivant 2013, Applied logistic regression)"),
     "copies": Limit(0.01, 0.05, 0.0, "1 (5) in 100 synthetic rows more than chance makes equal to true ones"),
 }
-# What a table is used for: the measures that decide, and those by which it is at most to be used with care.
+# The uses of a table: the measures that decide, and those that lower a use to care at most.
 USES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "single columns": (("columns_mean", "column_worst", "missing_worst"), ()),
     "pairs of columns": (("pairs_mean", "correlations_mean"), ("pair_worst", "correlation_worst")),
@@ -68,13 +68,13 @@ class Measure:
     name : str
         A key of :data:`LIMITS`.
     words : str
-        What it measures, in plain words.
+        The measured thing, in plain words.
     definition : str
         Its name in SDMetrics or in the literature.
     value : float
     fresh : float or None
-        The same measure of a fresh sample of the true rows: as many as the synthetic ones, drawn with replacement. Of
-        copies, the part of true rows that equal another one.
+        The same measure of a fresh sample of the true rows: as many as the synthetic ones, drawn with replacement. For
+        copies it is the part of true rows that equal another one.
     light : {"good", "care", "poor"}
     about : str
         The column or the columns that the value is of, if it is of some.
@@ -102,7 +102,7 @@ def lights_of_uses(measures: Sequence[Measure]) -> dict[str, Light]:
 
 
 def verdict_of(measures: Sequence[Measure]) -> str:
-    """Return what a table is good for, what it is to be used for with care, and what not, in one line."""
+    """Return in one line the uses for which a table is good, those that need care, and those it is not fit for."""
     uses = lights_of_uses(measures)
     beginnings: Mapping[Light, str] = {"good": "good for", "care": "with care for", "poor": "not for"}
     parts = [f"{beginnings[light]} {_listed([use for use, own in uses.items() if own == light])}"

@@ -1,4 +1,4 @@
-"""PRIVATE. A look at one column of categories: what is refused, what counts as other, and what looks suspicious."""
+"""PRIVATE. A look at one column of categories: values that are refused or count as others, and suspicious choices."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -25,7 +25,7 @@ NAMED, TOLD_APART = 8, 1_000
 
 
 class CategoryLook:
-    """What is counted of a column of categories."""
+    """The counts of a column of categories."""
 
     def __init__(self, column: Column) -> None:
         self._column = column
@@ -78,7 +78,7 @@ class CategoryLook:
         return np.where(absent, ABSENT, UNKNOWN)
 
     def findings(self) -> list[Finding]:
-        """Return what was found."""
+        """Return the findings."""
         name, count = self._column.name, len(self._unknown)
         found = [each for kind, places in self._bad.items() for each in finding(name, kind, places)]
         for kind, places in self._places.items():

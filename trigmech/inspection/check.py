@@ -84,7 +84,7 @@ def check(table: Any, schema: Schema, *, file: Mapping[str, Any] | None = None,
 
 
 class PersonLook:
-    """What is counted of the column that identifies persons."""
+    """The counts of the column that identifies persons."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -111,7 +111,7 @@ class PersonLook:
         return len(self._few)
 
     def findings(self) -> list[Finding]:
-        """Return what was found."""
+        """Return the findings."""
         return [*finding(self._name, "type", self._type), *finding(self._name, "nobody", self._nobody)]
 
 
@@ -123,7 +123,7 @@ class Rule(NamedTuple):
 
 
 class Look:
-    """What is counted of all columns of a table, of its constraints and persons, while its rows pass."""
+    """The counts of all columns of a table, of its constraints and persons, while its rows pass."""
 
     def __init__(self, schema: Schema) -> None:
         self.schema, self.rows = schema, 0
@@ -190,8 +190,8 @@ class Look:
                 found += look.findings()
         found += [Finding(None, "broken", "constraint", broken.count, broken.first, (
             f"{times(broken.count, 'row')} against the constraint {rule.text}"), (
-            "correct the rows or the constraint: synthetic rows keep it, so they cannot match what is measured of "
-            "these")) for rule, broken in self._rules if broken.count]
+            "correct the rows or the constraint: synthetic rows keep it, so they cannot match the measured numbers "
+            "of these")) for rule, broken in self._rules if broken.count]
         ranks = {severity: rank for rank, severity in enumerate(MEANINGS)}
         return Findings(tuple(sorted(found, key=lambda each: ranks[each.severity])), self.rows, places)
 

@@ -1,4 +1,4 @@
-"""PRIVATE. What a look at a table found, for its holder alone: counts, places and remedies, but no value of a row."""
+"""PRIVATE. Findings of a look at a table, for its holder alone: counts, places and remedies, but no value of a row."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
@@ -18,7 +18,7 @@ MEANINGS: dict[Severity, str] = {
     "hint": "Look at these choices of the schema",
 }
 BOUNDS = ("Do not copy bounds, categories or special values from this output into the schema: they come from knowledge "
-          "of the subject, and the guarantee does not cover what was read off the table.")
+          "of the subject, and the guarantee does not cover a value that was read off the table.")
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Finding:
     sentence : str
         The fault in words. Names of columns and categories are the schema's; no value of a row is quoted.
     remedy : str
-        What its holder can do.
+        The next step for its holder.
     """
 
     column: str | None
@@ -64,7 +64,7 @@ class Findings:
     rows : int
         Rows that were read; rows that cannot be split into cells are not among them.
     places : {"line", "row"}
-        What the numbers in ``lines`` count.
+        Whether the numbers in ``lines`` count lines or rows.
     """
 
     found: tuple[Finding, ...]

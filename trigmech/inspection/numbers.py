@@ -1,4 +1,4 @@
-"""PRIVATE. A look at one column of numbers or times: what is refused, what is clipped, and what looks suspicious."""
+"""PRIVATE. A look at one column of numbers or times: values that are refused or clipped, and suspicious choices."""
 
 import math
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ SPECIAL_SHARE, SPECIAL_ROWS, SPECIAL_DIFFERENT, APART = 0.05, 10, 20, 0.1
 
 
 class NumberLook:
-    """What is counted of a column of numbers, binary values or times."""
+    """The counts of a column of numbers, binary values or times."""
 
     def __init__(self, column: Column) -> None:
         self._column = column
@@ -80,7 +80,7 @@ class NumberLook:
                 self._places["decimals"].add(finite & ~has_digits(values, self._column.decimals), lines)
 
     def findings(self) -> list[Finding]:
-        """Return what was found."""
+        """Return the findings."""
         name = self._column.name
         found = [each for kind, places in {**self._bad, **self._places}.items() for each in finding(name, kind, places)]
         bad = sum(places.count for places in self._bad.values())

@@ -1,4 +1,4 @@
-"""PRIVATE. What is kept of values while a table passes: sizes do not grow with the rows."""
+"""PRIVATE. Tallies of values while a table passes, whose sizes do not grow with the rows."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ Lines = NDArray[np.int64]
 
 # So many values are counted at once. A value that more than one row in so many holds is never lost (Misra and Gries).
 COUNTED = 4_096
-# Among so many first values none may be equal for a column to count as all different.
+# A column counts as all different if so many first values are.
 COMPARED = 2**20
 
 
@@ -55,7 +55,7 @@ class Frequent:
         self.total, self.complete = 0, True
 
     def add(self, values: Array, lines: Lines) -> None:
-        """Count the numbers of a chunk (k,), none of which is missing."""
+        """Count the numbers of a chunk (k,), which has no missing value."""
         self.total += len(values)
         different, first, counts = np.unique(values, return_index=True, return_counts=True)
         if len(different) > COUNTED:

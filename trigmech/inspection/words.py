@@ -6,12 +6,12 @@ from typing import NamedTuple
 from trigmech.inspection.findings import Finding, Severity, times
 from trigmech.inspection.tallies import Places
 
-MISSING_MARKS = ("list these marks below [file] in the schema file, such as missing = [\"\", \"n/a\"], and choose what "
-                 "happens to missing values (missing = \"keep\")")
+MISSING_MARKS = ("list these marks below [file] in the schema file, such as missing = [\"\", \"n/a\"], and choose an "
+                 "option for missing values (missing = \"keep\")")
 
 
 class Fault(NamedTuple):
-    """A kind of fault: what is counted, in the singular and the plural, what is said of it, and what to do."""
+    """A kind of fault: the counted thing, in the singular and the plural, a statement about it, and the next step."""
 
     severity: Severity
     one: str
@@ -39,8 +39,8 @@ KINDS: dict[str, Fault] = {
     "type": Fault("refused", "value", "values", "of a type that does not suit the kind",
                   "convert the column to the type of its kind, or give it another kind"),
     "missing": Fault("refused", "missing value", "missing values", "which the schema refuses",
-                     "decide what a missing value means: missing = \"keep\" or \"centre\" in the schema; do not drop "
-                     "the rows"),
+                     "decide about the meaning of a missing value: missing = \"keep\" or \"centre\" in the schema; do "
+                     "not drop the rows"),
     "no category": Fault("refused", "value", "values", "not among the categories",
                          "complete the list from knowledge of the subject, or name a category for all others by the "
                          "option other"),

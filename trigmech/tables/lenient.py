@@ -1,7 +1,7 @@
 """PRIVATE. A table in a file, read past its faults: for its holder, who wants to see all of them, never for a release.
 
-What :class:`trigmech.tables.reader.TableFile` refuses at the first cell is left out here, and it is kept where it stood
-and why it cannot be read. A cell that can be read means what it means there, because the same functions read it.
+:class:`trigmech.tables.reader.TableFile` refuses a table at the first cell that it cannot read. Here such cells are
+left out, with their places and causes. All other cells mean the same as there, because the same functions read them.
 """
 
 import codecs
@@ -27,7 +27,7 @@ Lines = NDArray[np.int64]
 
 # Rows with another number of cells whose places are kept; with more of them the file is not read to its end.
 MOST_RAGGED = 2**18
-# What Arrow reads as a number, and :func:`trigmech.tables.csv_cells.floats_of` as a boolean.
+# Cells that Arrow reads as numbers, and :func:`trigmech.tables.csv_cells.floats_of` as booleans.
 NUMBER = re.compile(r"[+-]?(([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|inf(inity)?|nan(\([a-z0-9_]*\))?)|true|false",
                     re.IGNORECASE | re.ASCII)
 # Causes of a cell that is no number or no date, in the order in which they are looked for.
@@ -44,7 +44,7 @@ SOME_DATE = re.compile(r"[0-9]{1,4}([./ -])[0-9]{1,2}\1[0-9]{1,4}([T ,].*)?|[0-9
 class Part(NamedTuple):
     """Some consecutive rows.
 
-    ``table`` is a pyarrow table (k rows) in which what cannot be read is null; ``bad`` tells by name and cause which
+    ``table`` is a pyarrow table (k rows) in which unreadable cells are null; ``bad`` tells by name and cause which
     cells these are, in masks (k,); ``lines`` (k,) is the line on which a row of CSV begins, or the number of a row of
     Parquet, from 1.
     """
@@ -120,7 +120,7 @@ class LenientFile(TableFile):
     Raises
     ------
     InputError
-        If an option breaks a rule, or the file cannot be opened; what it holds is looked at by :meth:`begin`.
+        If an option breaks a rule, or the file cannot be opened; :meth:`begin` looks at its content.
     """
 
     def __init__(self, path: Any, **options: Any) -> None:
@@ -189,7 +189,7 @@ class LenientFile(TableFile):
             ["utf-16-le", "utf-16-be"] if b"\0" in start else ["cp1252", "latin-1"])
 
     def separated_by(self, sign: str) -> tuple[str, ...]:
-        """Return the names that the first row would have with another delimiter; none if it cannot be read."""
+        """Return the names that the first row would have with another delimiter, or () if it cannot be read."""
         other = copy.copy(self)
         other._options = dict(self._options)
         try:
