@@ -359,6 +359,11 @@ TABLE = {
         "--force": (Seen("sample clinic.tm --rows 7 --out data.csv", "", "--force", lambda run: (
             run.status, len(run.rows("data.csv"))), ((3, ROWS), (0, 7))),),
         "--json": in_json("sample clinic.tm --rows 7 --out made.csv")},
+    "check": {
+        "--schema": (Seen("check bare.csv", "--schema schema.toml", "--schema bare.toml", lambda run: run.status,
+                          (3, 0)),),
+        **form("check north.csv --schema north.toml"),
+        "--json": in_json("check data.csv --schema schema.toml")},
     "evaluate": {
         "--against": (Seen("evaluate clinic.tm --json", "--against red.csv", "--against blue.csv", all_of_a_colour,
                            (["red"], ["blue"])),),

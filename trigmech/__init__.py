@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from trigmech.functions.chebyshev import ChebyshevBasis
     from trigmech.functions.features import Features
     from trigmech.functions.grid import Grid
+    from trigmech.inspection.check import check
     from trigmech.mechanisms.adaptive import AdaptiveMechanism, Measure, Select
     from trigmech.mechanisms.base import Design, Mechanism
     from trigmech.mechanisms.moment import MomentMechanism, minimax
@@ -80,6 +81,7 @@ __all__ = [
     "TrigII",
     "TrigmechError",
     "UncertainChargeError",
+    "check",
     "design",
     "fit_l1",
     "generate",
@@ -104,6 +106,7 @@ _HOMES = {
     "functions.chebyshev": "ChebyshevBasis",
     "functions.features": "Features",
     "functions.grid": "Grid",
+    "inspection.check": "check",
     "mechanisms.adaptive": "AdaptiveMechanism Measure Select",
     "mechanisms.base": "Design Mechanism",
     "mechanisms.moment": "MomentMechanism minimax",

@@ -17,9 +17,11 @@ from typer.core import TyperGroup
 
 import trigmech as tm
 from trigmech._memory import IMPORT, NEEDED, check_memory, shortage
+from trigmech.cli.check import PRIVATE, check, found_in
 from trigmech.cli.files import STANDARD, check_outputs, keep_what_counts, table_against, write_sample
+from trigmech.cli.judgement import tell_judgement
 from trigmech.cli.ledger import ledger_app
-from trigmech.cli.options import Data, Delta, Epsilon, Json, Saved, Written, budget_of, files_given, grouped, tell
+from trigmech.cli.options import Data, Delta, Epsilon, Json, Saved, Written, budget_of, grouped, tell
 from trigmech.cli.parts import part_app
 from trigmech.cli.progress import progress_bar, tell_steps
 from trigmech.cli.release import release
@@ -60,8 +62,8 @@ app = typer.Typer(cls=Commands, no_args_is_help=True, rich_markup_mode="markdown
                   help=(
     "Differentially private synthetic data that answers smooth queries accurately.\n\n"
     "From a CSV to a published table:\n\n"
-    "`trigmech schema init data.csv --out schema.toml`, fill in the bounds, `trigmech schema check schema.toml "
-    "--against data.csv`,\n\n"
+    "`trigmech schema init data.csv --out schema.toml`, fill in the bounds, `trigmech check data.csv --schema "
+    "schema.toml`,\n\n"
     "`trigmech release data.csv --schema schema.toml --epsilon 1 --delta 1e-6 --out clinic.tm --csv synthetic.csv`,\n\n"
     "`trigmech report clinic.tm`.\n\n"
     "Exit status: 0 done, 1 a fault of the program, 2 wrong usage, 3 wrong input, 4 over the budget, 5 the solver "
@@ -77,6 +79,8 @@ app.add_typer(part_app, name="part")
 DEBUG = "TRIGMECH_DEBUG"
 HowToRead = Annotated[Path | None, typer.Option(help="A schema file that says how to read that table; the release "
                                                      "knows the columns.")]
+# Values that can be read and do not fit: counts under names that `schema check --json` has had from the beginning.
+MISFITS = ("infinite", "far outside", "outside", "missing", "no category", "other", "finer")
 VERSIONS = ("numpy", "scipy", "numba", "highspy", "opendp", "dp-accounting", "narwhals", "pyarrow")
 
 
@@ -199,18 +203,17 @@ def schema_init(
 def schema_check(
     schema: Annotated[Path, typer.Argument(help="A schema file (TOML).")],
     written: Written,
-    against: Annotated[str | None, typer.Option(help="The private table: counts values that do not fit the schema, on "
+    against: Annotated[str | None, typer.Option(help="The private table: also does what `trigmech check` does, on "
                                                      "standard error. NOT PRIVATE: do not publish the counts.")] = None,
     as_json: Json = False,
 ) -> None:
     """List faults of a schema, with status 3 if there are any; otherwise print how fine values are and its constraints.
 
-    With --against it also counts the values of a private table that do not fit, for yourself alone.
+    With --against it also lists what `trigmech check` finds in a private table, for yourself alone.
 
     Example: `trigmech schema check schema.toml`
     """
     from trigmech.schema import toml as schema_file
-    from trigmech.schema.misfits import in_words, misfits
     from trigmech.schema.words import how_fine
 
     problems = schema_file.check(schema)
@@ -221,19 +224,21 @@ def schema_check(
     said = [*(problems or [f"{schema} is complete"]), *fine, *(f"derived: {text}" for text in derived),
             *(f"constraint: {text}" for text in constraints)]
     if against is None and not problems:
-        said.append(f"next: trigmech schema check {schema} --against DATA   (for you alone: counts values that do not "
-                    "fit)")
+        said.append(f"next: trigmech check DATA --schema {schema}   (for you alone: all that a release would refuse or "
+                    "clip)")
     facts: dict[str, Any] = {"file": str(schema), "problems": problems, "constraints": constraints, "derived": derived,
                              "how_fine": fine}
+    refused = bool(problems)
     if against is not None and loaded is not None:
-        counted = misfits(loaded.schema, written.table(files_given(against), loaded.file).chunks(loaded.schema))
-        facts |= {"private": True, "misfits": counted}
-        told = in_words(counted) or "every value fits the schema"
-        typer.echo(f"NOT PRIVATE, for you alone: {told}. Do not publish this, and do not log it.", err=True)
+        found = found_in(against, loaded, written)
+        refused = found.refused
+        facts |= found.to_dict() | {"misfits": found.counts(MISFITS)}
+        typer.echo(f"{PRIVATE}\n{found}", err=True)
     tell(facts, "\n".join(said), as_json)
-    raise typer.Exit(3 if problems else 0)
+    raise typer.Exit(3 if refused else 0)
 
 
+app.command("check")(check)
 app.command("release")(release)
 
 
@@ -286,28 +291,24 @@ def evaluate(
     schema: HowToRead = None,
     as_json: Json = False,
 ) -> None:
-    """Compare a release with the table it was made from. NOT PRIVATE: do not publish the output.
+    """Judge a release against the table it was made from: a verdict, then ten measures. NOT PRIVATE: do not publish it.
+
+    --json also has the figures of each column and pair, and the errors of queries, which take longer.
 
     Example: `trigmech evaluate clinic.tm --against data.csv`
     """
-    from trigmech.report.against import errors_of
+    from trigmech.report.against import errors_of, judgement_of
 
     made = tm.load(saved)
     with progress_bar(quiet=as_json) as progress:
         progress("reading the table", 0, 0)
-        found = errors_of(made, table_against(made, against, schema, written), progress)
+        table = table_against(made, against, schema, written)
+        found = judgement_of(made, table, progress)
     if as_json:
-        typer.echo(json.dumps({"private": True, **found}))
+        typer.echo(json.dumps({"private": True, **found.to_dict(), **errors_of(made, table)}))
         return
     typer.echo("NOT PRIVATE: these figures were computed from the private table. Do not publish them.", err=True)
-    # A column's name may look like markup.
-    console = Console(markup=False, emoji=False, highlight=False)
-    for title, figures in found.items():
-        shown = Table(title)
-        shown.add_column(justify="right")
-        for name, value in figures.items():
-            shown.add_row(name, f"{value:,}" if isinstance(value, int) else f"{value:.4g}")
-        console.print(shown)
+    tell_judgement(found)
 
 
 @app.command()

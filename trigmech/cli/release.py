@@ -30,14 +30,15 @@ from trigmech.cli.options import (
 )
 from trigmech.cli.progress import progress_bar
 from trigmech.errors import BudgetError, FitWarning, InputError, TrigmechError
+from trigmech.inspection.findings import FEWEST
 from trigmech.privacy.budget import BOUNDS_SHARE
 
 if TYPE_CHECKING:
     from trigmech.tables.parquet_files import ParquetFiles
     from trigmech.tables.reader import TableFile
 
-# With fewer rows, or persons, a release is refused unless it is forced; the refusal names so many expected errors.
-FEWEST, SHOWN = 20, 6
+# The refusal of a table with too few rows names so many expected errors.
+SHOWN = 6
 # The exit status with --strict if the points miss the released values.
 MISSED = 6
 

@@ -97,7 +97,7 @@ def _numbers(schema: Schema) -> list[Column]:
     return [column for column in schema.columns if _is_number(column)]
 
 
-def _values(column: Column, table: Table) -> Array:
+def numbers_of_values(column: Column, table: Table) -> Array:
     """Return a column's values as numbers, the places of categories included; NaN where missing."""
     values = table[column.name]
     missing = np.ma.getmaskarray(values)
@@ -117,7 +117,7 @@ def _frequencies(columns: Sequence[Column], cells: int, table: Table) -> Array:
              for column in columns]
     places = []
     for column, size in zip(columns, shape, strict=True):
-        values = _values(column, table)
+        values = numbers_of_values(column, table)
         if column.categories is None:
             low, high = column.bounds
             values = np.clip(np.floor((values - low) / (high - low) * cells), 0, cells - 1)
@@ -127,18 +127,18 @@ def _frequencies(columns: Sequence[Column], cells: int, table: Table) -> Array:
 
 
 def _parts_below(column: Column, thresholds: Array, table: Table) -> Array:
-    values = np.sort(_values(column, table))
+    values = np.sort(numbers_of_values(column, table))
     # NaN comes last.
     return np.searchsorted(values[~np.isnan(values)], thresholds, side="right") / max(len(values), 1)
 
 
 def _means(columns: Sequence[Column], table: Table) -> Array:
-    kept = [values[~np.isnan(values)] for values in (_values(column, table) for column in columns)]
+    kept = [values[~np.isnan(values)] for values in (numbers_of_values(column, table) for column in columns)]
     return np.array([values.mean() if len(values) else 0.0 for values in kept])
 
 
 def _correlations(columns: Sequence[Column], kind: Correlation, table: Table) -> Array:
-    values = np.array([_values(column, table) for column in columns]).reshape(len(columns), -1)
+    values = np.array([numbers_of_values(column, table) for column in columns]).reshape(len(columns), -1)
     there = ~np.isnan(values)
     found = np.eye(len(columns))
     for i in range(len(columns)):

@@ -99,7 +99,7 @@ def _codes(table: Any, person: str) -> NDArray[np.int64]:
     # A value may stand twice among the different ones.
     place: dict[Any, int] = {}
     try:
-        absent = np.array([_is_nobody(value) for value in values] + [True])
+        absent = np.array([is_nobody(value) for value in values] + [True])
         numbers = np.array([-1 if nobody else place.setdefault(identity(value), len(place))
                             for value, nobody in zip(values, absent[:-1], strict=True)], dtype=np.int64)
     except Exception:  # Those of other classes than Python's own can raise any, which may quote the value.
@@ -134,7 +134,7 @@ def hashes(table: Any, person: str) -> NDArray[np.int64]:
     Different persons may share it; rows of nobody, which :func:`chunk_of` refuses, share one.
     """
     values, codes = Columns(table, (person,)).distinct(0)
-    found = [0 if _is_nobody(value) else zlib.crc32(str(identity(value)).encode("utf-8", "surrogatepass"))
+    found = [0 if is_nobody(value) else zlib.crc32(str(identity(value)).encode("utf-8", "surrogatepass"))
              for value in values]
     return np.array([*found, 0], dtype=np.int64)[codes]
 
@@ -147,7 +147,7 @@ def free_name(names: Iterable[str]) -> str:
     return name
 
 
-def _is_nobody(value: Any) -> bool:
+def is_nobody(value: Any) -> bool:
     """Return whether a value does not name anybody: a missing value, or empty text, which means missing in files."""
     return is_missing(value) or (isinstance(value, str) and not value.strip())
 

@@ -11,6 +11,7 @@ from trigmech._validate import lacks
 from trigmech.distribution import Distribution, systematic
 from trigmech.errors import InputError
 from trigmech.evaluation.distances import ROWS_AT_A_TIME, Evaluation, compare
+from trigmech.evaluation.judgement import SEED, Judgement, compared_rows, judged
 from trigmech.measurement.rows import Progress
 from trigmech.mechanisms.moment import default_workload
 from trigmech.report.columns import from_cube, owners
@@ -72,6 +73,25 @@ def errors_of(made: Synthesis, table: Any, say: Progress = lambda step, done, to
         found["total variation of frequencies"] = dict(zip(
             (names[group.coordinates[0]] for group in domain.groups), compared.variations.tolist(), strict=True))
     return found
+
+
+def judgement_of(made: Synthesis, table: Any, say: Progress = lambda step, done, total: None) -> Judgement:
+    """Return a release judged against its table (a pyarrow.Table): a verdict and about ten measures; private.
+
+    At most 100,000 rows of the table, fewer if it has many columns, are compared with as many synthetic ones
+    (:func:`trigmech.evaluation.judgement.compared_rows`); a fixed seed draws both. ``say`` is called as by
+    :func:`errors_of`.
+    """
+    schema, n = made.schema, table.num_rows
+    rng = np.random.default_rng(SEED)
+    count = compared_rows(n, schema.d)
+    chosen = table if count == n else table.take(np.sort(rng.choice(n, count, replace=False)))
+    parts = []
+    for at in range(0, count, ROWS_AT_A_TIME):
+        say("reading the rows", at, count)
+        parts.append(schema.decode(schema.to_cube(chosen.slice(at, ROWS_AT_A_TIME))))
+    true = {name: np.ma.concatenate([part[name] for part in parts]) for name in schema.names}
+    return judged(schema, true, made.columns(count, rng), n, say)
 
 
 def rows_of(schema: Schema, table: Any) -> Array:

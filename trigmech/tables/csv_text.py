@@ -50,8 +50,8 @@ class CsvText:
         encoding = options["encoding"]
         self._encoding = "utf-8" if codecs.lookup(encoding).name in UTF_8 else encoding
         self.names: list[str] = []
-        # How many rows stand before those of the table.
-        self._skip = 0
+        # How many rows, and how many lines, stand before those of the table.
+        self._skip = self.lines_before = 0
 
     def read_names(self) -> list[str]:
         """Return the names of the columns: those of the first row, or column1 and so on if there is no header."""
@@ -64,7 +64,7 @@ class CsvText:
             raise self._error(self._other_encoding)
         if not text.strip("\ufeff \t\n\v\f\r"):
             raise self._error("it is empty")
-        with self._text() as lines:
+        with self.text() as lines:
             first = lines.readline().removeprefix("\ufeff")
             stated = re.fullmatch(r"sep=([;,\t|])[\r\n]*", first, re.IGNORECASE)
             if stated and not self.header:
@@ -80,6 +80,7 @@ class CsvText:
                 if row:
                     names = [name.strip() for name in row]
                     break
+            self.lines_before = (rows.line_num if self.header else 0) + bool(stated)
         self.names = names if self.header else [f"column{j + 1}" for j in range(len(names))]
         return self.names
 
@@ -129,7 +130,7 @@ class CsvText:
                               "mean a row in which all values are missing: remove it, or write its delimiters")
         return found
 
-    def _text(self) -> io.TextIOWrapper:
+    def text(self) -> io.TextIOWrapper:
         return io.TextIOWrapper(io.BufferedReader(self._stream()), encoding=self._encoding, newline="")
 
     def _end(self) -> str:
@@ -150,7 +151,7 @@ class CsvText:
         return alone, feeds
 
     def _blocks(self) -> Iterator[str]:
-        with self._text() as text:
+        with self.text() as text:
             while block := text.read(TEXT_AT_ONCE):
                 yield block
 
@@ -158,10 +159,13 @@ class CsvText:
     def _block(self) -> int:
         return max(BLOCK, BLOCK_OF_A_COLUMN * len(self.names))
 
-    def batches(self, places: Iterable[int], empty_lines: bool | None = None) -> Any:
+    def batches(self, places: Iterable[int], empty_lines: bool | None = None,
+                ragged: Callable[[int, str], bool] | None = None) -> Any:
         """Open the file; the columns at these places come in batches of rows, as text as it stands.
 
-        An empty line is a row of empty cells, or passed over; by default it is a row in files of one column.
+        An empty line is a row of empty cells, or passed over; by default it is a row in files of one column. A row with
+        another number of cells is an error, or else left out if ``ragged``, which gets its number (the table's first
+        row has 1) and its text, returns True.
         """
         import pyarrow as pa
         import pyarrow.csv
@@ -169,12 +173,17 @@ class CsvText:
         wanted, names = [str(j) for j in places], [str(j) for j in range(len(self.names))]
         if empty_lines is None:
             empty_lines = len(names) == 1
+
+        def left_out(row: Any) -> str:
+            return "skip" if ragged is not None and ragged(row.number - self._skip, row.text) else "error"
+
         return pa.csv.open_csv(
             self._stream(),
             read_options=pa.csv.ReadOptions(block_size=self._block, column_names=names, encoding=self._encoding,
-                                            skip_rows_after_names=self._skip),
+                                            skip_rows_after_names=self._skip, use_threads=ragged is None),
             parse_options=pa.csv.ParseOptions(delimiter=self._delimiter, newlines_in_values=True,
-                                              ignore_empty_lines=not empty_lines),
+                                              ignore_empty_lines=not empty_lines,
+                                              invalid_row_handler=left_out if ragged else None),
             convert_options=pa.csv.ConvertOptions(include_columns=wanted, strings_can_be_null=False,
                                                   column_types=dict.fromkeys(wanted, pa.string())))
 

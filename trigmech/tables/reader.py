@@ -102,13 +102,10 @@ class TableFile:
         self._copy: mmap.mmap | None = None
         self._csv: CsvText | None = None
         self._title = "standard input" if str(path) == "-" else repr(str(path))
+        self.names: tuple[str, ...] = ()
         with self._row_free():
             self._open_file()
-            self.names: tuple[str, ...] = tuple(self._parquet().schema_arrow.names if self._csv is None
-                                                else self._csv.read_names())
-        if len(set(self.names)) < len(self.names):
-            # The names are not quoted: where a header is missing they are a record.
-            raise self._error("two columns have the same name")
+        self._begin()
 
     def __repr__(self) -> str:
         return f"TableFile({self._title}, values hidden)"
@@ -233,6 +230,16 @@ class TableFile:
         return None
 
     # Opening
+
+    def _begin(self) -> None:
+        self._read_names()
+        if len(set(self.names)) < len(self.names):
+            # The names are not quoted: where a header is missing they are a record.
+            raise self._error("two columns have the same name")
+
+    def _read_names(self) -> None:
+        with self._row_free():
+            self.names = tuple(self._parquet().schema_arrow.names if self._csv is None else self._csv.read_names())
 
     def _open_file(self) -> None:
         """Find out the file's type and how to read it; copy it first if it cannot be read twice."""

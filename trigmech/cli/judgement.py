@@ -1,0 +1,39 @@
+"""The judgement of a release against its table, for a terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from trigmech.evaluation.judgement import Judgement
+
+HOW_TO_READ = ("Scores: 1 is equal. Errors and losses: 0 is equal. Detector: 0.5 sees no difference. Fresh: the same "
+               "figure of true rows that are drawn again; for copies, the part of true rows that equal another one. A "
+               "light is good up to the first limit, or where fresh rows do no better, and care up to the second one.")
+
+
+def tell_judgement(found: Judgement) -> None:
+    """Print the verdict, the measures in a table, and which rows were compared."""
+    from trigmech.evaluation.verdict import LIMITS
+    from trigmech.inspection.findings import printable
+
+    typer.echo(found.verdict)
+    shown = Table()
+    for title in ("measure", "release", "fresh", "limits", "light"):
+        shown.add_column(title, justify="left" if title in ("measure", "light") else "right")
+    for each in found.measures:
+        about = f" ({printable(each.about)})" if each.about else ""
+        limit = LIMITS[each.name]
+        shown.add_row(f"{each.words}{about}", f"{each.value:.3f}", "" if each.fresh is None else f"{each.fresh:.3f}",
+                      f"{limit.good:g}, {limit.care:g}", each.light)
+    # A column's name may look like markup. Rich would end with status 1 if nobody reads to the end.
+    console = Console(markup=False, emoji=False, highlight=False)
+    with console.capture() as text:
+        console.print(shown)
+    typer.echo(text.get(), nl=False)
+    typer.echo(found.compared)
+    typer.echo(HOW_TO_READ)

@@ -1,0 +1,219 @@
+"""NON-PRIVATE. Measures of how far a synthetic table is from the true one, by the names and definitions of the field.
+
+Scores of SDMetrics [1]_ are from 0 (nothing is alike) to 1 (equal): a column's is KSComplement for numbers and times,
+and TVComplement for categories; a pair's is ContingencySimilarity, and CorrelationSimilarity for two numbers. One thing
+differs: SDMetrics cuts numbers into ten equal parts of their range, and here deciles of the true table cut them, as
+quantiles do in NIST's score [2]_, because most rows of a skewed column lie in one such part.
+
+References
+----------
+.. [1] DataCebo, "SDMetrics", https://docs.sdv.dev/sdmetrics: KSComplement, TVComplement, MissingValueSimilarity,
+   ContingencySimilarity, CorrelationSimilarity, NewRowSynthesis, LogisticDetection.
+.. [2] Task, Bhagat and Howarth (2023), "SDNist v2: Deidentified data report tool", NIST: the k-marginal score.
+.. [3] Austin (2009), "Balance diagnostics for comparing the distribution of baseline covariates between treatment
+   groups in propensity-score matched samples", Statistics in Medicine 28: the standardised mean difference.
+.. [4] Esteban, Hyland and Rätsch (2017), "Real-valued (medical) time series generation with recurrent conditional
+   GANs": train on synthetic, test on real.
+.. [5] Lopez-Paz and Oquab (2017), "Revisiting classifier two-sample tests", ICLR: a detector of synthetic rows.
+"""
+
+import itertools
+
+import numpy as np
+
+from trigmech.evaluation.distances import distribution_difference, total_variation
+from trigmech.evaluation.sides import Array, Codes, Coding, Side
+from trigmech.functions.ranks import ranks
+
+# Groups with fewer rows are mostly chance. A group without synthetic rows counts as this error, in deviations.
+FEWEST_IN_GROUP, LOST = 100, 1.0
+# So many categories of a column, the most frequent ones, are inputs of regressions; the ridge of these.
+MOST_INDICATORS, RIDGE = 20, 1e-6
+
+
+def column_scores(coding: Coding, true: Side, made: Side) -> Array:
+    """Return each column's score (d,): KSComplement, without missing values, or TVComplement, with them.
+
+    KSComplement is 1 minus the largest difference of the distribution functions; TVComplement is 1 minus half the sum
+    of the differences of the frequencies. A column of numbers that one table alone has has the score 0. Private.
+    """
+    scores = np.zeros(len(coding.columns))
+    for j, column in enumerate(coding.columns):
+        if column.categories is not None:
+            first, second = (_shares(side.cells[:, j], int(coding.sizes[j])) for side in (true, made))
+            scores[j] = 1.0 - total_variation(first, second)
+        else:
+            first, second = (side.values[~np.isnan(side.values[:, j]), j] for side in (true, made))
+            if len(first) and len(second):
+                scores[j] = 1.0 - distribution_difference(first, second, np.full(len(second), 1.0 / len(second)))
+            else:
+                scores[j] = float(len(first) == len(second))
+    return scores
+
+
+def missing_scores(true: Side, made: Side) -> Array:
+    """Return each column's MissingValueSimilarity (d,): 1 minus the difference of the parts that miss. Private."""
+    first, second = (np.isnan(side.values).mean(axis=0) for side in (true, made))
+    found: Array = 1.0 - np.abs(first - second)
+    return found
+
+
+def pair_scores(coding: Coding, true: Side, made: Side) -> Array:
+    """Return the ContingencySimilarity of all pairs of columns, in the order of ``itertools.combinations``; private.
+
+    It is 1 minus the total variation of the two tables of relative frequencies. Cost: pairs times rows.
+    """
+    scores = []
+    for j, h in itertools.combinations(range(len(coding.columns)), 2):
+        size = int(coding.sizes[j] * coding.sizes[h])
+        shares = [_shares(side.cells[:, j] * coding.sizes[h] + side.cells[:, h], size) for side in (true, made)]
+        scores.append(1.0 - total_variation(*shares))
+    return np.array(scores)
+
+
+def _shares(cells: Codes, size: int) -> Array:
+    found: Array = np.bincount(cells, minlength=size) / len(cells)
+    return found
+
+
+def correlation_differences(coding: Coding, true: Side, made: Side, ranked: bool = False) -> tuple[Array, list]:
+    """Return the absolute differences of correlations of any two numbers, and which pairs of columns these are.
+
+    CorrelationSimilarity is 1 minus half of it. Rows in which a value is missing are left out; the correlation with a
+    constant is 0. With ``ranked`` they are Spearman's, otherwise Pearson's. Private.
+    """
+    places = [j for j, column in enumerate(coding.columns) if column.kind != "categorical"]
+    pairs = list(itertools.combinations(places, 2))
+    first, second = (_correlations(side.values, pairs, ranked) for side in (true, made))
+    return np.abs(first - second), pairs
+
+
+def _correlations(values: Array, pairs: list[tuple[int, int]], ranked: bool) -> Array:
+    found, columns = np.zeros(len(pairs)), np.ascontiguousarray(values.T)
+    known = ~np.isnan(columns)
+    whole = {j: _standard(columns[j], ranked) for j in {j for pair in pairs for j in pair} if known[j].all()}
+    for k, (j, h) in enumerate(pairs):
+        if j in whole and h in whole:
+            first, second = whole[j], whole[h]
+        else:
+            both = known[j] & known[h]
+            first, second = (_standard(columns[place][both], ranked) for place in (j, h))
+        # Not by matrix products: their threads wait for each other at such short ones.
+        found[k] = (first * second).sum()
+    return found
+
+
+def _standard(values: Array, ranked: bool) -> Array:
+    """Return values with mean 0 and length 1, or zeros if they are constant."""
+    if not len(values):
+        return values
+    values = ranks(values) if ranked else values
+    apart = values - values.mean()
+    length = float(np.sqrt(np.square(apart).sum()))
+    # Rounding leaves something where all values are the same.
+    small = 1e-12 * float(np.abs(values).max()) * np.sqrt(len(values))
+    return apart / length if length > small else np.zeros(len(values))
+
+
+def group_differences(coding: Coding, true: Side, made: Side) -> Array:
+    """Return absolute standardised mean differences of all outcomes in all groups of enough true rows; private.
+
+    A group is the rows of one cell of a column: a category, a value, or a tenth of the rows. In each the mean of every
+    other column's outcome is compared. The unit is the outcome's standard deviation in the true table. A group that the
+    synthetic table lacks counts as :data:`LOST`. Cost: columns squared times rows.
+    """
+    found = []
+    for j, size in enumerate(coding.sizes.tolist()):
+        counts = np.bincount(true.cells[:, j], minlength=size)
+        groups = np.flatnonzero(counts >= FEWEST_IN_GROUP)
+        others = np.delete(np.arange(len(coding.columns)), j)
+        if not (len(groups) and len(others)):
+            continue
+        means = [_group_means(side, j, size)[np.ix_(groups, others)] for side in (true, made)]
+        differences = np.abs(means[0] - means[1])
+        differences[np.isnan(means[1])] = LOST
+        found.append(differences[~np.isnan(means[0])])
+    return np.concatenate(found) if found else np.empty(0)
+
+
+def _group_means(side: Side, j: int, size: int) -> Array:
+    """Return the mean (size, d) of each outcome in each cell of column j; NaN where it has no value."""
+    known = ~np.isnan(side.outcomes)
+    filled = np.where(known, side.outcomes, 0.0)
+    sums, counts = np.zeros((2, size, side.outcomes.shape[1]))
+    for h in range(side.outcomes.shape[1]):
+        sums[:, h] = np.bincount(side.cells[:, j], filled[:, h], minlength=size)
+        counts[:, h] = np.bincount(side.cells[:, j], known[:, h], minlength=size)
+    found: Array = np.divide(sums, counts, out=np.full_like(sums, np.nan), where=counts > 0)
+    return found
+
+
+def regression_losses(coding: Coding, true: Side, made: Side, rng: np.random.Generator) -> tuple[Array, Array]:
+    """Return R² (d,) on real rows of regressions trained on other real rows, and of those trained on synthetic rows.
+
+    Each column's outcome is predicted from all other columns by least squares: "train on synthetic, test on real". One
+    half of the true rows trains the first, and the other half tests both. R² is 1 minus the mean squared error in units
+    of the variance of the test rows, at least -1; NaN for a column that does not vary. Private. Cost: the square of the
+    number of inputs times rows.
+    """
+    order = rng.permutation(len(true.values))
+    train, test = (true.rows(half) for half in np.array_split(order, 2))
+    chosen = _indicators(coding, true)
+    return (_explained(coding, chosen, train, test), _explained(coding, chosen, made, test))
+
+
+def _indicators(coding: Coding, true: Side) -> list[tuple[int, int]]:
+    """Return the cells that are inputs, by column and cell: categories, and missing values of any column."""
+    found = []
+    for j, column in enumerate(coding.columns):
+        counts = np.bincount(true.cells[:, j], minlength=coding.sizes[j])
+        # The most frequent category needs no indicator, nor does a cell that nobody is in.
+        cells = np.argsort(-counts, kind="stable")[1 : 1 + MOST_INDICATORS] if column.categories is not None else [
+            coding.sizes[j] - 1]
+        found += [(j, int(cell)) for cell in cells if counts[cell]]
+    return found
+
+
+def _explained(coding: Coding, chosen: list[tuple[int, int]], train: Side, test: Side) -> Array:
+    inputs, owners = _inputs(coding, chosen, train)
+    # A missing outcome is 0 here, so that its row adds nothing.
+    gram, products = inputs.T @ inputs, inputs.T @ np.nan_to_num(train.outcomes)
+    fits = np.zeros(products.shape)
+    for j in range(len(coding.columns)):
+        own, absent = np.flatnonzero(owners != j), inputs[np.isnan(train.outcomes[:, j])]
+        within = (gram - absent.T @ absent if len(absent) else gram)[np.ix_(own, own)]
+        ridge = RIDGE * max(len(inputs) - len(absent), 1)
+        fits[own, j] = np.linalg.solve(within + ridge * np.eye(len(own)), products[own, j])
+    errors = np.square(test.outcomes - _inputs(coding, chosen, test)[0] @ fits)
+    found = np.full(len(coding.columns), np.nan)
+    for j, error in enumerate(errors.T):
+        known = ~np.isnan(error)
+        spread = float(test.outcomes[known, j].var()) if known.any() else 0.0
+        if spread > 1e-12:
+            found[j] = max(1.0 - float(error[known].mean()) / spread, -1.0)
+    return found
+
+
+def _inputs(coding: Coding, chosen: list[tuple[int, int]], side: Side) -> tuple[Array, Codes]:
+    """Return a constant, the numbers and the indicators (n, inputs), and the column of each, -1 for the constant."""
+    numbers = [j for j, column in enumerate(coding.columns) if column.categories is None]
+    columns = [np.ones(len(side.values)), *(np.nan_to_num(side.outcomes[:, j]) for j in numbers),
+               *((side.cells[:, j] == cell).astype(np.float64) for j, cell in chosen)]
+    return np.column_stack(columns), np.array([-1, *numbers, *(j for j, _ in chosen)])
+
+
+def copied_shares(true: Side, made: Side) -> tuple[float, float]:
+    """Return the part of synthetic rows that equal a true row, and the part of true rows that equal another true row.
+
+    All columns must be equal, after rounding as the schema says. NewRowSynthesis, with a tolerance of 0, is 1 minus the
+    first. The second says how much chance would do: without any copying, a new row of the same people would often equal
+    a true one. Private. Cost: one sort of all rows.
+    """
+    together = np.ascontiguousarray(np.nan_to_num(np.concatenate([true.values, made.values]), nan=np.inf)) + 0.0
+    rows = together.view(np.dtype((np.void, together.dtype.itemsize * together.shape[1]))).ravel()
+    _, places = np.unique(rows, return_inverse=True)
+    n = len(true.values)
+    counts = np.bincount(places[:n], minlength=int(places.max()) + 1)
+    return float((counts[places[n:]] > 0).mean()), float((counts[places[:n]] > 1).mean())
+
+

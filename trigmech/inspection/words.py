@@ -1,0 +1,87 @@
+"""Findings in words: for each kind of fault its severity, a sentence and a remedy. No value of a row is quoted."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from trigmech.inspection.findings import Finding, Severity, times
+from trigmech.inspection.tallies import Places
+
+MISSING_MARKS = ("list these marks below [file] in the schema file, such as missing = [\"\", \"n/a\"], and choose an "
+                 "option for missing values (missing = \"keep\")")
+
+
+class Fault(NamedTuple):
+    """A kind of fault: the counted thing, in the singular and the plural, a statement about it, and the next step."""
+
+    severity: Severity
+    one: str
+    several: str
+    said: str
+    remedy: str
+
+
+KINDS: dict[str, Fault] = {
+    # Refused
+    "mark": Fault("refused", "cell", "cells", "with a mark that looks like a missing value", MISSING_MARKS),
+    "decimal sign": Fault("refused", "number", "numbers", "with another decimal sign",
+                          "give --decimal , (or --decimal .) if all numbers are written so; else write them alike"),
+    "thousands": Fault("refused", "number", "numbers", "with signs between thousands, or with another decimal sign",
+                       "write the numbers without signs between thousands; for decimal commas give --decimal ,"),
+    "unit": Fault("refused", "number", "numbers", "with a unit, a currency or a percent sign",
+                  "write the numbers alone, all in one unit"),
+    "word": Fault("refused", "cell", "cells", "that cannot be read as the schema's kind",
+                  "correct the cells; if the words are codes, make the column categorical; if they mean missing, list "
+                  "them as missing below [file]"),
+    "form": Fault("refused", "date", "dates", "in another form than the expected one",
+                  "state the form, such as --date-format %d.%m.%Y; a column with dates in two forms must be rewritten"),
+    "no such date": Fault("refused", "date", "dates", "that the calendar does not have, or with a part that is no time",
+                          "correct the dates, or empty the cells"),
+    "type": Fault("refused", "value", "values", "of a type that does not suit the kind",
+                  "convert the column to the type of its kind, or give it another kind"),
+    "missing": Fault("refused", "missing value", "missing values", "which the schema refuses",
+                     "decide about the meaning of a missing value: missing = \"keep\" or \"centre\" in the schema; do "
+                     "not drop the rows"),
+    "no category": Fault("refused", "value", "values", "not among the categories",
+                         "complete the list from knowledge of the subject, or name a category for all others by the "
+                         "option other"),
+    "no category, but for capitals": Fault(
+        "refused", "value", "values", "equal to a category but for capital letters, and therefore no category",
+        "write the values as the schema writes its categories"),
+    "nobody": Fault("refused", "row", "rows", "without a person",
+                    "every row must belong to a person: complete the column that identifies persons"),
+    # Counted as others
+    "infinite": Fault("clipped", "infinite value", "infinite values", "which count as the nearer bound",
+                      "if they mean missing, empty the cells and choose an option missing"),
+    "far outside": Fault("clipped", "value", "values", "farther outside the bounds than the bounds are apart",
+                         "look for marks of missing values such as 9999, wrong units and wrong columns"),
+    "outside": Fault("clipped", "value", "values", "outside the bounds, which count as the nearer bound",
+                     "look for wrong values; if they are right, check by knowledge whether the bounds are"),
+    "other": Fault("clipped", "value", "values", "not among the categories, which count as other",
+                   "nothing, if these are meant to be other"),
+    "finer": Fault("clipped", "time", "times", "finer than the resolution, which is cut off",
+                   "nothing, if the resolution is meant so; else set the option resolution"),
+    # Declarations that do not hold
+    "not whole": Fault("broken", "number", "numbers", "with a fraction, though the column is declared as integer",
+                       "synthetic values are whole numbers; if fractions matter, make the column continuous"),
+    "decimals": Fault("broken", "number", "numbers", "with more digits after the point than decimals declares",
+                      "synthetic values have the declared digits; if more matter, raise decimals"),
+    "neither": Fault("broken", "value", "values", "between the two values of a binary column",
+                     "correct the values, or give the column another kind"),
+}
+
+
+def finding(column: str | None, kind: str, places: Places, more: str = "") -> list[Finding]:
+    """Return the finding of a kind of :data:`KINDS`, in a list that is empty if nothing was counted."""
+    if not places.count:
+        return []
+    fault = KINDS[kind]
+    link = ", " if fault.said.startswith("which") else " "
+    sentence = f"{times(places.count, fault.one, fault.several)}{link}{fault.said}{more}"
+    # Both kinds of it are values that are no category.
+    kind = "no category" if kind.startswith("no category") else kind
+    return [Finding(column, fault.severity, kind, places.count, places.first, sentence, fault.remedy)]
+
+
+def hint(column: str | None, kind: str, count: int, lines: Sequence[int], sentence: str, remedy: str) -> Finding:
+    """Return a hint."""
+    return Finding(column, "hint", kind, count, tuple(lines), sentence, remedy)
