@@ -33,7 +33,7 @@ from experiments import (
 )
 from experiments.asked import Asked, LeftOut
 from experiments.cells import RESULTS, save
-from experiments.companions import composition, linear_noise, marginals, net, tutorial
+from experiments.companions import composition, linear_noise, net, statements, tutorial
 from experiments.datasets import DatasetMissing
 from experiments.protocols import SETS, boards, find, pages
 
@@ -98,7 +98,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     "tutorial": Experiment("companions: a tutorial's primitives on Adult, printed numbers beside ours (a minute)",
                            tutorial.tutorial),
     "marginals": Experiment("companions: PrivBayes, JTree and PrivHD on marginals and SVM, their privacy tested (an "
-                            "hour)", marginals.marginals),
+                            "hour)", statements.marginals),
 }
 
 

@@ -23,7 +23,7 @@ import trigmech as tm
 from experiments import comparison, table_coverage, tables
 from experiments.cells import HERE
 from experiments.companions import marginals as companions
-from experiments.companions import net
+from experiments.companions import net, statements
 from experiments.frames import geometric, read_csv
 from experiments.protocols import pages
 from experiments.runs import BEST
@@ -212,7 +212,7 @@ def value(expression: str, results: Path) -> Any:
     """Return what an expression of a page is by the results."""
     known = {function.__name__: partial(function, results) for function in OF_RESULTS}
     names = {**known, "min": min, "max": max, "len": len, "set": set, "abs": abs, "int": int, "all": all,
-             "filter_loss": companions.filter_loss, "NEEDED": NEEDED, "resampling": resampling,
+             "filter_loss": statements.filter_loss, "NEEDED": NEEDED, "resampling": resampling,
              "version": ".".join(tm.__version__.split(".")[:2])}
     # The expressions are the project's own pages'.
     return eval(expression.strip(), {"__builtins__": {}, **names})

@@ -1,5 +1,6 @@
 """The systems of the other sources: their printed examples, their laws, and that false claims are refuted."""
 
+import contextlib
 import csv
 import hashlib
 import itertools
@@ -7,6 +8,7 @@ import math
 import os
 from pathlib import Path
 
+import networkx as nx
 import numpy as np
 import pytest
 from scipy import stats
@@ -27,11 +29,21 @@ from experiments.companions import (
     marginals,
     net,
     selection,
+    statements,
     tutorial,
 )
 from experiments.companions.jtree import PrivHD
 from experiments.companions.linear_noise import FIGURES, Layered, neighbours, staircase
-from experiments.companions.marginal_models import JunctionTree, keep_largest, merged, noise_error, triangulated
+from experiments.companions.marginal_models import (
+    JunctionTree,
+    bigger,
+    eliminated,
+    keep_largest,
+    merged,
+    noise_error,
+    tree_of,
+    triangulated,
+)
 from experiments.companions.privbayes import PrivBayes, nearness
 from trigmech.errors import InputError
 
@@ -413,6 +425,87 @@ def test_noise_errors_of_the_printed_example_are_of_cells_and_merging_finds_the_
     assert noise_error(SIZES, merged(SIZES, four)) <= 936
 
 
+def test_the_sources_elimination_and_chords_give_its_printed_cliques():
+    four, three = [(1, 3, 5), (2, 5), (3, 4, 5), (4, 5, 6)], [(1, 3, 5), (2, 5), (3, 4, 5, 6)]
+    cliques = eliminated(6, map(shifted, EXAMPLE))
+    assert sorted(cliques) == list(map(shifted, four))
+    assert bigger(SIZES, cliques) == list(map(shifted, three))
+    # The order of columns would do here; it would not where the first column joins all others.
+    assert eliminated(4, [(0, 1), (0, 2), (0, 3)]) == [(0, 3), (0, 2), (0, 1)]
+    # Merging as JTree does goes on, and a limit keeps cliques apart.
+    assert len(merged(SIZES, cliques)) < 3
+    assert bigger(SIZES, cliques, limit=35) == sorted(cliques)
+
+
+def test_the_sources_cliques_of_any_graph_are_of_a_chordal_one_and_form_a_tree():
+    rng = np.random.default_rng(21)
+    for _ in range(60):
+        d = int(rng.integers(3, 10))
+        edges = [pair for pair in marginal_models.pairs(d) if rng.random() < rng.uniform(0.1, 0.7)]
+        graph = nx.Graph(edges)
+        graph.add_nodes_from(range(d))
+        cliques, domain = eliminated(d, edges), rng.integers(2, 5, d).tolist()
+        if nx.is_chordal(graph):
+            assert sorted(cliques) == sorted(tuple(sorted(c)) for c in nx.chordal_graph_cliques(graph))
+        larger = bigger(domain, cliques)
+        for found in (cliques, larger):
+            assert {*range(d)} == {j for clique in found for j in clique}
+            assert all(any({*edge} <= {*clique} for clique in found) for edge in edges)
+            # The weight that a tree has if, and only if, it is a junction tree.
+            weight = sum(len({*found[a]} & {*found[b]}) for a, b in tree_of(found))
+            assert weight == sum(map(len, found)) - d
+        assert noise_error(domain, larger) <= noise_error(domain, cliques)
+        assert all(any({*clique} <= {*other} for other in larger) for clique in cliques)
+
+
+def test_all_rivals_pay_for_a_replaced_row_and_counts_have_that_noise():
+    of_trees = {name: made for name, made in marginals.METHODS.items() if isinstance(made, jtree.JTree)}
+    assert {name: made.parts(1.0)[2] for name, made in of_trees.items()} == {
+        name: 1.0 if name.endswith("add/remove") else 2.0 for name in of_trees}
+    table = np.zeros((40, 3), dtype=int)
+    other = table.copy()
+    other[-1] = 1
+    made, rng = JunctionTree((2,) * 3, [(0, 1), (1, 2)]), np.random.default_rng(22)
+    exact, moved = (np.concatenate([discrete.marginal(rows, (2,) * 3, c).ravel() for c in made.cliques])
+                    for rows in (table, other))
+    assert np.abs(exact - moved).sum() == 2.0 * len(made.cliques)
+    for size in (1.0, 2.0):
+        noise = np.concatenate([np.concatenate([part.ravel() for part in made.noisy(table, 0.5, rng, size).tables])
+                                - exact for _ in range(2_000)])
+        assert stats.kstest(noise, stats.laplace(scale=size * 2 / 0.5).cdf).pvalue > 1e-9
+        assert stats.kstest(noise, stats.laplace(scale=(3.0 - size) * 2 / 0.5).cdf).pvalue < 1e-9
+
+
+def test_sets_of_columns_are_drawn_without_making_all_and_many_columns_have_numbers():
+    for d, k in ((6, 3), (9, 2), (7, 5)):
+        assert [marginals.place_of(i, d, k) for i in range(math.comb(d, k))] == list(
+            itertools.combinations(range(d), k))
+    found = marginals.ways(86, 6)
+    assert len(set(found)) == len(found) == 200
+    assert marginals.ways(16, 3) == list(itertools.combinations(range(16), 3))
+    rng = np.random.default_rng(23)
+    rows = rng.integers(0, 13, (300, 70))[rng.integers(0, 300, 500)]
+    different, counts = discrete.compact(rows, (13,) * 70)
+    known, times = np.unique(rows, axis=0, return_counts=True)
+    np.testing.assert_array_equal(different, known)
+    np.testing.assert_array_equal(counts, times)
+    domain = (2,) * 60
+    table = rng.integers(0, 2, (200, 60))
+    tree = JunctionTree(domain, [(0, 58), (58, 59)], [discrete.marginal(table, domain, c) for c in ((0, 58), (58, 59))])
+    np.testing.assert_allclose(tree.marginal((59, 58)), discrete.marginal(table, domain, (59, 58)) / 200)
+
+
+def test_tic_comes_with_its_package_or_a_sentence_says_how(monkeypatch):
+    with contextlib.suppress(datasets.DatasetMissing):
+        table, domain = discrete.load("tic")
+        assert table.shape == (5_822, 86) == (len(table), len(domain))
+        assert (table[:, -1] == 1).sum() == 348
+        assert (table.min(axis=0) == 0).all()
+    monkeypatch.setattr(discrete.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(datasets.DatasetMissing, match="pip install --no-deps ISLP"):
+        discrete.load("tic")
+
+
 def test_a_junction_tree_of_exact_tables_has_their_marginals_and_samples_its_joint_law():
     rng = np.random.default_rng(5)
     domain, cliques = (2, 3, 2, 4), [(0, 1), (1, 2), (2, 3)]
@@ -532,7 +625,7 @@ def test_on_nltcs_the_honest_tree_and_privbayes_are_where_they_are_expected():
 
 
 @needs_nltcs
-def test_jtree_on_nltcs_is_a_full_histogram_and_privhd_without_merging_is_the_prototype(monkeypatch):
+def test_jtree_on_nltcs_is_a_full_histogram_and_privhd_without_merging_is_the_prototype():
     table, domain = discrete.load("nltcs")
     rng, pairs = np.random.default_rng(13), marginal_models.pairs(16)
     # Nearly all pairs pass, so that what is left of JTree is one noisy count of each of 65,536 cells; here by hand.
@@ -544,9 +637,8 @@ def test_jtree_on_nltcs_is_a_full_histogram_and_privhd_without_merging_is_the_pr
     found = [discrete.variations(table, each, domain, pairs).mean() for each in (rows, made)]
     assert found[1] == pytest.approx(found[0], abs=0.012)
     # The design's prototype has .069 for pairs: 25 edges in as many cliques as they make. Merged they say more.
-    cliques = {merging: PrivHD().fit(table, domain, 1.6, np.random.default_rng(13)) for merging in (True,)}
-    monkeypatch.setattr(marginal_models, "merged", lambda domain, cliques: cliques)
-    cliques[False] = PrivHD().fit(table, domain, 1.6, np.random.default_rng(13))
+    cliques = {merging: PrivHD(joined=joined).fit(table, domain, 1.6, np.random.default_rng(13))
+               for merging, joined in ((True, "merged"), (False, "apart"))}
     found = {merging: discrete.variations(table, each.sample(len(table), rng), domain, pairs).mean()
              for merging, each in cliques.items()}
     assert found[False] == pytest.approx(0.069, abs=0.015)
@@ -567,7 +659,7 @@ def test_committed_marginals_are_near_the_prototype_and_ours_are_better_from_0_8
         rivals = [value for (name, measure, method, e), value in at.items() if (name, measure, e) == (
             "nltcs", "2-way", epsilon) and method != marginals.OURS]
         assert at["nltcs", "2-way", marginals.OURS, epsilon] < 0.6 * min(rivals)
-    assert marginals.filter_loss("PrivHD, published", 16, 21_574, 0.2) == pytest.approx(6.0)
+    assert statements.filter_loss("PrivHD, published", 16, 21_574, 0.2) == pytest.approx(6.0)
 
 
 def test_the_page_shows_the_committed_numbers():
