@@ -33,7 +33,7 @@ from experiments import (
 )
 from experiments.asked import Asked, LeftOut
 from experiments.cells import RESULTS, save
-from experiments.companions import composition, linear_noise, net, statements, tutorial
+from experiments.companions import composition, layers_in_space, net, statements, tutorial
 from experiments.datasets import DatasetMissing
 from experiments.protocols import SETS, boards, find, pages
 
@@ -92,7 +92,7 @@ EXPERIMENTS: dict[str, Experiment] = {
                         partial(boards.board, name)) for name, protocol in boards.PROTOCOLS.items()},
     "net": Experiment("companions: the exponential and the net mechanism (a minute; no data)", net.net),
     "linear": Experiment("companions: near-optimal noise for linear queries, and how near (a minute; no data)",
-                         linear_noise.linear),
+                         layers_in_space.linear),
     "composition": Experiment("companions: theorems of composition against the exact optimum (seconds; no data)",
                               composition.composition),
     "tutorial": Experiment("companions: a tutorial's primitives on Adult, printed numbers beside ours (a minute)",

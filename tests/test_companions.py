@@ -24,6 +24,7 @@ from experiments.companions import (
     discrete,
     errata,
     jtree,
+    layers_in_space,
     linear_noise,
     marginal_models,
     marginals,
@@ -33,6 +34,7 @@ from experiments.companions import (
     tutorial,
 )
 from experiments.companions.jtree import PrivHD
+from experiments.companions.layers_in_space import LayersInSpace
 from experiments.companions.linear_noise import FIGURES, Layered, neighbours, staircase
 from experiments.companions.marginal_models import (
     JunctionTree,
@@ -214,6 +216,102 @@ def test_noise_without_convergence_says_which_gap_is_left():
     for epsilon, width in ((0.0, 1.0), (1.0, -1.0), (math.nan, 1.0)):
         with pytest.raises(InputError):
             Layered(neighbours([(0, 1)]), epsilon, width=width)
+
+
+GAPS, WHOLE = neighbours([(0, 1), (3, 4)]), neighbours([(0, 1)])
+
+
+def test_layers_in_one_dimension_are_those_on_the_line_and_weights_are_the_sum_of_all():
+    for epsilon in (0.4, 3.0):
+        line, space = Layered(GAPS, epsilon, width=0.3), LayersInSpace([GAPS], epsilon, 0.3)
+        z = np.linspace(-40, 40, 4_001) + 0.003
+        np.testing.assert_allclose(space.density(z[:, None]), line.density(z), rtol=1e-12)
+        assert space.expected_size() == pytest.approx(line.expected_size, rel=1e-12)
+    made = LayersInSpace([GAPS, WHOLE, GAPS], 0.7, 0.3)
+    volumes = [math.prod(np.diff(made.part(k, i)).sum() for k in range(3)) for i in range(120)]
+    weights = np.exp(-0.7 * np.arange(120)) * np.diff(volumes, prepend=0.0)
+    assert made.alpha == pytest.approx(weights.sum(), rel=1e-12)
+    # What a place weighs, by counting: |z| of the third entry in a fine grid, the others integrated by volumes.
+    middles = (np.arange(24_000) + 0.5) / 100
+    layer = np.full(len(middles), 200)
+    for i in range(119, -1, -1):
+        layer[np.searchsorted(made.part(2, i).ravel(), middles) % 2 == 1] = i
+    others = np.array([math.prod(np.diff(made.part(k, i)).sum() for k in (0, 1)) for i in range(120)])
+    beyond = np.append(np.cumsum(((1 - math.exp(-0.7)) * np.exp(-0.7 * np.arange(120)) * others)[::-1])[::-1],
+                       np.zeros(81))
+    assert made.expected_size(2) == pytest.approx((middles * beyond[layer]).sum() / beyond[layer].sum(), rel=1e-4)
+
+
+def test_losses_in_the_plane_are_within_epsilon_for_moves_of_neighbours_and_not_for_others():
+    made, rng = LayersInSpace([GAPS, WHOLE], 1.5, 0.3), np.random.default_rng(24)
+    z = rng.uniform(-12, 12, (40_000, 2))
+
+    def loss(*v):
+        return np.abs(np.log(made.density(z) / made.density(z - v))).max()
+
+    assert GAPS == ((-4, -2), (-1, 1), (2, 4))
+    assert WHOLE == ((-1, 1),)
+    assert max(loss(a, b) for a in (-4, -2, -0.9, 1, 2.7, 4) for b in (-1, 0.4, 1)) <= 1.5 + 1e-9
+    assert loss(1.5, 0.0) > 1.5 + 1e-9
+    assert loss(1.0, 1.8) > 1.5 + 1e-9
+
+
+@pytest.mark.parametrize("moves", [[GAPS], [GAPS, WHOLE], [WHOLE, GAPS, GAPS]], ids=len)
+def test_layers_in_space_are_drawn_by_their_law_and_a_wrong_start_of_the_tail_would_show(moves):
+    made, rng = LayersInSpace(moves, 0.5, 0.3), np.random.default_rng([25, len(moves)])
+    volumes = [math.prod(np.diff(made.part(k, i)).sum() for k in range(len(moves))) for i in range(200)]
+    law = np.exp(-0.5 * np.arange(200)) * np.diff(volumes, prepend=0.0) / made.alpha
+    assert law.sum() == pytest.approx(1.0, abs=1e-12)
+    law = np.append(law[:30], law[30:].sum())
+    drawn = np.array([made.layer_of(rng) for _ in range(8_000)])
+    assert drawn.max() > made.last >= 1
+    assert fit_test(np.minimum(drawn, 30), law) > 1e-9
+    # The text leaves open where j starts: from 0 on every layer of the tail is the one before.
+    assert fit_test(np.minimum(np.where(drawn > made.last, drawn - 1, drawn), 30), law) < 1e-9
+    assert all(made._ratio(j) <= made._most * (1 + 1e-12) for j in (*range(1, 60), 10**4))
+
+
+def test_points_in_space_are_uniform_in_their_layer_and_points_of_the_whole_set_would_show():
+    made, rng = LayersInSpace([GAPS, WHOLE], 1.0, 0.3), np.random.default_rng(26)
+    edges = [np.linspace(-9, 9, 31), np.linspace(-3, 3, 21)]
+    fine = [np.linspace(e[0], e[-1], 12 * (len(e) - 1) + 1) for e in edges]
+    middles = np.stack(np.meshgrid(*((f[1:] + f[:-1]) / 2 for f in fine), indexing="ij"), axis=-1)
+    density = made.density(middles.reshape(-1, 2)).reshape(middles.shape[:2])
+    law = density.reshape(30, 12, 20, 12).sum(axis=(1, 3)) * (18 / 360) * (6 / 240)
+
+    def fit(draws):
+        counts = np.histogram2d(*draws.T, bins=edges)[0]
+        return stats.power_divergence([*counts.ravel(), len(draws) - counts.sum()],
+                                      len(draws) * np.array([*law.ravel(), 1 - law.sum()])).pvalue
+
+    drawn = made.sample(rng, 8_000)
+    assert drawn.shape == (8_000, 2)
+    assert fit(drawn) > 1e-9
+    wrong = [[layers_in_space.uniform(made.part(k, i), rng) for k in range(2)]
+             for i in (made.layer_of(rng) for _ in range(8_000))]
+    assert fit(np.array(wrong)) < 1e-9
+    assert np.abs(drawn).mean(axis=0) == pytest.approx([made.expected_size(0), made.expected_size(1)], rel=0.05)
+
+
+def test_noise_in_space_without_entries_or_with_gaps_is_refused_and_the_best_width_is_better():
+    with pytest.raises(InputError, match="at least one entry"):
+        LayersInSpace([], 1.0, 0.5)
+    with pytest.raises(InputError, match="a gap of"):
+        LayersInSpace([WHOLE, neighbours([(0, 0), (4, 4)])], 1.0, 0.5)
+    made = layers_in_space.best([GAPS, GAPS], 3.0)
+    assert all(made.expected_size() <= LayersInSpace([GAPS, GAPS], 3.0, width).expected_size() + 1e-9
+               for width in (0.1, 0.3, 1.0, 2.0, 4.0))
+
+
+def test_the_sources_statements_on_rates_are_judged_by_committed_rates():
+    rows = [{**row, "epsilon": float(row["epsilon"]), "rate": float(row["rate"]), "converged": int(row["converged"])}
+            for row in results("linear")]
+    lines = layers_in_space.judged(rows)
+    assert {f"- {line}" for line in lines} <= {*(RESULTS / "linear.md").read_text(encoding="utf-8").splitlines()}
+    assert [line.rsplit(": ", 1)[1] for line in lines] == ["true from ε = 1 on", "true from ε = 0.5 on", "true"]
+    for row in rows:
+        row["rate"], row["converged"] = (3.0, 3_000) if row["set"] == "V1 = V6" else (row["rate"], row["converged"])
+    assert [line.rsplit(": ", 1)[1] for line in layers_in_space.judged(rows)] == ["false", "false", "false"]
 
 
 # Composition
