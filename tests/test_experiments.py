@@ -375,7 +375,7 @@ def test_the_rates_are_written_and_drawn(folders, monkeypatch):
     path = rates.rates(Asked(quick=True))
     rates.table.cache_clear()
     rows = rows_beside(path)
-    assert len(rows) == 3 * 2 * 3 * 3
+    assert len(rows) == 3 * 2 * 4 * 3
     (line,) = [line for line in path.read_text(encoding="utf-8").splitlines()
                if line.startswith("| 1 | 2 | 0 | thesis |")]
     points = pd.Series({int(row["n"]): float(row["error"]) for row in rows
