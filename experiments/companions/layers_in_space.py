@@ -17,22 +17,10 @@ import numpy as np
 from scipy import optimize
 
 from experiments.asked import Asked
+from experiments.companions import linear_noise as line
 from experiments.companions import pages
 from experiments.companions.discrete import Array
-from experiments.companions.linear_noise import (
-    EPSILONS,
-    FIGURES,
-    LATTICES,
-    STEPS,
-    Intervals,
-    Layered,
-    gain,
-    neighbours,
-    on_integers,
-    optimum,
-    staircase,
-    union,
-)
+from experiments.companions.linear_noise import EPSILONS, FIGURES, Intervals, Layered, neighbours, staircase, union
 from trigmech.errors import InputError
 
 SEED = 2017
@@ -48,8 +36,8 @@ def without(outer: Array, inner: Array) -> Array:
     """Return the parts of a union of intervals that are not in another one."""
     ends = np.unique(np.concatenate([outer.ravel(), inner.ravel()]))
     middles = (ends[1:] + ends[:-1]) / 2.0
-    kept = (np.searchsorted(outer.ravel(), middles) % 2 == 1) & (np.searchsorted(inner.ravel(), middles) % 2 == 0)
-    return np.column_stack([ends[:-1], ends[1:]])[kept]
+    inside, taken = (np.searchsorted(each.ravel(), middles) % 2 == 1 for each in (outer, inner))
+    return np.column_stack([ends[:-1], ends[1:]])[inside & ~taken]
 
 
 class LayersInSpace:
@@ -218,7 +206,7 @@ def judged(rows: pages.Rows) -> list[str]:
             lines.append(f'"{what}": {shown} at ε = 1; in this order for {len(held)} of {len(EPSILONS)} ε: '
                          f"{'true' if len(held) == len(EPSILONS) else from_on}")
     steps = max(row["converged"] for row in rows)
-    return [*lines, f'"All examples converge within 2,200 steps": within {steps}: {str(steps <= STEPS).lower()}']
+    return [*lines, f'"All examples converge within 2,200 steps": within {steps}: {str(steps <= line.STEPS).lower()}']
 
 
 def linear(asked: Asked) -> Path:
@@ -234,18 +222,18 @@ def linear(asked: Asked) -> Path:
                      "expected_steps": expected})
     shown = [row | {"method": f"{row['set']}, {row['neighbours']}, {row['converged']} steps",
                     "rate": f"{row['rate']:.3f}"} for row in rows]
-    for (form, held), epsilon in product(LATTICES, (2.0,) if asked.quick else (0.5, 1.0, 2.0, 3.0, 4.0)):
-        layered, stair = on_integers(held, epsilon), on_integers(range(held[-1] + 1), epsilon)
-        a, best = math.exp(-epsilon / held[-1]), optimum(held, epsilon)
+    for (form, held), epsilon in product(line.LATTICES, (2.0,) if asked.quick else (0.5, 1.0, 2.0, 3.0, 4.0)):
+        layered, stair = line.on_integers(held, epsilon), line.on_integers(range(held[-1] + 1), epsilon)
+        a, best = math.exp(-epsilon / held[-1]), line.optimum(held, epsilon)
         certified.append((str(held), epsilon, *(f"{x:.3f}" for x in (layered, stair, 2 * a / (1 - a * a), best))))
         nearest[form] = max(nearest[form], min(layered, stair) / best - 1.0)
     spaces, drawn_by = in_space(2_000 if asked.quick else 50_000)
     return pages.publish(
         "linear", asked, rows, nearest=nearest, spaces=spaces, drawn=drawn_by,
-        statements="\n".join(f"- {line}" for line in judged(rows)),
+        statements="\n".join(f"- {each}" for each in judged(rows)),
         rates=pages.crossed(shown, "epsilon", "rate", "ε = {:g}"),
         widths=pages.crossed(shown, "epsilon", "width", "ε = {:g}"),
         laplace=", ".join(f"{staircase(1, e) ** -1 / e:.3f} (ε = {e:g})" for e in EPSILONS),
         certified=pages.grid(("V", "ε", "layers", "staircase", "geometric", "optimum"), certified),
-        gains=pages.grid(("k", "ε = 0.5", "1", "2", "4"), [(k, *(f"{gain(k, e):.1%}" for e in (0.5, 1.0, 2.0, 4.0)))
-                                                           for k in (1, 3, 10, 30)]))
+        gains=pages.grid(("k", "ε = 0.5", "1", "2", "4"), [
+            (k, *(f"{line.gain(k, e):.1%}" for e in (0.5, 1.0, 2.0, 4.0))) for k in (1, 3, 10, 30)]))
