@@ -47,6 +47,7 @@ from experiments.companions.marginal_models import (
     triangulated,
 )
 from experiments.companions.privbayes import PrivBayes, nearness
+from experiments.protocols import data
 from trigmech.errors import InputError
 
 EXAMPLE = [(1, 3), (1, 5), (3, 5), (2, 5), (3, 4), (4, 5), (4, 6), (5, 6)]
@@ -599,7 +600,7 @@ def test_tic_comes_with_its_package_or_a_sentence_says_how(monkeypatch):
         assert table.shape == (5_822, 86) == (len(table), len(domain))
         assert (table[:, -1] == 1).sum() == 348
         assert (table.min(axis=0) == 0).all()
-    monkeypatch.setattr(discrete.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(data.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(datasets.DatasetMissing, match="pip install --no-deps ISLP"):
         discrete.load("tic")
 

