@@ -1,4 +1,4 @@
-"""Figure 3.2 by a variant with what is known of the authors' program, searched as the tables are.
+"""Figure 3.2 by a variant with the known deviations of the authors' program, searched as the tables are.
 
 A simulation of algorithm 10 on CRM from a seeded generator, nothing is released. Each deviation of the program of the
 time from the printed text is an option with two or three values; the search tries all choices of those that change a

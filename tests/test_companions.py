@@ -232,7 +232,7 @@ def test_layers_in_one_dimension_are_those_on_the_line_and_weights_are_the_sum_o
     volumes = [math.prod(np.diff(made.part(k, i)).sum() for k in range(3)) for i in range(120)]
     weights = np.exp(-0.7 * np.arange(120)) * np.diff(volumes, prepend=0.0)
     assert made.alpha == pytest.approx(weights.sum(), rel=1e-12)
-    # What a place weighs, by counting: |z| of the third entry in a fine grid, the others integrated by volumes.
+    # The weight of a place, by counting: |z| of the third entry in a fine grid, the others integrated by volumes.
     middles = (np.arange(24_000) + 0.5) / 100
     layer = np.full(len(middles), 200)
     for i in range(119, -1, -1):

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import trigmech as tm
-from experiments import datasets, figures, program, search
+from experiments import cells, datasets, figures, program, search
 from experiments.cells import RESULTS
 from experiments.frames import read_csv
 from experiments.runs import WIDTHS
@@ -91,6 +91,22 @@ def test_the_committed_page_is_made_of_its_lines_and_has_every_deviation_alone_a
     alone = program.alone(lines)
     assert set(alone["changed"]) == {"nothing: as printed", *program.OPTIONS, "queries", "all"}
     assert len(alone) == 1 + sum(len(values) - 1 for values in program.OPTIONS.values()) + 1 + 2
+
+
+@needs_crm
+def test_the_experiment_is_written_for_every_choice_and_kind_of_seed(tmp_path, monkeypatch):
+    monkeypatch.setattr(cells, "CACHE", tmp_path)
+    monkeypatch.setattr(cells, "RESULTS", tmp_path)
+    monkeypatch.setattr(program, "run_cells", lambda todo, *_: ((cell, cells.run_cell(cell)) for cell in todo))
+    monkeypatch.setattr(program, "LEVELS", (0.01,))
+    path = program.program(program.Asked(("CRM",), quick=True))
+    lines = read_csv(path.with_suffix(".csv"))
+    # The printed and the program's options, each once more with less noise, for both kinds of queries; and a seed.
+    assert len(lines) == 2 * 2 * 2 + 2
+    assert lines["seeds"].tolist().count("constant") == 2
+    assert sorted(set(lines["axes"])) == ["by column", "printed", "printed × 0.01"]
+    assert (lines["factor"] >= 1.0).all()
+    assert path.read_text(encoding="utf-8").startswith("# Figure 3.2 by the authors' program")
 
 
 def test_the_experiment_says_which_data_it_needs():

@@ -23,7 +23,7 @@ TABLES = {"nltcs": ("nltcs", "31d23617ba74786d2d163c9c31a841e11e5a5f5f8266918d80
           "adult": ("adult-discrete", "b150d694898d13d8c8ff916d481ca4e8a985ab5e03b7cfbc33ac5aa3802a9419"),
           "acs": ("acs", "89e337a3431f9b3f76d84142cb048495fec93ff10018b1f38b25a19491582cc8"),
           "tic": ("ISLP", "e89d49b6fb8fe02d76bb5bb80d8e0dab473bf9f6a72515e30c259f6d7da42269")}
-# Of TIC, by its dictionary; these columns count from 1.
+# TIC's sizes, by its dictionary; these columns count from 1.
 TIC_DOMAIN, FROM_ONE = (41, 10, 6, 6, 10, *[10] * 37, 8, *[10] * 21, *[13] * 21, 2), [0, 1, 2, 3, 4, 42]
 # The most cells that a clique may have.
 LARGEST_TABLE = 10**6

@@ -199,7 +199,7 @@ def judged(rows: pages.Rows) -> list[str]:
     for what, order in (("The rate grows with the measure of V", ("V1 = V6", "V2", "V3", "V4")),
                         ("The rate falls as Δf over the measure of V grows", ("V7", "V1 = V6", "V5"))):
         if all((name, 1.0) in rates for name in order):
-            # What differs by less is equal in the file of results.
+            # The file of results does not show smaller differences.
             held = [e for e in EPSILONS if all(rates[a, e] < rates[b, e] - 2e-6 for a, b in pairwise(order))]
             shown = ", ".join(f"{rates[name, 1.0]:.3f} of {name}" for name in order)
             from_on = f"true from ε = {min(held):g} on" if held == list(EPSILONS[-len(held):]) else "false"

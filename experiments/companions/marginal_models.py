@@ -86,9 +86,9 @@ def eliminated(d: int, edges: Iterable[Columns]) -> list[Columns]:
 def bigger(domain: Sequence[int], cliques: Sequence[Columns], limit: int = LARGEST_TABLE) -> list[Columns]:
     """Return the cliques of :func:`eliminated` with the chords of PrivHD's Bigger-Clique (its algorithm 5).
 
-    Each clique in its turn is joined to the next one that holds what it shares with later ones. The end of the printed
-    algorithm is lost. The reading here has the result of the printed example: a chord closes a cycle, so that two
-    columns or more are shared; a clique is enlarged once; the error of the noise falls.
+    Each clique in its turn is joined to the next one that holds all columns shared with later ones. The end of the
+    printed algorithm is lost. The reading here has the result of the printed example: a chord closes a cycle, so that
+    two columns or more are shared; a clique is enlarged once; the error of the noise falls.
     """
     found = list(cliques)
     for at, clique in enumerate(cliques, 1):

@@ -85,7 +85,7 @@ def table(rows: pages.Rows, dataset: str, measure: str) -> str:
 
 
 def judged(rows: pages.Rows) -> list[str]:
-    """Return the source's statements with the numbers by which they are true or false; what was refused is infinite."""
+    """Return the source's statements with the numbers by which they are true or false; refused means are infinite."""
     means = pd.DataFrame(rows).pivot(index=["measure", "dataset", "epsilon"], columns="method", values="mean")
     means["PrivBayes"] = means["PrivBayes, F"].fillna(means["PrivBayes, R"])
     means = means.fillna(np.inf).reset_index()
