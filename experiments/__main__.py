@@ -22,6 +22,7 @@ from experiments import (
     fingerprints,
     large,
     parties,
+    program,
     prose,
     rates,
     rivals,
@@ -33,7 +34,7 @@ from experiments import (
 )
 from experiments.asked import Asked, LeftOut
 from experiments.cells import RESULTS, save
-from experiments.companions import composition, linear_noise, marginals, net, tutorial
+from experiments.companions import composition, layers_in_space, net, statements, tutorial
 from experiments.datasets import DatasetMissing
 from experiments.protocols import SETS, boards, find, pages
 
@@ -61,6 +62,8 @@ EXPERIMENTS: dict[str, Experiment] = {
     "figure_3_1": Experiment("worst error on CSN against kappa (minutes)", partial(figures.figure, "figure_3_1"), True),
     "figure_3_2": Experiment("worst error on CRM against the rank k (minutes)",
                              partial(figures.figure, "figure_3_2"), True),
+    "program": Experiment("figure 3.2 by the known deviations of the authors' program, each and all (minutes)",
+                          program.program, True),
     "search": Experiment("which unprinted options come nearest to the thesis's tables (minutes)", search.search, True),
     "w1": Experiment("all methods on the thesis's queries, against the goals (an hour; w2 and w3 share its runs)",
                      partial(comparison.comparison, "w1"), True),
@@ -92,13 +95,13 @@ EXPERIMENTS: dict[str, Experiment] = {
                         partial(boards.board, name)) for name, protocol in boards.PROTOCOLS.items()},
     "net": Experiment("companions: the exponential and the net mechanism (a minute; no data)", net.net),
     "linear": Experiment("companions: near-optimal noise for linear queries, and how near (a minute; no data)",
-                         linear_noise.linear),
+                         layers_in_space.linear),
     "composition": Experiment("companions: theorems of composition against the exact optimum (seconds; no data)",
                               composition.composition),
     "tutorial": Experiment("companions: a tutorial's primitives on Adult, printed numbers beside ours (a minute)",
                            tutorial.tutorial),
     "marginals": Experiment("companions: PrivBayes, JTree and PrivHD on marginals and SVM, their privacy tested (an "
-                            "hour)", marginals.marginals),
+                            "hour)", statements.marginals),
 }
 
 

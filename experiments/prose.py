@@ -23,7 +23,7 @@ import trigmech as tm
 from experiments import comparison, table_coverage, tables
 from experiments.cells import HERE
 from experiments.companions import marginals as companions
-from experiments.companions import net
+from experiments.companions import net, statements
 from experiments.frames import geometric, read_csv
 from experiments.protocols import pages
 from experiments.runs import BEST
@@ -135,10 +135,11 @@ def nearness(results: Path, table: str, variant: str = "published", factor: bool
     return geometric([max(ratio, 1.0 / ratio) if factor else ratio for ratio in ratios])
 
 
-def pointwise(results: Path, figure: str, sigma: str) -> float:
-    """Return the geometric mean of ours / thesis over the points of a figure, at the published scales."""
+def pointwise(results: Path, figure: str, sigma: str, factor: bool = False) -> float:
+    """Return the geometric mean of ours / thesis, or by which factor ours are off, over the points of a figure."""
     points = chosen(lines_of(results, figure), {"variant": "published", "sigma": sigma})
-    return geometric(points["worst_absolute_error"] / points["thesis"])
+    ratios = points["worst_absolute_error"] / points["thesis"]
+    return geometric(ratios.clip(lower=1.0 / ratios) if factor else ratios)
 
 
 def proved(results: Path, table: str) -> list[float]:
@@ -163,8 +164,7 @@ def marginal(results: Path, dataset: str, measure: str, method: str, epsilon: fl
 def rest(results: Path, dataset: str, measure: str, epsilon: float) -> float:
     """Return the least mean of those that are private as claimed, but for this package and what uses no budget."""
     lines = chosen(lines_of(results, "marginals"), {"dataset": dataset, "measure": measure, "epsilon": epsilon})
-    rivals = lines[~lines["method"].isin([companions.OURS, companions.INDEPENDENT])
-                   & ~lines["method"].str.contains("published|no privacy")]
+    rivals = lines[(lines["method"] != companions.OURS) & lines["private_as_claimed"]]
     return float(rivals["mean"].astype(float).min())
 
 
@@ -212,7 +212,7 @@ def value(expression: str, results: Path) -> Any:
     """Return what an expression of a page is by the results."""
     known = {function.__name__: partial(function, results) for function in OF_RESULTS}
     names = {**known, "min": min, "max": max, "len": len, "set": set, "abs": abs, "int": int, "all": all,
-             "filter_loss": companions.filter_loss, "NEEDED": NEEDED, "resampling": resampling,
+             "filter_loss": statements.filter_loss, "NEEDED": NEEDED, "resampling": resampling,
              "version": ".".join(tm.__version__.split(".")[:2])}
     # The expressions are the project's own pages'.
     return eval(expression.strip(), {"__builtins__": {}, **names})

@@ -110,7 +110,7 @@ def draw_rates(results: Path, path: Path) -> Path:
     figure = Figure(figsize=(3.6 * len(orders), 1.0 + 2.8 * len(columns)), layout="constrained")
     FigureCanvasAgg(figure)
     grid = figure.subplots(len(columns), len(orders), sharex=True, sharey="row", squeeze=False)
-    markers = dict(zip(mechanisms, ("o", "s", "^"), strict=False))
+    markers = dict(zip(mechanisms, ("o", "s", "D", "^"), strict=False))
     for (d, k, mechanism, delta), series in lines.groupby(["d", "smoothness", "mechanism", "delta"], sort=False):
         axes = grid[columns.index(d), orders.index(k)]
         n, error, spread = series[["n", "error", "standard_error"]].to_numpy().T

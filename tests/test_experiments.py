@@ -366,6 +366,17 @@ def test_the_coverage_of_a_release_is_computed_and_written(folders, monkeypatch)
     assert float(rows[-1]["unmeasured"]) > 0.9
 
 
+def test_the_thesis_has_its_printed_noise_in_the_rates():
+    X, budget = rates.table(2)[:300], tm.Budget(1.0, 1e-3)
+    for name, scales in ((rates.THESIS, "rigorous"), (rates.PUBLISHED, "published")):
+        mechanism = rates.mechanism_of(name, 1, 1e-3)
+        assert (type(mechanism), mechanism.calibration, mechanism.smoothness) == (tm.TrigII, scales, 1)
+        assert type(rates.mechanism_of(name, 1, 0.0)) is tm.TrigI
+        claim = tm.synthesize(X, tm.Schema.cube(2), budget, mechanism, np.random.default_rng(1)).ledger.claim
+        assert (claim is not None) == (scales == "published")
+    assert rates.theory(1, 1, 0.0, rates.PUBLISHED) == rates.theory(1, 1, 0.0, rates.THESIS) == pytest.approx(-1 / 3)
+
+
 @pytest.mark.nightly
 def test_the_rates_are_written_and_drawn(folders, monkeypatch):
     monkeypatch.setattr(rates, "run_cells", in_this_process)
@@ -375,7 +386,7 @@ def test_the_rates_are_written_and_drawn(folders, monkeypatch):
     path = rates.rates(Asked(quick=True))
     rates.table.cache_clear()
     rows = rows_beside(path)
-    assert len(rows) == 3 * 2 * 3 * 3
+    assert len(rows) == 3 * 2 * 4 * 3
     (line,) = [line for line in path.read_text(encoding="utf-8").splitlines()
                if line.startswith("| 1 | 2 | 0 | thesis |")]
     points = pd.Series({int(row["n"]): float(row["error"]) for row in rows

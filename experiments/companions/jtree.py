@@ -68,26 +68,40 @@ class JTree:
         edges = [models.pairs(d)[i] for i in self.chosen(table, domain, first, rng)]
         if self.variant == "honest":
             edges = models.within(domain, edges, n * rest / (2.0 * d * self.usefulness))
-        tree = models.JunctionTree(domain, models.merged(domain, models.triangulated(d, edges)))
+        tree = models.JunctionTree(domain, self.cliques(domain, edges))
         return tree.noisy(table, rest, rng, moved).non_negative(n).consistent().non_negative(n)
+
+    def cliques(self, domain: Sequence[int], edges: Sequence[models.Columns]) -> list[models.Columns]:
+        """Return the cliques of a graph's chordal completion, merged while the error of the noise falls."""
+        return models.merged(domain, models.triangulated(len(domain), edges))
 
 
 @dataclass(frozen=True)
 class PrivHD(JTree):
     """Options of PrivHD: a high-pass filter of pairs, then `edges` by the exponential mechanism.
 
-    Honest, and private: no filter, edges drawn by R, `share` of the budget for them, counts with Lap(2m/ε2); edges that
-    would make a clique too large to be useful are left out afterwards. As published counts move by 1: add/remove.
+    Honest, and private: no filter, edges drawn by R, `share` of the budget for them; edges that would make a clique too
+    large to be useful are left out afterwards. Counts have Lap(moved m / ε2): the source's `moved`, 1, is for a row
+    that is added or removed; 2 is for one that is replaced. `joined`: the cliques merged as JTree's, as the source
+    joins them, or not at all.
     """
 
     edges: int = 25
     share: float = 0.3
+    moved: float = 2.0
+    joined: Literal["merged", "source", "apart"] = "merged"
 
     def parts(self, epsilon: float) -> tuple[float, float, float]:
         """As of JTree."""
         if self.variant == "honest":
-            return self.share * epsilon, (1.0 - self.share) * epsilon, 2.0
-        return *super().parts(epsilon)[:2], 1.0
+            return self.share * epsilon, (1.0 - self.share) * epsilon, self.moved
+        return *super().parts(epsilon)[:2], self.moved
+
+    def cliques(self, domain: Sequence[int], edges: Sequence[models.Columns]) -> list[models.Columns]:
+        """As of JTree, by the option `joined`."""
+        if self.joined == "source":
+            return models.bigger(domain, models.eliminated(len(domain), edges))
+        return super().cliques(domain, edges) if self.joined == "merged" else models.triangulated(len(domain), edges)
 
     def chosen(self, table: Codes, domain: Sequence[int], epsilon: float, rng: np.random.Generator) -> list[int]:
         """As of JTree."""

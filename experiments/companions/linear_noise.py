@@ -9,15 +9,11 @@ layer i is epsilon-private, for every width. V must be a public superset of the 
 import math
 from collections.abc import Sequence
 from functools import cached_property, lru_cache
-from itertools import product
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 from scipy import ndimage, optimize, sparse, stats
 
-from experiments.asked import Asked
-from experiments.companions import pages
 from experiments.companions.discrete import Array
 from trigmech._validate import check_positive
 from trigmech.errors import InputError
@@ -201,31 +197,3 @@ def gain(k: int, epsilon: float) -> float:
 
     best: Any = optimize.minimize_scalar(size, bounds=(1e-3, 1.0), method="bounded")
     return 1.0 - best.fun * epsilon / k
-
-
-def linear(asked: Asked) -> Path:
-    """Write results/linear.csv and .md; quick: two of the figures' sets and a third of the linear programs."""
-    rows, certified, nearest = pages.Rows(), [], [0.0, 0.0]
-    drawn = ("V4", "V5") if asked.quick else FIGURES
-    for name, which, epsilon in product(drawn, ("add/remove", "replace-one"), EPSILONS):
-        values, expected = FIGURES[name]
-        made, stairs = Layered(neighbours(values, which == "replace-one"), epsilon), staircase(values[-1][1], epsilon)
-        rows.append({"set": name, "neighbours": which, "epsilon": epsilon, "printed": "lost",
-                     "rate": made.expected_size / stairs, "width": made.width, "converged": len(made.sets) - 1,
-                     "expected_size": made.expected_size, "staircase": stairs, "laplace": values[-1][1] / epsilon,
-                     "expected_steps": expected})
-    shown = [row | {"method": f"{row['set']}, {row['neighbours']}, {row['converged']} steps",
-                    "rate": f"{row['rate']:.3f}"} for row in rows]
-    for (form, held), epsilon in product(LATTICES, (2.0,) if asked.quick else (0.5, 1.0, 2.0, 3.0, 4.0)):
-        layered, stair = on_integers(held, epsilon), on_integers(range(held[-1] + 1), epsilon)
-        a, best = math.exp(-epsilon / held[-1]), optimum(held, epsilon)
-        certified.append((str(held), epsilon, *(f"{x:.3f}" for x in (layered, stair, 2 * a / (1 - a * a), best))))
-        nearest[form] = max(nearest[form], min(layered, stair) / best - 1.0)
-    return pages.publish(
-        "linear", asked, rows, nearest=nearest,
-        rates=pages.crossed(shown, "epsilon", "rate", "ε = {:g}"),
-        widths=pages.crossed(shown, "epsilon", "width", "ε = {:g}"),
-        laplace=", ".join(f"{staircase(1, e) ** -1 / e:.3f} (ε = {e:g})" for e in EPSILONS),
-        certified=pages.grid(("V", "ε", "layers", "staircase", "geometric", "optimum"), certified),
-        gains=pages.grid(("k", "ε = 0.5", "1", "2", "4"), [(k, *(f"{gain(k, e):.1%}" for e in (0.5, 1.0, 2.0, 4.0)))
-                                                           for k in (1, 3, 10, 30)]))

