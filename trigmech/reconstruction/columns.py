@@ -71,6 +71,7 @@ def distribution_of(partition: Partition, values: Array, deviation: float, cumul
     programming), and the distribution function at the pieces' ends is the isotonic regression of the noisy one:
     thresholds keep the accuracy with which prefix sums were measured, while the density has no spikes that are noise.
     Between these ends it is a smooth curve instead of a chord where the curve fits the measurements as well or better.
+    Where no smooth density competes, tails fall (:mod:`trigmech.reconstruction.tails`).
     """
     k, c = len(partition.indicators), partition.intervals
     # Values beyond this are noise alone, and their squares would overflow.

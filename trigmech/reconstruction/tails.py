@@ -1,7 +1,7 @@
 """Tails of a column: where its mass is not clear of noise, the density falls.
 
-Pieces of equal density (:mod:`trigmech.reconstruction.columns`) follow what is clear of noise, and a tail never is: some
-noise stays far out as mass, which widens the column and weakens its correlations. So at both ends of the range the
+Pieces of equal density (:mod:`trigmech.reconstruction.columns`) follow what is clear of noise, and a tail never is:
+some noise stays far out as mass, which widens the column and weakens its correlations. So at both ends of the range the
 intervals that together hold little more than noise get a falling density, a generalised Pareto distribution (Pickands
 1975) with the mass that the pieces give them. Its scale and shape are averaged by their likelihood over a grid, and the
 average is weighed against the pieces, each of which has its price, so that a heavy value far out stays.
@@ -17,8 +17,8 @@ Integers = NDArray[np.int64]
 
 # A tail starts where so many deviations of the noise lie outside, if that is at most this part of the column.
 CLEAR, LARGEST = 8.0, 0.05
-# Shapes of tails: from nearly bounded ones to those that hardly have a standard deviation. Scales are spread evenly on a
-# logarithmic scale, from half an interval to the tail's length.
+# Shapes of tails: from nearly bounded ones to those that hardly have a standard deviation. Scales are spread evenly on
+# a logarithmic scale, from half an interval to the tail's length.
 SHAPES, SCALES = (-0.2, 0.0, 0.2, 0.45), 24
 # The price of a piece, in variances of the noise, as where pieces compete with a smooth density.
 EVIDENCE = 10.0
@@ -83,8 +83,8 @@ def _averaged(pieces: Array, spikes: Array, residual: Array, columns: Array, cou
     places = np.arange(length + 1.0)
     shapes = []
     for shape, scale in product(SHAPES, np.geomspace(0.5, length, SCALES)):
-        left = np.exp(-places / scale) if shape == 0.0 else np.maximum(1.0 + shape * places / scale, 0.0) ** (-1 / shape)
-        own = -np.diff(left)
+        own = -np.diff(np.exp(-places / scale) if shape == 0.0 else
+                       np.maximum(1.0 + shape * places / scale, 0.0) ** (-1.0 / shape))
         shapes.append(spikes + mass * own / own.sum())
     made = np.array(shapes)
     surprise = ((residual[:, None] - columns @ made.T) ** 2).sum(axis=0)
