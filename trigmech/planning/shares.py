@@ -13,6 +13,8 @@ from trigmech.planning.contrasted import has_few
 # n epsilon at which noise counts as little or as much.
 PURE_LOOK, PURE_CLOSER, MOST_PURE_LOOK = 0.32, 0.1, 0.9
 PURE_QUIET, PURE_NOISY = 0.012, 0.05
+# The largest share of the look where all columns have two positions, and at how many positions it does not grow more.
+BINARY_LOOK, FULL_SIZE = 0.42, 6
 # The part of the budget of tables, under Gaussian noise, that is kept for tables that deserve more precision.
 SELECTED = 0.6
 ENOUGH_FOR_PRODUCTS = 0.006
@@ -80,7 +82,10 @@ def planned_shares(n: int, columns: Sequence[Partition], strength: float, gaussi
         # All pairs share one noise that grows with their number: with more noise the columns get a larger share.
         noise = math.comb(len(columns), 2) / (n * strength)
         noisy = min(max(math.log(max(noise, 1e-300) / PURE_QUIET) / math.log(PURE_NOISY / PURE_QUIET), 0.0), 1.0)
-        look = (1.0 - noisy) * PURE_LOOK + noisy * MOST_PURE_LOOK
+        # A column with two positions is a single number, which needs little.
+        sizes = math.fsum(min(column.size, FULL_SIZE) for column in columns) / len(columns)
+        full = min(max((sizes - 2.0) / (0.5 * FULL_SIZE - 1.0), 0.0), 1.0)
+        look = (1.0 - noisy) * PURE_LOOK + noisy * ((1.0 - full) * BINARY_LOOK + full * MOST_PURE_LOOK)
         wide = sum(not has_few(column) for column in columns) / len(columns)
         closer = PURE_CLOSER * min(1.0, 3.0 * wide) * min(1.0, (1.0 - look) / (1.0 - PURE_LOOK))
         return Shares(look, closer, 0.15 if len(numbers) > 1 else 0.0)
