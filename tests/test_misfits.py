@@ -107,6 +107,11 @@ def test_counts_add_up_over_parts_and_files(folder):
     assert misfits(schema, [frame]) == expected
     assert misfits(schema, [frame[:100], frame[100:]]) == expected
     assert in_words({}) == ""
+    assert in_words(expected) == (f"'x' has 7 infinite, {far} farther outside the bounds than the bounds are apart, "
+                                  f"{expected['x']['outside']} outside the bounds (clipped) | "
+                                  "'p' has 7 infinite (clipped)")
+    assert in_words({"a": {"outside": 2, "missing": 1, "other": 3}}) == (
+        "'a' has 2 outside the bounds (clipped); 1 missing (refused); 3 that count as other")
     Path("folder").mkdir()
     for i, part in enumerate((frame[:100], frame[100:])):
         pq.write_table(pa.Table.from_pandas(part[["x"]]), f"folder/{i}.parquet")
