@@ -5,6 +5,8 @@ import pytest
 
 import trigmech as tm
 from trigmech.domain import Domain, OneHotGroup
+from trigmech.errors import InputError
+from trigmech.functions.chebyshev import ChebyshevBasis
 from trigmech.functions.index import FunctionIndex
 
 # x0 is a number, x1 and x2 say of which category a column is, x3 is a number with a special value, x4.
@@ -26,6 +28,19 @@ def test_every_function_has_its_kind_and_its_name(index):
         "age * job=b * gain=0", "whole row 1"]
     assert (index.K, index.d, index.of_kind("pair").tolist()) == (10, 5, [5, 7])
     assert "pair: 2" in repr(index)
+
+
+def test_a_negative_degree_anywhere_and_rows_of_another_width_are_refused():
+    for place in np.ndindex(2, 5):
+        degrees = DEGREES[1:3].copy()
+        degrees[place] = -1
+        with pytest.raises(InputError, match="degrees must not be negative"):
+            FunctionIndex(degrees, DOMAIN)
+        with pytest.raises(InputError, match="integers that are at least 0"):
+            ChebyshevBasis(degrees)
+    for width in (4, 6):
+        with pytest.raises(InputError, match=r"degrees must be .* of shape \(K, 5\)"):
+            FunctionIndex(np.ones((2, width), dtype=np.int64), DOMAIN)
 
 
 def test_degrees_and_widths_are_those_of_a_plain_reading(index):
