@@ -212,7 +212,8 @@ def test_asking_for_more_functions_than_there_are_says_how_many_there_are():
 
 def test_a_basis_of_the_most_functions_is_made_and_one_of_more_is_refused(monkeypatch):
     monkeypatch.setattr(chebyshev, "MAX_SIZE", 16)
-    assert len(ChebyshevBasis.graded(3, 16)) == len(ChebyshevBasis.tensor(2, 4)) == len(ChebyshevBasis.tensor(4, 2)) == 16
+    for basis in (ChebyshevBasis.graded(3, 16), ChebyshevBasis.tensor(2, 4), ChebyshevBasis.tensor(4, 2)):
+        assert len(basis) == 16
     for make, said in ((lambda: ChebyshevBasis.graded(3, 17), "K = 17 functions are more than the 16 that a basis may"),
                        (lambda: ChebyshevBasis.total_degree(3, 3), "20 functions"),
                        (lambda: ChebyshevBasis.tensor(1, 17), r"t\^d = 17\^1 functions, more than 16"),

@@ -14,8 +14,8 @@ from trigmech.mechanisms.moment import MomentMechanism
 from trigmech.mechanisms.table import TableMechanism
 from trigmech.privacy.budget import Budget
 from trigmech.privacy.ledger import Ledger
-from trigmech.schema.schema import Column, Schema
 from trigmech.results import load
+from trigmech.schema.schema import Column, Schema
 from trigmech.synthesis import synthesize
 from trigmech.thesis import mechanisms
 from trigmech.thesis.candidates import ellipsoid_points
@@ -99,12 +99,13 @@ def test_every_mechanism_gives_a_distribution_of_the_cube_with_a_certified_gap(c
 @pytest.mark.parametrize("cls", [ImprovedTrigI, ImprovedTrigII])
 @pytest.mark.parametrize("d", [2, 5])
 def test_a_basis_has_one_function_and_two_for_each_column_unless_another_size_is_asked_for(cls, d):
-    assert run(small(cls), table(d=d)).release.basis.K == 2 * d + 1
-    assert run(small(cls, n_basis=d + 3), table(d=d)).release.basis.K == d + 3
+    assert 2 * d + 1 == run(small(cls), table(d=d)).release.basis.K
+    assert d + 3 == run(small(cls, n_basis=d + 3), table(d=d)).release.basis.K
 
 
-@pytest.mark.parametrize("mechanism", [small(TrigI, levels=None), small(ImprovedTrigII), MomentMechanism(points=40, iterations=1),
-                                       TableMechanism(points=40)], ids=lambda mechanism: type(mechanism).__name__)
+@pytest.mark.parametrize("mechanism", [small(TrigI, levels=None), small(ImprovedTrigII),
+                                       MomentMechanism(points=40, iterations=1), TableMechanism(points=40)],
+                         ids=lambda mechanism: type(mechanism).__name__)
 def test_only_a_linear_program_has_an_objective_and_a_gap_and_only_other_fits_have_a_misfit(mechanism, tmp_path):
     made = run(mechanism)
     made.save(tmp_path / "made.tm")

@@ -13,6 +13,7 @@ import tracemalloc
 import warnings
 import zipfile
 from functools import cache
+from importlib import metadata
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -533,6 +534,8 @@ def test_the_manifest_says_what_is_private_and_who_wrote_it(tmp_path):
         assert set(content["versions"]) == {"trigmech", "numpy", "opendp", "python"}
     versions = saved.read(tmp_path / "a.tm")["versions"]
     assert versions["numpy"] == np.__version__
+    for name in ("trigmech", "opendp"):
+        assert versions[name] == metadata.version(name)
     assert sys.version.startswith(versions["python"])
 
 

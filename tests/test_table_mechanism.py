@@ -317,7 +317,8 @@ def test_each_column_is_released_by_its_own_frequencies(kind):
     rng = np.random.default_rng(8)
     schema = tm.Schema([C(name, kind="categorical", categories=tuple("pqrs"[:size]))
                         for name, size in (("a", 3), ("b", 3), ("c", 4), ("d", 3))] + [C("e", 0, 1), C("f", 0, 1)])
-    held = [np.array([0.5, 0.3, 0.2]), np.array([0.1, 0.2, 0.7]), np.array([0.4, 0.3, 0.2, 0.1]), np.array([0.0, 0.9, 0.1])]
+    held = [np.array([0.5, 0.3, 0.2]), np.array([0.1, 0.2, 0.7]), np.array([0.4, 0.3, 0.2, 0.1]),
+            np.array([0.0, 0.9, 0.1])]
     codes = [rng.permutation(np.repeat(np.arange(len(own)), np.rint(40 * own).astype(int))) for own in held]
     X = np.column_stack([*(np.eye(len(own))[code] for own, code in zip(held, codes, strict=True)),
                          rng.uniform(-1.0, 0.0, 40), rng.uniform(0.0, 1.0, 40)])
