@@ -472,3 +472,9 @@ def test_a_best_place_nearer_to_an_end_than_to_the_next_of_the_grid_is_found(deg
         values = np.polynomial.chebyshev.chebval(grid, c)
         assert values.argmax() == (0 if side > 0 else N)
         assert coordinate_ascent._best_abscissa(c, degree, grid, np.empty(N + 1)) == pytest.approx(top, abs=1e-9)
+        # (x - top)^2 (x - 1.2), seen from the other side: at both ends it rises towards the same side.
+        cubic = np.polynomial.polynomial.polyfromroots([-abs(top), -abs(top), 1.2]) * [1.0, -side, 1.0, -side]
+        c = np.resize([0.0], degree + 1)
+        c[:4] = np.polynomial.chebyshev.poly2cheb(cubic)
+        c[0] = 0.0
+        assert coordinate_ascent._best_abscissa(c, degree, grid, np.empty(N + 1)) == pytest.approx(top, abs=1e-9)
