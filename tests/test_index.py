@@ -84,8 +84,9 @@ def test_the_page_counts_each_function_among_its_kind_and_a_constant_nowhere():
     # A third number, of which a product of three is made.
     domain = Domain(6, [OneHotGroup((1, 2), True), OneHotGroup((4,), False, 3)])
     degrees = np.vstack([np.column_stack([DEGREES, np.zeros(9, dtype=int)]), [[1, 0, 0, 1, 0, 2]]])
-    places = {"one number, degrees up to 3": [1, 2], "products of two numbers": [5, 7], "products of three numbers": [9],
-              "frequencies of categories, special and missing values": [3], "tables of two columns of categories": [4],
+    places = {"one number, degrees up to 3": [1, 2], "products of two numbers": [5, 7],
+              "products of three numbers": [9], "frequencies of categories, special and missing values": [3],
+              "tables of two columns of categories": [4],
               "products of a category and a number": [6], "other products": [8], "functions of whole rows": [10, 11]}
     held, deviations = FunctionIndex(degrees, domain, whole=2), np.arange(1, 13) / 16
     release = SimpleNamespace(index=held, features=held, deviations=deviations, mean=None, axes=None)

@@ -184,11 +184,11 @@ def test_rows_in_cells_that_should_be_empty_take_over_what_others_have():
 def test_rows_leave_the_empty_cells_of_every_sparse_table_and_of_no_other():
     size, m = 4, 400
     wrong = {(0, 1): range(10), (2, 3): range(100, 110), (4, 5): range(200, 210)}
-    for sparse in ([(0, 1), (2, 3)], [(2, 3), (4, 5)], [(4, 5)], [(0, 1), (2, 3), (4, 5)]):
+    for chosen in ([(0, 1), (2, 3)], [(2, 3), (4, 5)], [(4, 5)], [(0, 1), (2, 3), (4, 5)]):
         made = RowObjective([size] * 6)
         maps = [made.map(j, np.arange(size)) for j in range(6)]
         for pair in wrong:
-            made.table([maps[j] for j in pair], np.eye(size) / size, 1.0, sparse=pair in sparse)
+            made.table([maps[j] for j in pair], np.eye(size) / size, 1.0, sparse=pair in chosen)
         rows = np.arange(m, dtype=np.int32)[:, None].repeat(6, axis=1) % size
         for (_, second), places in wrong.items():
             rows[places, second] = (rows[places, second] + 1) % size
@@ -197,7 +197,7 @@ def test_rows_leave_the_empty_cells_of_every_sparse_table_and_of_no_other():
         for _ in range(3):
             objective.leave_empty(rows, residuals, np.arange(6), rng)
         left = {pair: int((rows[:, pair[0]] != rows[:, pair[1]]).sum()) for pair in wrong}
-        assert left == {pair: 0 if pair in sparse else 10 for pair in wrong}
+        assert left == {pair: 0 if pair in chosen else 10 for pair in wrong}
 
 
 def functional(n, seed):
