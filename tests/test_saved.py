@@ -539,6 +539,11 @@ def test_the_manifest_says_what_is_private_and_who_wrote_it(tmp_path):
     assert sys.version.startswith(versions["python"])
 
 
+def test_who_changes_the_versions_of_one_release_changes_those_of_no_other():
+    saved.versions_now()["numpy"] = "changed"
+    assert saved.versions_now()["numpy"] == np.__version__
+
+
 # Nothing private
 
 MARKERS = np.array([0.18273645546372819, -0.90817263544536271])
