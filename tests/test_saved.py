@@ -1031,6 +1031,8 @@ UNFIT_BEFORE = {
     "products of huge noise": (OLDER, both(put("release", "dependence", "deviation", value=1e50), put(
         "release", "dependence", "product_weight", value=1e-99)), "the second round"),
     "cells with gaps": (OLDER, array("release.dependence.maps", lambda old: 2 * old), "without gaps"),
+    "cells of one column with gaps": (OLDER, array("release.dependence.maps", entry(99)), "without gaps"),
+    "cells of one of three columns with gaps": (OLDER, array("release.selected.maps", entry(99)), "without gaps"),
     "a table of a column with itself": (OLDER, array("release.dependence.tables", lambda old: old * 0), "different"),
     "a table of no column": (OLDER, array("release.dependence.tables", lambda old: old + 1), "columns that there are"),
     "one table of a column with itself": (OLDER, array("release.dependence.tables", lambda old: np.concatenate(
