@@ -13,6 +13,7 @@ import faulthandler
 import gc
 import multiprocessing
 import os
+import sys
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -23,7 +24,9 @@ settings.register_profile("unhurried", deadline=None, database=None,
 settings.load_profile("unhurried")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 # Tests start hundreds of programs, which would each compile the package anew if nothing may be written beside it.
+# This also keeps the assertions that pytest has rewritten, which takes each process some seconds.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 STANDARD_ERROR = pytest.StashKey[int]()
 # Seconds that a test of every night may take.
 NIGHTLY = 1200

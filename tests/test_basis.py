@@ -8,6 +8,7 @@ import pytest
 
 from trigmech._parallel import THREADS_VARIABLE
 from trigmech.errors import InputError
+from trigmech.functions import chebyshev
 from trigmech.functions.chebyshev import POINTS_PER_CHUNK, ROWS_PER_CHUNK, ChebyshevBasis
 
 BASES = {
@@ -207,6 +208,18 @@ def test_graded_reaches_a_thousand_columns_and_more(ties):
 def test_asking_for_more_functions_than_there_are_says_how_many_there_are():
     with pytest.raises(InputError, match=r"K = 10\b.* 9$"):
         ChebyshevBasis.graded(2, 10, max_degree=2)
+
+
+def test_a_basis_of_the_most_functions_is_made_and_one_of_more_is_refused(monkeypatch):
+    monkeypatch.setattr(chebyshev, "MAX_SIZE", 16)
+    for basis in (ChebyshevBasis.graded(3, 16), ChebyshevBasis.tensor(2, 4), ChebyshevBasis.tensor(4, 2)):
+        assert len(basis) == 16
+    for make, said in ((lambda: ChebyshevBasis.graded(3, 17), "K = 17 functions are more than the 16 that a basis may"),
+                       (lambda: ChebyshevBasis.total_degree(3, 3), "20 functions"),
+                       (lambda: ChebyshevBasis.tensor(1, 17), r"t\^d = 17\^1 functions, more than 16"),
+                       (lambda: ChebyshevBasis.tensor(2, 5), r"t\^d = 5\^2 functions, more than 16")):
+        with pytest.raises(InputError, match=said):
+            make()
 
 
 @pytest.mark.parametrize(("d", "degree"), [(1, 0), (1, 6), (8, 2), (4, 5), (101, 1)])

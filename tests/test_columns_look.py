@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from scipy import interpolate
+from scipy import integrate, interpolate, stats
 
 from trigmech.domain import Domain, OneHotGroup
 from trigmech.errors import InputError
@@ -552,3 +552,25 @@ def test_where_all_is_noise_a_column_is_seldom_gathered_in_its_middle():
         spread.append(np.sqrt(column.mass @ away**2))
     # An even distribution has .58.
     assert np.percentile(spread, 10) > 0.25
+
+
+def test_ranks_and_normal_scores_of_positions_leave_out_what_is_no_number():
+    number, category = columns_of(Domain(5, [OneHotGroup((1, 2), False, 0), OneHotGroup((3, 4), True)]))
+    mass = np.array([0.1, 0.3, 0.05, 0.15, 0.0, 0.4])
+    column = ReleasedColumn(number.cut(np.linspace(-1.0, 1.0, 5)), mass, 0.1)
+    numbers = mass[2:] / mass[2:].sum()
+    middles = [numbers[:i].sum() + numbers[i] / 2.0 for i in range(4)]
+    np.testing.assert_allclose(column.ranks, [np.nan, np.nan, *middles], rtol=1e-12)
+    below = np.cumsum(numbers)[:-1]
+    np.testing.assert_allclose(column.normal_ends, stats.norm.ppf(below), rtol=1e-12)
+    ends = [-np.inf, *stats.norm.ppf(below), np.inf]
+    # The mean of a normal variable between two ends; 0 where nothing lies.
+    scores = [integrate.quad(lambda z: z * stats.norm.pdf(z), a, b)[0] / share if share else 0.0
+              for a, b, share in zip(ends[:-1], ends[1:], numbers, strict=True)]
+    np.testing.assert_allclose(column.normal_scores, [0.0, 0.0, *scores], atol=1e-7)
+    # Each category has a score of its own, and no rank.
+    column = ReleasedColumn(category, np.array([0.2, 0.8]), 0.1)
+    assert np.isnan(column.ranks).all()
+    np.testing.assert_allclose(column.normal_ends, stats.norm.ppf([0.2]), rtol=1e-12)
+    peak = stats.norm.pdf(stats.norm.ppf(0.2))
+    np.testing.assert_allclose(column.normal_scores, [-peak / 0.2, peak / 0.8], rtol=1e-9)

@@ -322,6 +322,47 @@ def test_columns_move_together_as_a_plain_twin_says():
     assert moved > 40
 
 
+def test_each_of_several_sets_of_columns_moves_together():
+    # Rules let no column move alone: both sets have the frequencies that are asked for only if both move.
+    for sets in ([(0, 1), (2, 3)], [(0, 2), (1, 3)], [(0, 1), (2, 3), (4, 5)]):
+        d = 2 * len(sets)
+        asked = RowObjective([2] * d)
+        whole = [asked.map(j, np.arange(2)) for j in range(d)]
+        for first, second in sets:
+            asked.frequencies(first, np.array([0.5, 0.5]), 1.0)
+            asked.rule((whole[first], whole[second]), np.eye(2, dtype=np.bool_))
+            asked.together((first, second))
+        compiled, rng = asked.compiled(), np.random.default_rng(len(sets))
+        rows = np.zeros((40, d), dtype=np.int32)
+        rows[:10] = 1
+        residuals = compiled.residuals(rows)
+        assert compiled.sweep(rows, residuals, np.arange(40), np.arange(d)) == 0
+        moves = sum(compiled.sweep_together(rows, residuals, rng.permutation(40), np.arange(d), rng) for _ in range(20))
+        assert moves == 10 * len(sets)
+        assert rows.sum(axis=0).tolist() == [20] * d
+        for first, second in sets:
+            np.testing.assert_array_equal(rows[:, first], rows[:, second])
+
+
+@pytest.mark.parametrize("moving", [0, 1])
+def test_each_of_several_sets_of_columns_is_exchanged_as_one(moving):
+    sets = [(0, 2), (1, 3)]
+    asked = RowObjective([2] * 4)
+    whole = [asked.map(j, np.arange(2)) for j in range(4)]
+    for first, second in sets:
+        asked.rule((whole[first], whole[second]), np.eye(2, dtype=np.bool_))
+        asked.together((first, second))
+    asked.table((whole[0], whole[1]), np.eye(2) / 2.0, 1.0)
+    compiled, rng = asked.compiled(), np.random.default_rng(5)
+    codes = np.arange(40) % 2, np.arange(40) // 2 % 2
+    rows = np.column_stack([*codes, *codes]).astype(np.int32)
+    residuals = compiled.residuals(rows)
+    for _ in range(60):
+        compiled.exchange(rows, residuals, rng.permutation(40), np.array(sets[moving]), rng)
+    # The one set has come to agree with the other, which stayed, and no column's frequencies have changed.
+    np.testing.assert_array_equal(rows, np.repeat(codes[1 - moving][:, None], 4, axis=1))
+
+
 def test_single_moves_never_break_a_rule_and_are_the_best_of_those_allowed():
     for seed in range(8):
         rng = np.random.default_rng(seed)

@@ -153,6 +153,15 @@ def test_partitions_that_differ_from_what_dask_was_told(kind, dask):
         assert found == outcome(pandas.concat([BASE, other]) if len(other) else BASE)
 
 
+@pytest.mark.parametrize("left", [["x"], ["who"], []])
+def test_a_partition_that_lacks_columns_is_refused_by_their_names(left, dask):
+    # In the order in which they are asked for, which Dask leaves to the partitions; else it fails itself.
+    whole = BASE[["x", "who"]]
+    made = dask.from_map(lambda k: [whole, whole[left]][k], [0, 1], meta=whole[:0])
+    absent = ", ".join(repr(name) for name in ("x", "who") if name not in left)
+    assert f"a partition lacks the column(s) {absent} that the schema names" in outcome(made)
+
+
 def test_parts_that_dask_itself_refuses_are_an_error_that_says_why(dask):
     from dask import delayed
 

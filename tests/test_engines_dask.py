@@ -135,6 +135,7 @@ def test_what_does_not_go_together_is_refused_before_anything_is_charged(address
             (lost, SCHEMA, {"scheduler": "tcp://127.0.0.1:1"}, "there is no Dask scheduler at 'tcp://127.0.0.1:1'"),
             (lost, secret, {"scheduler": address}, "Dask and Spark cannot find private categories"),
             (lost[["pay"]], SCHEMA, {"scheduler": address}, r"lacks the column\(s\) 'age', 'region', 'seen'"),
+            (lost, tm.Schema(COLUMNS, person="whose"), {"scheduler": address}, r"lacks the column\(s\) 'whose'"),
             (lost.loc[lost["pay"] < 0], SCHEMA, {"scheduler": address}, "at least 2 rows; the table has 0")):
         with pytest.raises(InputError, match=said):
             tm.synthesize(data, schema, BUDGET, ledger=tmp_path / "ledger.json", **options)

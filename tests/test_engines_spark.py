@@ -237,6 +237,7 @@ def test_what_does_not_go_together_is_refused_before_anything_is_charged(session
             (pattern, SCHEMA, {"engine": "spark", "workers": 2}, "the program already has a Spark session"),
             (data, secret, {}, "Dask and Spark cannot find private categories"),
             (data.select("pay"), SCHEMA, {}, r"lacks the column\(s\) 'age', 'region', 'seen'"),
+            (data, tm.Schema(COLUMNS, person="whose"), {}, r"lacks the column\(s\) 'whose'"),
             (data.limit(1), SCHEMA, {}, "at least 2 rows; the table has 1")):
         with pytest.raises(InputError, match=said):
             tm.synthesize(given, schema, BUDGET, ledger=tmp_path / "ledger.json", **options)

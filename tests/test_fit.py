@@ -456,3 +456,25 @@ def test_the_best_place_on_a_line_is_that_of_a_fine_grid(degree):
         series = np.polynomial.chebyshev.Chebyshev(c)
         found = series(coordinate_ascent._best_abscissa(c, degree, grid, np.empty(N + 1)))
         assert found >= series(fine).max() - 1e-12
+
+
+@pytest.mark.parametrize("side", [1, -1])
+@pytest.mark.parametrize("degree", [3, 4, 9, 10])
+def test_a_best_place_nearer_to_an_end_than_to_the_next_of_the_grid_is_found(degree, side):
+    N = 4 * (degree + 1)
+    grid = np.cos(np.arange(N + 1) * np.pi / N)
+    for part in (0.05, 0.3, 0.45):
+        # The end is the best place of the grid, but no maximum: the parabola's top lies between it and the next.
+        top = side * np.cos(part * np.pi / N)
+        c = np.zeros(degree + 1)
+        # -(x - top)^2 without its constant.
+        c[1:3] = 2.0 * top, -0.5
+        values = np.polynomial.chebyshev.chebval(grid, c)
+        assert values.argmax() == (0 if side > 0 else N)
+        assert coordinate_ascent._best_abscissa(c, degree, grid, np.empty(N + 1)) == pytest.approx(top, abs=1e-9)
+        # (x - top)^2 (x - 1.2), seen from the other side: at both ends it rises towards the same side.
+        cubic = np.polynomial.polynomial.polyfromroots([-abs(top), -abs(top), 1.2]) * [1.0, -side, 1.0, -side]
+        c = np.resize([0.0], degree + 1)
+        c[:4] = np.polynomial.chebyshev.poly2cheb(cubic)
+        c[0] = 0.0
+        assert coordinate_ascent._best_abscissa(c, degree, grid, np.empty(N + 1)) == pytest.approx(top, abs=1e-9)

@@ -1,11 +1,17 @@
 """What measured functions are, against a plain reading of each multi-index."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 import trigmech as tm
 from trigmech.domain import Domain, OneHotGroup
+from trigmech.errors import InputError
+from trigmech.functions.chebyshev import ChebyshevBasis
 from trigmech.functions.index import FunctionIndex
+from trigmech.report.figures import number
+from trigmech.report.moments import MomentAccount
 
 # x0 is a number, x1 and x2 say of which category a column is, x3 is a number with a special value, x4.
 DOMAIN = Domain(5, [OneHotGroup((1, 2), True), OneHotGroup((4,), False, 3)])
@@ -26,6 +32,19 @@ def test_every_function_has_its_kind_and_its_name(index):
         "age * job=b * gain=0", "whole row 1"]
     assert (index.K, index.d, index.of_kind("pair").tolist()) == (10, 5, [5, 7])
     assert "pair: 2" in repr(index)
+
+
+def test_a_negative_degree_anywhere_and_rows_of_another_width_are_refused():
+    for place in np.ndindex(2, 5):
+        degrees = DEGREES[1:3].copy()
+        degrees[place] = -1
+        with pytest.raises(InputError, match="degrees must not be negative"):
+            FunctionIndex(degrees, DOMAIN)
+        with pytest.raises(InputError, match="integers that are at least 0"):
+            ChebyshevBasis(degrees)
+    for width in (4, 6):
+        with pytest.raises(InputError, match=r"degrees must be .* of shape \(K, 5\)"):
+            FunctionIndex(np.ones((2, width), dtype=np.int64), DOMAIN)
 
 
 def test_degrees_and_widths_are_those_of_a_plain_reading(index):
@@ -59,3 +78,19 @@ def test_a_contingency_table_is_one_set_of_columns(index):
 def test_impossible_degrees_are_refused(degrees):
     with pytest.raises(tm.InputError):
         FunctionIndex(degrees, DOMAIN)
+
+
+def test_the_page_counts_each_function_among_its_kind_and_a_constant_nowhere():
+    # A third number, of which a product of three is made.
+    domain = Domain(6, [OneHotGroup((1, 2), True), OneHotGroup((4,), False, 3)])
+    degrees = np.vstack([np.column_stack([DEGREES, np.zeros(9, dtype=int)]), [[1, 0, 0, 1, 0, 2]]])
+    places = {"one number, degrees up to 3": [1, 2], "products of two numbers": [5, 7],
+              "products of three numbers": [9], "frequencies of categories, special and missing values": [3],
+              "tables of two columns of categories": [4],
+              "products of a category and a number": [6], "other products": [8], "functions of whole rows": [10, 11]}
+    held, deviations = FunctionIndex(degrees, domain, whole=2), np.arange(1, 13) / 16
+    release = SimpleNamespace(index=held, features=held, deviations=deviations, mean=None, axes=None)
+    fit = SimpleNamespace(misfit=1.0, shrunk=True, dependent=True, status="fitted", iterations=1, seconds=0.0)
+    found = MomentAccount(SimpleNamespace(fit=fit), release).measured()["table"].rows
+    assert found == [[name, str(len(own)), number(deviations[own].min()), number(deviations[own].max())]
+                     for name, own in places.items()]

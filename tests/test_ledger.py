@@ -1,5 +1,6 @@
 """Ledgers: what they refuse, what they say, and the file that processes share, attacked by edits, kills and races."""
 
+import calendar
 import copy
 import dataclasses
 import json
@@ -748,3 +749,32 @@ def test_a_ledger_stays_where_it_was_opened_though_the_program_goes_elsewhere(tm
     assert book.path == tmp_path / "here" / "book.json"
     assert LedgerFile.open(tmp_path / "here" / "book.json").total == 0.5
     assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+def test_every_entry_has_the_version_of_the_package_and_the_time_in_utc(tmp_path, monkeypatch):
+    told = {"trigmech": "7.8.9", "numpy": "0.0.1"}
+
+    def installed(name):
+        if name not in told:
+            raise ledger_lock.metadata.PackageNotFoundError(name)
+        return told[name]
+
+    monkeypatch.setattr(ledger_lock.metadata, "version", installed)
+    monkeypatch.setenv("TZ", "Pacific/Kiritimati")
+    time.tzset()
+    try:
+        book = LedgerFile.create(tmp_path / "ledger.json", Budget(3.0))
+        before = time.time()
+        book.charge("a", [laplace(1.0)], False)
+        book.raise_budget(Budget(4.0))
+        del told["trigmech"]
+        book.charge("b", [laplace(1.0)], False)
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    entries = LedgerFile.open(book.path).entries
+    raised = json.loads(book.path.read_text())["entries"][1]
+    assert [entries[0].version, raised["version"], entries[-1].version] == ["7.8.9", "7.8.9", "unknown"]
+    for told_time in (entries[0].time, raised["time"], entries[-1].time):
+        written = calendar.timegm(time.strptime(told_time, "%Y-%m-%dT%H:%M:%SZ"))
+        assert int(before) <= written <= time.time()

@@ -14,6 +14,7 @@ from trigmech.mechanisms.moment import MomentMechanism
 from trigmech.mechanisms.table import TableMechanism
 from trigmech.privacy.budget import Budget
 from trigmech.privacy.ledger import Ledger
+from trigmech.results import load
 from trigmech.schema.schema import Column, Schema
 from trigmech.synthesis import synthesize
 from trigmech.thesis import mechanisms
@@ -93,6 +94,31 @@ def test_every_mechanism_gives_a_distribution_of_the_cube_with_a_certified_gap(c
     np.testing.assert_allclose((points + 1.0) * N / 2.0 % 1.0, 0.5, atol=1e-9)
     assert synthesis.fit.status == "optimal"
     assert 0.0 <= synthesis.fit.gap <= 1e-8 * max(synthesis.fit.objective, 1e-3 * synthesis.release.basis.K)
+
+
+@pytest.mark.parametrize("cls", [ImprovedTrigI, ImprovedTrigII])
+@pytest.mark.parametrize("d", [2, 5])
+def test_a_basis_has_one_function_and_two_for_each_column_unless_another_size_is_asked_for(cls, d):
+    assert 2 * d + 1 == run(small(cls), table(d=d)).release.basis.K
+    assert d + 3 == run(small(cls, n_basis=d + 3), table(d=d)).release.basis.K
+
+
+@pytest.mark.parametrize("mechanism", [small(TrigI, levels=None), small(ImprovedTrigII),
+                                       MomentMechanism(points=40, iterations=1), TableMechanism(points=40)],
+                         ids=lambda mechanism: type(mechanism).__name__)
+def test_only_a_linear_program_has_an_objective_and_a_gap_and_only_other_fits_have_a_misfit(mechanism, tmp_path):
+    made = run(mechanism)
+    made.save(tmp_path / "made.tm")
+    for fit in (made.fit, load(tmp_path / "made.tm").fit):
+        if isinstance(mechanism, TrigI | ImprovedTrigII):
+            assert fit.misfit is None
+            # The smallest sum of distances, by plain sums over the weighted points; the file keeps both numbers.
+            reached = np.abs(fit.weights @ made.release.basis.evaluate(fit.points) - fit.target).sum()
+            assert fit.objective == pytest.approx(reached, rel=1e-9)
+            assert (fit.objective, fit.gap) == (made.fit.objective, made.fit.gap)
+        else:
+            assert (fit.objective, fit.gap) == (None, None)
+            assert fit.misfit == made.fit.misfit >= 0.0
 
 
 @pytest.mark.parametrize("levels", [None, 40])

@@ -387,6 +387,48 @@ def test_marginals_and_associations_agree_with_plain_ones():
     assert found.strength[6, 6] == pytest.approx(1.0)
 
 
+def test_ordered_values_are_counted_upwards_and_correlations_keep_their_signs():
+    """Numbers, ordinals, binary values and times against numpy, each pair on the rows that have both."""
+    schema = Schema([Column("x", 0, 10), Column("grade", kind="ordinal", categories=("low", "middle", "high", "top"),
+                                                   missing="keep"), Column("flag", 2, 5, "binary", missing="keep"),
+                        Column("day", "2000-01-01", "2009-12-31", "datetime"),
+                        Column("town", kind="categorical", categories=("a", "b", "c"))])
+    rng = np.random.default_rng(11)
+    n = 400
+    x = rng.uniform(0.0, 10.0, n)
+    grade = np.clip(np.floor(x / 3.0 + rng.normal(0.0, 0.7, n)), 0, 3).astype(int)
+    flag = np.where(x + rng.normal(0.0, 3.0, n) > 5.0, 2, 5)
+    day = np.datetime64("2000-01-01") + np.rint(3600.0 - 300.0 * x + rng.uniform(0.0, 30.0, n)).astype(int)
+    town = np.where(rng.random(n) < 0.6, grade % 3, rng.integers(0, 3, n))
+    no_grade, no_flag = rng.random((2, n)) < 0.2
+    table = np.array([x, np.where(no_grade, None, np.array(schema.columns[1].categories, dtype=object)[grade]),
+                      np.where(no_flag, None, flag.astype(object)), day.astype(object),
+                      np.array(["a", "b", "c"], dtype=object)[town]], dtype=object).T
+    values = values_of(schema, schema.to_cube(table))
+    np.testing.assert_array_equal(values[1].numbers, np.where(no_grade, np.nan, grade))
+    np.testing.assert_array_equal(values[2].numbers, np.where(no_flag, np.nan, flag == 5))
+    weights = rng.dirichlet(np.ones(n))
+    found = associations(values, weights)
+    assert found.ordered == [0, 1, 2, 3]
+    plain_numbers = np.column_stack([values[0].numbers, np.where(no_grade, np.nan, grade),
+                                     np.where(no_flag, np.nan, flag == 5), values[3].numbers])
+    for i, j in combinations(range(4), 2):
+        both = np.isfinite(plain_numbers[:, [i, j]]).all(axis=1)
+        moments = np.cov(plain_numbers[both, i], plain_numbers[both, j], aweights=weights[both])
+        expected = moments[0, 1] / math.sqrt(moments[0, 0] * moments[1, 1])
+        assert [found.correlation[i, j], found.correlation[j, i]] == pytest.approx([expected] * 2, rel=1e-9)
+        assert found.strength[i, j] == pytest.approx(abs(expected), rel=1e-9)
+    assert np.sign(found.correlation[0]).tolist() == [1.0, 1.0, -1.0, -1.0]
+    # Of a number given a category, over the rows that have the number.
+    for j in range(4):
+        both = np.isfinite(plain_numbers[:, j])
+        own, held, code = plain_numbers[both, j], weights[both] / weights[both].sum(), town[both]
+        mean = held @ own
+        spread = sum(held[code == c].sum() * (held[code == c] @ own[code == c] / held[code == c].sum() - mean) ** 2
+                     for c in range(3))
+        assert found.strength[4, j] == pytest.approx(math.sqrt(spread / (held @ (own - mean) ** 2)), rel=1e-9)
+
+
 def outside_or_overlapping(figure):
     """The texts of a figure that leave it, and the marks of an axis that run into each other."""
     from matplotlib.text import Text

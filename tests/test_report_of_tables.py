@@ -30,6 +30,10 @@ SCHEMA = tm.Schema([tm.Column("age", 0, 99, "integer"), tm.Column("height", 0.0,
                     tm.Column("group", kind="categorical", categories=["child", "adult", "old"])])
 
 
+# What the page says of errors is tested elsewhere, with as many plausible tables as ever.
+pytestmark = pytest.mark.usefixtures("few_resamples")
+
+
 @pytest.fixture(autouse=True)
 def few_queries(monkeypatch):
     monkeypatch.setattr(report_sections, "MOST_QUERIES", 60)

@@ -89,7 +89,7 @@ def test_a_move_that_gains_too_little_is_not_made():
     assert fitted.sweep(rows, fitted.residuals(rows), np.arange(50), np.arange(4)) > 0
 
 
-@pytest.mark.parametrize("even", [True, False])
+@pytest.mark.parametrize("even", [True, "within a table", False])
 @pytest.mark.parametrize("whole", [False, True])
 def test_rows_are_asked_for_what_was_released(whole, even):
     """Residuals are the features' own means at the rows' points, whatever coordinates a product is of."""
@@ -103,6 +103,12 @@ def test_rows_are_asked_for_what_was_released(whole, even):
     if not even:
         # Functions of one table have prices of their own, so they are no table.
         deviations = rng.uniform(0.3, 0.7, features.K)
+    elif even == "within a table":
+        # The entries of the one complete table of two categories have one price, and all others prices of their own.
+        held = features.basis.index[:, 4:7].any(axis=1) & features.basis.index[:, 7:9].any(axis=1)
+        held &= ~features.basis.index[:, [0, 1, 2, 3, 9]].any(axis=1) & (features.basis.index.sum(axis=1) == 2)
+        assert held.sum() == 6
+        deviations = np.where(np.append(held, [False] * whole), 0.4, rng.uniform(0.3, 0.7, features.K))
     positions = positions_of(LAYOUT, Targets.explained(index, means, deviations, denoise=True))
     asked = objective_of(index, features, positions, means, deviations).compiled()
     rows = independent_rows([column.masses for column in positions], 500, rng)

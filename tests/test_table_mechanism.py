@@ -311,6 +311,26 @@ def test_rows_that_break_the_rules_are_refused_before_the_charge_and_not_shown()
         assert oracles.SECRET_DIGITS not in oracles.whole_message(caught.value)
 
 
+@each_budget
+def test_each_column_is_released_by_its_own_frequencies(kind):
+    # Columns of one size and of different ones, in tables whose columns differ from each other.
+    rng = np.random.default_rng(8)
+    schema = tm.Schema([C(name, kind="categorical", categories=tuple("pqrs"[:size]))
+                        for name, size in (("a", 3), ("b", 3), ("c", 4), ("d", 3))] + [C("e", 0, 1), C("f", 0, 1)])
+    held = [np.array([0.5, 0.3, 0.2]), np.array([0.1, 0.2, 0.7]), np.array([0.4, 0.3, 0.2, 0.1]),
+            np.array([0.0, 0.9, 0.1])]
+    codes = [rng.permutation(np.repeat(np.arange(len(own)), np.rint(40 * own).astype(int))) for own in held]
+    X = np.column_stack([*(np.eye(len(own))[code] for own, code in zip(held, codes, strict=True)),
+                         rng.uniform(-1.0, 0.0, 40), rng.uniform(0.0, 1.0, 40)])
+    release = run(X, planned(schema.domain, kind, 40, 5.0), OUTCOMES["exact"](rng))[1]
+    for own, code, look in zip(held, codes, release.looks, strict=False):
+        assert look.query.columns == (release.looks.index(look),)
+        np.testing.assert_allclose(look.means, np.bincount(code, minlength=len(own)) / 40, atol=1e-9)
+    for j, look in ((4, release.looks[4]), (5, release.looks[5])):
+        edges = look.query.partition.edges
+        np.testing.assert_allclose(look.means, np.histogram(X[:, 9 + j], edges)[0] / 40, atol=1e-9)
+
+
 def test_the_closer_look_tells_all_levels_of_an_interval_apart():
     levels = np.linspace(-1.0, 1.0, 101)
     partition = Partition((), 0, even_edges(levels, 16), levels)

@@ -57,6 +57,7 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 
@@ -77,6 +78,8 @@ SMALLEST_DELTA = 1e-11
 _UP = 1.0 + 2.0**-50
 
 
+# The same numbers give the same result, and one run asks for it some ten times.
+@lru_cache(maxsize=4096)
 def gaussian_mu(budget: Budget) -> float:
     """Return mu for which mu-GDP implies the budget, 1e-6 below the largest: 1 / (the analytic Gaussian's multiplier).
 

@@ -1,7 +1,7 @@
 """Privacy losses of pure mechanisms and of Gaussian noise: closed forms, and dp_accounting's distributions."""
 
 import math
-from functools import reduce
+from functools import lru_cache, reduce
 from typing import Any
 
 import numpy as np
@@ -39,6 +39,8 @@ def mu_of_pure(epsilon: float) -> float:
     return min(slope, -2.0 * float(ndtri_exp(-np.logaddexp(0.0, epsilon))) * (1.0 + 1e-9))
 
 
+# The same numbers give the same result, and a ledger asks for it at every look.
+@lru_cache(maxsize=4096)
 def gaussian_epsilon(mu: float, delta: float) -> float:
     """Return the least epsilon of mu-GDP at delta > 0, rounded up.
 

@@ -208,6 +208,7 @@ def _by_directions(columns: Sequence[ReleasedColumn], measured: Measurement[Dire
     return correlations
 
 
+@lru_cache(maxsize=4)
 def _even_rows(d: int) -> tuple[Array, Array]:
     """Return normal and even values (`SIMULATED`, d), always the same: Kronecker's sequence, made uncorrelated."""
     steps = np.sqrt(_primes(2 * d)) % 1.0
@@ -215,7 +216,10 @@ def _even_rows(d: int) -> tuple[Array, Array]:
     normal = ndtri(np.clip(even[:, :d], 1e-12, 1.0 - 1e-12))
     normal -= normal.mean(axis=0)
     root = np.linalg.cholesky(normal.T @ normal / SIMULATED + LEAST_EIGENVALUE * np.eye(d))
-    return np.asarray(np.linalg.solve(root, normal.T).T), even[:, d:]
+    found = np.asarray(np.linalg.solve(root, normal.T).T), even[:, d:]
+    for each in found:
+        each.setflags(write=False)
+    return found
 
 
 @lru_cache(maxsize=4)

@@ -7,7 +7,7 @@ cannot be saved.
 import os
 import platform
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from importlib import metadata
 from typing import Any
 
@@ -155,6 +155,12 @@ def _together(content: dict[str, Any], arrays: dict[str, NDArray]) -> dict[str, 
 
 def versions_now() -> dict[str, str]:
     """Return the versions of trigmech, numpy, opendp and python that run."""
+    return dict(_versions())
+
+
+@cache
+def _versions() -> dict[str, str]:
+    # Each is a search of the path, and no version changes while a process runs.
     found = {"python": platform.python_version()}
     for name in ("trigmech", "numpy", "opendp"):
         try:
