@@ -12,6 +12,7 @@ from trigmech.domain import Domain, OneHotGroup
 from trigmech.errors import BudgetError
 from trigmech.evaluation import statistics
 from trigmech.functions.contrasts import contrasts, decoded, decoding
+from trigmech.functions.partition import columns_of
 from trigmech.functions.released_column import ReleasedColumn
 from trigmech.measurement.release import Session
 from trigmech.measurement.rows import PrivateRows
@@ -20,7 +21,7 @@ from trigmech.mechanisms.base import PublicFacts
 from trigmech.mechanisms.table import TableMechanism
 from trigmech.planning.contrasted import FEWEST_CONTRASTED, deviation_of
 from trigmech.planning.dependence import design_dependence
-from trigmech.planning.shares import Shares
+from trigmech.planning.shares import Shares, planned_shares
 from trigmech.planning.tables import plan_tables
 from trigmech.privacy.ledger import Ledger
 from trigmech.privacy.noise import SimulatedNoise, lattice_step
@@ -337,3 +338,30 @@ def test_each_column_is_that_of_its_own_look_whether_measured_by_contrasts_or_no
     assert [look.query.column for look in looks] == [0, 1, 2, 3]
     np.testing.assert_allclose(made.release.columns[0].mass, [(table.a == each).mean() for each in "uvw"], atol=0.1)
     np.testing.assert_allclose(made.release.columns[2].mass, [(table.b == each).mean() for each in "pq"], atol=0.1)
+
+
+def test_columns_of_two_positions_leave_the_budget_to_their_pairs():
+    def look(categories, epsilon=0.05, count=16):
+        schema = tm.Schema([tm.Column(f"c{j}", kind="categorical", categories=tuple(range(categories)))
+                            for j in range(count)])
+        return planned_shares(20_000, columns_of(schema.domain), epsilon, False).look
+
+    assert look(2) == pytest.approx(0.42)
+    assert look(2) < look(3) < look(4) == look(9) == pytest.approx(0.9)
+    # With little noise all are alike.
+    assert look(2, 5.0) == look(9, 5.0)
+    number = [tm.Column("x", 0, 1), tm.Column("y", 0, 1)]
+    assert planned_shares(200, columns_of(tm.Schema(number).domain), 0.05, False).look == pytest.approx(0.9, abs=0.05)
+
+
+def test_pairs_of_binary_columns_are_better_so():
+    rng = np.random.default_rng(0)
+    common = rng.random((6_000, 1)) < 0.4
+    rows = np.where(rng.random((6_000, 12)) < 0.75, common, rng.random((6_000, 12)) < 0.3).astype(int)
+    schema = tm.Schema([tm.Column(f"c{j}", kind="categorical", categories=(0, 1)) for j in range(12)])
+    errors = []
+    for shares in (None, Shares(0.9, 0.0, 0.0)):
+        made = [tm.synthesize(rows, schema, tm.Budget(0.15), tm.TableMechanism(shares=shares), np.random.default_rng(
+            seed)).sample(6_000, np.random.default_rng(seed)) for seed in range(3)]
+        errors.append(np.mean([np.abs((rows.T @ rows - sample.T @ sample) / 6_000).mean() for sample in made]))
+    assert errors[0] < 0.8 * errors[1]

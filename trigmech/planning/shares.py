@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from trigmech._validate import check_integers, is_number
 from trigmech.errors import InputError, shown
 from trigmech.functions.partition import Partition
-from trigmech.planning.contrasted import has_few
+from trigmech.planning.contrasted import by_levels, has_few
 
 # At delta = 0, shares of epsilon: with little noise, and the look's with much noise; then the number of pairs over
 # n epsilon at which noise counts as little or as much.
@@ -83,7 +83,8 @@ def planned_shares(n: int, columns: Sequence[Partition], strength: float, gaussi
         noise = math.comb(len(columns), 2) / (n * strength)
         noisy = min(max(math.log(max(noise, 1e-300) / PURE_QUIET) / math.log(PURE_NOISY / PURE_QUIET), 0.0), 1.0)
         # A column with two positions is a single number, which needs little.
-        sizes = math.fsum(min(column.size, FULL_SIZE) for column in columns) / len(columns)
+        sizes = math.fsum(min(by_levels(column).size if has_few(column) else FULL_SIZE, FULL_SIZE)
+                          for column in columns) / len(columns)
         full = min(max((sizes - 2.0) / (0.5 * FULL_SIZE - 1.0), 0.0), 1.0)
         look = (1.0 - noisy) * PURE_LOOK + noisy * ((1.0 - full) * BINARY_LOOK + full * MOST_PURE_LOOK)
         wide = sum(not has_few(column) for column in columns) / len(columns)
