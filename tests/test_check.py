@@ -546,3 +546,40 @@ def test_memory_does_not_grow_with_the_rows(tmp_path):
         peaks.append(float(done.stdout))
     # The larger file alone has 45 MB.
     assert peaks[1] < peaks[0] + 40, peaks
+
+
+@pytest.mark.parametrize("form", ["frame", "csv", "parquet"])
+def test_derived_columns_that_do_not_hold_are_counted(tmp_path, form):
+    schema = tm.Schema([tm.Column("start", 0, 2_359, "integer"), tm.Column("before", 0, 200, missing="keep"),
+                        tm.Column("after", 0, 200)],
+                       derived={"hour": "start // 100", "change": "after - before", "ratio": "after / max(start, 1)",
+                                "elsewhere": "2 * start"})
+    rng = np.random.default_rng(0)
+    n = 60
+    frame = pd.DataFrame({"start": rng.integers(0, 2_360, n), "before": rng.uniform(50, 90, n).round(1),
+                          "after": rng.uniform(50, 90, n).round(1)})
+    frame.loc[5, "before"] = np.nan
+    frame["hour"], frame["change"] = frame.start // 100, (frame.after - frame.before).round(1)
+    frame["ratio"] = frame.after / frame.start.clip(lower=1)
+    given = {"frame": frame, "csv": tmp_path / "t.csv", "parquet": tmp_path / "t.parquet"}
+
+    def found():
+        frame.to_csv(tmp_path / "t.csv", index=False)
+        frame.to_parquet(tmp_path / "t.parquet")
+        return {each.column: (each.count, each.lines) for each in tm.check(given[form], schema).found
+                if each.kind == "derived"}
+
+    assert found() == {}
+    frame.loc[[3, 9], "hour"] += 1
+    frame.loc[7, "change"] = np.nan
+    frame.loc[5, "change"] = 4.0
+    frame.loc[[0], "ratio"] += 10.0
+    first = 2 if form == "csv" else 1
+    assert found() == {"hour": (2, (3 + first, 9 + first)), "change": (2, (5 + first, 7 + first)),
+                       "ratio": (1, (first,))}
+    said = tm.check(given[form], schema)
+    assert not said.refused
+    assert "start // 100" in str(said)
+    # A release does not look at them.
+    made = tm.synthesize(frame, schema, tm.Budget(1.0, 1e-5), rng=rng).sample(30, rng)
+    assert (made["hour"] == made["start"] // 100).all()

@@ -1,7 +1,7 @@
 """PRIVATE. A look at a whole table before its release: every fault at once, for its holder alone."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,6 +27,8 @@ from trigmech.tables.parquet_files import ParquetFiles
 from trigmech.tables.reader import TableFile
 from trigmech.tables.scalars import is_missing, numbers_of_objects, seconds_of
 
+# Bounds that clip no number.
+WIDEST = 1e300
 # Values of a column in the form of `Schema.decode`, and where they cannot be judged.
 Judged = tuple[Values, Mask]
 
@@ -70,7 +72,7 @@ def check(table: Any, schema: Schema, *, file: Mapping[str, Any] | None = None,
     ----------
     The frequent values are found by Misra and Gries's algorithm (:class:`trigmech.inspection.tallies.Frequent`).
     """
-    look = Look(schema)
+    look = Look(schema, _names_of(table, file or {}) if schema.derived else ())
     if isinstance(table, ParquetFiles):
         return _of_parquet_files(look, table, progress)
     if isinstance(table, TableFile):
@@ -125,8 +127,14 @@ class Rule(NamedTuple):
 class Look:
     """The counts of all columns of a table, of its constraints and persons, while its rows pass."""
 
-    def __init__(self, schema: Schema) -> None:
-        self.schema, self.rows = schema, 0
+    def __init__(self, schema: Schema, names: Iterable[str] = ()) -> None:
+        # Derived numbers that the table has are read too, and compared with what they are to be.
+        held = set(names)
+        self._derived = {each.name: (Places(), each.formula) for each in schema.derived if each.name in held}
+        self._declared, self.rows = schema, 0
+        self.schema = schema = schema if not self._derived else Schema(
+            [*schema.columns, *(Column(name, -WIDEST, WIDEST, missing="keep") for name in self._derived)],
+            schema.constraints, schema.person)
         self._looks = {column.name: CategoryLook(column) if column.is_text or column.categories is not None
                        else NumberLook(column) for column in schema.columns}
         self._types: dict[str, tuple[Places, str]] = {}
@@ -150,11 +158,29 @@ class Look:
                 read[name] = self._counted(look, column, columns, j, bad.get(name, {}), lines)
             except InputError as problem:
                 self._types.setdefault(name, (Places(), str(problem)))[0].add(np.ones(len(lines), np.bool_), lines)
+        self._compare(read, lines)
         for rule in self._rules:
             if all(name in read for name in rule.constraint.columns):
                 values = {name: read[name][0] for name in rule.constraint.columns}
                 strange = np.logical_or.reduce([read[name][1] for name in rule.constraint.columns])
                 rule.broken.add(~rule.constraint.holds(values) & ~strange, lines)
+
+    def _compare(self, read: Mapping[str, Judged], lines: Lines) -> None:
+        """Count where a derived column is not what its formula gives, but for rounding."""
+        if not self._derived:
+            return
+        wanted = self._declared.derived_from({name: values for name, (values, _) in read.items()
+                                              if name not in self._derived})
+        strange = np.logical_or.reduce([unread for _, unread in read.values()])
+        for name, (broken, _) in self._derived.items():
+            if name in read and name in wanted and np.ma.getdata(wanted[name]).dtype.kind != "O":
+                given, due = read[name][0], wanted[name]
+                lacks, none_due = np.ma.getmaskarray(given), np.ma.getmaskarray(due)
+                # Within one unit of the last digit that the formula's range warrants.
+                step = 10.0 ** -(self._declared.digits_of(name) or 0) if due.dtype.kind == "f" else 0.0
+                apart = np.abs(np.ma.getdata(given) - np.ma.getdata(due))
+                far = apart > step + 1e-9 * (1.0 + np.abs(np.ma.getdata(due)))
+                broken.add((far & ~lacks & ~none_due | (lacks != none_due)) & ~strange, lines)
 
     def _counted(self, look: CategoryLook | NumberLook, column: Column, columns: Columns, j: int,
                  bad: Mapping[str, Mask], lines: Lines) -> Judged:
@@ -182,6 +208,8 @@ class Look:
         if self._person is not None:
             found += self._person.findings()
         for name, look in self._looks.items():
+            if name in self._derived:
+                continue
             if name in self._types:
                 counted, message = self._types[name]
                 found.append(fault("type", counted.count, message, "convert the column to a type that suits its kind",
@@ -192,6 +220,10 @@ class Look:
             f"{times(broken.count, 'row')} against the constraint {rule.text}"), (
             "correct the rows or the constraint: synthetic rows keep it, so they cannot match the measured numbers "
             "of these")) for rule, broken in self._rules if broken.count]
+        found += [Finding(name, "broken", "derived", broken.count, broken.first, (
+            f"{times(broken.count, 'row')} in which it is not {formula}"), (
+            "correct the formula, or measure the column: in synthetic rows it is what the formula gives"))
+            for name, (broken, formula) in self._derived.items() if broken.count]
         ranks = {severity: rank for rank, severity in enumerate(MEANINGS)}
         return Findings(tuple(sorted(found, key=lambda each: ranks[each.severity])), self.rows, places)
 
@@ -205,6 +237,20 @@ class Look:
         least = "at least 2 are needed" if n < 2 else f"with fewer than {FEWEST} most of a release is noise"
         return [fault("too few", n, f"{times(n, whose)} in all; {least}", "release more rows together" + (
             "" if n < 2 else "; `trigmech release --force` releases them anyway"))]
+
+
+def _names_of(table: Any, options: Mapping[str, Any]) -> Sequence[str]:
+    """Return the names of a table's columns, as far as they can be read."""
+    try:
+        if isinstance(table, ParquetFiles):
+            return table.files[0].names
+        if isinstance(table, TableFile):
+            return table.names
+        if isinstance(table, str | Path):
+            return TableFile(table, **options).names
+        return column_names(collected(table)) or ()
+    except InputError:
+        return ()
 
 
 def _strange(column: Column, missing: Mask) -> Mask:

@@ -110,10 +110,15 @@ class Completion:
 
     def completed(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return the values (m,) of all columns by name, in order; masked where a derived one may be missing."""
-        if not self.steps:
-            return dict(values)
+        held = self.known(values)
+        return {name: held[name] for name in self.order}
+
+    def known(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the values (m,) of some columns with those of the derived ones that follow from these."""
         held = dict(values)
         for name, formula, digits in self.steps:
+            if not formula.reads <= held.keys():
+                continue
             found = formula.values(held)
             size = len(next(iter(values.values())))
             data = np.broadcast_to(np.ma.getdata(found), size)
@@ -124,7 +129,7 @@ class Completion:
                 data = data.astype(np.int64) if whole else data if digits is None else np.round(data, digits) + 0.0
             # By what can be missing, so that all pieces of a table are of one type.
             held[name] = np.ma.MaskedArray(data, absent) if formula.range.lacks else np.array(data)
-        return {name: held[name] for name in self.order}
+        return held
 
 
 def completion(columns: Sequence[Column], derived: Sequence[Derived], person: str | None) -> Completion:

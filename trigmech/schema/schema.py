@@ -350,6 +350,14 @@ class Schema:
         """
         return self._completion.completed(values)
 
+    def digits_of(self, name: str) -> int | None:
+        """Return the digits after the point to which a derived column of numbers is rounded; None if it is not."""
+        return next((digits for step, _, digits in self._completion.steps if step == name), None)
+
+    def derived_from(self, values: Mapping[str, Values]) -> dict[str, Values]:
+        """Return the derived columns, as :meth:`completed` does, that follow from the values of some columns."""
+        return {name: each for name, each in self._completion.known(values).items() if name not in values}
+
     def __repr__(self) -> str:
         return as_written(self.columns, self.constraints, self.person, self.derived)
 
