@@ -52,7 +52,7 @@ SHOWN: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("curves", "ablations", "coverage"), BOTH),
     **dict.fromkeys(("coverage_tables", "consistent"), (DEFAULT, PURE_DEFAULT)),
     "small": (DEFAULT, SMOOTH),
-    "targets": (DEFAULT, SMOOTH), "large": (DEFAULT,),
+    "targets": (DEFAULT, SMOOTH), "large": (DEFAULT,), "further": (DEFAULT,),
     "search": (THESIS, PURE_THESIS), "designs": (DEFAULT, SMOOTH), "parties": (DEFAULT, SMOOTH),
     "rates": (MINIMAX, *BOTH, THESIS, PURE_THESIS), "net": (PURE_SMOOTH, PURE_THESIS), "marginals": (PURE_DEFAULT,),
 }

@@ -78,8 +78,6 @@ SMALLEST_DELTA = 1e-11
 _UP = 1.0 + 2.0**-50
 
 
-# The same numbers give the same result, and one run asks for it some ten times.
-@lru_cache(maxsize=4096)
 def gaussian_mu(budget: Budget) -> float:
     """Return mu for which mu-GDP implies the budget, 1e-6 below the largest: 1 / (the analytic Gaussian's multiplier).
 
@@ -92,17 +90,23 @@ def gaussian_mu(budget: Budget) -> float:
     ----------
     Balle and Wang 2018; Dong, Roth and Su 2022, corollary 2.13.
     """
-    from dp_accounting import get_sigma_gaussian
-
     if not SMALLEST_GAUSSIAN_EPSILON <= budget.epsilon <= LARGEST_GAUSSIAN_EPSILON:
         side, limit = (("below", SMALLEST_GAUSSIAN_EPSILON) if budget.epsilon < 1.0
                        else ("above", LARGEST_GAUSSIAN_EPSILON))
         raise BudgetError(f"epsilon = {budget.epsilon:g} is {side} {limit:g}, where floating point is not exact enough "
                           "to compute the cost of Gaussian noise; use a pure mechanism")
+    return _gaussian_mu(float(budget.epsilon), float(budget.delta))
+
+
+# One run asks for it some ten times. Of Python's floats alone: others could round differently, and be the same key.
+@lru_cache(maxsize=4096)
+def _gaussian_mu(epsilon: float, delta: float) -> float:
+    from dp_accounting import get_sigma_gaussian
+
     # Where delta is smaller than any float the library takes the logarithm of 0, which is -inf as it should be.
     with np.errstate(divide="ignore"):
         # Rounded down by far more than the library's search and cancellation errors above that epsilon.
-        return (1.0 - 1e-6) / float(get_sigma_gaussian(budget.epsilon, budget.delta))
+        return (1.0 - 1e-6) / float(get_sigma_gaussian(epsilon, delta))
 
 
 def epsilon_of(charges: Iterable[Charge], delta: float) -> float:

@@ -39,8 +39,6 @@ def mu_of_pure(epsilon: float) -> float:
     return min(slope, -2.0 * float(ndtri_exp(-np.logaddexp(0.0, epsilon))) * (1.0 + 1e-9))
 
 
-# The same numbers give the same result, and a ledger asks for it at every look.
-@lru_cache(maxsize=4096)
 def gaussian_epsilon(mu: float, delta: float) -> float:
     """Return the least epsilon of mu-GDP at delta > 0, rounded up.
 
@@ -48,6 +46,12 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
     ----------
     Balle and Wang 2018; above mu = 10,000 the bound of Bun and Steinke 2016.
     """
+    return _gaussian_epsilon(float(mu), float(delta))
+
+
+# A ledger asks for it at every look. Of Python's floats alone: others could round differently, and be the same key.
+@lru_cache(maxsize=4096)
+def _gaussian_epsilon(mu: float, delta: float) -> float:
     from dp_accounting import get_epsilon_gaussian
 
     if mu > LARGEST_MU:
