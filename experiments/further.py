@@ -52,7 +52,10 @@ class FurtherCell:
 
 
 def further(asked: Asked) -> Path:
-    """Write results/further.csv and .md, and return the page; quick: two seeds of fewer rows, of scikit-learn's sets."""
+    """Write results/further.csv and .md, and return the page.
+
+    Quick: two seeds of scikit-learn's sets, and fewer rows.
+    """
     wanted, seeds, rows = (WITHOUT_DATA, 2, QUICK_ROWS) if asked.quick else (SAMPLES, asked.seeds or SEEDS, ROWS)
     samples = []
     for sample in wanted:

@@ -552,8 +552,10 @@ def test_memory_does_not_grow_with_the_rows(tmp_path):
 def test_derived_columns_that_do_not_hold_are_counted(tmp_path, form):
     schema = tm.Schema([tm.Column("start", 0, 2_359, "integer"), tm.Column("before", 0, 200, missing="keep"),
                         tm.Column("after", 0, 200)],
-                       derived={"hour": "start // 100", "change": "after - before", "ratio": "after / max(start, 1)",
-                                "elsewhere": "2 * start"})
+                       derived=[tm.Derived("hour", "start // 100"), tm.Derived("change", "after - before"),
+                                tm.Derived("ratio", "after / max(start, 1)"), tm.Derived("elsewhere", "2 * start"),
+                                # Text is not compared, and hides no other column.
+                                tm.Derived("part", 'lookup("t", start)', tables={"t": [[1, "a"]]})])
     rng = np.random.default_rng(0)
     n = 60
     frame = pd.DataFrame({"start": rng.integers(0, 2_360, n), "before": rng.uniform(50, 90, n).round(1),
@@ -561,6 +563,7 @@ def test_derived_columns_that_do_not_hold_are_counted(tmp_path, form):
     frame.loc[5, "before"] = np.nan
     frame["hour"], frame["change"] = frame.start // 100, (frame.after - frame.before).round(1)
     frame["ratio"] = frame.after / frame.start.clip(lower=1)
+    frame["part"] = "b"
     given = {"frame": frame, "csv": tmp_path / "t.csv", "parquet": tmp_path / "t.parquet"}
 
     def found():

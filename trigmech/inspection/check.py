@@ -129,7 +129,7 @@ class Look:
 
     def __init__(self, schema: Schema, names: Iterable[str] = ()) -> None:
         # Derived numbers that the table has are read too, and compared with what they are to be.
-        held = set(names)
+        held = schema.derived_numbers.keys() & set(names)
         self._derived = {each.name: (Places(), each.formula) for each in schema.derived if each.name in held}
         self._declared, self.rows = schema, 0
         self.schema = schema = schema if not self._derived else Schema(
@@ -171,16 +171,17 @@ class Look:
             return
         wanted = self._declared.derived_from({name: values for name, (values, _) in read.items()
                                               if name not in self._derived})
-        strange = np.logical_or.reduce([unread for _, unread in read.values()])
+        of_others = np.logical_or.reduce([np.zeros(len(lines), np.bool_), *(
+            unread for name, (_, unread) in read.items() if name not in self._derived)])
         for name, (broken, _) in self._derived.items():
-            if name in read and name in wanted and np.ma.getdata(wanted[name]).dtype.kind != "O":
-                given, due = read[name][0], wanted[name]
+            if name in read and name in wanted:
+                (given, strange), due = read[name], wanted[name]
                 lacks, none_due = np.ma.getmaskarray(given), np.ma.getmaskarray(due)
                 # Within one unit of the last digit that the formula's range warrants.
-                step = 10.0 ** -(self._declared.digits_of(name) or 0) if due.dtype.kind == "f" else 0.0
+                step = 10.0 ** -(self._declared.derived_numbers[name] or 0) if due.dtype.kind == "f" else 0.0
                 apart = np.abs(np.ma.getdata(given) - np.ma.getdata(due))
                 far = apart > step + 1e-9 * (1.0 + np.abs(np.ma.getdata(due)))
-                broken.add((far & ~lacks & ~none_due | (lacks != none_due)) & ~strange, lines)
+                broken.add((far & ~lacks & ~none_due | (lacks != none_due)) & ~strange & ~of_others, lines)
 
     def _counted(self, look: CategoryLook | NumberLook, column: Column, columns: Columns, j: int,
                  bad: Mapping[str, Mask], lines: Lines) -> Judged:

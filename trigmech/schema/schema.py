@@ -350,9 +350,10 @@ class Schema:
         """
         return self._completion.completed(values)
 
-    def digits_of(self, name: str) -> int | None:
-        """Return the digits after the point to which a derived column of numbers is rounded; None if it is not."""
-        return next((digits for step, _, digits in self._completion.steps if step == name), None)
+    @property
+    def derived_numbers(self) -> dict[str, int | None]:
+        """The derived columns that hold numbers, and to how many digits after the point they are rounded, or None."""
+        return {name: digits for name, formula, digits in self._completion.steps if formula.range.sort == "numbers"}
 
     def derived_from(self, values: Mapping[str, Values]) -> dict[str, Values]:
         """Return the derived columns, as :meth:`completed` does, that follow from the values of some columns."""
