@@ -36,6 +36,9 @@ NOISE = {
 }
 ROWS = ("random", "random", "all equal", "all last", "all first", "all missing", "all special", "outside")
 BUDGETS = [(epsilon, delta) for epsilon in (0.01, 0.1, 1.0, 10.0, 1000.0) for delta in (0.0, 0.0, 1e-9, 1e-3)]
+FORMULAS = ("A + B", "A - B", "A * B", "A / max(abs(B), 1)", "A // 7", "A % 3", "A ** 9", "exp(A)", "exp(A / 1e18)",
+            "log(max(A, 1))", "sqrt(abs(A))", "round(A, 3)", "round(A, 12)", "min(A, B)", "1e300 * A", "A * A * A * A",
+            "year(A)", "weekday(A)", "A / B", 'lookup("t", A)', "floor(A)", "-A")
 TEXTS = ("a", "b b", "ü", "x=y", "0", "1.0", "<b>", "true", "'", "a,b", "$x$", "missing")
 
 
@@ -67,7 +70,7 @@ def random_run(seed: int, *, moments: bool | None = None) -> Run:
         person = "who"
         table[person] = rng.integers(0, max(n // 2, 2), n)
         table.loc[0, person], table.loc[1, person] = 0, 1
-    schema = _schema(rng, columns, person)
+    schema = _with_derived(np.random.default_rng([seed, 1]), _schema(rng, columns, person))
     epsilon, delta = BUDGETS[rng.integers(len(BUDGETS))]
     if delta_wanted:
         delta = delta or 1e-6
@@ -169,6 +172,22 @@ def _schema(rng: np.random.Generator, columns: list[tm.Column], person: str | No
     return tm.Schema(columns, person=person)
 
 
+def _with_derived(rng: np.random.Generator, schema: tm.Schema) -> tm.Schema:
+    """Return the schema with up to three derived columns: of random formulas those that are not refused."""
+    names = [f"`{name}`" for name in schema.names]
+    derived: list[tm.Derived] = []
+    for k in range(int(rng.integers(4)) if rng.random() < 0.6 else 0):
+        a, b = (str(rng.choice([*names, *(f"`d{j}`" for j in range(len(derived)))])) for _ in range(2))
+        text = str(rng.choice(FORMULAS)).replace("A", a).replace("B", b)
+        tables = {"t": [["u", 1.5], ["a", None], ["v", 2]]} if "lookup" in text else ()
+        try:
+            derived.append(tm.Derived(f"d{k}", text, rng.choice([None, 0, 12]), tables=tables))
+            schema = tm.Schema(schema.columns, schema.constraints, schema.person, derived)
+        except TrigmechError:
+            derived = list(schema.derived)
+    return schema
+
+
 def _moments(rng: np.random.Generator, domain: Domain) -> tm.MomentMechanism:
     numbers, chance = len(domain.numbers), 1.0 if domain.groups else rng.random()
     if chance < 0.1:
@@ -252,6 +271,14 @@ def steps(run: Run, made: Any, folder: Any, *, heavy: bool = True) -> None:
                 sample = each.sample(7, np.random.default_rng(1))
                 assert len(sample) == 7
                 assert each.schema.holds(sample.drop(columns=[run.schema.person or ""], errors="ignore")).all()
+                step = "sample more rows than were fitted"
+                count = len(each.distribution.points)
+                more = each.columns(min(3 * count, count + 500) + 7, np.random.default_rng(1))
+                assert list(more)[bool(run.schema.person):] == list(each.schema.table_names)
+                for column in each.schema.derived:
+                    held = np.ma.compressed(np.ma.asarray(more[column.name]))
+                    assert held.dtype.kind == "O" or np.isfinite(held).all()
+                assert each.schema.holds({name: more[name] for name in each.schema.names}).all()
                 first = run.schema.names[0]
                 step = "sample given"
                 given = _asked(each.schema.columns[0], sample[first].iloc[0])

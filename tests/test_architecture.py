@@ -26,7 +26,7 @@ SOURCES = {path.relative_to(PACKAGE).with_suffix("").as_posix(): path.read_text(
 SOLE_IMPORTERS = {"highspy": {"reconstruction/linear_program"}, "opendp": {"privacy/noise"},
                   "dp_accounting": {"privacy/accounting", "privacy/privacy_loss"},
                   "numba": {"functions/kernels", "functions/coordinate_ascent", "measurement/counts",
-                            "measurement/sums", "reconstruction/columns", "reconstruction/mixing",
+                            "measurement/sums", "reconstruction/columns", "reconstruction/exchange_kernels",
                             "reconstruction/row_kernels"},
                   "filelock": {"privacy/ledger_lock"}, "psycopg": {"privacy/ledger_server"},
                   "dask": {"engines/dask"}, "distributed": {"engines/dask"}, "pyspark": {"engines/spark"}}

@@ -1,7 +1,9 @@
 """Derived columns: computed by a public formula, never measured, and refused where they could have no value."""
 
+import copy
 import math
 import operator
+import pickle
 import subprocess
 import sys
 
@@ -13,6 +15,8 @@ from hypothesis import strategies as st
 
 import trigmech as tm
 from trigmech.errors import InputError
+from trigmech.measurement import private_bounds
+from trigmech.schema import formula as formula_module
 from trigmech.schema import toml as schema_file
 from trigmech.schema.derived import Derived
 from trigmech.schema.formula import parse, range_of
@@ -361,3 +365,52 @@ def test_pieces_of_a_table_are_of_one_type():
         assert isinstance(held, np.ma.MaskedArray)
         assert held.dtype == np.int64
         assert np.ma.getmaskarray(held).all() == bool(region)
+
+
+@settings(max_examples=200, derandomize=True, deadline=None, database=None)
+@given(st.recursive(st.sampled_from(["x", "y", "2", "0.5", "1e40", "-1"]), lambda part: st.one_of(
+    st.tuples(part, st.sampled_from(["+", "-", "*", "/", "//", "%"]), part).map("({0[0]}) {0[1]} ({0[2]})".format),
+    st.tuples(st.sampled_from(["abs", "floor", "sqrt", "log", "exp", "-", "round"]), part).map("{0[0]}({0[1]})".format),
+    st.tuples(st.sampled_from(["min", "max"]), part, part).map("{0[0]}({0[1]}, {0[2]})".format),
+    part.map("({}) ** 9".format)), max_leaves=5),
+    st.lists(st.floats(-formula_module.LARGEST_FOUND, formula_module.LARGEST_FOUND), min_size=4, max_size=4))
+def test_what_is_accepted_with_private_bounds_is_accepted_with_any_that_are_found(text, ends):
+    (a, b), (c, d) = sorted(ends[:2]), sorted(ends[2:])
+    if not (b - a > 1e-300 and d - c > 1e-300):
+        return
+    columns = [tm.Column(name, private_bounds=True) for name in "xy"]
+    try:
+        schema = tm.Schema(columns, derived={"z": text})
+    except InputError:
+        return
+    # This is after the charge.
+    found = schema.with_bounds({"x": (a, b), "y": (c, d)})
+    points = np.random.default_rng(0).uniform(-1, 1, (20, 2))
+    assert np.isfinite(found.completed(found.decode(points))["z"]).all()
+
+
+def test_bounds_that_are_found_are_within_those_that_formulas_are_checked_for():
+    for positive in (False, True):
+        edges = private_bounds._coarse_edges(positive)
+        # An integer's bound is the next whole number.
+        assert np.abs(edges).max() + 1.0 <= formula_module.LARGEST_FOUND
+
+
+def test_schemas_with_formulas_can_be_sent_to_workers(tmp_path):
+    schema = small(DERIVED)
+    for again in (pickle.loads(pickle.dumps(schema)), copy.deepcopy(schema)):
+        assert again == schema
+        assert list(again.completed(again.decode(np.zeros((2, again.width))))) == list(schema.table_names)
+    rows = table()[["start", "region", "before", "after"]]
+    rows.to_parquet(tmp_path / "t.parquet")
+    made = tm.synthesize(tmp_path / "t.parquet", schema, tm.Budget(1.0, 1e-5), rng=np.random.default_rng(1),
+                         engine="processes", workers=2)
+    np.testing.assert_array_equal(made.release.means, release().release.means)
+
+
+def test_digits_that_floats_do_not_have_are_not_made_up():
+    schema = tm.Schema([tm.Column("x", -1e299, 1e299)],
+                       derived=[Derived("y", "2 * x", 12), Derived("z", "x / 1e299", 3)])
+    held = schema.completed(schema.decode(np.array([[0.9], [-0.3], [0.12345]])))
+    np.testing.assert_array_equal(held["y"], 2.0 * held["x"])
+    np.testing.assert_array_equal(held["z"], [0.9, -0.3, 0.123])

@@ -173,7 +173,7 @@ def test_rows_of_no_dependence_mix_at_once():
     arrays, sets = compiled.arrays
     rows = np.repeat(np.arange(4, dtype=np.int32)[:, None], 2, axis=1).repeat(100, axis=0)
     mixing.mix(arrays, compiled.residuals(rows).tables, np.ones(16, dtype=bool), rows, np.arange(400),
-               np.array([0, 1]), mixing.OFFERED, sets, np.random.default_rng(3))
+               np.array([0, 1]), mixing.PARTNERS, mixing.OFFERED, sets, np.random.default_rng(3))
     # A quarter of the rows would be on the diagonal if columns were independent.
     assert np.mean(rows[:, 0] == rows[:, 1]) < 0.4
 
@@ -188,7 +188,7 @@ def test_differences_are_kept_up_to_date_and_rules_hold(made):
     arrays, sets = objective.arrays
     weights = 1e-6 * arrays.table_weights
     moves = mixing.mix(arrays._replace(table_weights=weights), differences, mixer._possible, rows,
-                       np.arange(len(rows)), np.unique(sets.of), 1.0, sets, np.random.default_rng(7))
+                       np.arange(len(rows)), np.unique(sets.of), mixing.PARTNERS, 1.0, sets, np.random.default_rng(7))
     assert moves > len(rows) / 4
     np.testing.assert_allclose(differences, objective.residuals(rows).tables, atol=1e-8)
     np.testing.assert_array_equal(np.sort(rows, axis=0), np.sort(before, axis=0))
@@ -217,8 +217,8 @@ def test_exchanges_follow_their_density_and_half_a_weight_would_be_seen():
         rows = np.column_stack([rng.permutation([0, 0, 0, 1, 1, 1]) for _ in range(2)]).astype(np.int32)
         differences = compiled.residuals(rows).tables
         for _ in range(sweeps):
-            mixing.mix(arrays, differences, np.ones(4, dtype=bool), rows, rng.permutation(6), np.array([0, 1]), 1.0,
-                       sets, rng)
+            mixing.mix(arrays, differences, np.ones(4, dtype=bool), rows, rng.permutation(6), np.array([0, 1]),
+                       mixing.PARTNERS, 1.0, sets, rng)
         found[int((rows.sum(axis=1) == 2).sum())] += 1
     p = stats.chisquare(found, runs * chances(weight)).pvalue
     assert 1e-5 < p < 1.0 - 1e-9
@@ -235,7 +235,7 @@ def test_impossible_cells_get_no_rows():
     for possible, wanted in (([True, False, False, True], 0), ([True] * 4, 20)):
         made = rows.copy()
         mixing.mix(arrays, compiled.residuals(made).tables, np.array(possible), made, np.arange(100),
-                   np.array([0, 1]), 0.5, sets, np.random.default_rng(3))
+                   np.array([0, 1]), mixing.PARTNERS, 0.5, sets, np.random.default_rng(3))
         assert (made[:, 0] != made[:, 1]).sum() >= wanted
         assert wanted or (made[:, 0] == made[:, 1]).all()
 
@@ -267,7 +267,7 @@ def test_fewer_exchanges_are_offered_where_looks_would_be_too_many(made, monkeyp
     offered, moves = [], []
 
     def spy(*given):
-        offered.append(given[6])
+        offered.append(given[7])
         moves.append(kernel(*given))
 
     kernel = mixing.mix

@@ -275,3 +275,12 @@ def test_the_command_line_refuses_random_tables_before_the_charge_or_releases_th
 def test_the_command_line_refuses_many_random_tables_before_the_charge_or_releases_them(command, block):
     seeds = range(5000 + 20 * block, 5020 + 20 * block)
     assert 0 in [released_by(command, random_run(seed, moments=False)) for seed in seeds]
+
+
+def test_tables_for_lookup_that_a_file_cannot_hold_are_refused_before_the_charge():
+    rows = [[f"key {k:06}" + "x" * 40, k] for k in range(100_000)]
+    derived = [tm.Derived(f"d{j}", f'lookup("t{j}", c)', tables={f"t{j}": rows}) for j in range(3)]
+    schema = tm.Schema([tm.Column("c", kind="categorical", categories=("u", "v"))], derived=derived)
+    with pytest.raises(InputError, match="smaller tables for lookup"):
+        tm.design(100, schema, tm.Budget(1.0, 1e-6))
+    assert tm.design(100, tm.Schema(schema.columns, derived=derived[:1]), tm.Budget(1.0, 1e-6)).rounds

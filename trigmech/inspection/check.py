@@ -129,7 +129,7 @@ class Look:
 
     def __init__(self, schema: Schema, names: Iterable[str] = ()) -> None:
         # Derived numbers that the table has are read too, and compared with what they are to be.
-        held = schema.derived_numbers.keys() & set(names)
+        held = schema.completion.numbers.keys() & set(names)
         self._derived = {each.name: (Places(), each.formula) for each in schema.derived if each.name in held}
         self._declared, self.rows = schema, 0
         self.schema = schema = schema if not self._derived else Schema(
@@ -169,8 +169,8 @@ class Look:
         """Count where a derived column is not what its formula gives, but for rounding."""
         if not self._derived:
             return
-        wanted = self._declared.derived_from({name: values for name, (values, _) in read.items()
-                                              if name not in self._derived})
+        wanted = self._declared.completion.known({name: values for name, (values, _) in read.items()
+                                                  if name not in self._derived})
         of_others = np.logical_or.reduce([np.zeros(len(lines), np.bool_), *(
             unread for name, (_, unread) in read.items() if name not in self._derived)])
         for name, (broken, _) in self._derived.items():
@@ -178,7 +178,7 @@ class Look:
                 (given, strange), due = read[name], wanted[name]
                 lacks, none_due = np.ma.getmaskarray(given), np.ma.getmaskarray(due)
                 # Within one unit of the last digit that the formula's range warrants.
-                step = 10.0 ** -(self._declared.derived_numbers[name] or 0) if due.dtype.kind == "f" else 0.0
+                step = 10.0 ** -(self._declared.completion.numbers[name] or 0) if due.dtype.kind == "f" else 0.0
                 apart = np.abs(np.ma.getdata(given) - np.ma.getdata(due))
                 far = apart > step + 1e-9 * (1.0 + np.abs(np.ma.getdata(due)))
                 broken.add((far & ~lacks & ~none_due | (lacks != none_due)) & ~strange & ~of_others, lines)

@@ -19,15 +19,13 @@ from itertools import combinations, pairwise
 from typing import TypeVar
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from trigmech._parallel import in_order
 from trigmech.distribution import Distribution
 from trigmech.measurement.released import Release
 from trigmech.reconstruction.constrained import ConstrainedRows
-from trigmech.reconstruction.row_arrays import Objective, Sets
-from trigmech.reconstruction.row_kernels import crossed
+from trigmech.reconstruction.exchange_kernels import mix
 from trigmech.reconstruction.rows import RowObjective
 from trigmech.reconstruction.tables import LEAST, copula_of
 from trigmech.schema.schema import Schema
@@ -132,7 +130,7 @@ class _Mixer:
         width = APART * len(rows) * objective.table_weights**-0.5
         objective = objective._replace(table_weights=0.5 / np.minimum(width**2, width))
         looks = int(sum(np.diff(sets.tables.start)[np.unique(sets.of)]))
-        mix(objective, differences, self._possible, rows, rng.permutation(len(rows)), np.unique(sets.of),
+        mix(objective, differences, self._possible, rows, rng.permutation(len(rows)), np.unique(sets.of), PARTNERS,
             min(OFFERED, MOST_LOOKS / max(looks, 1)), sets, rng)
         if self._copula is not None:
             self._copula.arrange_within(rows, self._cells, rng, rounds=2)
@@ -188,59 +186,3 @@ def _coarse(codes: Codes, size: int, weights: Array) -> Integers:
     mass = np.bincount(codes, weights, size)
     middle = np.minimum(np.cumsum(mass) - 0.5 * mass, 1.0 - 1e-9)
     return np.unique((COARSE * np.maximum(middle, 0.0)).astype(np.int64), return_inverse=True)[1].astype(np.int64)
-
-
-@njit(cache=True, nogil=True)
-def mix(objective: Objective, table: Array, possible: NDArray[np.bool_], rows: Codes, order: Integers,
-        chosen: Integers, part: float, sets: Sets, rng: np.random.Generator) -> int:
-    """Exchange entries between rows (m, d), in place, by Metropolis's rule; return how often.
-
-    The rule's density is exp(-sum of weight difference^2) over the cells of tables, whose differences in rows
-    ``table`` are kept up to date; cells that are not ``possible`` get no rows. Each row in ``order`` is offered an
-    exchange with others, of any set of ``chosen`` with a probability of ``part``. The columns' own frequencies do not
-    change, and rows keep the constraints, because a set has all columns of its constraints.
-    """
-    member_of, table_of, of_set = sets.members, sets.tables, sets.of
-    tables, weights, cell = objective.tables, objective.table_weights, objective.cell
-    moves = 0
-    for place in order:
-        one = rows[place]
-        for _ in range(PARTNERS):
-            two = rows[rng.integers(0, len(rows))]
-            for own in chosen:
-                if rng.random() >= part:
-                    continue
-                alike = True
-                for s in range(member_of.start[own], member_of.start[own + 1]):
-                    alike &= one[member_of.of[s]] == two[member_of.of[s]]
-                if alike:
-                    continue
-                change, open_ = 0.0, True
-                for s in range(table_of.start[own], table_of.start[own + 1]):
-                    t = table_of.of[s]
-                    a, b, x, y = crossed(tables, t, one, two, own, of_set, cell)
-                    if a != b and x != y:
-                        o = tables.offset[t]
-                        if not (possible[o + a + y] and possible[o + b + x]):
-                            open_ = False
-                            break
-                        change += (weights[o + a + y] * (1.0 + 2.0 * table[o + a + y])
-                                   + weights[o + a + x] * (1.0 - 2.0 * table[o + a + x])
-                                   + weights[o + b + x] * (1.0 + 2.0 * table[o + b + x])
-                                   + weights[o + b + y] * (1.0 - 2.0 * table[o + b + y]))
-                if not open_ or (change > 0.0 and rng.random() >= np.exp(-change)):
-                    continue
-                moves += 1
-                for s in range(table_of.start[own], table_of.start[own + 1]):
-                    t = table_of.of[s]
-                    a, b, x, y = crossed(tables, t, one, two, own, of_set, cell)
-                    if a != b and x != y:
-                        o = tables.offset[t]
-                        table[o + a + x] -= 1.0
-                        table[o + b + y] -= 1.0
-                        table[o + a + y] += 1.0
-                        table[o + b + x] += 1.0
-                for s in range(member_of.start[own], member_of.start[own + 1]):
-                    j = member_of.of[s]
-                    one[j], two[j] = two[j], one[j]
-    return moves

@@ -4,7 +4,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from trigmech.reconstruction.row_arrays import Crossings, Floats, Integers, Objective, Residuals, Row, Sets
+from trigmech.reconstruction.row_arrays import Crossings, Floats, Integers, Objective, Residuals, Row
 
 # Rows whose products are added together.
 CHUNK = 256
@@ -34,7 +34,7 @@ def sweep(objective: Objective, residuals: Residuals, rows: NDArray[np.int32], o
     moves = 0
     for i in order:
         row = rows[i]
-        _read(objective, row, value)
+        read(objective, row, value)
         for j in columns:
             start, size, q = first[j], first[j + 1] - first[j], features[j]
             x = row[j]
@@ -228,80 +228,8 @@ def sweep_together(objective: Objective, residuals: Residuals, rows: NDArray[np.
 
 
 @njit(cache=True, nogil=True)
-def exchange(objective: Objective, residuals: Residuals, rows: NDArray[np.int32], order: Integers, others: Integers,
-             chosen: Integers, sets: Sets) -> int:
-    """Exchange entries between two rows if that lowers the objective and, alone, that of tables; return how often.
-
-    What is exchanged are the entries of all columns of a set, for each set of ``chosen``. others (len(order), c): for
-    each row c other rows, one after the other. The columns' own frequencies stay as they are. That tables must gain
-    spares most looks at products, of which there are many.
-    """
-    table, product, weights = residuals.tables, residuals.products, objective.products.weights
-    member_of, table_of, product_of, rule_of = sets.members, sets.tables, sets.products, sets.rules
-    forbidden, offset, tables, rules = objective.forbidden, objective.rules.offset, objective.tables, objective.rules
-    features, cell, of_set, table_weights = objective.features, objective.cell, sets.of, objective.table_weights
-    shape = rows.shape[1], objective.feature.shape[0]
-    value, other = np.zeros(shape), np.zeros(shape)
-    moves = 0
-    for place in range(len(order)):
-        one = rows[order[place]]
-        _read(objective, one, value)
-        for candidate in range(others.shape[1]):
-            two = rows[others[place, candidate]]
-            _read(objective, two, other)
-            for own in chosen:
-                alike = True
-                for s in range(member_of.start[own], member_of.start[own + 1]):
-                    alike &= one[member_of.of[s]] == two[member_of.of[s]]
-                if alike:
-                    continue
-                change = 0.0
-                for s in range(table_of.start[own], table_of.start[own + 1]):
-                    t = table_of.of[s]
-                    a, b, x, y = crossed(tables, t, one, two, own, of_set, cell)
-                    if a != b and x != y:
-                        o = tables.offset[t]
-                        change += (table_weights[o + a + y] * (1.0 + 2.0 * table[o + a + y])
-                                   + table_weights[o + a + x] * (1.0 - 2.0 * table[o + a + x])
-                                   + table_weights[o + b + x] * (1.0 + 2.0 * table[o + b + x])
-                                   + table_weights[o + b + y] * (1.0 - 2.0 * table[o + b + y]))
-                if change > 0.0:
-                    continue
-                for s in range(product_of.start[own], product_of.start[own + 1]):
-                    r = product_of.of[s]
-                    u = _gained(objective, r, one, two, own, of_set, value, other)
-                    change += weights[r] * u * (2.0 * product[r] + u)
-                if not change < -1e-9:
-                    continue
-                broken = False
-                for s in range(rule_of.start[own], rule_of.start[own + 1]):
-                    t = rule_of.of[s]
-                    a, b, x, y = crossed(rules, t, one, two, own, of_set, cell)
-                    broken |= forbidden[offset[t] + a + y] or forbidden[offset[t] + b + x]
-                if broken:
-                    continue
-                moves += 1
-                for s in range(table_of.start[own], table_of.start[own + 1]):
-                    t = table_of.of[s]
-                    a, b, x, y = crossed(tables, t, one, two, own, of_set, cell)
-                    o = tables.offset[t]
-                    table[o + a + x] -= 1.0
-                    table[o + b + y] -= 1.0
-                    table[o + a + y] += 1.0
-                    table[o + b + x] += 1.0
-                for s in range(product_of.start[own], product_of.start[own + 1]):
-                    r = product_of.of[s]
-                    product[r] += _gained(objective, r, one, two, own, of_set, value, other)
-                for s in range(member_of.start[own], member_of.start[own + 1]):
-                    j = member_of.of[s]
-                    one[j], two[j] = two[j], one[j]
-                    for a in range(features[j]):
-                        value[j, a], other[j, a] = other[j, a], value[j, a]
-    return moves
-
-
-@njit(cache=True, nogil=True)
-def _read(objective: Objective, row: Row, value: Floats) -> None:
+def read(objective: Objective, row: Row, value: Floats) -> None:
+    """Write the values of a row's features."""
     first, feature, features = objective.first, objective.feature, objective.features
     for j in range(len(row)):
         for a in range(features[j]):
@@ -320,46 +248,6 @@ def _beside(crossings: Crossings, t: int, row: Row, own: int, cell: Integers) ->
         elif h >= 0:
             base += strides[t, c] * cell[maps[t, c], row[h]]
     return base, stride, k
-
-
-@njit(cache=True, nogil=True)
-def crossed(crossings: Crossings, t: int, one: Row, two: Row, own: int, of_set: Integers,
-             cell: Integers) -> tuple[int, int, int, int]:
-    """Return where two rows are in a table, a + x and b + y, of which x and y are what they would exchange."""
-    a, b, x, y = 0, 0, 0, 0
-    for c in range(crossings.columns.shape[1]):
-        h = crossings.columns[t, c]
-        if h >= 0:
-            stride, k = crossings.strides[t, c], crossings.maps[t, c]
-            mine, theirs = stride * cell[k, one[h]], stride * cell[k, two[h]]
-            if of_set[h] == own:
-                x += mine
-                y += theirs
-            else:
-                a += mine
-                b += theirs
-    return a, b, x, y
-
-
-@njit(cache=True, nogil=True)
-def _gained(objective: Objective, r: int, one: Row, two: Row, own: int, of_set: Integers, value: Floats,
-            other: Floats) -> float:
-    """Return by how much a product's sum over two rows grows if they exchange entries."""
-    products, features = objective.products, objective.features
-    a, b, x, y = 1.0, 1.0, 1.0, 1.0
-    for o in range(products.start[r], products.start[r + 1]):
-        j, k = products.columns[o], products.factors[o]
-        if k < features[j]:
-            mine, theirs = value[j, k], other[j, k]
-        else:
-            mine, theirs = 1.0 * (one[j] == k - features[j]), 1.0 * (two[j] == k - features[j])
-        if of_set[j] == own:
-            x *= mine
-            y *= theirs
-        else:
-            a *= mine
-            b *= theirs
-    return (a - b) * (y - x)
 
 
 @njit(cache=True, nogil=True)

@@ -24,8 +24,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trigmech.distribution import systematic
+from trigmech.reconstruction.exchange_kernels import exchange
 from trigmech.reconstruction.row_arrays import Objective, Residuals, Sets, crossings, groups, lists, products
-from trigmech.reconstruction.row_kernels import add_products, exchange, sweep, sweep_together
+from trigmech.reconstruction.row_kernels import add_products, sweep, sweep_together
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.int32]

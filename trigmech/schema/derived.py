@@ -6,6 +6,7 @@ from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from trigmech.errors import InputError, shown
 from trigmech.schema.column import MOST_DECIMALS, Column
@@ -13,6 +14,8 @@ from trigmech.schema.formula import LARGEST_EXACT, Formula, names_read, parse, r
 from trigmech.schema.lookup import Lookup, read_lookup
 from trigmech.schema.rounding import PARTS
 from trigmech.schema.values import is_unicode
+
+Array = NDArray[np.float64]
 
 # The options of a derived column in a file, beside its name.
 OPTIONS = ("derived", "decimals", "tables")
@@ -108,6 +111,11 @@ class Completion:
     steps: tuple[tuple[str, Formula, int | None], ...]
     order: tuple[str, ...]
 
+    @property
+    def numbers(self) -> dict[str, int | None]:
+        """The derived columns that hold numbers, and to how many digits after the point they are rounded, or None."""
+        return {name: digits for name, formula, digits in self.steps if formula.range.sort == "numbers"}
+
     def completed(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return the values (m,) of all columns by name, in order; masked where a derived one may be missing."""
         held = self.known(values)
@@ -126,13 +134,22 @@ class Completion:
             if formula.range.sort == "numbers":
                 data = np.where(np.isfinite(data), data, 0.0)
                 whole = formula.range.whole and max(abs(formula.range.low), abs(formula.range.high)) < LARGEST_EXACT
-                data = data.astype(np.int64) if whole else data if digits is None else np.round(data, digits) + 0.0
+                data = data.astype(np.int64) if whole else data if digits is None else _rounded(data, digits)
             # By what can be missing, so that all pieces of a table are of one type.
             held[name] = np.ma.MaskedArray(data, absent) if formula.range.lacks else np.array(data)
         return held
 
 
-def completion(columns: Sequence[Column], derived: Sequence[Derived], person: str | None) -> Completion:
+def _rounded(numbers: Array, digits: int) -> Array:
+    """Return numbers (m,) rounded to digits after the point, where floats have so many."""
+    steps = 10.0**digits
+    some = np.abs(numbers) < LARGEST_EXACT / steps
+    made = numbers.copy()
+    made[some] = np.rint(numbers[some] * steps) / steps + 0.0
+    return made
+
+
+def completion_of(columns: Sequence[Column], derived: Sequence[Derived], person: str | None) -> Completion:
     """Return what adds derived columns to the others.
 
     Raises
@@ -162,6 +179,19 @@ def completion(columns: Sequence[Column], derived: Sequence[Derived], person: st
         ranges[name] = formula.range
         steps.append((name, formula, _digits(each, formula)))
     return Completion(tuple(steps), _order([column.name for column in columns], derived))
+
+
+def listed(given: Any) -> tuple[Derived, ...]:
+    """Return derived columns that are given as a list of them, or as formulas by name."""
+    if isinstance(given, Mapping):
+        return tuple(Derived(name, formula) for name, formula in given.items())
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise InputError(f"derived must be a list of Derived columns, or formulas by name, not {shown(given)}")
+    found = tuple(given)
+    for each in found:
+        if not isinstance(each, Derived):
+            raise InputError(f"derived must be a list of Derived columns, or formulas by name; it holds {shown(each)}")
+    return found
 
 
 def _digits(each: Derived, formula: Formula) -> int | None:

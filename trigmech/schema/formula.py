@@ -35,6 +35,9 @@ MOST_CHARACTERS, MOST_EXPONENT, MOST_DIGITS, DEEPEST = 1_000, 9, 12, 50
 QUOTED = re.compile(r"`([^`]*)`|\"[^\"]*\"|'[^']*'")
 DAY = 86_400.0
 LARGEST_EXACT = 2.0**53
+# Private bounds lie between its negative and this; the step that finds them has cells up to 2^50. A formula that is
+# accepted between these is accepted between any bounds that are found, after the charge: ranges only become narrower.
+LARGEST_FOUND = 2.0**51
 
 
 @dataclass(frozen=True)
@@ -65,11 +68,10 @@ def range_of(column: Column) -> Range:
     lacks = column.missing == "keep"
     if column.resolution is not None:
         return Range("times", whole=column.resolution == "day", lacks=lacks)
-    if column.private_bounds:
-        return Range("numbers", whole=column.kind == "integer", lacks=lacks)
     if column.private_categories or (column.categories is not None and not _numeric(column.categories)):
         return Range("text", lacks=lacks)
-    held = column.categories if column.categories is not None else (*column.bounds, *column.special)
+    bounds = (-LARGEST_FOUND, LARGEST_FOUND) if column.private_bounds else column.bounds
+    held = column.categories if column.categories is not None else (*bounds, *column.special)
     ends = [float(value) for value in held]
     whole = column.kind == "integer" or (column.kind != "continuous" and all(end.is_integer() for end in ends))
     return Range("numbers", min(ends), max(ends), whole, lacks)

@@ -14,7 +14,7 @@ from trigmech.errors import InputError, shown
 from trigmech.schema.column import Column, Kind
 from trigmech.schema.constraint_grammar import parse
 from trigmech.schema.constraints import Constraint, Truth
-from trigmech.schema.derived import Completion, Derived, completion
+from trigmech.schema.derived import Completion, Derived, completion_of, listed
 from trigmech.schema.encoding import Values, decode, encode, from_unit, levels_of, to_unit, values_of
 from trigmech.schema.rounding import rounded
 from trigmech.schema.satisfiability import check_satisfiable
@@ -54,14 +54,17 @@ class Schema:
     ------
     InputError
         If there is no column, an entry is not a Column, or a name (also that of the person) occurs twice; if a
-        constraint does not follow the grammar or does not suit the columns; or if no row can satisfy all constraints.
+        constraint does not follow the grammar or does not suit the columns; if no row can satisfy all constraints; or
+        if a formula does not suit its columns, see :class:`trigmech.Derived`.
+
+    ``completion`` adds the derived columns to the values of the others.
     """
 
     columns: tuple[Column, ...]
     constraints: tuple[Constraint, ...]
     person: str | None
     derived: tuple[Derived, ...]
-    _completion: Completion = field(init=False, repr=False, compare=False)
+    completion: Completion = field(init=False, repr=False, compare=False)
 
     def __init__(self, columns: Iterable[Column], constraints: Iterable[str | Constraint] = (),
                  person: str | None = None, derived: Iterable[Derived] | Mapping[str, str] = ()) -> None:
@@ -83,12 +86,16 @@ class Schema:
         named = {column.name: column for column in columns}
         rules = tuple(parse(each.text if isinstance(each, Constraint) else each, named) for each in constraints)
         check_satisfiable(rules, named)
-        following = _derived(derived)
+        following = listed(derived)
         object.__setattr__(self, "derived", following)
-        object.__setattr__(self, "_completion", completion(columns, following, person))
+        object.__setattr__(self, "completion", completion_of(columns, following, person))
         object.__setattr__(self, "columns", columns)
         object.__setattr__(self, "constraints", rules)
         object.__setattr__(self, "person", person)
+
+    def __reduce__(self) -> Any:
+        # Formulas are functions, which cannot be sent to workers: these parse them again.
+        return Schema, (self.columns, self.constraints, self.person, self.derived)
 
     @classmethod
     def cube(cls, d: int) -> "Schema":
@@ -332,7 +339,7 @@ class Schema:
     @property
     def table_names(self) -> tuple[str, ...]:
         """The names of all columns of a synthetic table, derived ones too, in order."""
-        return self._completion.order
+        return self.completion.order
 
     def completed(self, values: Mapping[str, Values]) -> dict[str, Values]:
         """Return the values of all columns with those of derived ones, in order.
@@ -348,16 +355,7 @@ class Schema:
             Derived numbers are int64 if they are whole, otherwise floats; missing where a value that they need is, or
             where a public table has no such row.
         """
-        return self._completion.completed(values)
-
-    @property
-    def derived_numbers(self) -> dict[str, int | None]:
-        """The derived columns that hold numbers, and to how many digits after the point they are rounded, or None."""
-        return {name: digits for name, formula, digits in self._completion.steps if formula.range.sort == "numbers"}
-
-    def derived_from(self, values: Mapping[str, Values]) -> dict[str, Values]:
-        """Return the derived columns, as :meth:`completed` does, that follow from the values of some columns."""
-        return {name: each for name, each in self._completion.known(values).items() if name not in values}
+        return self.completion.completed(values)
 
     def __repr__(self) -> str:
         return as_written(self.columns, self.constraints, self.person, self.derived)
@@ -427,18 +425,6 @@ class Schema:
                          "possible categories, or let the option other name the category of all other values")
         if texts:
             raise InputError("; ".join(texts))
-
-
-def _derived(given: Any) -> tuple[Derived, ...]:
-    if isinstance(given, Mapping):
-        return tuple(Derived(name, formula) for name, formula in given.items())
-    if isinstance(given, str) or not isinstance(given, Iterable):
-        raise InputError(f"derived must be a list of Derived columns, or formulas by name, not {shown(given)}")
-    found = tuple(given)
-    for each in found:
-        if not isinstance(each, Derived):
-            raise InputError(f"derived must be a list of Derived columns, or formulas by name; it holds {shown(each)}")
-    return found
 
 
 def _column(plain: Any) -> Column:

@@ -53,7 +53,8 @@ def check_room(schema: Schema, charges: Sequence[Charge], measured: Any, points:
     manifest = _manifest(schema, charges) + found * CATEGORY_IN_WORDS + BESIDE
     if manifest > archive.MAX_MANIFEST:
         raise InputError(f"the schema is too long for the file of a release: in JSON it may take {manifest} bytes, and "
-                         f"there is room for {archive.MAX_MANIFEST}. Give shorter or fewer categories")
+                         f"there is room for {archive.MAX_MANIFEST}. Give shorter or fewer categories, or smaller "
+                         "tables for lookup")
     D = schema.domain.d
     released, size = 0, 0
     if isinstance(measured, TableDesign):

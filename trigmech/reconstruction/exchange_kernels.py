@@ -1,0 +1,183 @@
+"""Compiled: exchanges of entries between two rows, which leave columns as they are.
+
+:mod:`trigmech.reconstruction.rows` makes those that gain, :mod:`trigmech.reconstruction.mixing` those that change
+little.
+"""
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from trigmech.reconstruction.row_arrays import Crossings, Floats, Integers, Objective, Residuals, Row, Sets
+from trigmech.reconstruction.row_kernels import read
+
+# Where all cells are possible.
+ALL = np.zeros(0, dtype=np.bool_)
+
+
+@njit(cache=True, nogil=True)
+def exchange(objective: Objective, residuals: Residuals, rows: NDArray[np.int32], order: Integers, others: Integers,
+             chosen: Integers, sets: Sets) -> int:
+    """Exchange entries between two rows if that lowers the objective and, alone, that of tables; return how often.
+
+    What is exchanged are the entries of all columns of a set, for each set of ``chosen``. others (len(order), c): for
+    each row c other rows, one after the other. The columns' own frequencies stay as they are. That tables must gain
+    spares most looks at products, of which there are many.
+    """
+    table, product, weights = residuals.tables, residuals.products, objective.products.weights
+    member_of, product_of, rule_of, of_set = sets.members, sets.products, sets.rules, sets.of
+    forbidden, offset, rules = objective.forbidden, objective.rules.offset, objective.rules
+    features, cell = objective.features, objective.cell
+    shape = rows.shape[1], objective.feature.shape[0]
+    value, other = np.zeros(shape), np.zeros(shape)
+    moves = 0
+    for place in range(len(order)):
+        one = rows[order[place]]
+        read(objective, one, value)
+        for candidate in range(others.shape[1]):
+            two = rows[others[place, candidate]]
+            read(objective, two, other)
+            for own in chosen:
+                if _alike(one, two, own, sets):
+                    continue
+                change = _change(objective, table, ALL, one, two, own, sets)
+                if change > 0.0:
+                    continue
+                for s in range(product_of.start[own], product_of.start[own + 1]):
+                    r = product_of.of[s]
+                    u = _gained(objective, r, one, two, own, of_set, value, other)
+                    change += weights[r] * u * (2.0 * product[r] + u)
+                if not change < -1e-9:
+                    continue
+                broken = False
+                for s in range(rule_of.start[own], rule_of.start[own + 1]):
+                    t = rule_of.of[s]
+                    a, b, x, y = _crossed(rules, t, one, two, own, of_set, cell)
+                    broken |= forbidden[offset[t] + a + y] or forbidden[offset[t] + b + x]
+                if broken:
+                    continue
+                moves += 1
+                _exchanged_in_tables(objective, table, one, two, own, sets)
+                for s in range(product_of.start[own], product_of.start[own + 1]):
+                    r = product_of.of[s]
+                    product[r] += _gained(objective, r, one, two, own, of_set, value, other)
+                for s in range(member_of.start[own], member_of.start[own + 1]):
+                    j = member_of.of[s]
+                    one[j], two[j] = two[j], one[j]
+                    for a in range(features[j]):
+                        value[j, a], other[j, a] = other[j, a], value[j, a]
+    return moves
+
+
+@njit(cache=True, nogil=True)
+def mix(objective: Objective, table: Floats, possible: NDArray[np.bool_], rows: NDArray[np.int32], order: Integers,
+        chosen: Integers, partners: int, part: float, sets: Sets, rng: np.random.Generator) -> int:
+    """Exchange entries between rows (m, d), in place, by Metropolis's rule; return how often.
+
+    The rule's density is exp(-sum of weight difference^2) over the cells of tables, whose differences in rows
+    ``table`` are kept up to date; cells that are not ``possible`` get no rows. Each row in ``order`` is offered
+    exchanges with so many others, of any set of ``chosen`` with a probability of ``part``. The columns' own frequencies
+    do not change, and rows keep the constraints, because a set has all columns of its constraints.
+    """
+    member_of, moves = sets.members, 0
+    for place in order:
+        one = rows[place]
+        for _ in range(partners):
+            two = rows[rng.integers(0, len(rows))]
+            for own in chosen:
+                if rng.random() >= part:
+                    continue
+                if _alike(one, two, own, sets):
+                    continue
+                change = _change(objective, table, possible, one, two, own, sets)
+                if change == np.inf or (change > 0.0 and rng.random() >= np.exp(-change)):
+                    continue
+                moves += 1
+                _exchanged_in_tables(objective, table, one, two, own, sets)
+                for s in range(member_of.start[own], member_of.start[own + 1]):
+                    j = member_of.of[s]
+                    one[j], two[j] = two[j], one[j]
+    return moves
+
+
+@njit(cache=True, nogil=True)
+def _alike(one: Row, two: Row, own: int, sets: Sets) -> bool:
+    alike = True
+    for s in range(sets.members.start[own], sets.members.start[own + 1]):
+        alike &= one[sets.members.of[s]] == two[sets.members.of[s]]
+    return alike
+
+
+@njit(cache=True, nogil=True)
+def _change(objective: Objective, table: Floats, possible: NDArray[np.bool_], one: Row, two: Row, own: int,
+            sets: Sets) -> float:
+    """Return by how much the tables' part of the objective grows if two rows exchange the entries of a set.
+
+    It is infinite if a row would get to a cell that is not ``possible``; if that is empty, all cells are.
+    """
+    tables, weights, change = objective.tables, objective.table_weights, 0.0
+    for s in range(sets.tables.start[own], sets.tables.start[own + 1]):
+        t = sets.tables.of[s]
+        a, b, x, y = _crossed(tables, t, one, two, own, sets.of, objective.cell)
+        if a != b and x != y:
+            o = tables.offset[t]
+            if len(possible) and not (possible[o + a + y] and possible[o + b + x]):
+                return np.inf
+            change += (weights[o + a + y] * (1.0 + 2.0 * table[o + a + y])
+                       + weights[o + a + x] * (1.0 - 2.0 * table[o + a + x])
+                       + weights[o + b + x] * (1.0 + 2.0 * table[o + b + x])
+                       + weights[o + b + y] * (1.0 - 2.0 * table[o + b + y]))
+    return change
+
+
+@njit(cache=True, nogil=True)
+def _exchanged_in_tables(objective: Objective, table: Floats, one: Row, two: Row, own: int, sets: Sets) -> None:
+    """Keep tables up to date before two rows exchange the entries of a set."""
+    for s in range(sets.tables.start[own], sets.tables.start[own + 1]):
+        t = sets.tables.of[s]
+        a, b, x, y = _crossed(objective.tables, t, one, two, own, sets.of, objective.cell)
+        o = objective.tables.offset[t]
+        table[o + a + x] -= 1.0
+        table[o + b + y] -= 1.0
+        table[o + a + y] += 1.0
+        table[o + b + x] += 1.0
+
+
+@njit(cache=True, nogil=True)
+def _crossed(crossings: Crossings, t: int, one: Row, two: Row, own: int, of_set: Integers,
+             cell: Integers) -> tuple[int, int, int, int]:
+    """Return where two rows are in a table, a + x and b + y, of which x and y are what they would exchange."""
+    a, b, x, y = 0, 0, 0, 0
+    for c in range(crossings.columns.shape[1]):
+        h = crossings.columns[t, c]
+        if h >= 0:
+            stride, k = crossings.strides[t, c], crossings.maps[t, c]
+            mine, theirs = stride * cell[k, one[h]], stride * cell[k, two[h]]
+            if of_set[h] == own:
+                x += mine
+                y += theirs
+            else:
+                a += mine
+                b += theirs
+    return a, b, x, y
+
+
+@njit(cache=True, nogil=True)
+def _gained(objective: Objective, r: int, one: Row, two: Row, own: int, of_set: Integers, value: Floats,
+            other: Floats) -> float:
+    """Return by how much a product's sum over two rows grows if they exchange entries."""
+    products, features = objective.products, objective.features
+    a, b, x, y = 1.0, 1.0, 1.0, 1.0
+    for o in range(products.start[r], products.start[r + 1]):
+        j, k = products.columns[o], products.factors[o]
+        if k < features[j]:
+            mine, theirs = value[j, k], other[j, k]
+        else:
+            mine, theirs = 1.0 * (one[j] == k - features[j]), 1.0 * (two[j] == k - features[j])
+        if of_set[j] == own:
+            x *= mine
+            y *= theirs
+        else:
+            a *= mine
+            b *= theirs
+    return (a - b) * (y - x)
