@@ -1,9 +1,9 @@
-"""Queries and measurements: the queries to rows, and their noisy answers. Public.
+"""Queries and measurements: functions of rows, and their noisy means. Public.
 
-A query is a vector of functions of a row. Its exact means over the persons of a table are private; `encode` turns them
-into the vector that gets the noise, and `decode` turns the noisy vector into unbiased means. `diameter` says how far
-that vector moves at most, times the number of persons, when one row is replaced. Everything else in the package asks a
-query for what it needs and does not know what kind it is: the release, files, error bars, the report and the fit.
+A query is a vector of functions of a row. Its exact means over the persons of a table are private. `encode` turns them
+into the vector that gets the noise, and `decode` turns the noisy vector into unbiased means. `diameter` is the largest
+distance that this vector, times the number of persons, can move when one row is replaced. The release, files, error
+bars, the report and the fit use these methods only. They need not know the kind of a query.
 """
 
 from abc import ABC, abstractmethod
@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_matrix
 
 from trigmech.errors import InputError
 from trigmech.functions.partition import Partition
@@ -21,31 +22,31 @@ from trigmech.functions.partition import Partition
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-# Sums of squares of computed weights and diameters round; a bound of 1 may exceed it by so much.
+# A computed sum of squares of weights and diameters that should be 1 is below this number.
 ROUNDED_UP = 1.0 + 1e-9
 UNIT = 2.0**-53
 
 
 class Query(ABC):
-    """Functions of a row whose means are wanted.
+    """Functions of a row; their means are measured.
 
     Attributes
     ----------
     name : str
         The name of the class in files.
     columns : tuple of int
-        The columns that it is about, by position in the schema.
+        The columns that the functions use, by position in the schema.
     """
 
     name: ClassVar[str]
     columns: tuple[int, ...]
-    # Where it stands when a release is shown: columns 0, closer looks 1, tables 2, products 3, others 4.
+    # The place of the query when a release is shown: columns 0, details of intervals 1, tables 2, products 3, others 4.
     order: int = 4
 
     @property
     @abstractmethod
     def size(self) -> int:
-        """How many numbers are drawn."""
+        """The length of the vector that gets the noise."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -55,42 +56,46 @@ class Query(ABC):
     @property
     @abstractmethod
     def kind(self) -> str:
-        """The kind of the query in words, the same for all queries that a reader would count together."""
+        """The kind of the query in words. Queries that a reader would count together have the same kind."""
 
     @property
     def kinds(self) -> NDArray[np.str_]:
-        """The kind of each mean, flat: by default the same for all."""
+        """The kind of each mean, flat. By default all means have the same kind."""
         return np.repeat(self.kind, int(np.prod(self.shape)))
 
     @abstractmethod
     def evaluate(self, points: Array) -> Array:
-        """Return the functions' values (m, size of the means) at points (m, D) of the cube, each in [-1, 1]."""
+        """Return the functions' values (m, number of means), each in [-1, 1], at points (m, D) of the cube."""
+
+    def sparse(self, points: Array) -> csr_matrix:
+        """Return the functions' values (m, size of the means) at points (m, D), zeros left out."""
+        return csr_matrix(self.evaluate(points))
 
     def means(self, points: Array, weights: Array | None = None) -> Array:
-        """Return the means, in `shape`, over points (m, D) with weights (m,) of sum 1, by default equal ones."""
+        """Return the means, in `shape`, over points (m, D). The weights (m,) sum to 1; by default they are equal."""
         values = self.evaluate(points)
         found = values.mean(axis=0) if weights is None else weights @ values
         return np.asarray(found).reshape(self.shape)
 
     def encode(self, means: Array) -> Array:
-        """Return the vector (size,) that gets the noise, of means in `shape`; a linear map."""
+        """Return the vector (size,) that gets the noise; it is a linear map of the means in `shape`."""
         return means.ravel()
 
     def encoded(self, sums: Array, n: int) -> Array:
-        """Return the vector of the sums over n persons, in `shape`."""
+        """Return the vector (size,) that gets the noise, given the sums over n persons in `shape`."""
         return self.encode(sums / n)
 
     def decode(self, vector: Array) -> Array:
-        """Return the means, in `shape`, that a noisy vector implies without bias."""
+        """Return unbiased means, in `shape`, from a noisy vector."""
         return vector.reshape(self.shape)
 
     @property
     def decoding(self) -> Array | None:
-        """The matrix (entries of the means, size) of the linear part of `decode`; None for the identity."""
+        """The matrix (number of means, size) of the linear part of `decode`; None for the identity."""
         return None
 
     def deviations(self, deviation: float) -> Array:
-        """Return the standard deviation of each mean, flat, if each entry of the vector has noise of this one."""
+        """Return the standard deviation of the noise in each mean, flat, given that in each entry of the vector."""
         matrix = self.decoding
         if matrix is None:
             return np.full(self.size, deviation)
@@ -98,31 +103,40 @@ class Query(ABC):
 
     @abstractmethod
     def diameter(self, norm: str) -> float:
-        """Return how far n times the vector moves at most when one of n rows is replaced, in "L1", "L2" or "Linf"."""
+        """Return the largest distance that n times the vector moves when a row is replaced, in "L1", "L2" or "Linf"."""
 
     def rounding(self, norm: str, n: int) -> float:
-        """Return how far the computed vector of n persons lies from the exact one at most, as `diameter` measures.
+        """Return a bound on the distance of the computed vector of n persons from the exact one, in the same norms.
 
-        Sums over rows are exact, and rounded to floats at most twice; division by n and a weight add two errors.
+        Sums over rows are exact, and are rounded to floats at most twice. The divisions by n and by a weight add two
+        errors.
         """
         return 4.0 * UNIT
 
     @property
+    def parts(self) -> tuple["Query", ...]:
+        """The queries that this one is computed of, whose sums are then its own, one after another; () for most."""
+        return ()
+
+    @property
     def disjoint(self) -> Hashable | None:
-        """What queries share of which a row can have an entry in one alone: two entries of all of them move at most."""
+        """A key that is equal for queries whose functions are disjoint: at most one of their entries is 1 for a row.
+
+        So a replaced row moves at most two entries of all these queries together. None: the query shares no such key.
+        """
         return None
 
     @abstractmethod
     def names(self, coordinates: Sequence[str]) -> list[str]:
-        """Return a name for each mean, by the names of the D coordinates."""
+        """Return a name for each mean, given the names of the D coordinates."""
 
     def written(self, book: Any) -> tuple[list[int], Array]:
-        """Return the whole numbers and the floats that say, in a file, which query of its kind this is.
+        """Return the whole numbers and the floats that describe this query in a file.
 
         Parameters
         ----------
         book : Book
-            Numbers the partitions and maps that queries share; see :mod:`trigmech.queries.book`.
+            Holds the partitions and maps that queries share, by number; see :mod:`trigmech.queries.book`.
 
         Raises
         ------
@@ -139,30 +153,35 @@ class Query(ABC):
         Parameters
         ----------
         integers, floats : Numbers
-            What `written` returned; all of them are to be taken.
+            The numbers that `written` returned. The method must take all of them.
         book : Book
 
         Raises
         ------
         InputError
-            If they are of no such query: nobody needs to trust a file.
+            If the numbers do not describe such a query. A file is not trusted.
         """
         raise InputError(f"queries of the kind {cls.name!r} cannot be read")
 
     def on(self, finer: Sequence[Partition], known: dict[Any, Any] | None = None) -> Self:
-        """Return the same query for columns whose positions are cut further: ``finer`` has all columns' partitions.
+        """Return the same query for columns with finer positions; ``finer`` holds the partitions of all columns.
 
-        Queries keep in ``known`` what others among those that are cut together can use again.
+        Queries keep objects in ``known`` that other queries of the same release can use again.
         """
         return self
 
 
 def parents(finer: Partition, coarse: Partition) -> Integers:
-    """Return of which position of a partition each position (size,) of a finer one is a part."""
+    """Return, for each position (size,) of a finer partition, the position of the coarse one that contains it."""
     k = len(coarse.indicators)
     if coarse.value is None:
         return np.arange(k)
     return np.concatenate([np.arange(k), k + np.searchsorted(coarse.edges[1:-1], finer.centres, side="right")])
+
+
+def indicators(places: NDArray[Any], size: int) -> csr_matrix:
+    """Return the indicators (m, size) of one place of each row (m,)."""
+    return csr_matrix((np.ones(len(places)), places, np.arange(len(places) + 1)), shape=(len(places), size))
 
 
 Q = TypeVar("Q", bound=Query, covariant=True)
@@ -170,17 +189,18 @@ Q = TypeVar("Q", bound=Query, covariant=True)
 
 @dataclass(frozen=True, eq=False)
 class Measurement(Generic[Q]):
-    """A query, with how exactly it is measured and what came of it.
+    """A query with its weight, its noise and, after the draw, its values.
 
     Parameters
     ----------
     query : Query
     weight : float
-        The query's vector is multiplied by it before the noise is added, and divided by it afterwards; above 0.
+        A number above 0. The query's vector is multiplied by it before the noise is added, and divided by it
+        afterwards.
     values : ndarray (size,), optional
-        The noisy vector divided by the weight. None before it is drawn.
+        The noisy vector divided by the weight. None before the draw.
     noise : float
-        Standard deviation of the noise in each entry of the weighted vector; it is uncorrelated.
+        Standard deviation of the noise in each entry of the weighted vector. The noise is uncorrelated.
     """
 
     query: Q
@@ -189,16 +209,16 @@ class Measurement(Generic[Q]):
     noise: float = np.inf
 
     def vector(self, sums: Array, n: int) -> Array:
-        """Return the part of the vector that gets the noise, of exact sums over n persons: private, if these are."""
+        """Return the weighted vector of exact sums over n persons. It is private if the sums are."""
         return self.weight * self.query.encoded(sums, n)
 
     def drawn(self, noisy: Array, noise: float) -> "Measurement[Q]":
-        """Return the measurement with a noisy weighted vector (size,), whose entries have noise of this deviation."""
+        """Return the measurement with a noisy weighted vector (size,) and the standard deviation of its noise."""
         return replace(self, values=noisy / self.weight, noise=noise)
 
     @property
     def known(self) -> Array:
-        """The values; an InputError is raised before they are known."""
+        """The values. Raises an InputError before the draw."""
         if self.values is None:
             raise InputError(f"a query was not measured yet: {self.query.kind} of the columns {self.query.columns}")
         return self.values
@@ -210,7 +230,7 @@ class Measurement(Generic[Q]):
 
     @cached_property
     def means(self) -> Array:
-        """The noisy means, in the query's shape, without bias."""
+        """The noisy means, in the query's shape. They are unbiased."""
         return self.query.decode(self.known)
 
     @property
@@ -225,13 +245,16 @@ class Measurement(Generic[Q]):
         return self.deviation**2 * (np.eye(self.query.size) if matrix is None else matrix @ matrix.T)
 
     def combined(self, again: "Measurement[Any] | None") -> "Measurement[Q]":
-        """Return the mean by the precisions of this and another measurement of the same query, or of this one alone."""
+        """Return the mean of this and another measurement of the same query, weighted by their precisions.
+
+        Without another measurement, return this one with weight 1.
+        """
         if again is None and self.weight == 1.0:
             return self
         own, more = self.weight / self.noise, 0.0 if again is None else again.weight / again.noise
         deviation = float(1.0 / np.hypot(own, more))
         values = self.known
-        # If both values are the same, as in files of version 0.1, their mean must not round.
+        # Files of version 0.1 can hold the same values twice. Their mean must not round.
         if again is not None and not np.array_equal(values, again.known):
             part = (deviation / self.deviation) ** 2
             values = part * values + (1.0 - part) * again.known
@@ -239,10 +262,10 @@ class Measurement(Generic[Q]):
 
 
 def moved(measurements: Sequence[Measurement[Any]], norm: str) -> float:
-    """Return how far n times the weighted vectors of measurements, one after the other, move at most together.
+    """Return the largest distance that n times the weighted vectors of all measurements move together.
 
-    Replacing a row moves each vector by at most its weight times its query's diameter: in L1 these add up, in L2 their
-    squares do, and the largest entry of all is the largest of any.
+    Replacing a row moves each vector by at most its weight times its query's diameter. In L1 these distances add up; in
+    L2 their squares add up; in Linf the largest one counts.
     """
     parts, together = list[float](), dict[Hashable, float]()
     for each in measurements:
@@ -255,16 +278,17 @@ def moved(measurements: Sequence[Measurement[Any]], norm: str) -> float:
 
 
 def sensitivity_of(measurements: Sequence[Measurement[Any]], norm: str, n: int, slack: float = ROUNDED_UP) -> float:
-    """Return how far the weighted vectors of measurements move at most when one of n rows is replaced, as computed.
+    """Return the largest distance that the computed weighted vectors move when one of n rows is replaced.
 
-    With the errors of both tables' vectors, and with a relative slack for the rounding of this very number.
+    The result includes the rounding errors of both tables' vectors, and a relative slack for the rounding of the result
+    itself.
     """
     rounding = _joined([each.weight * each.query.rounding(norm, n) for each in measurements], norm)
     return slack * moved(measurements, norm) / n + 2.0 * rounding
 
 
 def scaled(measurements: Sequence[Measurement[Any]], norm: str, n: int) -> tuple[Measurement[Any], ...]:
-    """Return measurements with weights in the same proportion, whose vectors move by 1/n at most, rounding included."""
+    """Return the measurements with weights in the same proportion; their vectors move by at most 1/n with rounding."""
     whole = n * sensitivity_of(measurements, norm, n, 1.0)
     return tuple(replace(each, weight=each.weight / whole) for each in measurements)
 
@@ -276,5 +300,5 @@ def _joined(parts: Sequence[float], norm: str) -> float:
 
 
 def parted(vector: Array, measurements: Sequence[Measurement[Any]]) -> list[Array]:
-    """Return the part of a vector that belongs to each of some measurements."""
+    """Return the section of a vector that belongs to each measurement."""
     return np.split(vector, np.cumsum([each.query.size for each in measurements], dtype=np.int64)[:-1])

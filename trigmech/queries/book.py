@@ -1,4 +1,4 @@
-"""The partitions, cells and functions that queries share, numbered for files; and the kinds of queries."""
+"""The partitions, maps and functions that queries share, with numbers for files; and the kinds of queries."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,12 +11,12 @@ from trigmech.functions.features import Features, FunctionSet
 from trigmech.functions.partition import Partition
 from trigmech.queries.base import Integers, Query
 
-# By name, as files have it. A query of one's own is added by `register`.
+# The kinds by their names in files. `register` adds a custom query.
 KINDS: dict[str, type[Query]] = {}
 
 
 def register(kind: type[Query]) -> type[Query]:
-    """Let files hold a kind of query, which must have `written` and `read`; usable as a decorator."""
+    """Let files hold a kind of query, which must define `written` and `read`. Usable as a decorator."""
     if KINDS.get(kind.name, kind).__qualname__ != kind.__qualname__:
         raise InputError(f"there is a query of the name {kind.name!r} already")
     KINDS[kind.name] = kind
@@ -29,17 +29,17 @@ class Book:
     Parameters
     ----------
     partitions : sequence of (int, Partition)
-        The column of each, and the partition.
+        Columns and their partitions.
     maps : sequence of (int, ndarray (size,) of int)
         The number of each map's partition, and the cells.
     features : sequence of Features
     domain : Domain, optional
-        That functions are of.
+        The domain of the functions.
 
     Attributes
     ----------
     columns : int
-        The number of columns of the partitions that it began with.
+        The number of columns with a partition at the start.
     """
 
     def __init__(self, partitions: Sequence[tuple[int, Partition]] = (), maps: Sequence[tuple[int, Integers]] = (),
@@ -48,7 +48,7 @@ class Book:
         self.domain, self._sets = domain, list[FunctionSet](features)
         self._partitions = {(j, id(partition)): i for i, (j, partition) in enumerate(self.partitions)}
         self._maps = {(p, id(cells)): i for i, (p, cells) in enumerate(self.maps)}
-        # Maps that were read, for releases with many tables.
+        # A cache of the maps that were read, because a release can have many tables.
         self._found: dict[int, tuple[int, Partition, Integers]] = {}
         self._counts: dict[int, int] = {}
         self.columns = len({column for column, _ in self.partitions})
@@ -70,7 +70,7 @@ class Book:
         return self._maps[key]
 
     def functions(self, features: FunctionSet) -> int:
-        """Return the number of a set of functions; an InputError for functions of somebody's own."""
+        """Return the number of a set of functions. Raise an InputError for custom functions."""
         place = next((i for i, known in enumerate(self._sets) if known is features), len(self._sets))
         if place == len(self._sets):
             self.features.append(Features.of(features))
@@ -78,29 +78,29 @@ class Book:
         return place
 
     def functions_at(self, number: int) -> Features:
-        """Return the set of functions of a number."""
+        """Return the set of functions with this number."""
         return self.features[_within(number, len(self.features), "set of functions")]
 
     def partition_at(self, number: int) -> tuple[int, Partition]:
-        """Return the column and the partition of a number."""
+        """Return the column and the partition with this number."""
         return self.partitions[_within(number, len(self.partitions), "partition")]
 
     def map_at(self, number: int) -> tuple[int, Partition, Integers]:
-        """Return the column, the partition and the cells of a map's number."""
+        """Return the column, the partition and the cells of the map with this number."""
         if number not in self._found:
             place, cells = self.maps[_within(number, len(self.maps), "map")]
             self._found[number] = *self.partition_at(place), cells
         return self._found[number]
 
     def count_at(self, number: int) -> int:
-        """Return how many cells the map of a number has."""
+        """Return the number of cells of the map with this number."""
         if number not in self._counts:
             self._counts[number] = int(self.map_at(number)[2].max()) + 1
         return self._counts[number]
 
 
 class Numbers:
-    """Takes one number after the other from an array that a file holds."""
+    """Takes numbers one after the other from an array of a file."""
 
     def __init__(self, values: NDArray[Any]) -> None:
         self._values, self._next = values, 0
@@ -110,18 +110,18 @@ class Numbers:
         return int(self.some(1)[0])
 
     def some(self, count: int) -> NDArray[Any]:
-        """Return the next numbers (count,), in memory of their own."""
+        """Return a copy of the next numbers (count,)."""
         first, self._next = self._next, self._next + count
         if not 0 <= first <= self._next <= len(self._values):
             raise InputError("a query in the file has too few numbers")
         return self._values[first : self._next].copy()
 
     def rest(self) -> NDArray[Any]:
-        """Return all numbers that are left."""
+        """Return all remaining numbers."""
         return self.some(len(self._values) - self._next)
 
     def end(self) -> None:
-        """Raise an InputError if there are more."""
+        """Raise an InputError if numbers remain."""
         if self._next != len(self._values):
             raise InputError("a query in the file has too many numbers")
 

@@ -1,4 +1,4 @@
-"""The query for how columns depend on each other when rows are few: products of the entries of rows of length 1."""
+"""The query for the dependence between columns when rows are few: products of the entries of unit vectors."""
 
 import math
 from collections.abc import Sequence
@@ -18,9 +18,9 @@ from trigmech.queries.book import Book, Numbers, register
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-# Scores are whole numbers over 2^10, and entries of rows whole numbers over 2^15, so that sums over rows are exact.
+# Scores are multiples of 2^-10, and entries of directions multiples of 2^-15, so that sums over rows are exact.
 SCORE_BITS, ENTRY_BITS = 10, 15
-# Beyond 64 nothing is a score of a rank; so small that squares of a hundred thousand columns fit into 63 bits.
+# Scores of ranks are below 64. With this limit the squares of a hundred thousand columns fit into 63 bits.
 LARGEST_SCORE = 2**16
 # The mean over a person's rows is rounded to a multiple of 2^-40.
 LATTICE = 2.0**-40
@@ -31,16 +31,17 @@ LATTICE = 2.0**-40
 class Directions(Query):
     """Means of products of two entries of the direction of a row's scores, for all pairs of columns.
 
-    Each position of a column has a score; z is the vector of a row's d scores, and u = z / |z|, or 0 where z is 0, with
-    each entry rounded towards 0 to a multiple of 2^-15. Measured are the means of u_i u_j for i < j. With normal scores
-    of the ranks they are nearly proportional to correlations of ranks, at the noise of one bounded function.
+    Each position of a column has a score. Let z be the vector of a row's d scores. The direction is u = z / |z|, or 0
+    if z is 0, with each entry rounded towards 0 to a multiple of 2^-15. The query measures the means of u_i u_j for
+    i < j. With normal scores of the ranks they are nearly proportional to rank correlations. All products together get
+    only as much noise as one bounded function.
 
     Parameters
     ----------
     partitions : tuple of Partition
-        Those of all columns of the schema, at least two.
+        The partitions of all columns of the schema, at least two.
     scores : tuple of ndarray (size,) of int
-        The score of each position of each column, in units of 2^-10: at most 2^16 in size.
+        The score of each position of each column, in units of 2^-10, between -2^16 and 2^16.
 
     Notes
     -----
@@ -48,9 +49,9 @@ class Directions(Query):
 
         2 sum over i < j of (u_i u_j - v_i v_j)^2 <= ||u u' - v v'||^2 = |u|^4 + |v|^4 - 2 (u . v)^2 <= 2,
 
-    so the vector of all products moves by at most 1 in L2. In L1 the products of one row sum to at most
-    ((sum |u_i|)^2 - |u|^2) / 2 <= (d - 1) / 2, by Cauchy and Schwarz, so they move by at most d - 1. A single product
-    is at most 1/2 in size, and moves by at most 1. Cost: d^2 / 2 multiplications for each row.
+    so the vector of all products moves by at most 1 in L2. By Cauchy and Schwarz, the absolute products of one row sum
+    to at most ((sum |u_i|)^2 - |u|^2) / 2 <= (d - 1) / 2, so the vector moves by at most d - 1 in L1. A single product
+    lies between -1/2 and 1/2, and moves by at most 1. Cost: d^2 / 2 multiplications for each row.
     """
 
     name: ClassVar[str] = "directions"
@@ -60,12 +61,12 @@ class Directions(Query):
 
     @property
     def size(self) -> int:
-        """One product for each pair of columns."""
+        """The number of pairs of columns."""
         return math.comb(len(self.partitions), 2)
 
     @property
     def kind(self) -> str:
-        """Say what it is."""
+        """The kind of the query in words."""
         return "product of directions"
 
     @property
@@ -79,9 +80,9 @@ class Directions(Query):
         return np.column_stack(np.triu_indices(len(self.partitions), 1)).astype(np.int64)
 
     def entries(self, codes: NDArray[Any]) -> Array:
-        """Return the directions (m, d) of rows of positions (m, d); the same bits on every machine."""
+        """Return the directions (m, d) of rows, given their positions (m, d). Every machine gives the same bits."""
         scores = np.column_stack([score[own] for score, own in zip(self.scores, codes.T, strict=True)])
-        # Whole numbers below 2^53, so that only the root and the quotients round; the factor outweighs that.
+        # The sums are whole numbers below 2^53, so only the root and the quotients round. The factor outweighs this.
         length = np.sqrt((scores**2).sum(axis=1).astype(np.float64)) * (1.0 + 2.0**-50)
         return np.asarray(np.trunc(scores * 2.0**ENTRY_BITS / np.maximum(length, 1.0)[:, None]) * 2.0**-ENTRY_BITS)
 
@@ -97,11 +98,11 @@ class Directions(Query):
         return np.asarray((weighted.T @ entries)[tuple(self.pairs.T)])
 
     def diameter(self, norm: str) -> float:
-        """Return 1 in L2 and for a single product, and d - 1 in L1; see the class for the proof."""
+        """Return 1 in L2 and Linf, and d - 1 in L1; see the class for the proof."""
         return float(len(self.partitions) - 1) if norm == "L1" else 1.0
 
     def rounding(self, norm: str, n: int) -> float:
-        """Return the error of floats, and of the mean over a person's rows, which is rounded to the lattice."""
+        """Return the rounding error of floats and of the mean over a person's rows, which lies on the lattice."""
         entries = {"L1": float(self.size), "L2": math.sqrt(self.size), "Linf": 1.0}[norm]
         return 4.0 * UNIT * self.diameter(norm) + entries * LATTICE / n
 
@@ -121,7 +122,7 @@ class Directions(Query):
     def read(cls, integers: Numbers, floats: Numbers, book: Book) -> Self:
         """Return the query."""
         if (d := integers.one()) != book.columns or d < 2:
-            raise InputError("directions must have the scores of all columns, of which there are at least two")
+            raise InputError("directions must have the scores of all columns, and of at least two")
         partitions, scores = [], []
         for j in range(d):
             column, partition = book.partition_at(integers.one())
@@ -134,7 +135,7 @@ class Directions(Query):
         return cls(tuple(partitions), tuple(scores))
 
     def on(self, finer: Sequence[Partition], known: dict[Any, Any] | None = None) -> Self:
-        """Return the products of the same scores, at finer positions."""
+        """Return the same query for finer positions, which keep the scores of the coarse ones."""
         return replace(self, partitions=tuple(finer), scores=tuple(
             score[parents(cut, partition)]
             for cut, partition, score in zip(finer, self.partitions, self.scores, strict=True)))

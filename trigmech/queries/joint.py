@@ -13,11 +13,12 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_matrix
 
 from trigmech.errors import InputError
 from trigmech.functions.naming import cell_names, column_name
 from trigmech.functions.partition import Partition, all_codes
-from trigmech.queries.base import UNIT, Array, Integers, Query, parents
+from trigmech.queries.base import UNIT, Array, Integers, Query, indicators, parents
 from trigmech.queries.book import Book, Numbers, register
 from trigmech.queries.one_way import TWO_ENTRIES
 
@@ -67,10 +68,11 @@ class Marginal(Query):
 
     def evaluate(self, points: Array) -> Array:
         """Return indicators of the cells."""
-        codes = all_codes(self.partitions, points)
-        place = np.ravel_multi_index(tuple(cells[own] for cells, own in zip(self.maps, codes.T, strict=True)),
-                                     self.shape)
-        return np.eye(self.size)[place]
+        return self.sparse(points).toarray()
+
+    def sparse(self, points: Array) -> csr_matrix:
+        """Return indicators of the cells, zeros left out."""
+        return indicators(self._places(all_codes(self.partitions, points)), self.size)
 
     def means(self, points: Array, weights: Array | None = None) -> Array:
         """Return the frequencies of the cells."""
@@ -79,9 +81,12 @@ class Marginal(Query):
 
     def counted(self, codes: NDArray[np.int32], weights: Array) -> Array:
         """Return the sums of weights (m,) in each cell, of positions (m, columns) of the query's columns."""
-        place = np.ravel_multi_index(tuple(cells[own] for cells, own in zip(self.maps, codes.T, strict=True)),
-                                     self.shape)
-        return np.asarray(np.bincount(place, weights, self.size).reshape(self.shape), dtype=np.float64)
+        return np.asarray(np.bincount(self._places(codes), weights, self.size).reshape(self.shape), dtype=np.float64)
+
+    def _places(self, codes: NDArray[np.int32]) -> Integers:
+        """Return the cell (m,) of rows of positions, numbered through."""
+        return np.ravel_multi_index(tuple(cells[own] for cells, own in zip(self.maps, codes.T, strict=True)),
+                                    self.shape)
 
     def diameter(self, norm: str) -> float:
         """Two frequencies move."""

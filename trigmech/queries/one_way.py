@@ -1,9 +1,9 @@
-"""Queries about one column: its frequencies, measured as they are, by prefix sums, or by contrasts; and closer looks.
+"""Queries about one column: its frequencies, directly, by prefix sums or by contrasts; and details of an interval.
 
 Replacing a row moves one person from one position of the column to another. So two frequencies move by 1/n, one down
-and one up: by 2/n in L1, sqrt(2)/n in L2 and 1/n in the largest entry. For prefix sums the distance in L2 is the
-largest between two columns of the matrix that is used, see :mod:`trigmech.functions.prefix_sums`. Contrasts are signs,
-so each moves by at most 2/n; half of each is measured.
+and one up: by 2/n in L1, sqrt(2)/n in L2 and 1/n in the largest entry. For prefix sums, the distance in L2 is the
+largest distance between two columns of the encoding matrix; see :mod:`trigmech.functions.prefix_sums`. Contrasts are
+signs, so each moves by at most 2/n, and half of each is measured.
 """
 
 import math
@@ -13,17 +13,18 @@ from functools import cached_property
 from typing import ClassVar, Self
 
 import numpy as np
+from scipy.sparse import csr_matrix
 
 from trigmech.errors import InputError
 from trigmech.functions import contrasts, prefix_sums
 from trigmech.functions.naming import interval_names, position_names
 from trigmech.functions.partition import Partition
-from trigmech.queries.base import UNIT, Array, Query
+from trigmech.queries.base import UNIT, Array, Query, indicators
 from trigmech.queries.book import Book, Numbers, register
 
-# Intervals that are measured by prefix sums, and positions that are by contrasts: what more of them cost is quadratic.
+# The most intervals for prefix sums, and the most positions for contrasts. Time and memory grow with their squares.
 MOST_RANGES, MOST_CONTRASTS = 2**10, 2**8
-# How far two entries that move by 1 in opposite directions do so together.
+# The distance of two vectors if two entries differ by 1, in opposite directions.
 TWO_ENTRIES = {"L1": 2.0, "L2": math.sqrt(2.0), "Linf": 1.0}
 ORDERS = {"L1": 1, "L2": 2, "Linf": np.inf}
 
@@ -31,12 +32,12 @@ ORDERS = {"L1": 1, "L2": 2, "Linf": np.inf}
 @register
 @dataclass(frozen=True, eq=False)
 class Histogram(Query):
-    """The frequencies of the positions of one column, measured as they are.
+    """The frequencies of the positions of one column, measured directly.
 
     Parameters
     ----------
     column : int
-        By position in the schema.
+        The column's position in the schema.
     partition : Partition
         The partition of that column.
     """
@@ -48,17 +49,17 @@ class Histogram(Query):
 
     @property
     def size(self) -> int:
-        """How many numbers are drawn."""
+        """The number of positions."""
         return self.partition.size
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The positions."""
+        """One mean for each position."""
         return (self.partition.size,)
 
     @property
     def kind(self) -> str:
-        """What it is."""
+        """The kind of the query in words."""
         return "column"
 
     @property
@@ -68,10 +69,14 @@ class Histogram(Query):
 
     def evaluate(self, points: Array) -> Array:
         """Return indicators of the positions."""
-        return np.eye(self.partition.size)[self.partition.codes(points)]
+        return self.sparse(points).toarray()
+
+    def sparse(self, points: Array) -> csr_matrix:
+        """Return indicators of the positions, zeros left out."""
+        return indicators(self.partition.codes(points), self.partition.size)
 
     def diameter(self, norm: str) -> float:
-        """Two frequencies move; a column of a single position never does, and counts as one of two."""
+        """Two frequencies move. A column with a single position never moves, but counts as one with two positions."""
         return TWO_ENTRIES[norm]
 
     def names(self, coordinates: Sequence[str]) -> list[str]:
@@ -79,7 +84,7 @@ class Histogram(Query):
         return position_names(self.partition, coordinates)
 
     def noise_of(self, values: Array) -> Array:
-        """Return the deviations, for noise of deviation 1, of the means (...) of functions (..., positions)."""
+        """Return the noise's deviations in the means (...) of functions (..., positions), for noise of deviation 1."""
         matrix = self.decoding
         return np.asarray(np.linalg.norm(values if matrix is None else values @ matrix, axis=-1))
 
@@ -95,7 +100,10 @@ class Histogram(Query):
 
     @cached_property
     def greatest_noise(self) -> float:
-        """For noise of deviation 1: in the share of rows below a value of a number, wherever it is, or in a category's.
+        """The largest deviation, for noise of deviation 1.
+
+        For a numeric column it is that of the share of rows below any value; for a categorical column, that of any
+        category's frequency.
         """
         count = self.partition.intervals
         return math.sqrt(count) if count else float(self.deviations(1.0).max())
@@ -104,9 +112,10 @@ class Histogram(Query):
 @register
 @dataclass(frozen=True, eq=False)
 class Ranges(Histogram):
-    """The frequencies of one column, the intervals of its number by a factor of prefix sums; for Gaussian noise.
+    """The frequencies of one column, with intervals measured by a factor of prefix sums; for Gaussian noise.
 
-    Prefix sums, which all ranges are differences of, have an error that grows with the logarithm of their number alone.
+    The share of any range is a difference of two prefix sums. The error of a prefix sum grows only with the logarithm
+    of the number of intervals.
     """
 
     name: ClassVar[str] = "ranges"
@@ -116,7 +125,7 @@ class Ranges(Histogram):
             raise InputError(f"prefix sums must be of at most {MOST_RANGES} intervals, not {self.partition.intervals}")
 
     def encode(self, means: Array) -> Array:
-        """Return the indicators' frequencies, then the factor times those of the intervals."""
+        """Return the indicators' frequencies, then the factor times the intervals' frequencies."""
         return prefix_sums.encoded(self.partition, means)
 
     def decode(self, vector: Array) -> Array:
@@ -125,7 +134,7 @@ class Ranges(Histogram):
 
     @property
     def decoding(self) -> Array | None:
-        """The indicators as they are, then the inverse of the factor."""
+        """The identity for the indicators, then the inverse of the factor."""
         k, c = len(self.partition.indicators), self.partition.intervals
         if not c:
             return None
@@ -134,7 +143,7 @@ class Ranges(Histogram):
         return matrix
 
     def deviations(self, deviation: float) -> Array:
-        """Return the deviation of each frequency; its noise is correlated with its neighbours'."""
+        """Return the deviation of each frequency. The noise of neighbouring intervals is correlated."""
         k, c = len(self.partition.indicators), self.partition.intervals
         if not c:
             return np.full(k, deviation)
@@ -142,7 +151,7 @@ class Ranges(Histogram):
         return deviation * np.concatenate([np.ones(k), rows])
 
     def noise_of(self, values: Array) -> Array:
-        """Return the deviations of means of functions."""
+        """Return the noise's deviations in the means of functions."""
         k, c = len(self.partition.indicators), self.partition.intervals
         if c:
             values = np.concatenate([values[..., :k], values[..., k:] @ prefix_sums.inverse(c)], axis=-1)
@@ -156,7 +165,8 @@ class Ranges(Histogram):
         return float((both.sum(axis=0) if norm == "L1" else both.max(axis=0)).max(initial=1.0)) * prefix_sums.ROUNDED_UP
 
     def rounding(self, norm: str, n: int) -> float:
-        """Return the error of sums of up to all intervals' products, whose factors are 1 together, in each entry."""
+        """Return the rounding error. Each entry sums at most one product for each interval, with frequencies of sum 1.
+        """
         entries = {"L1": float(self.size), "L2": math.sqrt(self.size), "Linf": 1.0}[norm]
         return (self.partition.size + 5.0) * UNIT * entries
 
@@ -166,7 +176,7 @@ class Ranges(Histogram):
 
     @cached_property
     def greatest_noise(self) -> float:
-        """In the share of rows below a value, wherever it is: that of the last prefix sum."""
+        """The deviation of the last prefix sum, which is the largest."""
         c = self.partition.intervals
         return float(np.linalg.norm(prefix_sums.factor(c)[-1])) if c else 1.0
 
@@ -174,7 +184,7 @@ class Ranges(Histogram):
 @register
 @dataclass(frozen=True, eq=False)
 class Contrasts(Histogram):
-    """The frequencies of one column of few positions by their contrasts, for noise in the largest entry."""
+    """The frequencies of one column with few positions, measured by contrasts; for noise in the max norm."""
 
     name: ClassVar[str] = "contrasts"
 
@@ -184,7 +194,7 @@ class Contrasts(Histogram):
 
     @property
     def size(self) -> int:
-        """One less than there are positions."""
+        """The number of positions less 1."""
         return self.partition.size - 1
 
     def encode(self, means: Array) -> Array:
@@ -192,7 +202,7 @@ class Contrasts(Histogram):
         return np.asarray(means @ contrasts.contrasts(self.partition.size))
 
     def encoded(self, sums: Array, n: int) -> Array:
-        """Return the vector: sums of counts are exact, so they are divided last."""
+        """Return the vector. Sums of counts are exact, so the division comes last."""
         return self.encode(sums) / n
 
     def decode(self, vector: Array) -> Array:
@@ -205,19 +215,20 @@ class Contrasts(Histogram):
         return contrasts.decoding(self.partition.size)
 
     def diameter(self, norm: str) -> float:
-        """Return the largest distance between the signs of two positions: whole numbers, without rounding."""
+        """Return the largest distance between the signs of two positions. It is computed without rounding."""
         signs = contrasts.contrasts(self.partition.size).astype(np.float64)
         apart = [float(np.linalg.norm(signs - own, ORDERS[norm], axis=1).max()) for own in signs]
         return max(apart) if self.size else 0.0
 
     def rounding(self, norm: str, n: int) -> float:
-        """Return the error of sums of up to all positions' products, whose factors are 1 together, in each entry."""
+        """Return the rounding error. Each entry sums at most one product for each position, with frequencies of sum 1.
+        """
         entries = {"L1": float(self.size), "L2": math.sqrt(self.size), "Linf": 1.0}[norm]
         return (self.partition.size + 5.0) * UNIT * entries
 
     @cached_property
     def greatest_noise(self) -> float:
-        """In the share of rows below a value, wherever it is, or in that of a category."""
+        """The largest deviation in the share of rows below any value, or in the frequency of any category."""
         k, c = len(self.partition.indicators), self.partition.intervals
         if not c:
             return float(self.deviations(1.0).max())
@@ -241,8 +252,8 @@ class Detail(Query):
 
     Notes
     -----
-    The finer intervals of one column, of however many intervals of one partition, are disjoint: a replaced row moves
-    two of all their frequencies.
+    The finer intervals of one column are disjoint, for any number of intervals of its partition. So a replaced row
+    moves at most two of all their frequencies.
     """
 
     name: ClassVar[str] = "detail"
@@ -254,12 +265,12 @@ class Detail(Query):
 
     @property
     def size(self) -> int:
-        """The finer intervals."""
+        """The number of finer intervals."""
         return len(self.edges) - 1
 
     @property
     def kind(self) -> str:
-        """What it is."""
+        """The kind of the query in words."""
         return "column, closer"
 
     @property
@@ -269,13 +280,13 @@ class Detail(Query):
 
     @cached_property
     def around(self) -> Partition:
-        """The finer intervals with what lies below and above them, so that each row has one position."""
+        """The finer intervals, with an interval below and one above them, so that each row has one position."""
         return self.partition.cut(np.concatenate([[-1.0] * bool(self.edges[0] > -1.0), self.edges,
                                                   [1.0] * bool(self.edges[-1] < 1.0)]))
 
     @property
     def inside(self) -> slice:
-        """Where the finer intervals are among the positions of `around`."""
+        """The places of the finer intervals among the positions of `around`."""
         first = len(self.partition.indicators) + bool(self.edges[0] > -1.0)
         return slice(first, first + self.size)
 
@@ -284,12 +295,12 @@ class Detail(Query):
         return np.eye(self.around.size)[self.around.codes(points)][:, self.inside]
 
     def diameter(self, norm: str) -> float:
-        """Two frequencies move."""
+        """Two frequencies move at most."""
         return TWO_ENTRIES[norm]
 
     @property
     def disjoint(self) -> Hashable:
-        """The partition, of which each interval is looked at once."""
+        """The partition, because each of its intervals has at most one detail."""
         return ("detail", self.column, id(self.partition))
 
     def names(self, coordinates: Sequence[str]) -> list[str]:
@@ -306,7 +317,7 @@ class Detail(Query):
         (column, partition), interval, edges = book.partition_at(integers.one()), integers.one(), floats.rest()
         if not (0 <= interval < partition.intervals and len(edges) > 1 and (np.diff(edges) > 0).all()
                 and (edges[[0, -1]] == partition.edges[interval : interval + 2]).all()):
-            raise InputError("the edges of a closer look must ascend from one end of its interval to the other")
+            raise InputError("the edges of a detail must ascend from one end of its interval to the other")
         return cls(column, partition, interval, edges)
 
 

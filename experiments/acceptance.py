@@ -1,0 +1,72 @@
+"""How often acceptance tests accept the truth, a release, and columns without their dependence."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+import trigmech as tm
+from experiments.asked import Asked
+from experiments.cells import call, run_cells, write_markdown
+from experiments.frames import formatted, markdown, write
+from trigmech.distribution import Distribution
+
+Array = NDArray[np.float64]
+
+SIZES, EPSILONS = (1_000, 5_000), (0.1, 0.3, 1.0)
+TRUTH, RELEASE, INDEPENDENT = "the truth", "a release at ε = 1", "independent columns"
+KINDS = (TRUTH, RELEASE, INDEPENDENT)
+SCHEMA = tm.Schema([tm.Column(f"x{j}", -5, 5) for j in range(4)])
+CRITERIA = (tm.Criterion("worst one-way", 0.15), tm.Criterion("mean two-way", 0.2),
+            tm.Criterion("correlation", 0.5, columns=("x0", "x1"), share=3.0))
+# Tests with other noise, of each release.
+TESTS = 200
+
+
+def acceptance_rate(kind: str, n: int, epsilon: float, repetition: int) -> dict[str, Any]:
+    """Return "rate", the share of `TESTS` acceptance tests at (epsilon, 0) that accept; None if they are refused."""
+    rng = np.random.default_rng([repetition, n])
+    # Correlations of 0.9 of neighbours.
+    X = np.cumsum(rng.normal(size=(n, 4)) * [1.0, 0.44, 0.44, 0.44], axis=1)
+    X /= np.sqrt(1.0 + 0.44**2 * np.arange(4))
+    made = tm.synthesize(X, SCHEMA, tm.Budget(1.0, 1e-6), rng=rng)
+    if kind != RELEASE:
+        points = SCHEMA.to_cube(X if kind == TRUTH else rng.permuted(X, axis=0))
+        made = replace(made, fit=replace(made.fit, distribution=Distribution(points, np.full(n, 1.0 / n))))
+    try:
+        found = [tm.accept(made, X, CRITERIA, tm.Budget(epsilon), np.random.default_rng([seed, repetition])).accepted
+                 for seed in range(TESTS)]
+    except tm.InputError:
+        return {"rate": None}
+    return {"rate": float(np.mean(found))}
+
+
+def acceptance(asked: Asked) -> Path:
+    """Write results/acceptance.csv and .md; quick: 1 repetition instead of 5."""
+    cells = {call(acceptance_rate, kind, n, epsilon, r): (kind, n, epsilon)
+             for kind in KINDS for n in SIZES for epsilon in EPSILONS for r in range(1 if asked.quick else 5)}
+    runs = dict(run_cells(cells, asked.jobs, "acceptance"))
+    lines = pd.DataFrame([(*key, runs[cell]["rate"]) for cell, key in cells.items()],
+                         columns=["release", "n", "epsilon", "rate"])
+    found = lines.groupby(["release", "n", "epsilon"], sort=False)["rate"].mean().reset_index()
+    stem = asked.stem("acceptance")
+    written = write(stem, formatted(found, epsilon="g", rate=".3f"))
+    return write_markdown(stem, report(written))
+
+
+def report(lines: pd.DataFrame) -> list[str]:
+    """Return the page."""
+    named = "; ".join(f"{each.words}, limit {each.limit:g}" for each in CRITERIA)
+    rows = [(kind, *(lines[(lines["release"] == kind) & (lines["n"] == n) & (lines["epsilon"] == epsilon)]["rate"]
+                     .map(lambda rate: "refused" if pd.isna(rate) else f"{rate:.3f}").item()
+                     for n in SIZES for epsilon in EPSILONS)) for kind in KINDS]
+    head = ["what is tested", *(f"n = {n:,}, ε = {epsilon:g}" for n in SIZES for epsilon in EPSILONS)]
+    return ["# Acceptance tests", "",
+            "Four normal columns of which neighbours have a correlation of 0.9. The share of acceptance tests that "
+            f"accept: {TESTS} tests with other noise of each of the releases of 5 tables, at (ε, 0). Criteria: "
+            f"{named}; confidence 0.95, the correlation with three shares of the budget. *Refused*: before the charge, "
+            "because the noise would be too large for the limits.", "",
+            *markdown(head, rows)]

@@ -1,0 +1,259 @@
+"""Intervals for populations from releases: how many hold the truth, how wide they are, and what naive ones do."""
+
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+import trigmech as tm
+from experiments.asked import Asked
+from experiments.cells import call, run_cells, write_markdown
+from experiments.frames import markdown, write
+
+Array = NDArray[np.float64]
+Table = dict[str, Any]
+# Values and their influence on each row (m, values), of a table with weights (m,) of sum 1.
+Found = tuple[Array, Array]
+
+SEEDS, QUICK_SEEDS, LEVEL, TABLES = 4, 2, 0.95, 20
+# Rows, epsilon and delta.
+SETTINGS = ((300, 1.0, 1e-6), (300, 1.0, 0.0), (1_000, 1.0, 1e-6), (5_000, 0.5, 1e-6), (5_000, 1.0, 1e-6),
+            (5_000, 1.0, 0.0), (5_000, 5.0, 1e-6))
+POPULATION, NORMAL = 1_000_000, 1.959964
+# Newton's method for a logistic regression: steps, and what is added to the diagonal.
+STEPS, RIDGE = 30, 1e-6
+# A density at a quantile is that between the quantiles so far away on both sides.
+ASIDE = 0.05
+KINDS = ("skewed", "dependent", "mixed")
+METHODS = ("naive", "imputations", "weights")
+
+
+def population(kind: str, n: int, rng: np.random.Generator) -> pd.DataFrame:
+    """Return n persons: three numbers, an outcome, a binary and a four-valued category, and a treatment at random."""
+    z, e = rng.standard_normal((n, 4)), rng.standard_normal(n)
+    if kind == "skewed":
+        x1, x2, x3 = z[:, 0], 0.4 * z[:, 0] + 0.9 * z[:, 1], np.exp(0.5 * z[:, 0] + 0.6 * z[:, 2])
+        y = 1.0 + 0.3 * x1 + 0.4 * x3 + 0.6 * rng.gamma(2.0, 1.0, n)
+    elif kind == "dependent":
+        x1, x2 = z[:, 0], 0.8 * z[:, 0] + 0.6 * z[:, 1]
+        x3, y = np.abs(x1 + 0.5 * z[:, 2]), 1.0 + 0.8 * x1 - 0.4 * x2 + 0.5 * e
+    else:
+        x1, x2, x3 = z[:, 0], 0.3 * z[:, 0] + z[:, 1], np.where(rng.random(n) < 0.3, 0.0, np.exp(0.5 * z[:, 2]))
+        y = 1.0 + 0.5 * x1 + 0.3 * x3 + e
+    b = rng.random(n) < 1.0 / (1.0 + np.exp(0.5 - 0.8 * x1 + 0.4 * x2))
+    g = np.clip(np.floor(x2 + z[:, 3] + 2.0), 0, 3).astype(int)
+    y = y + 0.4 * b + (0.5 * (g == 3) if kind == "mixed" else 0.0)
+    return pd.DataFrame({"x1": np.clip(x1, -4, 4), "x2": np.clip(x2, -5, 5), "x3": np.clip(x3, 0, 12),
+                         "y": np.clip(y, -6, 14), "b": np.where(b, "yes", "no"), "g": np.array(list("pqrs"))[g],
+                         "z": np.where(rng.random(n) < 0.5, "new", "old")})
+
+
+SCHEMA = tm.Schema([tm.Column("x1", -4, 4), tm.Column("x2", -5, 5), tm.Column("x3", 0, 12), tm.Column("y", -6, 14),
+                    tm.Column("b", kind="categorical", categories=("no", "yes")),
+                    tm.Column("g", kind="categorical", categories=tuple("pqrs")),
+                    tm.Column("z", kind="categorical", categories=("new", "old"))])
+
+
+def _mean(values: Array, w: Array) -> Found:
+    mean = w @ values
+    return np.array([mean]), (values - mean)[:, None]
+
+
+def _difference(values: Array, group: Array, w: Array) -> Found:
+    p = float(np.clip(w @ group, 1e-3, 1.0 - 1e-3))
+    one, other = w @ (group * values) / p, w @ ((1.0 - group) * values) / (1.0 - p)
+    return np.array([one - other]), (group / p * (values - one) - (1 - group) / (1 - p) * (values - other))[:, None]
+
+
+def _scaled(values: Array, w: Array) -> Array:
+    """Return values with mean 0 and variance 1; weights below 0 may make the variance too small."""
+    shifted = values - w @ values
+    return np.asarray(shifted / np.sqrt(max(float(w @ shifted**2), 0.05 * float(values.var()))))
+
+
+def _correlation(a: Array, b: Array, w: Array) -> Found:
+    a, b = _scaled(a, w), _scaled(b, w)
+    r = w @ (a * b)
+    return np.array([r]), (a * b - 0.5 * r * (a**2 + b**2))[:, None]
+
+
+def _linear(X: Array, y: Array, w: Array) -> Found:
+    inverse = np.linalg.inv(X.T @ (X * w[:, None]))
+    beta = inverse @ (X.T @ (w * y))
+    return beta[1:], ((X * (y - X @ beta)[:, None]) @ inverse)[:, 1:]
+
+
+def _logistic(X: Array, y: Array, w: Array) -> Found:
+    beta = np.zeros(X.shape[1])
+    for _ in range(STEPS):
+        p = 1.0 / (1.0 + np.exp(-np.clip(X @ beta, -30, 30)))
+        hessian = X.T @ (X * (w * p * (1.0 - p))[:, None]) + RIDGE * np.eye(len(beta))
+        step = np.linalg.solve(hessian, X.T @ (w * (y - p)))
+        beta = beta + step * min(1.0, 1.0 / max(float(np.abs(step).max()), 1e-12))
+    return beta[1:], ((X * (y - p)[:, None]) @ np.linalg.inv(hessian))[:, 1:]
+
+
+def _quantiles(values: Array, at: tuple[float, ...], w: Array) -> Found:
+    order = np.argsort(values, kind="stable")
+    below = np.maximum.accumulate(np.cumsum(w[order]))
+
+    def quantile(q: float) -> float:
+        return float(values[order][min(int(np.searchsorted(below, q)), len(values) - 1)])
+
+    found = [quantile(q) for q in at]
+    density = [2.0 * ASIDE / max(quantile(q + ASIDE) - quantile(q - ASIDE), 1e-3) for q in at]
+    return np.array(found), np.column_stack([(q - (values <= each)) / f
+                                             for q, each, f in zip(at, found, density, strict=True)])
+
+
+def _parts(table: Table) -> tuple[Array, Array, Array, Array, Array, Array, Array]:
+    x1, x2, x3, y = (np.asarray(table[name], dtype=np.float64) for name in ("x1", "x2", "x3", "y"))
+    return (x1, x2, x3, y, (np.asarray(table["b"]) == "yes").astype(float),
+            (np.asarray(table["g"]) == "r").astype(float), (np.asarray(table["z"]) == "new").astype(float))
+
+
+STATISTICS: dict[str, Callable[[Table, Array], Found]] = {}
+
+
+def _statistic(name: str) -> Callable[[Callable[..., Found]], Callable[..., Found]]:
+    def kept(f: Callable[..., Found]) -> Callable[..., Found]:
+        STATISTICS[name] = lambda table, w: f(*_parts(table), w)
+        return f
+    return kept
+
+
+@_statistic("means")
+def _means(x1: Array, x2: Array, x3: Array, y: Array, b: Array, g: Array, z: Array, w: Array) -> Found:
+    return _together(_mean(y, w), _mean(x3, w))
+
+
+@_statistic("differences of means")
+def _differences(x1: Array, x2: Array, x3: Array, y: Array, b: Array, g: Array, z: Array, w: Array) -> Found:
+    return _together(_difference(y, b, w), _difference(x2, g, w))
+
+
+@_statistic("no effect: differences")
+def _nothing(x1: Array, x2: Array, x3: Array, y: Array, b: Array, g: Array, z: Array, w: Array) -> Found:
+    return _together(_difference(y, z, w), _difference(g, z, w))
+
+
+@_statistic("correlations")
+def _correlations(x1: Array, x2: Array, x3: Array, y: Array, b: Array, g: Array, z: Array, w: Array) -> Found:
+    return _together(_correlation(x1, x2, w), _correlation(x3, y, w))
+
+
+@_statistic("linear regression")
+def _regression(x1: Array, x2: Array, x3: Array, y: Array, b: Array, g: Array, z: Array, w: Array) -> Found:
+    return _linear(np.column_stack([np.ones(len(y)), x1, x2, b]), y, w)
+
+
+@_statistic("logistic regression")
+def _choice(x1: Array, x2: Array, x3: Array, y: Array, b: Array, g: Array, z: Array, w: Array) -> Found:
+    return _logistic(np.column_stack([np.ones(len(y)), x1, x2]), b, w)
+
+
+@_statistic("quantiles")
+def _of_three(x1: Array, x2: Array, x3: Array, y: Array, b: Array, g: Array, z: Array, w: Array) -> Found:
+    return _together(_quantiles(y, (0.25, 0.5, 0.9), w), _quantiles(x1, (0.5,), w))
+
+
+@_statistic("shares of groups")
+def _shares(x1: Array, x2: Array, x3: Array, y: Array, b: Array, g: Array, z: Array, w: Array) -> Found:
+    return _together(_mean(g, w), _mean(g * b, w), _mean((1.0 - b) * z, w))
+
+
+def _together(*found: Found) -> Found:
+    return np.concatenate([values for values, _ in found]), np.column_stack([influence for _, influence in found])
+
+
+def all_of(table: Table, w: Array | None = None) -> Found:
+    """Return the values of all statistics, and their influences (m, values)."""
+    rows = len(table["x1"])
+    weights = np.full(rows, 1.0 / rows) if w is None else w
+    return _together(*(f(table, weights) for f in STATISTICS.values()))
+
+
+@lru_cache
+def truth(kind: str) -> tuple[Array, tuple[str, ...]]:
+    """Return the population's values, and of which statistic each is."""
+    big = dict(population(kind, POPULATION, np.random.default_rng(99)))
+    even = np.full(POPULATION, 1.0 / POPULATION)
+    each = {name: f(big, even)[0] for name, f in STATISTICS.items()}
+    return np.concatenate(list(each.values())), tuple(name for name, values in each.items() for _ in values)
+
+
+def intervals(kind: str, n: int, epsilon: float, delta: float, seed: int) -> dict[str, Any]:
+    """Return, of one release, the errors and half widths of all methods, and the oracle's deviations."""
+    true, _ = truth(kind)
+    table = population(kind, n, np.random.default_rng([seed, n, *kind.encode()]))
+    made = tm.synthesize(table, SCHEMA, tm.Budget(epsilon, delta), rng=np.random.default_rng(seed))
+    sample = made.columns(n, np.random.default_rng(seed))
+    naive, influence = all_of(sample)
+    found = {"naive": (naive - true, NORMAL * influence.std(axis=0) / np.sqrt(n))}
+    imputations = made.imputations(TABLES, rng=np.random.default_rng(seed))
+    estimate = imputations.estimate(lambda rows: all_of(rows)[0], LEVEL)
+    found["imputations"] = estimate.value - true, 0.5 * (estimate.high - estimate.low)
+    weighted = made.weighted()
+    values, influence = all_of(weighted.columns, weighted.weights)
+    closed = weighted.interval(values, influence, LEVEL)
+    found["weights"] = values - true, 0.5 * (closed.high - closed.low)
+    sampling = all_of(dict(table))[1].std(axis=0) / np.sqrt(n)
+    noise = weighted.variances(influence).noise
+    return {**{f"{name} {what}": values.tolist() for name, both in found.items()
+               for what, values in zip(("error", "half"), both, strict=True)},
+            "oracle": np.sqrt(sampling**2 + noise).tolist()}
+
+
+def answers(asked: Asked) -> Path:
+    """Write results/answers.csv and .md, and return the page. Quick: few seeds of 300 rows."""
+    seeds = QUICK_SEEDS if asked.quick else asked.seeds or SEEDS
+    settings = SETTINGS[:1] if asked.quick else SETTINGS
+    cells = [call(intervals, kind, n=n, epsilon=epsilon, delta=delta, seed=seed)
+             for kind in KINDS for n, epsilon, delta in settings for seed in range(seeds)]
+    results = run_cells(cells, asked.jobs, "answers")
+    found = pd.concat([_lines(dict(cell.arguments), result) for cell, result in results])
+    by = ["kind", "rows", "epsilon", "delta", "method", "statistic"]
+    means = found.groupby(by, sort=False).mean().reset_index()
+    stem = asked.stem("answers", True)
+    write(stem, means.round(6))
+    return write_markdown(stem, page(means, seeds))
+
+
+def _lines(named: dict[str, Any], result: dict[str, Any]) -> pd.DataFrame:
+    """Return a line for each method and value of a release."""
+    _, names = truth(named["kind"])
+    return pd.concat([pd.DataFrame({
+        "kind": named["kind"], "rows": named["n"], "epsilon": named["epsilon"], "delta": named["delta"],
+        "method": method, "statistic": names,
+        "held": (np.abs(result[f"{method} error"]) <= np.array(result[f"{method} half"])).astype(float),
+        "width": np.array(result[f"{method} half"]) / (NORMAL * np.array(result["oracle"])),
+        "square": np.square(np.array(result[f"{method} error"]) / np.array(result["oracle"]))}) for method in METHODS])
+
+
+def page(means: pd.DataFrame, seeds: int) -> list[str]:
+    """Return the Markdown: how many intervals hold, by statistic, and by rows and budget."""
+    def table(by: list[str]) -> list[list[str]]:
+        lines = []
+        for keys, own in means.groupby(by, sort=False):
+            held = own.groupby("method")["held"].mean()
+            width = own.groupby("method")["width"].median()
+            lines.append([*(f"{key:,g}" if isinstance(key, float | int) else str(key) for key in keys),
+                          *(f"{held[method]:.3f}" for method in METHODS),
+                          *(f"{width[method]:.2f}" for method in METHODS)])
+        return lines
+
+    header = [*(f"hold, {method}" for method in METHODS), *(f"width, {method}" for method in METHODS)]
+    return ["# Intervals for populations, from releases", "",
+            f"Samples of n rows of three made populations (`experiments/answers.py`), {seeds} of each setting; "
+            f"intervals that are to hold the population's value with probability {LEVEL:.0%}: naive ones of one "
+            f"synthetic table of n rows, those of {TABLES} imputations, and those of the weighted rows. Widths are "
+            "medians, relative to those of one who knows the variances of sampling and of the noise in what was "
+            "measured. Where there is no effect, one less the part that holds is the rate of false positives.", "",
+            "## By statistic", "", *markdown(["statistic", *header], table(["statistic"])), "",
+            "## By population, rows and budget", "",
+            *markdown(["population", "rows", "epsilon", "delta", *header], table(["kind", "rows", "epsilon", "delta"])),
+            ""]

@@ -1,0 +1,353 @@
+"""Weights, imputations and estimates against dense algebra, laws of made populations, and hostile input."""
+
+import warnings
+from dataclasses import replace
+from functools import lru_cache
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+import trigmech as tm
+from trigmech.functions.partition import Partition
+from trigmech.inference.imputations import Imputations, rehearsed_white, tilted
+from trigmech.inference.posterior import SMOOTH, Posterior
+from trigmech.inference.smooth import MOST_PRODUCTS, SmoothFunctions
+from trigmech.reconstruction.tables import cells_of_columns
+
+SCHEMA = tm.Schema([tm.Column("age", 0, 100, "integer"), tm.Column("pay", -4, 4, missing="keep"),
+                    tm.Column("town", kind="categorical", categories=("a", "b", "c"))])
+
+
+def table_of(n, seed):
+    rng = np.random.default_rng(seed)
+    pay = rng.normal(size=n).clip(-4, 4)
+    return pd.DataFrame({"age": (50 + 12 * pay + 8 * rng.normal(size=n)).clip(0, 100).round(),
+                         "pay": np.where(rng.random(n) < 0.1, np.nan, pay),
+                         "town": rng.choice(["a", "b", "c"], n, p=[0.6, 0.3, 0.1])})
+
+
+@lru_cache
+def release(delta=1e-6, n=600, epsilon=2.0, seed=0):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return tm.synthesize(table_of(n, seed), SCHEMA, tm.Budget(epsilon, delta), rng=np.random.default_rng(seed))
+
+
+def dense(posterior):
+    """The design of the least-squares problem, from each measurement's own definition."""
+    rows, vectors, wanted = posterior.points, [], []
+    for each in posterior.release.known:
+        values = each.query.evaluate(rows)
+        vectors.append(np.column_stack([each.query.encode(row.reshape(each.query.shape)).ravel() for row in values])
+                       / each.deviation)
+        wanted.append(each.known.ravel() / each.deviation)
+    A, y = np.vstack(vectors), np.concatenate(wanted)
+    m = len(rows)
+    smooth = posterior.smooth.evaluate(posterior.codes)
+    beside = []
+    for j, cells in cells_of_columns(posterior.release).items():
+        if posterior.release.columns[j].partition.value is not None:
+            number, own = posterior.smooth.features[j][posterior.codes[:, j], 0], cells[posterior.codes[:, j]]
+            beside.append(number - np.array([number[own == cell].mean() for cell in own]))
+    within = [a * b / np.sqrt(np.mean(a**2 * b**2)) for i, a in enumerate(beside) for b in beside[:i]]
+    sizes = np.concatenate([posterior.smooth.deviations, np.ones(len(within))])
+    smooth = np.column_stack([smooth, *within])
+    smooth = smooth - smooth.mean(axis=0)
+    prior = posterior.white / m * np.eye(m)
+    prior += (smooth * (SMOOTH * sizes) ** 2) @ smooth.T / m**2
+    centre = np.eye(m) - 1.0 / m
+    prior = centre @ prior @ centre
+    gain = prior @ A.T @ np.linalg.inv(A @ prior @ A.T + np.eye(len(A)))
+    return A, y, prior, gain
+
+
+@pytest.fixture(scope="module", params=[1e-6, 0.0])
+def small(request):
+    made = release(request.param)
+    rows = made.distribution.points[np.random.default_rng(0).choice(len(made.distribution.points), 150, replace=False)]
+    return Posterior(made.release, rows, 0.004)
+
+
+def test_weights_are_the_normal_posterior_mean(small):
+    A, y, _, gain = dense(small)
+    even = np.full(150, 1.0 / 150)
+    np.testing.assert_allclose(small.weights, even + gain @ (y - A @ even), atol=2e-5)
+    assert small.weights.sum() == pytest.approx(1.0)
+
+
+def test_variances_are_the_posterior_ones_split_by_cause(small):
+    A, _, prior, gain = dense(small)
+    psi = np.random.default_rng(1).normal(size=(150, 3))
+    psi[:, 0] = small.points[:, 0]
+    whole = prior - gain @ A @ prior
+    found = small.variances(psi)
+    np.testing.assert_allclose(found.noise + found.untold, np.einsum("ij,ik,kj->j", psi, whole, psi), rtol=1e-3)
+    # The noise's part: what an estimate that uses the same coefficients inherits of it.
+    np.testing.assert_allclose(found.noise, np.square(gain.T @ psi).sum(axis=0), rtol=1e-3)
+
+
+def test_drawn_weights_have_the_posterior_mean_and_variances(small):
+    A, _y, prior, gain = dense(small)
+    psi = np.column_stack([small.points[:, 0], np.random.default_rng(2).normal(size=150)])
+    drawn = psi.T @ small.drawn(600, np.random.default_rng(3), sampled=False)
+    expected = np.einsum("ij,ik,kj->j", psi, prior - gain @ A @ prior, psi)
+    for own, variance, mean in zip(drawn, expected, psi.T @ small.weights, strict=True):
+        assert abs(own.mean() - mean) < 4.0 * np.sqrt(variance / 600)
+        low, high = stats.chi2.ppf([1e-4, 1 - 1e-4], 599) / 599
+        assert low < own.var(ddof=1) / variance < high
+
+
+def test_a_population_varies_by_a_sample_of_n_rows_more(small):
+    psi = np.random.default_rng(4).normal(size=150)
+    psi -= psi.mean()
+    both = [psi @ small.drawn(1, np.random.default_rng(5), sampled=sampled) for sampled in (True, False)]
+    more = np.concatenate([psi @ (small.drawn(40, np.random.default_rng(seed), sampled=True)
+                                  - small.drawn(40, np.random.default_rng(seed), sampled=False))
+                           for seed in range(20)])
+    assert both[0] != both[1]
+    low, high = stats.chi2.ppf([1e-4, 1 - 1e-4], 800) / 800
+    assert low < more.var() / ((psi**2).mean() / small.release.n) < high
+
+
+def test_far_noise_leaves_weights_finite(small):
+    far = replace(small.release, measurements=tuple(replace(each, values=each.known + 1e300, noise=1e-12)
+                                                    for each in small.release.measurements))
+    assert np.isfinite(Posterior(far, small.points, 0.004).weights).all()
+
+
+@pytest.mark.parametrize(("partition", "mass"), [
+    (Partition((0, 1, 2), None, np.empty(0)), [0.5, 0.3, 0.2]),
+    (Partition((1,), 0, np.linspace(-1, 1, 9)), [0.2, *[0.1] * 8]),
+    (Partition((), 0, np.linspace(-1, 1, 9)), [0.0] * 7 + [1.0]),
+    (Partition((0,), None, np.empty(0)), [1.0])])
+def test_smooth_functions_of_a_column_are_orthonormal(partition, mass):
+    made = SmoothFunctions.of([partition], [np.array(mass)])
+    values = made.features[0]
+    np.testing.assert_allclose(values.T @ (np.array(mass)[:, None] * values), np.eye(values.shape[1]), atol=1e-9)
+    np.testing.assert_allclose(np.array(mass) @ values, 0.0, atol=1e-9)
+    assert len(made.powers[0]) == values.shape[1] == made.deviations.size
+
+
+def test_a_number_s_first_function_rises_and_products_are_those_of_two_columns():
+    partitions = [Partition((1,), 0, np.linspace(-1, 1, 9)), Partition((2, 3, 4), None, np.empty(0))]
+    made = SmoothFunctions.of(partitions, [np.array([0.2, *[0.1] * 8]), np.array([0.5, 0.3, 0.2])])
+    assert (np.diff(made.features[0][1:, 0]) > 0).all()
+    codes = np.random.default_rng(0).integers(0, [9, 3], (40, 2)).astype(np.int32)
+    values = made.evaluate(codes)
+    assert values.shape == (40, made.size)
+    assert made.size == len(made.deviations)
+    singles = made.features[0].shape[1] + made.features[1].shape[1]
+    for k, (a, b, i, j) in enumerate(made.factors.tolist()):
+        np.testing.assert_array_equal(values[:, singles + k],
+                                      made.features[a][codes[:, a], i] * made.features[b][codes[:, b], j])
+    assert {(a, b) for a, b, *_ in made.factors.tolist()} == {(0, 1)}
+
+
+@pytest.mark.parametrize("d", [20, 60, 90])
+def test_wide_tables_have_a_limited_number_of_products(d):
+    partitions = [Partition((), j, np.linspace(-1, 1, 5)) for j in range(d)]
+    made = SmoothFunctions.of(partitions, [np.full(4, 0.25)] * d)
+    assert len(made.factors) <= MOST_PRODUCTS
+    assert (len(made.factors) > 0) == (d < 70)
+
+
+def test_tilted_probabilities_have_the_moments_and_differ_least():
+    rng = np.random.default_rng(0)
+    mass = rng.dirichlet(np.ones(30))
+    values = SmoothFunctions.of([Partition((), 0, np.linspace(-1, 1, 31))], [mass]).features[0]
+    moments = np.array([0.3, -0.2, 0.1])
+    p = tilted(mass, values, moments)
+    assert (p >= 0.0).all()
+    assert p.sum() == pytest.approx(1.0)
+    np.testing.assert_allclose(values.T @ p, moments, atol=2e-3)
+    # Of all with these moments it has the least divergence: no exchange that keeps them lowers it.
+    null = np.linalg.svd(np.vstack([np.ones(30), values.T]))[2][4:]
+    slope = np.log(p / mass) + 1.0
+    assert np.abs(null @ slope).max() < 1e-6
+
+
+@pytest.mark.parametrize("moments", [[50.0, 0.0, 0.0], [0.0, -30.0, 1e6], [1e300, 0.0, 0.0]])
+def test_moments_that_nothing_has_leave_probabilities(moments):
+    mass = np.array([0.0, 0.2, 0.3, 0.5])
+    values = np.column_stack([np.arange(4.0), np.arange(4.0) ** 2, np.arange(4.0) ** 3])
+    p = tilted(mass, values, np.array(moments))
+    assert np.isfinite(p).all()
+    assert p.sum() == pytest.approx(1.0)
+    assert p[0] == 0.0
+
+
+def test_combine_is_rubin_s_rule():
+    estimates, variances = np.array([1.0, 2.0, 4.0, 3.0]), np.array([0.5, 0.4, 0.6, 0.5])
+    b, u = estimates.var(ddof=1), variances.mean()
+    found = tm.combine(estimates, variances, 0.9)
+    total = 1.25 * b + u
+    freedom = 3 * (1.0 + u / (1.25 * b)) ** 2
+    assert float(found.deviation) == pytest.approx(np.sqrt(total))
+    assert float(found.high - found.low) == pytest.approx(2 * stats.t.ppf(0.95, freedom) * np.sqrt(total))
+    assert float(found.value) == 2.5
+    assert found.population
+    alone = tm.combine(estimates, level=0.9)
+    assert float(alone.high - alone.low) == pytest.approx(2 * stats.t.ppf(0.95, 3) * np.sqrt(1.25 * b))
+    same = tm.combine([[1.0, 2.0], [1.0, 3.0]], [[0.25, 0.0], [0.25, 0.0]])
+    assert same.deviation[0] == 0.5
+    assert float(same.high[0] - same.value[0]) == pytest.approx(0.5 * stats.norm.ppf(.975))
+
+
+@pytest.mark.parametrize("arguments", [([1.0],), (1.0,), ([1.0, np.nan],), ([1.0, 2.0], [1.0]),
+                                       ([1.0, 2.0], [-1.0, 1.0]), ([1.0, 2.0], None, 1.0), (["a", "b"],)])
+def test_combine_refuses(arguments):
+    with pytest.raises(tm.InputError):
+        tm.combine(*arguments)
+
+
+def test_variances_of_combined_statistics_follow_the_stated_rule():
+    made = Imputations(SCHEMA, 100, np.zeros((4, 2, 50, SCHEMA.domain.d)), 0.03, True)
+    whole, halves = np.array([1.0, 2.0, 4.0, 3.0]), np.array([[1.0, 1.4], [2.1, 1.9], [4.0, 4.4], [3.0, 3.2]])
+    b, r = whole.var(ddof=1), np.square(halves[:, 0] - halves[:, 1]).mean() / 4
+    untold = 100 * r * (0.03 + 0.01)
+    found = made.combined(whole, halves)
+    assert float(found.deviation) == pytest.approx(np.sqrt(b / 4 + b - r + untold))
+    assert float(found.untold) == pytest.approx(untold / float(found.deviation) ** 2)
+    assert float(found.high - found.value) == pytest.approx(stats.t.ppf(0.975, 3) * float(found.deviation))
+    of_table = replace(made, population=False).combined(whole, halves)
+    assert float(of_table.deviation) == pytest.approx(np.sqrt(b / 4 + b - r + 3.0 * r))
+    # Halves that differ by more than tables do leave no variance below 0.
+    apart = made.combined(np.ones(4), np.column_stack([np.zeros(4), np.full(4, 2.0)]))
+    assert float(apart.deviation) == pytest.approx(np.sqrt(100 * 1.0 * 0.04))
+
+
+@lru_cache
+def imputed(delta=1e-6):
+    return release(delta).imputations(6)
+
+
+@pytest.mark.parametrize("delta", [1e-6, 0.0])
+def test_imputations_are_tables_of_the_schema_and_cover_what_was_released(delta):
+    made = imputed(delta)
+    assert len(made) == 6
+    assert made.population
+    assert made.n == 600
+    for i in range(6):
+        one, other = made.halves(i)
+        whole = made.columns(i)
+        assert list(whole) == ["age", "pay", "town"]
+        assert len(whole["age"]) == made.rows
+        assert (np.asarray(whole["age"]) % 1 == 0).all()
+        assert set(whole["town"]) <= {"a", "b", "c"}
+        assert np.ma.isMaskedArray(whole["pay"])
+        np.testing.assert_array_equal(np.concatenate([one["age"], other["age"]]), whole["age"])
+    found = made.estimate(lambda table: [np.mean(table["age"]), np.mean(table["town"] == "a"),
+                                         np.mean(np.ma.getmaskarray(table["pay"]))])
+    assert (np.abs(found.value - [50.0, 0.6, 0.1]) < 4.0 * found.deviation).all()
+    assert (found.deviation > 0.8 * np.array([14.4, 0.49, 0.3]) / np.sqrt(600)).all()
+    assert (found.deviation < [3.0, 0.12, 0.08]).all()
+
+
+def test_intervals_of_imputations_and_of_weights_agree():
+    made = release()
+    rows = made.weighted()
+    age, town = np.asarray(rows.columns["age"], dtype=float), rows.columns["town"]
+    values = np.column_stack([age, town == "a", age * (town == "a")])
+    means = rows.weights @ values
+    closed = rows.interval(means, values - means)
+    drawn = made.imputations(30).estimate(lambda table: np.array([
+        np.mean(table["age"]), np.mean(table["town"] == "a"), np.mean(table["age"] * (table["town"] == "a"))]))
+    ratio = drawn.deviation / closed.deviation
+    assert ((ratio > 0.6) & (ratio < 1.6)).all(), ratio
+    assert (np.abs(drawn.value - closed.value) < 2.0 * closed.deviation).all()
+
+
+def test_a_table_s_intervals_are_narrower_than_a_population_s():
+    rows = release().weighted()
+    age = np.asarray(rows.columns["age"], dtype=float)[:, None]
+    mean = rows.weights @ age
+    both = [rows.interval(mean, age - mean, population=which) for which in (True, False)]
+    sampling = rows.weights @ (age - mean) ** 2 / 600
+    assert both[0].deviation**2 - both[1].deviation**2 == pytest.approx(sampling, rel=1e-6)
+
+
+def test_imputations_repeat_and_are_saved_whole(tmp_path):
+    made, path = imputed(), tmp_path / "six.imputations"
+    np.testing.assert_array_equal(made.points, release().imputations(6).points)
+    made.save(path)
+    again = Imputations.load(path)
+    np.testing.assert_array_equal(made.points, again.points)
+    assert (again.n, again.white, again.population, again.schema.names) == (600, made.white, True, SCHEMA.names)
+    statistic = lambda table: np.mean(table["age"])  # noqa: E731
+    assert again.estimate(statistic).low == made.estimate(statistic).low
+
+
+def test_other_files_are_no_imputations(tmp_path):
+    release().save(tmp_path / "release.tm")
+    with pytest.raises(tm.InputError, match="imputations"):
+        Imputations.load(tmp_path / "release.tm")
+    imputed().save(tmp_path / "six")
+    content = (tmp_path / "six").read_bytes()
+    (tmp_path / "cut").write_bytes(content[:-30])
+    with pytest.raises(tm.InputError, match="cut short"):
+        Imputations.load(tmp_path / "cut")
+    with pytest.raises(tm.InputError):
+        tm.load(tmp_path / "six")
+
+
+@pytest.mark.parametrize("change", [{"white": -1.0}, {"n": 1}, {"population": 1}, {"schema": {}}])
+def test_files_with_wrong_contents_are_refused(tmp_path, change):
+    from trigmech.inference.imputations import KIND
+    from trigmech.storage import archive
+
+    imputed().save(tmp_path / "six")
+    content, arrays = archive.read(tmp_path / "six", KIND)
+    archive.write(tmp_path / "wrong", content | change, arrays, KIND)
+    with pytest.raises(tm.InputError):
+        Imputations.load(tmp_path / "wrong")
+    arrays["indicators"] = arrays["indicators"] + 1
+    archive.write(tmp_path / "wrong", content, arrays, KIND)
+    with pytest.raises(tm.InputError):
+        Imputations.load(tmp_path / "wrong")
+
+
+@pytest.mark.parametrize("statistic", [lambda table: np.nan, lambda table: "a", lambda table: [1.0, np.inf],
+                                       lambda table: np.arange(float(np.mean(table["age"]) * 100 % 7))])
+def test_statistics_that_are_no_numbers_are_refused(statistic):
+    with pytest.raises(tm.InputError):
+        imputed().estimate(statistic)
+
+
+def test_wrong_arguments_are_refused():
+    with pytest.raises(tm.InputError, match="at least 2"):
+        release().imputations(1)
+    with pytest.raises(tm.InputError, match="between 0 and 1"):
+        imputed().estimate(lambda table: 1.0, 95)
+    rows = release().weighted()
+    with pytest.raises(tm.InputError, match="influence"):
+        rows.variances(np.zeros((3, 1)))
+    with pytest.raises(tm.InputError, match="level"):
+        rows.interval([1.0], np.zeros((len(rows.weights), 1)), 0.0)
+    moments = tm.synthesize(np.random.default_rng(0).random((50, 1)), tm.Schema([tm.Column("x", 0, 1)]), tm.Budget(5.0),
+                            tm.MomentMechanism(), np.random.default_rng(0))
+    with pytest.raises(tm.InputError, match="release of moments"):
+        moments.imputations()
+    with pytest.raises(tm.InputError, match="release of moments"):
+        moments.weighted()
+
+
+def test_rows_keep_constraints():
+    schema = tm.Schema([tm.Column("low", 0, 20, "integer"), tm.Column("high", 0, 20, "integer"),
+                        tm.Column("open", kind="categorical", categories=("no", "yes"))],
+                       constraints=["low <= high"])
+    rng = np.random.default_rng(0)
+    pairs = np.sort(rng.integers(0, 21, (400, 2)), axis=1)
+    table = pd.DataFrame({"low": pairs[:, 0], "high": pairs[:, 1], "open": rng.choice(["no", "yes"], 400)})
+    made = tm.synthesize(table, schema, tm.Budget(3.0, 1e-6), rng=np.random.default_rng(0)).imputations(3)
+    for i in range(3):
+        rows = made.columns(i)
+        assert (rows["low"] <= rows["high"]).all()
+
+
+def test_a_rehearsal_finds_more_uncertainty_with_more_noise():
+    found = [rehearsed_white(release(epsilon=epsilon).release, release(epsilon=epsilon).distribution.points,
+                             np.random.default_rng(0)) for epsilon in (0.5, 20.0)]
+    assert found[1] >= 4.0 / 600
+    assert found[0] >= found[1]

@@ -1,0 +1,74 @@
+"""The command that decides privately whether a release is near enough to its table."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import trigmech as tm
+from trigmech.cli.files import check_outputs, file_of, keep_what_counts
+from trigmech.cli.options import Epsilon, Json, Saved, Written, budget_of, files_given, grouped, tell
+from trigmech.cli.progress import progress_bar
+
+# The exit status if a criterion is not met.
+NOT_ACCEPTED = 7
+
+
+@grouped
+def accept(
+    saved: Saved,
+    criteria: Annotated[Path, typer.Option(help="A TOML file with a table [[criteria]] for each criterion.")],
+    epsilon: Epsilon,
+    written: Written,
+    data: Annotated[str | None, typer.Option(help="The private table of the release: CSV, Parquet or a quoted pattern "
+                                                  "of Parquet files.")] = None,
+    delta: Annotated[float, typer.Option(help="Privacy budget: delta, at least 0 and below 1, far below 1 / rows.")
+                     ] = 0.0,
+    ledger: Annotated[str | None, typer.Option(
+        help="The data set's ledger, which must exist: a file or postgresql://user@host/database?ledger=NAME.")] = None,
+    schema: Annotated[Path | None, typer.Option(help="A schema file that says how to read the table; the release "
+                                                     "knows the columns.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Also write the verdicts to this file, as JSON.")] = None,
+    simulate: Annotated[int | None, typer.Option(
+        min=0, metavar="SEED", help="A repeatable simulation. It is NOT private.")] = None,
+    dry_run: Annotated[bool, typer.Option(
+        "--dry-run", help="Print the noise that the budget leaves; read no table and charge nothing.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Decide privately whether a release is near enough to its table; the verdicts may be published.
+
+    It costs budget, in addition to the release. Exit status 7 if a criterion is not met.
+
+    Example: `trigmech accept clinic.tm --data data.csv --criteria criteria.toml --epsilon 0.1 --ledger ledger.json`
+    """
+    import numpy as np
+
+    from trigmech._files import write_whole
+    from trigmech.acceptance.decision import plan_acceptance
+    from trigmech.schema import toml as schema_file
+
+    budget = budget_of(epsilon, delta)
+    if data is None and not dry_run:
+        raise typer.BadParameter("give the private table with --data, or --dry-run to see the noise alone")
+    files = [] if data is None else files_given(data)
+    check_outputs((file_of(ledger), out), (saved, criteria, schema, *files))
+    if out is not None:
+        keep_what_counts(out)
+    made = tm.load(saved)
+    if dry_run or data is None:
+        planned = plan_acceptance(made, criteria, budget)
+        tell({"dry_run": True, **planned.to_dict()}, planned, as_json)
+        return
+    table = written.table(files, {} if schema is None else schema_file.load(schema).file)
+    with progress_bar(quiet=as_json) as progress:
+        found = tm.accept(made, table, criteria, budget, None if simulate is None else np.random.default_rng(simulate),
+                          ledger=ledger, progress=progress)
+    facts = {"release": str(saved), **found.to_dict()}
+    tell(facts, found, as_json)
+    if out is not None:
+        # They are printed already, so they are not lost if this fails.
+        write_whole(out, (json.dumps(facts, indent=1) + "\n").encode())
+    raise typer.Exit(0 if found.accepted else NOT_ACCEPTED)

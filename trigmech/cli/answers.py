@@ -1,0 +1,101 @@
+"""The commands that answer questions from a release, with intervals."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import trigmech as tm
+from trigmech.cli.files import check_outputs
+from trigmech.cli.options import Json, Saved, grouped, tell
+from trigmech.cli.progress import progress_bar
+from trigmech.errors import InputError
+
+Count = Annotated[int, typer.Option(min=2, help="How many imputed tables are made.")]
+Population = Annotated[bool | None, typer.Option(
+    "--population/--table", show_default=False, help="Whether intervals hold the values of the population of which the "
+                                                     "table is a sample (the default), or of the private table.")]
+Level = Annotated[float, typer.Option(help="The probability with which each interval holds the true value.")]
+Kept = Annotated[Path | None, typer.Option(help="A file of imputations: read if it exists, and made otherwise, so that "
+                                                "the next question is answered at once.")]
+
+
+@grouped
+def ask(
+    saved: Saved,
+    query: Annotated[str, typer.Argument(help="A SELECT statement about the table named release, with aggregates.")],
+    csv: Annotated[Path | None, typer.Option(help="Also write the answer to this file (.csv, .tsv, .parquet).")] = None,
+    count: Count = 20,
+    population: Population = None,
+    level: Level = 0.95,
+    imputations: Kept = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the file that --csv names, if it exists.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Answer a question in SQL from a release, with an interval for each aggregate; needs no data and costs no budget.
+
+    Intervals count the noise of the release and, for the population, the sampling of the private table. Counts and sums
+    are scaled to its rows. Only the table `release` can be read.
+
+    Example: `trigmech ask clinic.tm "select avg(income), count(*) from release where age > 50"`
+    """
+    from trigmech.inference.sql import check_query
+    from trigmech.tables.reader import write_table
+
+    check_outputs((imputations,), (saved,), table=csv, force=force)
+    made = tm.load(saved)
+    # Whatever can be refused is refused before imputations are made.
+    check_query(made.schema, query)
+    held = _imputed(made, imputations, count, population, as_json)
+    answer = made.sql(query, level=level, imputations=held)
+    if csv is not None:
+        write_table(csv, iter([answer.arrays]))
+    tell({"release": str(saved), "query": query, **answer.to_dict()}, answer, as_json)
+
+
+@grouped
+def fit(
+    saved: Saved,
+    formula: Annotated[str, typer.Argument(help="Such as 'income ~ age + C(region)'.")],
+    family: Annotated[str, typer.Option(help="gaussian (linear), binomial (logistic) or poisson (log-linear).")
+                      ] = "gaussian",
+    count: Count = 20,
+    population: Population = None,
+    level: Level = 0.95,
+    imputations: Kept = None,
+    as_json: Json = False,
+) -> None:
+    """Fit a regression to a release, with standard errors that count its noise; needs no data and costs no budget.
+
+    It shows the standard errors that one synthetic table would seem to have beside them: those are too small.
+
+    Example: `trigmech fit clinic.tm "income ~ age"`
+    """
+    from trigmech.inference.regression import check_formula
+
+    check_outputs((imputations,), (saved,))
+    made = tm.load(saved)
+    check_formula(made.schema, formula, family)
+    held = _imputed(made, imputations, count, population, as_json)
+    found = made.regression(formula, family, level=level, imputations=held)  # type: ignore[arg-type]
+    tell({"release": str(saved), **found.to_dict()}, found, as_json)
+
+
+def _imputed(made: tm.Synthesis, path: Path | None, count: int, population: bool | None, quiet: bool) -> Any:
+    """Return imputations of a file, or new ones, which are then written there."""
+    if path is not None and path.exists() and path.stat().st_size:
+        held = tm.Imputations.load(path)
+        if held.schema != made.schema or held.n != made.n:
+            raise InputError(f"the imputations in {str(path)!r} are not of this release; name another file")
+        if population is not None and population != held.population:
+            whose = "population" if held.population else "table"
+            raise InputError(f"the imputations in {str(path)!r} are of the {whose}; name another file for the other "
+                             "intervals")
+        return held
+    with progress_bar(quiet=quiet) as progress:
+        held = made.imputations(count, population is not False, progress=progress)
+    if path is not None:
+        held.save(path)
+    return held

@@ -1,0 +1,163 @@
+"""Formulas of regressions, such as ``wt82_71 ~ qsmk + age``: what may stand in one, and its columns. Public.
+
+A formula is what R, statsmodels and formulaic know: terms joined by ``+``, ``-``, ``*``, ``:``, ``/`` and ``**``; names
+of columns, in backticks if they are no plain words; ``C(name)`` for a column as categories; ``log``, ``log10``,
+``log2``, ``log1p``, ``sqrt``, ``exp``, ``abs`` and ``I(...)`` of columns and numbers. Formula libraries evaluate what
+stands there as Python, so it is parsed first, every part is compared with this list, and the formula that they get is
+written anew.
+"""
+
+import ast
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from trigmech.errors import InputError
+
+LONGEST, DEEPEST, MOST_POWER, MOST_NUMBER = 1_000, 40, 3, 1e15
+FUNCTIONS = ("log", "log10", "log2", "log1p", "sqrt", "exp", "abs")
+QUOTED = re.compile(r"`([^`]*)`")
+# A name that no formula has, for each column.
+SAFE = "column_{}_"
+# Numbers are written with a point; labels of whole ones need none.
+WHOLE = re.compile(r"\b(\d+)\.0\b")
+LABEL = re.compile(r"column_(\d+)_")
+OPERATORS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.Pow: "**", ast.MatMult: ":"}
+ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow)
+
+
+@dataclass(frozen=True)
+class Formula:
+    """A formula that may be evaluated.
+
+    Parameters
+    ----------
+    left, right : str
+        Both sides, with safe names of the columns.
+    columns : dict of str to str
+        The column of each safe name.
+    response : str or None
+        The column that the left side is, if it is a plain name.
+    """
+
+    left: str
+    right: str
+    columns: dict[str, str]
+    response: str | None
+
+    def label(self, text: str) -> str:
+        """Return a label with the columns' own names."""
+        return LABEL.sub(lambda found: self.columns.get(found.group(), found.group()), WHOLE.sub(r"\1", text))
+
+
+def parsed_formula(text: object, names: Sequence[str]) -> Formula:
+    """Return a formula of columns, or raise an InputError that names what must not stand in it."""
+    if not isinstance(text, str) or not text.strip() or len(text) > LONGEST or not text.isprintable():
+        raise InputError(f"a formula must be a text of 1 to {LONGEST:,} printable letters, such as 'income ~ age'")
+    if text.count("~") != 1:
+        raise InputError(f"a formula must have one '~' between what is explained and the terms, not {text.count('~')}")
+    reader = _Reader(names)
+    left, right = (reader.side(side) for side in text.split("~"))
+    response = reader.used.get(left)
+    if not reader.used:
+        raise InputError("a formula must have a column")
+    return Formula(left, right, dict(reader.used), response)
+
+
+class _Reader:
+    """Reads the sides of a formula, and keeps which columns stand there."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._places = {name: k for k, name in enumerate(names)}
+        self._names = names
+        self.used: dict[str, str] = {}
+
+    def side(self, text: str) -> str:
+        """Return a side with safe names."""
+        if "@" in text:
+            raise InputError("a formula must not have '@'")
+        quoted: Mapping[str, str] = {f"quoted_{k}_": name for k, name in enumerate(QUOTED.findall(text))}
+        marks = iter(quoted)
+        plain = QUOTED.sub(lambda _: f" {next(marks)} ", text).replace(":", "@").strip()
+        try:
+            tree = ast.parse(plain, mode="eval").body
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            raise InputError(f"a side of the formula cannot be read: {text.strip()[:80]!r}") from None
+        return self._terms(tree, quoted, 0)
+
+    def _terms(self, node: ast.AST, quoted: Mapping[str, str], depth: int) -> str:
+        if depth > DEEPEST:
+            raise InputError("a formula must not be nested so deeply")
+        if isinstance(node, ast.BinOp) and type(node.op) in OPERATORS:
+            if isinstance(node.op, ast.Pow):
+                power = node.right.value if isinstance(node.right, ast.Constant) else None
+                if type(power) is not int or not 1 <= power <= MOST_POWER:
+                    raise InputError(f"terms may be raised to whole numbers from 1 to {MOST_POWER}; for a power of a "
+                                     "number write I(name ** 2)")
+                return f"({self._terms(node.left, quoted, depth + 1)}) ** {power}"
+            left, right = (self._terms(each, quoted, depth + 1) for each in (node.left, node.right))
+            sums = ast.Add | ast.Sub
+            # A sum of sums has no parentheses: in them, "- 1" would not take the intercept away.
+            if isinstance(node.left, ast.BinOp) and not (
+                    isinstance(node.op, sums) and isinstance(node.left.op, sums)):
+                left = f"({left})"
+            if isinstance(node.right, ast.BinOp):
+                right = f"({right})"
+            return f"{left} {OPERATORS[type(node.op)]} {right}"
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd) and _is_one_or_zero(node.operand):
+            return f"({'-' if isinstance(node.op, ast.USub) else '+'}{ast.unparse(node.operand)})"
+        if _is_one_or_zero(node):
+            return ast.unparse(node)
+        if isinstance(node, ast.Constant):
+            raise InputError(f"a term must be 0, 1 or made of columns, not {node.value!r}")
+        return self._factor(node, quoted, depth)
+
+    def _factor(self, node: ast.AST, quoted: Mapping[str, str], depth: int) -> str:
+        if isinstance(node, ast.Name):
+            return self._column(node.id, quoted)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("C", "I", *FUNCTIONS):
+            if len(node.args) != 1 or node.keywords or isinstance(node.args[0], ast.Starred):
+                raise InputError(f"{node.func.id}(...) must have one argument")
+            inner = node.args[0]
+            if node.func.id == "C":
+                if not isinstance(inner, ast.Name):
+                    raise InputError("C(...) must have the name of a column")
+                return f"C({self._column(inner.id, quoted)})"
+            return f"{node.func.id}({self._number(inner, quoted, depth + 1)})"
+        raise InputError(f"a formula must not have {_shown(node)}; it may have columns, numbers, + - * : / ** ( ), C, "
+                         f"I, {', '.join(FUNCTIONS)}")
+
+    def _number(self, node: ast.AST, quoted: Mapping[str, str], depth: int) -> str:
+        """Return arithmetic of columns and numbers."""
+        if depth > DEEPEST:
+            raise InputError("a formula must not be nested so deeply")
+        if isinstance(node, ast.BinOp) and type(node.op) in ARITHMETIC:
+            return (f"({self._number(node.left, quoted, depth + 1)} {OPERATORS[type(node.op)]} "
+                    f"{self._number(node.right, quoted, depth + 1)})")
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
+            return f"(-{self._number(node.operand, quoted, depth + 1)})" if isinstance(node.op, ast.USub) else (
+                self._number(node.operand, quoted, depth + 1))
+        if isinstance(node, ast.Constant) and isinstance(node.value, int | float) and not isinstance(
+                node.value, bool) and abs(node.value) <= MOST_NUMBER:
+            # A whole number to a large power would take all memory.
+            return repr(float(node.value))
+        return self._factor(node, quoted, depth)
+
+    def _column(self, name: str, quoted: Mapping[str, str]) -> str:
+        name = quoted.get(name, name)
+        if name not in self._places:
+            raise InputError(f"the formula has {name[:80]!r}, and there is no such column; the columns are "
+                             f"{', '.join(map(repr, self._names))}")
+        safe = SAFE.format(self._places[name])
+        self.used[safe] = name
+        return safe
+
+
+def _is_one_or_zero(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and type(node.value) is int and node.value in (0, 1)
+
+
+def _shown(node: ast.AST) -> str:
+    if isinstance(node, ast.Call):
+        return f"a call of {ast.unparse(node.func)[:60]!r}"
+    return repr(ast.unparse(node)[:60]) if isinstance(node, ast.expr) else type(node).__name__

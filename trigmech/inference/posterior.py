@@ -1,0 +1,240 @@
+"""What is known of a private table after its release, as weights of the fitted rows: estimates and their variances.
+
+The fitted rows have the means q of the measured functions Q (m, K); the release has the noisy means y, and the law of
+their noise is known. The private table is thought of as the fitted rows with weights 1/m + x, where x is normal before
+the release is looked at: white, as if the fit were a sample of ``1 / white`` rows, and along smooth functions of single
+columns and pairs with the standard deviation `SMOOTH`, which is that of correlations in tables of people. Given y, x is
+normal with known mean and covariance, by a sparse least-squares problem.
+
+Survey statisticians know the mean as calibration, or the generalised regression estimator (Deville and Saerndal 1992);
+the covariance is that of regressing a statistic's influence function on the measured functions.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_matrix, hstack
+
+from trigmech.functions.partition import all_codes
+from trigmech.inference.smooth import MOST_PRODUCTS, SmoothFunctions
+from trigmech.measurement.released import Release
+from trigmech.queries.base import Measurement, Query
+from trigmech.reconstruction.tables import cells_of_columns
+
+Array = NDArray[np.float64]
+
+# The standard deviation of a smooth function's mean, before the release is looked at. The functions have mean square 1,
+# so for products it is the size of a correlation.
+SMOOTH = 0.3
+# Rows that are looked at: so many at most, and so many numbers of smooth functions.
+MOST_ROWS, MOST_VALUES = 2**14, 2**24
+# The solver ends when the residual is this part of what it was, of estimates and of draws, or after so many steps.
+ACCURACY, OF_DRAWS, STEPS = 1e-5, 1e-3, 2_000
+# Noise is taken to have at least this deviation, and no released number to be further from the fit than so many
+# deviations: hostile noise must not make numbers infinite.
+LEAST, FURTHEST, LARGEST = 1e-9, 1e6, 1e200
+
+
+class Variances(NamedTuple):
+    """Parts of the variance (q,) of statistics: of the noise, and of what no measured function tells."""
+
+    noise: Array
+    untold: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """Weights of the fitted rows, as far as the release tells them.
+
+    Parameters
+    ----------
+    release : Release
+        Of tables, on the positions of its columns.
+    points : ndarray (m, D)
+        Rows that were fitted to it.
+    white : float
+        The variance of a function of mean square 1, before the release is looked at, if it is not smooth.
+
+    Notes
+    -----
+    Privacy: post-processing of public numbers. Cost: some hundred products with a sparse matrix of m rows, in which a
+    row has an entry for each column and table, for each group of right-hand sides.
+    """
+
+    release: Release
+    points: Array
+    white: float
+
+    @property
+    def m(self) -> int:
+        """Rows."""
+        return len(self.points)
+
+    @cached_property
+    def codes(self) -> NDArray[np.int32]:
+        """The rows' positions (m, d)."""
+        return all_codes([column.partition for column in self.release.columns], self.points)
+
+    @cached_property
+    def smooth(self) -> SmoothFunctions:
+        """The functions along which the fit may be wrong as a whole."""
+        return SmoothFunctions.of([column.partition for column in self.release.columns],
+                                  [np.bincount(own, minlength=len(column.mass)) / self.m
+                                   for own, column in zip(self.codes.T, self.release.columns, strict=True)])
+
+    @cached_property
+    def _within(self) -> Array:
+        """Products (m, t) of what numbers of two columns are beside the means of their cells, scaled to mean square 1.
+
+        No table tells anything of them, and the fit has only its copula's guess.
+        """
+        beside = []
+        for j, cells in cells_of_columns(self.release).items():
+            values, own = self.smooth.features[j][:, :1], cells[self.codes[:, j]]
+            if self.release.columns[j].partition.value is None or not values.shape[1]:
+                continue
+            number = values[self.codes[:, j], 0]
+            count = np.maximum(np.bincount(own), 1)
+            beside.append(number - (np.bincount(own, number) / count)[own])
+        products = [a * b for i, a in enumerate(beside) for b in beside[:i]]
+        sizes = [float(np.sqrt((each**2).mean())) for each in products]
+        held = [each / size for each, size in zip(products, sizes, strict=True) if size > LEAST][:MOST_PRODUCTS]
+        return np.column_stack(held) if held else np.zeros((self.m, 0))
+
+    @cached_property
+    def _values(self) -> Array:
+        """The values (m, s) of the functions along which the fit may be wrong as a whole, of mean 0."""
+        values = np.column_stack([self.smooth.evaluate(self.codes), self._within])
+        return np.asarray(values - values.mean(axis=0))
+
+    @cached_property
+    def _measured(self) -> tuple[csr_matrix, csr_matrix, csr_matrix, Array]:
+        """The measured functions' values (m, K), their transpose, the map (y, K) to vectors in units of their noise,
+        and the released vector (y,) in these units."""
+        known = self.release.known
+        values = csr_matrix(hstack([each.query.sparse(self.points) for each in known]))
+        maps = csr_matrix(_maps(known))
+        released = np.concatenate([np.clip(each.known.ravel(), -LARGEST, LARGEST) / max(each.deviation, LEAST)
+                                   for each in known])
+        return values, csr_matrix(values.T), maps, released
+
+    @cached_property
+    def _wide(self) -> Array:
+        """The deviations (s,) of the smooth functions' means, before the release is looked at."""
+        return SMOOTH * np.concatenate([self.smooth.deviations, np.ones(self._within.shape[1])])
+
+    @cached_property
+    def _centre(self) -> Array:
+        _, transposed, maps, _ = self._measured
+        return np.asarray(maps @ (transposed @ np.full(self.m, 1.0 / self.m)))
+
+    def _image(self, x: Array) -> Array:
+        """Return what weights (m, ...) of sum 0, less their mean, contribute to the vectors (y, ...)."""
+        _, transposed, maps, _ = self._measured
+        return np.asarray(maps @ (transposed @ x)) - np.multiply.outer(self._centre, x.sum(axis=0))
+
+    def _adjoint(self, u: Array) -> Array:
+        """Return the products of such vectors with each row's own."""
+        values, _, maps, _ = self._measured
+        return np.asarray(values @ (maps.T @ u)) - self._centre @ u
+
+    @cached_property
+    def _residual(self) -> Array:
+        """How far the released vector is from that of the rows (y, 1), in units of the noise."""
+        return np.asarray(np.clip(self._measured[3] - self._centre, -FURTHEST, FURTHEST))[:, None]
+
+    @property
+    def _unit(self) -> float:
+        return float(np.sqrt(self.white / self.m))
+
+    def _spread(self, v: Array) -> Array:
+        """Return the deviations (m, q) of weights that belong to independent standard normal numbers (m + s, q)."""
+        return np.asarray(self._unit * v[: self.m] + (self._values / self.m) @ (self._wide[:, None] * v[self.m :]))
+
+    def _gathered(self, x: Array) -> Array:
+        """Return the products (m + s, q) of values (m, q) of the rows with what each of these numbers does to them."""
+        return np.concatenate([self._unit * x, self._wide[:, None] * ((self._values / self.m).T @ x)])
+
+    def _forward(self, v: Array) -> Array:
+        return self._image(self._spread(v))
+
+    def _backward(self, u: Array) -> Array:
+        return self._gathered(self._adjoint(u))
+
+    def _solve(self, right: Array, accuracy: float = ACCURACY) -> Array:
+        """Return the solutions (m + s, q) of (D'D + I) v = right, by conjugate gradients for all columns at once."""
+        v, residual = np.zeros_like(right), right.copy()
+        direction, size = residual.copy(), np.einsum("ij,ij->j", residual, residual)
+        goal = accuracy**2 * np.maximum(size, np.finfo(float).tiny)
+        for _ in range(STEPS):
+            if (size <= goal).all():
+                break
+            image = self._backward(self._forward(direction)) + direction
+            along = np.einsum("ij,ij->j", direction, image)
+            step = np.where(size > 0.0, size / np.where(along > 0.0, along, 1.0), 0.0)
+            v += step * direction
+            residual -= step * image
+            after = np.einsum("ij,ij->j", residual, residual)
+            direction = residual + np.where(size > 0.0, after / np.where(size > 0.0, size, 1.0), 0.0) * direction
+            size = after
+        return v
+
+    def _weights(self, v: Array) -> Array:
+        """Return the deviations x (m, q) of weights, of sum 0."""
+        x = self._spread(v)
+        return np.asarray(x - x.mean(axis=0))
+
+    @cached_property
+    def weights(self) -> Array:
+        """The weights (m,) of sum 1 with which the rows have what was released, as far as it is not noise.
+
+        Some are below 0.
+        """
+        return 1.0 / self.m + self._weights(self._solve(self._backward(self._residual)))[:, 0]
+
+    def drawn(self, count: int, rng: np.random.Generator, sampled: bool) -> Array:
+        """Return weights (m, count) as they may be after the release, each column drawn for itself.
+
+        If ``sampled``, they are those of a population of which the table is a sample of n rows.
+        """
+        noisy = self._residual + rng.normal(size=(len(self._residual), count))
+        prior = rng.normal(size=(self.m + self._values.shape[1], count))
+        x = self._weights(self._solve(self._backward(noisy) + prior, OF_DRAWS))
+        if sampled:
+            more = rng.normal(0.0, 1.0 / np.sqrt(self.release.n * self.m), x.shape)
+            x += more - more.mean(axis=0)
+        return 1.0 / self.m + x
+
+    def variances(self, influence: Array) -> Variances:
+        """Return the variances of the statistics with these influences (m, q), of the rows with the weights."""
+        psi = influence - influence.mean(axis=0)
+        pulled = self._gathered(psi)
+        found = self._solve(pulled)
+        noise = (self._forward(found) ** 2).sum(axis=0)
+        return Variances(noise, np.maximum(np.einsum("ij,ij->j", pulled, found) - noise, 0.0))
+
+
+def rows_looked_at(release: Release, points: Array, rng: np.random.Generator) -> Array:
+    """Return as many of the fitted rows (m, D) as are looked at, drawn evenly."""
+    partitions = [column.partition for column in release.columns]
+    size = SmoothFunctions.of(partitions, [column.mass for column in release.columns]).size
+    most = int(max(min(MOST_ROWS, MOST_VALUES // max(size, 1)), 1_000))
+    return points if len(points) <= most else points[np.sort(rng.choice(len(points), most, replace=False))]
+
+
+def _maps(known: "tuple[Measurement[Query], ...]") -> csr_matrix:
+    """Return the maps (y, K) from means to vectors in units of the noise, of all measurements, as one."""
+    from scipy.sparse import block_diag, identity
+
+    blocks = []
+    for each in known:
+        query, entries = each.query, int(np.prod(each.query.shape))
+        if query.decoding is None and entries == query.size:
+            blocks.append(identity(entries) / max(each.deviation, LEAST))
+            continue
+        columns = [query.encode(row.reshape(query.shape)).ravel() for row in np.eye(entries)]
+        blocks.append(csr_matrix(np.column_stack(columns)) / max(each.deviation, LEAST))
+    return csr_matrix(block_diag(blocks))

@@ -1,0 +1,313 @@
+"""Regressions on imputations: coefficients with standard errors that count the noise, beside naive ones. Public."""
+
+import math
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import stdtr
+
+from trigmech._optional import need
+from trigmech._validate import check_choice
+from trigmech.errors import InputError, shown
+from trigmech.inference.formula import Formula, parsed_formula
+from trigmech.inference.imputations import Imputations
+from trigmech.inference.sql import LARGE, why_untold
+from trigmech.schema.schema import Schema
+from trigmech.tables.frames import like
+
+Array = NDArray[np.float64]
+Family = Literal["gaussian", "binomial", "poisson"]
+
+# Columns of a model's matrix, and steps of its fit.
+MOST_COLUMNS, STEPS = 500, 100
+FAMILIES = {"gaussian": "linear regression", "binomial": "logistic regression", "poisson": "log-linear regression"}
+
+
+@dataclass(frozen=True, eq=False)
+class Regression:
+    """A regression with honest standard errors. Public.
+
+    Parameters
+    ----------
+    formula : str
+    family : str
+    names : tuple of str
+        The coefficients' names.
+    values, deviations, low, high, p : ndarray
+        The coefficients, their standard errors, the ends of their intervals, and p values of the hypothesis that they
+        are 0. NaN where fewer than two tables have a value.
+    naive : ndarray
+        The standard errors that one synthetic table of as many rows as the private one would seem to have. They do not
+        count the noise of the release: do not use them.
+    untold : ndarray
+        The share of each variance that is due to what the release did not measure.
+    count : int
+        How many imputed tables there are.
+    level : float
+        The probability with which each interval holds the true value.
+    covers : str
+        What the true values are of.
+    notes : tuple of str
+        What a reader should know, one sentence each.
+    """
+
+    formula: str
+    family: str
+    names: tuple[str, ...]
+    values: Array
+    deviations: Array
+    low: Array
+    high: Array
+    p: Array
+    naive: Array
+    untold: Array
+    count: int
+    level: float
+    covers: str
+    notes: tuple[str, ...] = ()
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """The columns of the table of coefficients."""
+        return {"coefficient": np.array(self.names, dtype=object), "estimate": self.values,
+                "standard_error": self.deviations, "low": self.low, "high": self.high, "p": self.p,
+                "naive_standard_error": self.naive, "untold": self.untold}
+
+    def to_frame(self, library: str = "pandas") -> Any:
+        """Return the coefficients as a dataframe of "pandas", "polars" or "pyarrow"."""
+        return like(library, tuple(self.columns), list(self.columns.values()))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all of it with names, of the types that JSON has."""
+        rows = [{name: None if isinstance(value, float) and math.isnan(value) else value
+                 for name, value in zip(self.columns, row, strict=True)}
+                for row in zip(*(held.tolist() for held in self.columns.values()), strict=True)]
+        return {"formula": self.formula, "family": self.family, "covers": self.covers, "level": self.level,
+                "imputations": self.count, "coefficients": rows, "notes": list(self.notes)}
+
+    def __str__(self) -> str:
+        width = max(len("coefficient"), *map(len, self.names))
+        head = ("estimate", "std. error", "low", "high", "p", "naive s.e.")
+        lines = [f"{FAMILIES[self.family]}: {self.formula}",
+                 "  ".join(["coefficient".ljust(width), *(f"{name:>10}" for name in head)])]
+        for name, *row in zip(self.names, self.values, self.deviations, self.low, self.high, self.p, self.naive,
+                              strict=True):
+            lines.append("  ".join([name.ljust(width), *("".rjust(10) if math.isnan(each) else f"{each:>10.4g}"
+                                                         for each in row)]))
+        return "\n".join([*lines, self.covers, "Naive standard errors are those of one synthetic table by itself: they "
+                          "leave out the noise of the release.", *self.notes])
+
+
+def fitted(imputations: Imputations, formula: str, family: Family = "gaussian", level: float = 0.95,
+           measured: Sequence[Sequence[str]] = ()) -> Regression:
+    """Return a regression on imputations.
+
+    Parameters
+    ----------
+    imputations : Imputations
+    formula : str
+        See :mod:`trigmech.inference.formula`. Rows in which a value is missing are left out. Columns of texts are
+        categories; the first one is the reference.
+    family : {"gaussian", "binomial", "poisson"}
+        For "binomial" the left side is 0 or 1, or a column of two categories, of which the second counts as 1.
+    level : float
+        The probability, between 0 and 1, with which each interval is to hold the true value.
+    measured : sequence of sequences of str
+        The columns of each table that the release measured, for notes on wide intervals.
+
+    Raises
+    ------
+    InputError
+        If the formula is not of that form, or the model cannot be fitted.
+    MissingLibraryError
+        If formulaic, statsmodels or pyarrow is not installed.
+
+    Notes
+    -----
+    Privacy: post-processing. Cost: a fit on every table and on its halves.
+    """
+    need("answers", "a regression")
+    check_choice("family", family, Family)
+    if not 0.0 < level < 1.0:
+        raise InputError(f"level must be between 0 and 1, not {shown(level)}")
+    model = _Model(imputations.schema, parsed_formula(formula, imputations.schema.table_names), family)
+    model.begin(imputations.columns(0))
+    whole, halves, naive = [], [], []
+    for i in range(len(imputations)):
+        values, errors = model.coefficients(imputations.columns(i))
+        whole.append(values)
+        naive.append(errors)
+        halves.append([model.coefficients(half)[0] for half in imputations.halves(i)])
+    return _combined(imputations, model, formula, np.array(whole), np.array(halves), np.array(naive), level, measured)
+
+
+def check_formula(schema: Schema, formula: str, family: str) -> None:
+    """Raise the errors of :func:`fitted` that need no imputations."""
+    need("answers", "a regression")
+    check_choice("family", family, Family)
+    _Model(schema, parsed_formula(formula, schema.table_names), family)
+
+
+class _Model:
+    """A formula with its data: the same columns of its matrix for every table."""
+
+    names: tuple[str, ...] = ()
+
+    def __init__(self, schema: Schema, formula: Formula, family: str) -> None:
+        from formulaic import Formula as Parsed
+
+        self.formula, self.family, self._schema = formula, family, schema
+        self._right = Parsed(formula.right)
+        self._levels = {name: self._levels_of(name) for name in formula.columns.values()}
+        self._check_width()
+
+    def begin(self, table: dict[str, Any]) -> None:
+        """Find the coefficients' names in a table; raise an InputError if it does not tell all of them."""
+        matrix = self._matrix(self._frame(table))[1]
+        self.names = tuple(self.formula.label(str(name)) for name in matrix.columns)
+        held = matrix.to_numpy(dtype=np.float64)
+        present = held[:, held.any(axis=0)]
+        if not len(held) or np.linalg.matrix_rank(present) < present.shape[1]:
+            raise InputError("the terms of the formula depend on each other, or a table has fewer rows than the "
+                             "formula has coefficients; leave terms out")
+
+    def coefficients(self, table: dict[str, Any]) -> tuple[Array, Array]:
+        """Return the coefficients and their standard errors in a table; NaN where it tells nothing of them."""
+        import statsmodels.api as sm
+
+        frame = self._frame(table)
+        y, matrix = self._matrix(frame)
+        X = matrix.to_numpy(dtype=np.float64)
+        found = np.full((2, X.shape[1]), np.nan)
+        held = X.any(axis=0)
+        if len(y) <= held.sum() or not np.isfinite(X).all() or not np.isfinite(y).all():
+            return found[0], found[1]
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            try:
+                if self.family == "gaussian":
+                    fit = sm.OLS(y, X[:, held]).fit()
+                else:
+                    kind = sm.families.Binomial() if self.family == "binomial" else sm.families.Poisson()
+                    fit = sm.GLM(y, X[:, held], family=kind).fit(maxiter=STEPS)
+                    if not fit.converged:
+                        return found[0], found[1]
+                found[:, held] = fit.params, fit.bse
+            except Exception:  # Its libraries raise many kinds where a table has no such fit.
+                return np.full(X.shape[1], np.nan), np.full(X.shape[1], np.nan)
+        return found[0], found[1]
+
+    def _levels_of(self, name: str) -> list[Any] | None:
+        """Return the categories of a column of texts; None for numbers."""
+        column = next((each for each in self._schema.columns if each.name == name), None)
+        if column is None:
+            return None
+        if column.unit:
+            raise InputError(f"column {name!r} holds times, which cannot stand in a formula; derive a number from it")
+        if column.categories is None or not isinstance(column.categories[0], str):
+            return None
+        return list(column.categories)
+
+    def _check_width(self) -> None:
+        """Raise an InputError before a matrix of very many columns is made."""
+        columns = 0
+        for term in self._right:
+            width = 1
+            for factor in term.factors:
+                name = self.formula.columns.get(str(factor).removeprefix("C(").removesuffix(")"))
+                width *= len(self._levels.get(name or "") or ()) or 1
+                if str(factor).startswith("C(") and not self._levels.get(name or ""):
+                    held = next((each for each in self._schema.columns if each.name == name), None)
+                    width *= len(held.categories or ()) or 1 if held is not None else 1
+            columns += width
+        if columns > MOST_COLUMNS:
+            raise InputError(f"the formula has about {columns:,} coefficients, more than {MOST_COLUMNS}; leave out "
+                             "terms")
+
+    def _frame(self, table: dict[str, Any]) -> Any:
+        """Return the columns that the formula has, by their safe names."""
+        import pandas as pd
+
+        held = {}
+        for safe, name in self.formula.columns.items():
+            values = table[name]
+            levels = self._levels[name]
+            if levels is not None or values.dtype.kind == "O":
+                texts = np.array(np.ma.getdata(values), dtype=object)
+                texts[np.ma.getmaskarray(values)] = None
+                held[safe] = pd.Categorical(texts, categories=levels)
+            else:
+                held[safe] = np.ma.filled(values.astype(np.float64), np.nan)
+        return pd.DataFrame(held)
+
+    def _matrix(self, frame: Any) -> tuple[Array, Any]:
+        """Return what is explained, and the matrix of the terms, of the rows in which nothing is missing."""
+        from formulaic import Formula as Parsed
+
+        frame = frame.dropna()
+        safe = self.formula.left
+        if self.formula.response is not None and (levels := self._levels[self.formula.response]) is not None:
+            if self.family != "binomial" or len(levels) != 2:
+                raise InputError(f"column {self.formula.response!r} has categories; only family='binomial' can explain "
+                                 "categories, and of two")
+            y = (frame[safe] == levels[1]).to_numpy(dtype=np.float64)
+        else:
+            y = self._evaluated(Parsed(f"0 + {safe}"), frame).to_numpy(dtype=np.float64)
+            if y.shape[1] != 1:
+                raise InputError("the left side of a formula must be one number of each row")
+            y = y[:, 0]
+        _check_response(self.family, y)
+        return y, self._evaluated(self._right, frame)
+
+    def _evaluated(self, formula: Any, frame: Any) -> Any:
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            try:
+                return formula.get_model_matrix(frame, context=CONTEXT, na_action="ignore")
+            except Exception as problem:
+                why = self.formula.label(next(iter(str(problem).splitlines()), ""))[:200]
+                raise InputError(f"the formula cannot be computed: {why}") from None
+
+
+CONTEXT = {"log1p": np.log1p, "abs": np.abs, "sqrt": np.sqrt}
+
+
+def _check_response(family: str, y: Array) -> None:
+    held = y[np.isfinite(y)]
+    if family == "binomial" and not ((held == 0.0) | (held == 1.0)).all():
+        raise InputError("for family='binomial' the left side must be 0 or 1, or a column of two categories")
+    if family == "poisson" and not (held >= 0.0).all():
+        raise InputError("for family='poisson' the left side must be numbers that are at least 0")
+
+
+def _combined(imputations: Imputations, model: _Model, formula: str, whole: Array, halves: Array, naive: Array,
+              level: float, measured: Sequence[Sequence[str]]) -> Regression:
+    found, few = np.full((7, len(model.names)), np.nan), False
+    for k in range(len(model.names)):
+        there = np.isfinite(whole[:, k]) & np.isfinite(halves[:, :, k]).all(axis=1)
+        few |= not bool(there.all())
+        if there.sum() < 2:
+            continue
+        each = imputations.combined(whole[there, k], halves[there][:, :, k], level)
+        value, deviation = float(each.value), float(each.deviation)
+        p = 2.0 * float(stdtr(there.sum() - 1, -abs(value) / deviation)) if deviation > 0.0 else math.nan
+        # As one table of as many rows as the private one would have.
+        alone = float(naive[there, k].mean()) * math.sqrt(imputations.rows / imputations.n)
+        found[:, k] = value, deviation, float(each.low), float(each.high), p, alone, float(each.untold)
+    counted = "rows" if imputations.schema.person is None else "persons"
+    of = (f"the population of which the private table's {imputations.n:,} {counted} are a sample"
+          if imputations.population else f"the private table of {imputations.n:,} {counted}")
+    notes = [f"Some of the {len(imputations)} imputed tables have no fit of some coefficients; their estimates come "
+             "from the other tables."] if few else []
+    wide = [name for name, share in zip(model.names, found[6], strict=True) if share > LARGE]
+    if wide:
+        why = why_untold(tuple(model.formula.columns.values()), measured)
+        notes.append(f"{', '.join(wide)}: the interval is wide because {why}.")
+    values, deviations, low, high, p_values, alone_all, untold = found
+    return Regression(formula, model.family, model.names, values, deviations, low, high, p_values, alone_all, untold,
+                      len(imputations), level, f"Each interval holds the coefficient of {of} with probability "
+                      f"{level:g}.", tuple(notes))

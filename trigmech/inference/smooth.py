@@ -1,0 +1,105 @@
+"""Smooth functions of single columns and of pairs of columns, by which a fit may be wrong as a whole."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trigmech.functions.partition import Partition
+
+Array = NDArray[np.float64]
+Codes = NDArray[np.int32]
+Integers = NDArray[np.int64]
+
+# Powers of a number, and categories, of which there is a function; fewer of them are multiplied with other columns'.
+POWERS, CATEGORIES = 3, 6
+POWERS_OF_PAIRS, CATEGORIES_OF_PAIRS = 2, 3
+# Products that a fit can meet in reasonable time.
+MOST_PRODUCTS = 2_048
+# A function that the others before it tell up to this part of its deviation is left out.
+TOLD = 1e-3
+
+
+@dataclass(frozen=True, eq=False)
+class SmoothFunctions:
+    """Functions of one column, and products of these for each pair of columns, all with mean 0 and mean square near 1.
+
+    Parameters
+    ----------
+    features : list of ndarray (size_j, q_j)
+        The values of each column's functions at its positions.
+    powers : list of ndarray (q_j,)
+        The power of the number that each is, 1 for indicators: products of powers are supposed to be smaller.
+    joint : list of int
+        How many of them, from the first on, are multiplied with those of other columns.
+    """
+
+    features: list[Array]
+    powers: list[Array]
+    joint: list[int]
+
+    @classmethod
+    def of(cls, partitions: Sequence[Partition], masses: Sequence[Array]) -> "SmoothFunctions":
+        """Return the functions that are orthonormal where the positions have these probabilities (size_j,)."""
+        found = [_orthonormal(partition, mass) for partition, mass in zip(partitions, masses, strict=True)]
+        joint = [count for *_, count in found]
+        # Of wide tables fewer of a column, and of the widest no products.
+        while sum(joint) ** 2 > 2 * MOST_PRODUCTS:
+            joint = [min(count, max(joint) - 1) for count in joint]
+        return cls([values for values, *_ in found], [powers for _, powers, _ in found], joint)
+
+    @cached_property
+    def factors(self) -> Integers:
+        """The two columns and the two functions (K, 4) of each product."""
+        return np.array([(a, b, i, j) for b in range(len(self.features)) for a in range(b)
+                         for i in range(self.joint[a]) for j in range(self.joint[b])], dtype=np.int64).reshape(-1, 4)
+
+    @property
+    def deviations(self) -> Array:
+        """How large the mean of each function (size,) may be, in the order of `evaluate`, relative to a correlation."""
+        products = [1.0 / (self.powers[a][i] * self.powers[b][j]) for a, b, i, j in self.factors.tolist()]
+        return np.concatenate([*(np.ones(len(own)) for own in self.powers), np.array(products)])
+
+    @property
+    def size(self) -> int:
+        """How many functions there are."""
+        return sum(values.shape[1] for values in self.features) + len(self.factors)
+
+    def evaluate(self, codes: Codes) -> Array:
+        """Return the values (m, size) for rows (m, d) of positions: functions of one column first."""
+        own = [values[codes[:, j]] for j, values in enumerate(self.features)]
+        products = [own[a][:, i] * own[b][:, j] for a, b, i, j in self.factors.tolist()]
+        return np.column_stack([*own, *products]) if products else np.column_stack(own)
+
+
+def _orthonormal(partition: Partition, mass: Array) -> tuple[Array, Array, int]:
+    """Return functions (size, q) of a column's positions, their powers (q,), and how many are multiplied with others.
+
+    They are indicators of the most frequent categories but one; for a number its powers, then special values.
+    """
+    k, p = len(partition.indicators), mass / max(float(mass.sum()), np.finfo(float).tiny)
+    frequent = np.argsort(-p[:k], kind="stable")
+    held = [(np.eye(len(p))[c], 1.0) for c in frequent if 0.0 < p[c] < 1.0]
+    if partition.value is None:
+        raw, joint = held[1 : CATEGORIES + 1], CATEGORIES_OF_PAIRS
+    else:
+        place = np.concatenate([np.zeros(k), partition.centres])
+        powers = [(place**power, float(power)) for power in range(1, POWERS + 1)]
+        some = held[:1]
+        raw, joint = [*powers[:POWERS_OF_PAIRS], *some, *powers[POWERS_OF_PAIRS:], *held[1:CATEGORIES]], (
+            POWERS_OF_PAIRS + len(some))
+    basis, kept = [np.ones(len(p))], list[int]()
+    for number, (values, _) in enumerate(raw):
+        rest = values
+        # Twice, for what the first time rounds.
+        for _ in range(2):
+            for each in basis:
+                rest = rest - float(p @ (rest * each)) * each
+        size = float(np.sqrt(p @ rest**2))
+        if size > TOLD * float(np.sqrt(p @ values**2)):
+            basis.append(rest / size)
+            kept.append(number)
+    return (np.column_stack(basis)[:, 1:], np.array([raw[number][1] for number in kept]),
+            sum(number < joint for number in kept))

@@ -1,0 +1,303 @@
+"""Questions in SQL to imputations: each aggregate with an interval. Public.
+
+What runs is written anew from the parsed question (:mod:`trigmech.inference.sql_question`), in a database in memory
+that cannot open files, connect to anything or load extensions.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trigmech._optional import need
+from trigmech.errors import InputError, shown
+from trigmech.inference.imputations import Imputations
+from trigmech.inference.sql_question import ENDS, MARK, Question, first_line, parsed, statement_of
+from trigmech.schema.schema import Schema
+from trigmech.tables.frames import like
+
+Array = NDArray[np.float64]
+
+MOST_GROUPS = 10_000
+CLOSED: dict[str, str | bool | int | float | list[str]] = {
+    "enable_external_access": "false", "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false", "allow_community_extensions": "false",
+    "python_enable_replacements": "false", "max_memory": "2GB"}
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """The answer to a question in SQL: a row for each group, an interval for each aggregate. Public.
+
+    Parameters
+    ----------
+    keys : dict of str to list
+        The values of each expression that rows are grouped by.
+    values, low, high, untold : dict of str to ndarray
+        Of each aggregate: the estimate, its interval, and the share of its variance that is due to what the release did
+        not measure. NaN where fewer than two tables have a value.
+    tables : dict of str to ndarray of int
+        How many tables each estimate comes from.
+    count : int
+        How many tables there are.
+    level : float
+        The probability with which each interval holds the true value.
+    covers : str
+        What the true values are of.
+    notes : tuple of str
+        What a reader should know, one sentence each.
+    """
+
+    keys: dict[str, list[Any]]
+    values: dict[str, Array]
+    low: dict[str, Array]
+    high: dict[str, Array]
+    untold: dict[str, Array]
+    tables: dict[str, NDArray[np.int64]]
+    count: int
+    level: float
+    covers: str
+    notes: tuple[str, ...] = ()
+
+    @property
+    def columns(self) -> dict[str, list[Any]]:
+        """The columns of the answer: keys, then for each aggregate the estimate and the ends of its interval."""
+        found: dict[str, list[Any]] = dict(self.keys)
+        for name in self.values:
+            for suffix, held in zip(("", *ENDS), (self.values, self.low, self.high), strict=True):
+                found[f"{name}{suffix}"] = [None if math.isnan(each) else each for each in held[name].tolist()]
+        return found
+
+    @property
+    def arrays(self) -> dict[str, Any]:
+        """The columns as arrays: of numbers, masked where there is none, and of texts."""
+        found: dict[str, Any] = {}
+        for name, each in self.columns.items():
+            absent = np.array([value is None for value in each], dtype=np.bool_)
+            numbers = all(value is None or (isinstance(value, int | float) and not isinstance(value, bool))
+                          for value in each)
+            held = [0.0 if value is None else float(value) for value in each] if numbers else list(map(str, each))
+            found[name] = np.ma.MaskedArray(np.array(held, dtype=np.float64 if numbers else object), absent)
+        return found
+
+    def to_frame(self, library: str = "pandas") -> Any:
+        """Return the columns as a dataframe of "pandas", "polars" or "pyarrow"."""
+        return like(library, tuple(self.arrays), list(self.arrays.values()))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all of it with names, of the types that JSON has."""
+        columns = self.columns
+        rows = [dict(zip(columns, map(_plain, row), strict=True)) for row in zip(*columns.values(), strict=True)]
+        return {"covers": self.covers, "level": self.level, "imputations": self.count, "rows": rows,
+                "untold": {name: [None if math.isnan(each) else each for each in found.tolist()]
+                           for name, found in self.untold.items()},
+                "tables": {name: found.tolist() for name, found in self.tables.items()}, "notes": list(self.notes)}
+
+    def __str__(self) -> str:
+        columns = {name: [_shown(value) for value in values] for name, values in self.columns.items()}
+        widths = {name: max(len(name), *map(len, values), 1) if values else len(name)
+                  for name, values in columns.items()}
+        lines = ["  ".join(name.ljust(widths[name]) if name in self.keys else name.rjust(widths[name])
+                           for name in columns)]
+        for row in zip(*columns.values(), strict=True):
+            lines.append("  ".join(value.ljust(widths[name]) if name in self.keys else value.rjust(widths[name])
+                                   for name, value in zip(columns, row, strict=True)))
+        return "\n".join([*lines, self.covers, *self.notes])
+
+
+def ask(imputations: Imputations, query: str, level: float = 0.95,
+        measured: Sequence[Sequence[str]] = ()) -> Answer:
+    """Return the answer of imputations to a SELECT statement about the table ``release``.
+
+    Parameters
+    ----------
+    imputations : Imputations
+    query : str
+        One SELECT statement with at least one aggregate. Every expression that it groups by must be selected.
+    level : float
+        The probability, between 0 and 1, with which each interval is to hold the true value.
+    measured : sequence of sequences of str
+        The columns of each table that the release measured, for notes on wide intervals.
+
+    Raises
+    ------
+    InputError
+        If the query is not of that form, uses anything else than the release's columns and the allowed functions, or
+        cannot be computed.
+    MissingLibraryError
+        If DuckDB or pyarrow is not installed.
+
+    Notes
+    -----
+    Counts and sums are scaled to the number of rows of the private table, or of its persons: each row of an imputed
+    table stands for n / rows of them. Privacy: post-processing. Cost: the query on every table and on its halves.
+    """
+    need("answers", "a question in SQL")
+    if not 0.0 < level < 1.0:
+        raise InputError(f"level must be between 0 and 1, not {shown(level)}")
+    halves = (imputations.halves(i) for i in range(len(imputations)))
+    with _database(imputations.schema, halves) as connection:
+        question = parsed(connection, query, imputations.schema.table_names)
+        whole, parts = _results(connection, question, imputations)
+    groups = list(dict.fromkeys(key for found in whole for key in found))
+    if len(groups) > MOST_GROUPS:
+        raise InputError(f"the query has more than {MOST_GROUPS:,} groups; group by something coarser, such as "
+                         "age // 10")
+    return _answer(imputations, question, groups, whole, parts, level, measured)
+
+
+def check_query(schema: Schema, query: str) -> None:
+    """Raise the errors with which :func:`ask` refuses a query, before there are imputations."""
+    need("answers", "a question in SQL")
+    one = schema.completed(schema.decode(np.zeros((1, schema.domain.d))))
+    with _database(schema, [(one, one)]) as connection:
+        question = parsed(connection, query, schema.table_names)
+        _found(connection, statement_of(connection, question, 1.0).replace(MARK, "t0"), question)
+
+
+@contextmanager
+def _database(schema: Schema, tables: Iterable[tuple[dict[str, Any], dict[str, Any]]]) -> Iterator[Any]:
+    """Yield a closed database in memory with the halves of each table, as tables that only this module names."""
+    import duckdb
+
+    names = schema.table_names
+    if len({name.lower() for name in names}) < len(names):
+        raise InputError("two columns have names that differ by capital letters alone, which SQL does not tell apart")
+    connection = duckdb.connect(":memory:", config=dict(CLOSED))
+    try:
+        for i, halves in enumerate(tables):
+            for half, held in enumerate(halves):
+                connection.register("arrow", like("pyarrow", tuple(held), list(held.values())))
+                connection.execute(f"create table t{i}_{half} as select * from arrow")
+                connection.unregister("arrow")
+            connection.execute(f"create view t{i} as select * from t{i}_0 union all select * from t{i}_1")
+        connection.execute("set threads = 1")
+        connection.execute("set lock_configuration = true")
+        yield connection
+    finally:
+        connection.close()
+
+
+Found = dict[tuple[Any, ...], tuple[Any, ...]]
+
+
+def _results(connection: Any, question: Question, imputations: Imputations) -> tuple[list[Found], list[list[Found]]]:
+    """Return the values of each group, of every table and of its halves."""
+    whole, halves = list[Found](), list[list[Found]]()
+    scale = imputations.n / imputations.rows
+    statements = [statement_of(connection, question, factor) for factor in (scale, 2.0 * scale)]
+    for i in range(len(imputations)):
+        whole.append(_found(connection, statements[0].replace(MARK, f"t{i}"), question))
+        halves.append([_found(connection, statements[1].replace(MARK, f"t{i}_{half}"), question) for half in (0, 1)])
+    return whole, halves
+
+
+def _found(connection: Any, statement: str, question: Question) -> Found:
+    try:
+        rows = connection.execute(statement).fetchall()
+    except Exception as problem:
+        raise InputError(f"the query cannot be computed: {first_line(problem)}") from None
+    found: Found = {}
+    for row in rows:
+        key = tuple(value for value, is_key in zip(row, question.keys, strict=True) if is_key)
+        values = tuple(value for value, is_key in zip(row, question.keys, strict=True) if not is_key)
+        if key in found:
+            raise InputError("each expression of GROUP BY must be selected as it is written there")
+        found[key] = values
+    return found
+
+
+def _answer(imputations: Imputations, question: Question, groups: list[tuple[Any, ...]], whole: list[Found],
+            halves: list[list[Found]], level: float, measured: Sequence[Sequence[str]]) -> Answer:
+    own = [(name, growing) for name, growing, key in zip(question.names, question.growing, question.keys, strict=True)
+           if not key]
+    held: dict[str, dict[str, Any]] = {part: {name: np.full(len(groups), np.nan) for name, _ in own}
+                                       for part in ("values", "low", "high", "untold")}
+    tables = {name: np.zeros(len(groups), dtype=np.int64) for name, _ in own}
+    for place, (name, growing) in enumerate(own):
+        for g, group in enumerate(groups):
+            values = np.array([_number(name, found.get(group), place, growing) for found in whole])
+            parts = np.array([[_number(name, found.get(group), place, growing) for found in pair] for pair in halves])
+            there = np.isfinite(values) & np.isfinite(parts).all(axis=1)
+            tables[name][g] = there.sum()
+            if there.sum() >= 2:
+                estimate = imputations.combined(values[there], parts[there], level)
+                for part, found in zip(held, (estimate.value, estimate.low, estimate.high, estimate.untold),
+                                       strict=True):
+                    held[part][name][g] = float(found)
+                if growing and values.min() >= 0.0:
+                    held["low"][name][g] = max(held["low"][name][g], 0.0)
+    kept = _sorted(question, groups, held["values"])
+    names = [name for name, key in zip(question.names, question.keys, strict=True) if key]
+    keys = {name: [groups[g][k] for g in kept] for k, name in enumerate(names)}
+    counted = "rows" if imputations.schema.person is None else "persons"
+    of = (f"the population of which the private table's {imputations.n:,} {counted} are a sample"
+          if imputations.population else f"the private table of {imputations.n:,} {counted}")
+    covers = f"Each interval holds the value of {of} with probability {level:g}" + (
+        f"; counts and sums are scaled to {imputations.n:,} {counted}." if any(growing for _, growing in own) else ".")
+    chosen = {part: {name: found[kept] for name, found in each.items()} for part, each in held.items()}
+    made = Answer(keys, chosen["values"], chosen["low"], chosen["high"], chosen["untold"],
+                  {name: found[kept] for name, found in tables.items()}, len(imputations), level, covers)
+    return replace(made, notes=tuple(_notes(made, question, measured)))
+
+
+def _number(name: str, values: tuple[Any, ...] | None, place: int, growing: bool) -> float:
+    """Return an aggregate of a group as a number; NaN if the group is absent or has none, and 0 for counts and sums."""
+    value = None if values is None else values[place]
+    if value is None:
+        return 0.0 if growing else math.nan
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise InputError(f"{name!r} is not a number, so it has no interval; cast it to a number") from None
+
+
+def _sorted(question: Question, groups: list[tuple[Any, ...]], values: dict[str, Array]) -> list[int]:
+    """Return the places of the groups in the order that was asked for, by default that of the keys."""
+    places = list(range(len(groups)))
+    of_key = np.cumsum(question.keys) - 1
+
+    def key(place: int, g: int) -> tuple[bool, Any]:
+        held = groups[g][of_key[place]] if question.keys[place] else float(values[question.names[place]][g])
+        absent = held is None or held != held
+        return absent, 0 if absent else held
+
+    asked = question.order or tuple((k, False) for k, is_key in enumerate(question.keys) if is_key)
+    for place, descending in reversed(asked):
+        missing = [g for g in places if key(place, g)[0]]
+        there = [g for g in places if not key(place, g)[0]]
+        there.sort(key=lambda g, place=place: key(place, g)[1], reverse=descending)  # type: ignore[misc]
+        places = there + missing
+    return places[: question.limit]
+
+
+def _notes(made: Answer, question: Question, measured: Sequence[Sequence[str]]) -> Iterator[str]:
+    few = [name for name, found in made.tables.items() if (found < made.count).any()]
+    if few:
+        yield (f"{', '.join(few)}: some groups have no value in some of the {made.count} imputed tables; their "
+               "estimates come from the other tables.")
+    wide = [name for name, found in made.untold.items() if (found > LARGE).any()]
+    if wide:
+        yield f"{', '.join(wide)}: some intervals are wide because {why_untold(question.used, measured)}."
+
+
+# A share of the variance above this is worth a sentence.
+LARGE = 0.5
+
+
+def why_untold(used: Sequence[str], measured: Sequence[Sequence[str]]) -> str:
+    """Return why a release says little about some columns together."""
+    if len(used) > 1 and measured and not any(set(used) <= set(table) for table in measured):
+        return f"the release measured no table of {', '.join(used[:-1])} and {used[-1]} together"
+    return "the question is finer than the cells and functions that the release measured"
+
+
+def _plain(value: Any) -> Any:
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+
+
+def _shown(value: Any) -> str:
+    return "" if value is None else f"{value:,.4g}" if isinstance(value, float) and abs(value) < 1e4 else (
+        f"{value:,.0f}" if isinstance(value, float) else str(value))

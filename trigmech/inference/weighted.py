@@ -1,0 +1,95 @@
+"""The fitted rows with weights: one table for all statistics, with closed intervals instead of imputations."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtri
+
+from trigmech._validate import numbers
+from trigmech.errors import InputError, shown
+from trigmech.inference.estimate import Estimate
+from trigmech.inference.posterior import Posterior, Variances
+from trigmech.schema.schema import Schema
+
+Array = NDArray[np.float64]
+
+# Weights below 0 may make a mean square negative: it is at least this part of that of the rows as they are.
+LEAST_PART = 0.3
+
+
+@dataclass(frozen=True, eq=False)
+class WeightedTable:
+    """Fitted rows, and the weights with which they have what was released as far as it is not noise. Public.
+
+    Parameters
+    ----------
+    schema : Schema
+    posterior : Posterior
+
+    Notes
+    -----
+    Some weights are below 0. Methods that solve weighted equations, as regressions do, need not mind; those that draw
+    rows by weights cannot use them.
+    """
+
+    schema: Schema
+    posterior: Posterior
+
+    @cached_property
+    def columns(self) -> dict[str, Any]:
+        """The values of each column (m,), by name, in its own units, with derived columns."""
+        return self.schema.completed(self.schema.decode(self.posterior.points))
+
+    @property
+    def weights(self) -> Array:
+        """The weights (m,), of sum 1."""
+        return self.posterior.weights
+
+    def variances(self, influence: ArrayLike) -> Variances:
+        """Return the variances (q,) that noise, and what no measured function tells, give statistics.
+
+        Parameters
+        ----------
+        influence : ndarray (m, q)
+            How much each statistic changes with the weight of each row: for a mean, the row's value less the mean.
+        """
+        return self.posterior.variances(self._checked(influence))
+
+    def interval(self, values: ArrayLike, influence: ArrayLike, level: float = 0.95,
+                 population: bool = True) -> Estimate:
+        """Return an estimate with intervals for statistics of the weighted rows.
+
+        Parameters
+        ----------
+        values : ndarray (q,)
+            The statistics of the rows with their weights.
+        influence : ndarray (m, q)
+            The influence of each row on each, as for :meth:`variances`.
+        level : float
+        population : bool
+            Whether the intervals are to hold the values of the population, or those of the private table.
+
+        Raises
+        ------
+        InputError
+            If the level is not between 0 and 1, or shapes do not fit.
+        """
+        if not 0.0 < level < 1.0:
+            raise InputError(f"level must be between 0 and 1, not {shown(level)}")
+        psi = self._checked(influence)
+        found = numbers("values", values, psi.shape[1])
+        noise, untold = self.posterior.variances(psi)
+        squares = np.square(psi - self.weights @ psi)
+        sampling = np.maximum(self.weights @ squares, LEAST_PART * squares.mean(axis=0)) / self.posterior.release.n
+        variance = noise + untold + (sampling if population else 0.0)
+        deviation = np.sqrt(variance)
+        half = deviation * float(ndtri(0.5 * (1.0 + level)))
+        return Estimate(found, deviation, found - half, found + half,
+                        np.divide(untold, variance, out=np.zeros_like(untold), where=variance > 0.0), level,
+                        population)
+
+    def _checked(self, influence: ArrayLike) -> Array:
+        return numbers("influence", influence, self.posterior.m, "q")
