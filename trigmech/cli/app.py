@@ -17,7 +17,11 @@ from typer.core import TyperGroup
 
 import trigmech as tm
 from trigmech._memory import IMPORT, NEEDED, check_memory, shortage
+from trigmech.cli.accept import accept
+from trigmech.cli.answers import ask, fit
 from trigmech.cli.check import PRIVATE, check, found_in
+from trigmech.cli.copies import NOT_VALID, write_copies
+from trigmech.cli.decision import Limits, advise, compare, limits_of
 from trigmech.cli.files import STANDARD, check_outputs, keep_what_counts, table_against, write_sample
 from trigmech.cli.judgement import tell_judgement
 from trigmech.cli.ledger import ledger_app
@@ -67,8 +71,8 @@ app = typer.Typer(cls=Commands, no_args_is_help=True, rich_markup_mode="markdown
     "`trigmech release data.csv --schema schema.toml --epsilon 1 --delta 1e-6 --out clinic.tm --csv synthetic.csv`,\n\n"
     "`trigmech report clinic.tm`.\n\n"
     "Exit status: 0 done, 1 a fault of the program, 2 wrong usage, 3 wrong input, 4 over the budget, 5 the solver "
-    "failed, 6 released with --strict but the points miss the released values, 130 interrupted (129 and 143 by a "
-    "signal)."))
+    "failed, 6 released with --strict but the points miss the released values, 7 not accepted, 130 interrupted (129 "
+    "and 143 by a signal)."))
 schema_app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown",
                          help="Write and check the public description of a table.")
 app.add_typer(schema_app, name="schema")
@@ -239,14 +243,23 @@ def schema_check(
 
 
 app.command("check")(check)
+app.command("advise")(advise)
 app.command("release")(release)
+app.command("accept")(accept)
+app.command("ask")(ask)
+app.command("fit")(fit)
+app.command("compare")(compare)
 
 
 @app.command()
 def sample(
     saved: Saved,
     rows: Annotated[int | None, typer.Option(min=1, help="How many rows; default: as many as the table had.")] = None,
-    out: Annotated[str, typer.Option(help=".csv, .tsv, .csv.gz or .parquet, or - for CSV on standard output.")] = "-",
+    out: Annotated[str, typer.Option(help=".csv, .tsv, .csv.gz or .parquet, or - for CSV on standard output; a new "
+                                          "folder for --imputations.")] = "-",
+    imputations: Annotated[int | None, typer.Option(
+        min=2, help="Write so many imputed tables to the folder --out, with a page on how to combine them in R and "
+                    "Python: the way to valid standard errors.")] = None,
     given: Annotated[list[str] | None, typer.Option(help="The value of a column in all rows: region=north, age=30..39, "
                                                          "or pay= for a missing value; repeatable.")] = None,
     shares: Annotated[list[str] | None, typer.Option(help="Shares of a column's values: region=north:0.5,south:0.5; "
@@ -262,23 +275,31 @@ def sample(
     It prints how many of the rows are different, and how many rows were fitted to the release: a larger sample has
     further rows with the same tables (docs/holders.md), as many as you like.
 
+    Standard errors that are computed on one synthetic table are not valid (docs/answers.md): --imputations writes
+    several tables, of which valid ones can be computed.
+
     Example: `trigmech sample clinic.tm --rows 1000 --out synth.csv`
     """
     import numpy as np
 
     from trigmech.cli.given import given_of, shares_of
 
+    rng = None if seed is None else np.random.default_rng(seed)
+    if imputations is not None:
+        if out == STANDARD or rows is not None or given or shares or rows_per_person is not None:
+            raise typer.BadParameter("--imputations needs a folder as --out, and goes with --seed alone")
+        return write_copies(saved, Path(out), imputations, rng, as_json)
     if out == STANDARD and as_json:
         raise typer.BadParameter("--json and the table both write to standard output; name a file with --out")
     check_outputs((), (saved,), table=out, force=force)
     made = tm.load(saved)
     with progress_bar(quiet=as_json) as progress:
-        count = write_sample(made, out, rows, None if seed is None else np.random.default_rng(seed), progress=progress,
+        count = write_sample(made, out, rows, rng, progress=progress,
                              given=given_of(made.schema, given or ()), shares=shares_of(made.schema, shares or ()),
                              rows_per_person=rows_per_person)
     tell({"release": str(saved), "table": out, **asdict(count),
           "columns": [*([made.schema.person] if made.schema.person else []), *made.schema.table_names],
-          "seed": seed, "simulated": made.ledger.simulated},
+          "seed": seed, "simulated": made.ledger.simulated, "note": NOT_VALID},
          f"written: {'standard output' if out == STANDARD else out} ({count})", as_json, err=out == STANDARD)
 
 
@@ -289,6 +310,7 @@ def evaluate(
     against: Annotated[str, typer.Option(help="The private table.")],
     written: Written,
     schema: HowToRead = None,
+    limits: Limits = None,
     as_json: Json = False,
 ) -> None:
     """Judge a release against the table it was made from: a verdict, then ten measures. NOT PRIVATE: do not publish it.
@@ -299,11 +321,11 @@ def evaluate(
     """
     from trigmech.report.against import errors_of, judgement_of
 
-    made = tm.load(saved)
+    made, chosen = tm.load(saved), limits_of(limits)
     with progress_bar(quiet=as_json) as progress:
         progress("reading the table", 0, 0)
         table = table_against(made, against, schema, written)
-        found = judgement_of(made, table, progress)
+        found = judgement_of(made, table, progress).by(chosen)
     if as_json:
         typer.echo(json.dumps({"private": True, **found.to_dict(), **errors_of(made, table)}))
         return
@@ -321,27 +343,28 @@ def report(
     schema: HowToRead = None,
     out: Annotated[Path | None, typer.Option(help="Default: beside the release, with the suffix .html.")] = None,
     figures: Annotated[Path | None, typer.Option(help="A folder for the figures as PNG and PDF files.")] = None,
+    limits: Limits = None,
     as_json: Json = False,
 ) -> None:
-    """Write one self-contained page: the privacy statement, the ledger, marginals, correlations, error bars.
+    """Write one self-contained page: what the release is good for, each column, pairs, and the privacy statement.
 
     Example: `trigmech report clinic.tm --out clinic.html`
     """
     from trigmech.report import page as pages
 
     page = out or saved.with_suffix(".html")
-    check_outputs((page,), (saved, against, schema))
+    check_outputs((page,), (saved, against, schema, limits))
     keep_what_counts(page)
     if page.is_file() and page.stat().st_size and not pages.is_page(page):
         raise InputError(f"{str(page)!r} exists and is not a page; name another file")
     if page.suffix.lower() not in (".html", ".htm"):
         raise InputError(f"cannot write {str(page)!r}: a page is written as .html; figures alone are written as .png "
                          "and .pdf into the folder that --figures names")
-    made = tm.load(saved)
+    made, chosen = tm.load(saved), limits_of(limits)
     with progress_bar(quiet=as_json) as progress:
         progress("reading the table", 0, 0)
         table = None if against is None else table_against(made, against, schema, written)
-        page = pages.write(made, page, against=table, figures=figures, progress=progress)
+        page = pages.write(made, page, against=table, figures=figures, progress=progress, limits=chosen)
     tell({"release": str(saved), "page": str(page), "private": against is not None,
           "figures": None if figures is None else str(figures)},
          f"written: {page}" + ("" if figures is None else f" and figures in {figures}"), as_json)

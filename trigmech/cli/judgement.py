@@ -18,7 +18,6 @@ HOW_TO_READ = ("Scores: 1 is equal. Errors and losses: 0 is equal. Detector: 0.5
 
 def tell_judgement(found: Judgement) -> None:
     """Print the verdict, the measures in a table, and which rows were compared."""
-    from trigmech.evaluation.verdict import LIMITS
     from trigmech.inspection.findings import printable
 
     typer.echo(found.verdict)
@@ -27,7 +26,7 @@ def tell_judgement(found: Judgement) -> None:
         shown.add_column(title, justify="left" if title in ("measure", "light") else "right")
     for each in found.measures:
         about = f" ({printable(each.about)})" if each.about else ""
-        limit = LIMITS[each.name]
+        limit = found.limits[each.name]
         shown.add_row(f"{each.words}{about}", f"{each.value:.3f}", "" if each.fresh is None else f"{each.fresh:.3f}",
                       f"{limit.good:g}, {limit.care:g}", each.light)
     # A column's name may look like markup. Rich would end with status 1 if nobody reads to the end.

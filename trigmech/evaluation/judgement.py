@@ -3,7 +3,7 @@
 import itertools
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -13,13 +13,14 @@ from trigmech.evaluation.measures import (
     column_scores,
     copied_shares,
     correlation_differences,
+    determined,
     group_differences,
     missing_scores,
     pair_scores,
     regression_losses,
 )
 from trigmech.evaluation.sides import Coding, Side
-from trigmech.evaluation.verdict import LIMITS, Measure, lights_of_uses, verdict_of
+from trigmech.evaluation.verdict import LIMITS, Light, Limit, Measure, lights_of_uses, verdict_of, worst
 from trigmech.schema.schema import Schema
 
 # Among so many rows of either table a share has a standard error of 0.16 percentage points at most, far below every
@@ -52,6 +53,28 @@ class Judgement:
     measures: tuple[Measure, ...]
     details: dict[str, Any]
     rows: dict[str, int]
+    limits: Mapping[str, Limit] = field(default_factory=lambda: LIMITS)
+
+    def by(self, limits: Mapping[str, Limit]) -> "Judgement":
+        """Return the same measures with the lights of other limits."""
+        return replace(self, limits=limits, measures=tuple(
+            replace(each, light=_light(limits[each.name], each.name, each.value, each.fresh))
+            for each in self.measures))
+
+    def lights_of_columns(self) -> dict[str, Light]:
+        """Return each column's light, by the limits of the worst column."""
+        return {name: self.limits["column_worst"].light(score, self.details["columns, fresh"][name])
+                for name, score in self.details["columns"].items()}
+
+    def lights_of_pairs(self) -> dict[str, Light]:
+        """Return each pair's light: the worse one of its table and of its correlation, if it has one."""
+        held: dict[str, Any] = self.details.get("correlations", {})
+        found = {name: self.limits["pair_worst"].light(score, self.details["pairs, fresh"][name])
+                 for name, score in self.details.get("pairs", {}).items()}
+        for name, error in held.get("differences", {}).items():
+            own = self.limits["correlation_worst"].light(error, held["differences, fresh"][name])
+            found[name] = worst((found[name], own))
+        return found
 
     def __repr__(self) -> str:
         return "Judgement(private)"
@@ -75,7 +98,9 @@ class Judgement:
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain data."""
         return {"verdict": self.verdict, "uses": lights_of_uses(self.measures), "rows": self.rows,
-                "measures": [asdict(measure) | {"limits": asdict(LIMITS[measure.name])} for measure in self.measures],
+                "measures": [asdict(measure) | {"limits": asdict(self.limits[measure.name])}
+                             for measure in self.measures],
+                "lights": {"columns": self.lights_of_columns(), "pairs": self.lights_of_pairs()},
                 "details": self.details}
 
 
@@ -129,13 +154,21 @@ def judged(schema: Schema, true: Mapping[str, Any], made: Mapping[str, Any], n: 
 
 
 def _measure(name: str, words: str, definition: str, value: float, fresh: float | None, about: str = "") -> Measure:
-    return Measure(name, words, definition, value, fresh, LIMITS[name].light(value, fresh), about)
+    return Measure(name, words, definition, value, fresh, _light(LIMITS[name], name, value, fresh), about)
+
+
+def _light(limit: Limit, name: str, value: float, fresh: float | None) -> Light:
+    if name == "copies":
+        # What chance makes equal does not count.
+        return limit.light(max(value - (fresh or 0.0), 0.0))
+    return limit.light(value, fresh)
 
 
 def _columns(coding: Coding, true: Side, made: Side, fresh: Side, details: Details, rng: Any) -> list[Measure]:
     scores, best = column_scores(coding, true, made), column_scores(coding, true, fresh)
     names = [column.name for column in coding.columns]
     details["columns"] = dict(zip(names, scores.tolist(), strict=True))
+    details["columns, fresh"] = dict(zip(names, best.tolist(), strict=True))
     worst = int(scores.argmin())
     what = "KSComplement, TVComplement"
     found = [_measure("columns_mean", "score of columns, mean", f"mean of {what}", float(scores.mean()),
@@ -157,6 +190,9 @@ def _pairs(coding: Coding, true: Side, made: Side, fresh: Side, details: Details
     scores, best = pair_scores(coding, true, made), pair_scores(coding, true, fresh)
     names = [f"{a.name} and {b.name}" for a, b in itertools.combinations(coding.columns, 2)]
     details["pairs"] = dict(zip(names, scores.tolist(), strict=True))
+    details["determined"] = [(coding.columns[j].name, coding.columns[h].name, own, other)
+                             for j, h, own, other in determined(coding, true, made)]
+    details["pairs, fresh"] = dict(zip(names, best.tolist(), strict=True))
     worst = int(scores.argmin())
     return [_measure("pairs_mean", "score of tables of two columns, mean", "mean of ContingencySimilarity",
                      float(scores.mean()), float(best.mean())),
@@ -173,8 +209,10 @@ def _correlations(coding: Coding, true: Side, made: Side, fresh: Side, details: 
     worst = int(errors.argmax())
     names = [f"{coding.columns[j].name} and {coding.columns[h].name}" for j, h in pairs]
     details["correlations"] = {
-        "differences": dict(zip(names, errors.tolist(), strict=True)), "CorrelationSimilarity": float(
-            1.0 - errors.mean() / 2.0), "Spearman, mean": float(ranked.mean()), "Spearman, worst": float(ranked.max())}
+        "differences": dict(zip(names, errors.tolist(), strict=True)),
+        "differences, fresh": dict(zip(names, usual.tolist(), strict=True)),
+        "CorrelationSimilarity": float(1.0 - errors.mean() / 2.0),
+        "Spearman, mean": float(ranked.mean()), "Spearman, worst": float(ranked.max())}
     return [_measure("correlations_mean", "error of correlations, mean", "2 (1 - CorrelationSimilarity), Pearson",
                      float(errors.mean()), float(usual.mean())),
             _measure("correlation_worst", "error of correlations, worst", "2 (1 - CorrelationSimilarity), Pearson",
@@ -224,6 +262,5 @@ def _detector(coding: Coding, true: Side, made: Side, fresh: Side, details: Deta
 def _copies(coding: Coding, true: Side, made: Side, fresh: Side, details: Details, rng: Any) -> list[Measure]:
     copied, usual = copied_shares(true, made)
     details["NewRowSynthesis"] = 1.0 - copied
-    light = LIMITS["copies"].light(max(copied - usual, 0.0))
-    return [Measure("copies", "part of synthetic rows that equal a true row", "1 - NewRowSynthesis, tolerance 0",
-                    copied, usual, light)]
+    return [_measure("copies", "part of synthetic rows that equal a true row", "1 - NewRowSynthesis, tolerance 0",
+                     copied, usual)]

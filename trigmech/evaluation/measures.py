@@ -29,6 +29,8 @@ from trigmech.functions.ranks import ranks
 FEWEST_IN_GROUP, LOST = 100, 1.0
 # So many categories of a column, the most frequent ones, are inputs of regressions; the ridge of these.
 MOST_INDICATORS, RIDGE = 20, 1e-6
+# One column nearly determines another if it does so for this share of the rows; so many pairs are listed.
+DETERMINED, MOST_DETERMINED = 0.95, 20
 
 
 def column_scores(coding: Coding, true: Side, made: Side) -> Array:
@@ -200,6 +202,26 @@ def _inputs(coding: Coding, chosen: list[tuple[int, int]], side: Side) -> tuple[
     columns = [np.ones(len(side.values)), *(np.nan_to_num(side.outcomes[:, j]) for j in numbers),
                *((side.cells[:, j] == cell).astype(np.float64) for j, cell in chosen)]
     return np.column_stack(columns), np.array([-1, *numbers, *(j for j, _ in chosen)])
+
+
+def determined(coding: Coding, true: Side, made: Side) -> list[tuple[int, int, float, float]]:
+    """Return pairs of columns of which the first nearly determines the second: by which share of the rows; private.
+
+    The share of rows whose second cell is the most frequent one beside their first cell, in the true and in the
+    synthetic table. Pairs are listed, the firmest first, if it is at least :data:`DETERMINED` in the true table and
+    halves what the most frequent second cell alone leaves. Cost: columns squared times rows.
+    """
+    found = []
+    for j, h in itertools.permutations(range(len(coding.columns)), 2):
+        shares = []
+        for side in (true, made):
+            table = _shares(side.cells[:, j] * coding.sizes[h] + side.cells[:, h],
+                            int(coding.sizes[j] * coding.sizes[h])).reshape(coding.sizes[j], coding.sizes[h])
+            shares.append((float(table.max(axis=1).sum()), float(table.sum(axis=0).max())))
+        (own, alone), (other, _) = shares
+        if own >= DETERMINED and 1.0 - own <= 0.5 * (1.0 - alone):
+            found.append((j, h, own, other))
+    return sorted(found, key=lambda each: -each[2])[:MOST_DETERMINED]
 
 
 def copied_shares(true: Side, made: Side) -> tuple[float, float]:

@@ -72,7 +72,7 @@ class PlausibleTables:
     def draw(self, count: int, rng: np.random.Generator) -> Array:
         """Return the points (count, D) of one plausible table."""
         release = self._release
-        columns = tuple(_plausible(column, release.look_at(j), [each for each in release.closer
+        columns = tuple(plausible_column(column, release.look_at(j), [each for each in release.closer
                                                                 if each.query.columns == (j,)], rng)
                         for j, column in enumerate(release.columns))
         release = replace(release, columns=columns)
@@ -111,7 +111,7 @@ def _left_open(shrink: Callable[[Array], Array], deviation: Array, noise: float,
     return min(noise, LARGEST) * float(np.sqrt(np.clip(slope + hidden, 0.0, 1.0)))
 
 
-def _plausible(column: ReleasedColumn, look: Measurement[Histogram] | None, closer: list[Measurement[Detail]],
+def plausible_column(column: ReleasedColumn, look: Measurement[Histogram] | None, closer: list[Measurement[Detail]],
                rng: np.random.Generator) -> ReleasedColumn:
     """Return a column whose distribution is the released one without bias, with as much noise once more."""
     if look is None:

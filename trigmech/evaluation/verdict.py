@@ -1,8 +1,12 @@
 """NON-PRIVATE. Limits for measures, and the verdict in words that follows from them; docs/evaluate.md states them."""
 
+import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from trigmech.errors import InputError, shown
 
 Light = Literal["good", "care", "poor"]
 LIGHTS: tuple[Light, ...] = ("good", "care", "poor")
@@ -57,6 +61,49 @@ USES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 }
 MORE_COPIES = ("More synthetic rows equal true rows than chance explains: look why, for a private release copies "
                "nothing")
+
+
+def load_limits(path: str | Path) -> dict[str, Limit]:
+    """Return the limits of a TOML file; a measure that the file does not name keeps its limits of :data:`LIMITS`.
+
+    Each table of the file has the name of a measure, with ``good``, ``care`` or both, such as ``[pair_worst]`` and
+    ``good = 0.85``.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, names something else, or ``care`` is nearer to the best value than ``good``.
+    """
+    path = Path(path)
+    try:
+        given = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as problem:
+        raise InputError(f"cannot read the limits {str(path)!r}: {problem.strerror}") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{str(path)!r} is no text in UTF-8, so it holds no limits") from None
+    except tomllib.TOMLDecodeError as problem:
+        raise InputError(f"{str(path)!r} is no TOML: {problem}") from None
+    return LIMITS | {name: _limit(name, own) for name, own in given.items()}
+
+
+def _limit(name: str, own: Any) -> Limit:
+    if name not in LIMITS:
+        raise InputError(f"limits: there is no measure {shown(name)}; the measures are {', '.join(LIMITS)}")
+    if not isinstance(own, dict) or set(own) - {"good", "care"}:
+        raise InputError(f"limits: {name} must be a table with the numbers good and care")
+    for key, value in own.items():
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0.0 <= value <= 1.0:
+            raise InputError(f"limits: {key} of {name} must be a number between 0 and 1, not {shown(value)}")
+    limit = replace(LIMITS[name], reason="your own limits", **{key: float(value) for key, value in own.items()})
+    if abs(limit.care - limit.best) < abs(limit.good - limit.best):
+        raise InputError(f"limits: care of {name} ({limit.care:g}) must not be nearer to {limit.best:g} than good "
+                         f"({limit.good:g})")
+    return limit
+
+
+def worst(lights: Sequence[Light]) -> Light:
+    """Return the worst of some lights; good of an empty sequence."""
+    return max(lights, key=LIGHTS.index, default="good")
 
 
 @dataclass(frozen=True)

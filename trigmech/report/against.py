@@ -94,6 +94,15 @@ def judgement_of(made: Synthesis, table: Any, say: Progress = lambda step, done,
     return judged(schema, true, made.columns(count, rng), n, say)
 
 
+def judged_rows(made: Synthesis, rows: Array, say: Progress = lambda step, done, total: None) -> Judgement:
+    """Return a release judged against its table as rows (n, D) of the cube, as :func:`judgement_of` does; private."""
+    schema, n = made.schema, len(rows)
+    rng = np.random.default_rng(SEED)
+    count = compared_rows(n, schema.d)
+    chosen = rows if count == n else rows[np.sort(rng.choice(n, count, replace=False))]
+    return judged(schema, schema.decode(chosen), made.columns(count, rng), n, say)
+
+
 def rows_of(schema: Schema, table: Any) -> Array:
     """Return a table as rows of the cube, or raise an InputError if it does not fit the schema; private.
 

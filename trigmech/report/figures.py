@@ -6,6 +6,7 @@ and negative entries of a matrix carry a dash. Names are drawn literally, never 
 
 import io
 import math
+import re
 import unicodedata
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -67,6 +68,16 @@ def shortened(text: object, longest: int = LONGEST_LABEL) -> str:
     """Return a plain text of at most so many letters."""
     words = plain(text)
     return words if len(words) <= longest else words[: longest - 1] + "…"
+
+
+def slugs(names: Sequence[str], longest: int = 40) -> list[str]:
+    """Return names as parts of file names, all different: small letters, digits and hyphens."""
+    found: list[str] = []
+    for place, name in enumerate(names, 1):
+        plainer = unicodedata.normalize("NFKD", str(name)).encode("ascii", "ignore").decode().lower()
+        slug = re.sub(r"[^a-z0-9]+", "-", plainer)[:longest].strip("-") or "column"
+        found.append(slug if slug not in found and slug != "column" else f"{slug}-{place}")
+    return found if len(set(found)) == len(found) else [f"{slug}-{place}" for place, slug in enumerate(found, 1)]
 
 
 def number(value: float, digits: int = 3) -> str:
@@ -178,6 +189,25 @@ def heat_map(matrix: Array, names: Sequence[str], places: Sequence[int], signed:
     axes.set_ylim(k - 0.5, -0.5)
     scale = figure.add_axes(((margin + side + 0.12) / width, margin / height, 0.13 / width, side / height))
     figure.colorbar(image, cax=scale, label=label, format=_ticks())
+    return figure
+
+
+def curves(x: Sequence[float], lines: Sequence[tuple[str, Sequence[float], float]]) -> Any:
+    """Return lines over a logarithmic axis of epsilon, each with its name and a limit, drawn dotted."""
+    figure, axes = _panel(6.2, 3.2, bottom=0.45 / 3.2)
+    for (name, values, limit), mark_, style in zip(lines, ("o", "s", "^"), ("-", "--", "-."), strict=False):
+        (drawn,) = axes.plot(x, values, marker=mark_, markersize=4.0, linestyle=style, linewidth=1.2, label=name)
+        axes.axhline(limit, color=drawn.get_color(), linewidth=0.8, linestyle=":")
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xticks(list(x), [number(each) for each in x])
+    low, high = axes.get_ylim()
+    marks = [base * 10.0**power for power in range(-6, 1) for base in (1.0, 2.0, 5.0)]
+    axes.set_yticks([at for at in marks if low <= at <= high], [number(at) for at in marks if low <= at <= high])
+    axes.minorticks_off()
+    axes.set_xlabel("epsilon")
+    axes.set_ylabel("mean expected error; dotted: good")
+    axes.legend()
     return figure
 
 

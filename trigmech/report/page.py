@@ -1,5 +1,6 @@
 """The report of a release: one page for people, which needs no network, no scripts and no table."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -8,11 +9,14 @@ import numpy as np
 from trigmech._files import check_writable, write_whole
 from trigmech._optional import need
 from trigmech.errors import InputError, shown
+from trigmech.evaluation.judgement import COMPARED_ROWS, Judgement
+from trigmech.evaluation.verdict import LIMITS, Limit
 from trigmech.measurement.rows import Progress
 from trigmech.privacy.budget import ADJACENCY
 from trigmech.report.account import account_of
-from trigmech.report.against import rows_of
+from trigmech.report.against import judged_rows, rows_of
 from trigmech.report.figures import plain, styled
+from trigmech.report.lead import forecast_of, lead
 from trigmech.report.pairs import pairs
 from trigmech.report.sections import PRIVATE_MARK, Pictures, Side, columns, errors, points, together
 from trigmech.report.statement import guarantee, ledger_table, versions_table
@@ -22,8 +26,8 @@ TITLE, PRIVATE_TITLE = "Report of a release", "NOT PRIVATE: a release against it
 
 
 def write(synthesis: Synthesis, path: str | Path, against: Any = None, figures: str | Path | None = None,
-          seed: int = 0, progress: Progress | None = None) -> Path:
-    """Write a self-contained HTML page about a release: its guarantee, its measurements and its results.
+          seed: int = 0, progress: Progress | None = None, limits: Mapping[str, Limit] = LIMITS) -> Path:
+    """Write a self-contained HTML page about a release: what it is good for, its results, and its guarantee.
 
     Parameters
     ----------
@@ -33,12 +37,15 @@ def write(synthesis: Synthesis, path: str | Path, against: Any = None, figures: 
     against : dataframe, array_like (n, d), dict of columns, or list of the d columns, optional, private
         The true table, to compare with. The page and the figures are then NOT PRIVATE, and are marked so.
     figures : path, optional
-        A folder, made if it does not exist, for the page's figures as PNG and PDF files; names as for ``path``.
+        A folder, made if it does not exist, for the page's figures as PNG and PDF files, named by columns; marked as
+        ``path``.
     seed : int
         At least 0; of the public draws of queries, and of the rows whose distances are computed.
 
     progress : callable, optional
         Called with the name of a step, the finished amount and the total (0: not known).
+    limits : mapping of str to Limit, optional
+        The limits of the lights; see :func:`trigmech.evaluation.verdict.load_limits`.
 
     Returns
     -------
@@ -72,7 +79,7 @@ def write(synthesis: Synthesis, path: str | Path, against: Any = None, figures: 
         check_writable(folder / "figure.png")
     # A figure's library adds up what it draws, and numbers of a column may be near the largest that there are.
     with styled(), np.errstate(over="ignore"):
-        page = _page(synthesis, against, Pictures(folder, against is not None), int(seed),
+        page = _page(synthesis, against, Pictures(folder, against is not None), int(seed), limits,
                      progress or (lambda step, done, total: None))
     write_whole(path, page.encode("utf-8"))
     return path
@@ -84,14 +91,20 @@ def is_page(path: Path) -> bool:
         return file.read(64).lstrip().lower().startswith((b"<!doctype html", b"<html"))
 
 
-def _page(synthesis: Synthesis, against: Any, pictures: Pictures, seed: int, say: Progress) -> str:
+def _page(synthesis: Synthesis, against: Any, pictures: Pictures, seed: int, limits: Mapping[str, Limit],
+          say: Progress) -> str:
     say("reading the release", 0, 0)
     ledger, schema, account = synthesis.ledger, synthesis.schema, account_of(synthesis)
     made = Side.of(schema, synthesis.distribution.points, synthesis.distribution.weights)
-    true = None
+    say("expecting errors", 0, 0)
+    true, judged, expected = None, None, forecast_of(synthesis, limits)
     if against is not None:
         say("reading the table", 0, 0)
         rows = rows_of(schema, against)
+        judged = judged_rows(synthesis, rows, say).by(limits)
+        # More rows add nothing that can be seen; the page says how many there are.
+        if len(rows) > COMPARED_ROWS:
+            rows = rows[np.sort(np.random.default_rng([seed, 3]).choice(len(rows), COMPARED_ROWS, replace=False))]
         true = Side.of(schema, rows, np.full(len(rows), 1.0 / len(rows)))
     drawn = columns(account, made, true, pictures, lambda done, total: say("drawing columns", done, total))
     say("drawing columns together", 0, 0)
@@ -101,10 +114,12 @@ def _page(synthesis: Synthesis, against: Any, pictures: Pictures, seed: int, say
     say("comparing points", 0, 0)
     near, said = points(synthesis, made, true, pictures, seed), guarantee(
         ledger, synthesis.release.n, synthesis.schema.person)
-    return _template().render(
+    begun = lead(synthesis, expected, judged)
+    strongest["lights"] = bool(begun["pairs"].rows)
+    return template("report.html").render(
         title=TITLE if true is None else PRIVATE_TITLE, against=true is not None, simulated=ledger.simulated,
         warnings=synthesis.warnings, key=_key(synthesis, said), g=said,
-        contents=_contents(strongest, matrices, wrong, near, true is not None),
+        lead=begun, contents=_contents(strongest, matrices, wrong, near, judged),
         adjacency=ADJACENCY[0].upper() + ADJACENCY[1:], ledger=ledger_table(ledger), columns=drawn,
         measured=account.measured(), versions=versions_table(synthesis.versions), pairs=strongest, together=matrices,
         errors=wrong, points=near,
@@ -112,14 +127,15 @@ def _page(synthesis: Synthesis, against: Any, pictures: Pictures, seed: int, say
                + ("synthetic." if true is None else "synthetic, and light hatched areas are true."))
 
 
-def _template() -> Any:
+def template(name: str) -> Any:
+    """Return a template of the package; all that it shows is escaped and plain."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 
     return Environment(
         loader=PackageLoader("trigmech.report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True, finalize=lambda value: value if isinstance(value, Markup) else plain(value),
-    ).get_template("report.html")
+    ).get_template(name)
 
 
 def _key(synthesis: Synthesis, said: dict[str, Any]) -> list[tuple[str, str]]:
@@ -134,12 +150,15 @@ def _key(synthesis: Synthesis, said: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _contents(strongest: dict[str, Any], matrices: dict[str, Any], wrong: dict[str, Any], near: dict[str, Any],
-              against: bool) -> list[tuple[str, str]]:
+              judged: Judgement | None) -> list[tuple[str, str]]:
     """Return the page's sections: identifier and title."""
-    return [("guarantee", "What is guaranteed"), ("not-covered", "What is not covered"), ("ledger", "The ledger"),
-            ("measured", "What was measured"), ("columns", "Each column"),
-            *([("pairs", "Pairs of columns")] if strongest["known"] else []), ("together", "Columns together"),
+    return [*([("verdict", "Measured against the true table")] if judged is not None else []),
+            ("columns", "Each column"),
+            *([("pairs", "Pairs of columns")] if strongest["known"] or strongest["lights"] else []),
+            ("together", "Columns together"),
             *((matrix["id"], matrix["title"]) for matrix in matrices["matrices"]),
-            ("errors", "Errors, expected and true" if against else "Errors to expect"),
+            *([("errors", "Errors of queries")] if wrong["shown"] else []),
             *([("scatter", "Predicted against true errors")] if wrong["scatter"] else []), ("points", "The points"),
-            *([("distances", "Distances to true records")] if near["picture"] else [])]
+            *([("distances", "Distances to true records")] if near["picture"] else []),
+            ("guarantee", "What is guaranteed"), ("not-covered", "What is not covered"), ("ledger", "The ledger"),
+            ("measured", "What was measured")]

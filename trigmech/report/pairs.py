@@ -10,7 +10,7 @@ from trigmech.distribution import systematic
 from trigmech.report.account import Account
 from trigmech.report.columns import MOST_INTEGER_BINS, Marginal, is_numeric, ticks, unit_text
 from trigmech.report.dependences import Dependence
-from trigmech.report.figures import number, percent
+from trigmech.report.figures import number, percent, slugs
 from trigmech.report.pair_figures import Axis, boxes, cloud, shades
 from trigmech.report.sections import Pictures, Side
 from trigmech.report.statement import Table
@@ -38,12 +38,14 @@ def pairs(account: Account, made: Side, true: Side | None, pictures: Pictures) -
                   ("Columns", "Strength", "Its noise, about", "In the synthetic rows", "Cells", "Noise in a cell"),
                   rows, links=[f"pair-{place + 1}" if place < DRAWN else "" for place in range(len(rows))])
     sides = [side for side in (made, true) if side is not None]
+    files = slugs(names)
     return {"known": len(known), "absent": len(known) - len(found), "table": table,
             "above": sum(pair.strength > pair.uncertainty for pair in known),
-            "shown": [_shown(place + 1, pair, sides, pictures) for place, pair in enumerate(strongest[:DRAWN])]}
+            "shown": [_shown(place + 1, pair, sides, files, pictures) for place, pair in enumerate(strongest[:DRAWN])]}
 
 
-def _shown(place: int, pair: Dependence, sides: Sequence[Side], pictures: Pictures) -> dict[str, Any]:
+def _shown(place: int, pair: Dependence, sides: Sequence[Side], files: Sequence[str],
+           pictures: Pictures) -> dict[str, Any]:
     """Return one pair's figure; a number comes before a column of few values."""
     first, second = sorted((pair.first, pair.second), key=lambda j: (not is_numeric(sides[0].values[j].column), j))
     numeric = [is_numeric(sides[0].values[j].column) for j in (first, second)]
@@ -51,7 +53,8 @@ def _shown(place: int, pair: Dependence, sides: Sequence[Side], pictures: Pictur
     kind, note, alt, figure = draw(sides, first, second)
     names = [sides[0].values[j].column.name for j in (first, second)]
     return {"id": f"pair-{place}", "name": f"{names[0]} and {names[1]}", "kind": kind, "note": note,
-            "picture": pictures.add(f"pair-{place:02d}", f"{names[0]} and {names[1]}, synthetic: {alt}", figure)}
+            "picture": pictures.add(f"pair-{files[first]}-and-{files[second]}",
+                                    f"{names[0]} and {names[1]}, synthetic: {alt}", figure)}
 
 
 Drawn = tuple[str, str, str, Any]

@@ -39,6 +39,7 @@ from trigmech.report.figures import (
     number,
     percent,
     scatter,
+    slugs,
 )
 from trigmech.report.statement import Table
 from trigmech.results import Synthesis
@@ -55,7 +56,7 @@ QUERY_WORK = 2e9
 FEWEST_QUERIES, MOST_QUERIES = 50, 1_000
 PRIVATE_MARK = "not-private"
 # Numbers in a sample that is drawn to count its rows.
-MOST_SAMPLED = 2**24
+MOST_SAMPLED = 2**21
 
 
 @dataclass(frozen=True)
@@ -99,6 +100,7 @@ def columns(account: Account, made: Side, true: Side | None, pictures: Pictures,
             say: Callable[[int, int], Any]) -> dict[str, Any]:
     """Return what the page shows of each column, with its picture."""
     shown, rows = [], []
+    names = slugs([own.column.name for own in made.marginals])
     released = account.columns(made.marginals)
     for j, own in enumerate(made.marginals):
         say(j, len(made.marginals))
@@ -109,7 +111,7 @@ def columns(account: Account, made: Side, true: Side | None, pictures: Pictures,
         if j < MOST_COLUMNS:
             shown.append({"id": f"column-{j + 1}", "name": column.name, "kind": column.kind,
                           "note": _named_text(own, truth) if is_numeric(column) else "",
-                          "picture": _column_picture(f"column-{j + 1:03d}", own, truth, released[j], pictures)})
+                          "picture": _column_picture(f"column-{names[j]}", own, truth, released[j], pictures)})
     head = ["Column", "No.", "Kind", "Range", "Mean", "Deviation",
             *(() if true is None else ("True mean", "True deviation", "Difference"))]
     table = Table("Columns", head, rows, (1, *range(3, len(head))),
@@ -234,14 +236,17 @@ def errors(account: Account, made: Side, true: Side | None, pictures: Pictures, 
     numbers = list(synthesis.schema.domain.numbers)
     rows, d = max(synthesis.release.n, len(made.points)), len(numbers)
     count = int(np.clip(QUERY_WORK / (rows * max(d, 1) * 10), FEWEST_QUERIES, MOST_QUERIES))
-    predictable = synthesis.has_error_bars
+    # Error bars of releases of tables take minutes of trials; the lights are about their errors.
+    predictable = synthesis.has_error_bars and not synthesis.release.columns
     points = Distribution(made.points[:, numbers], made.weights)
     asked = [Asked(family, synthesis.predicted_error(family, LEVEL) if predictable else None,
                    None if true is None else evaluate(family, true.points[:, numbers], points))
              for family in families(d, count, seed)]
-    return {"predictable": predictable, "frequencies": account.errors(), "about": account.about_errors,
-            "bounds": account.about_bounds, "queries": _query_table(asked, true is not None),
-            "scatter": _scatter(asked, pictures), "worst": _worst_table(asked, made)}
+    told = {"frequencies": account.errors(), "queries": _query_table(asked, true is not None),
+            "worst": _worst_table(asked, made)}
+    return {**told, "predictable": predictable, "unpredictable": not synthesis.has_error_bars,
+            "about": account.about_errors, "bounds": account.about_bounds, "scatter": _scatter(asked, pictures),
+            "shown": any(table.rows for table in told.values()) or not synthesis.has_error_bars}
 
 
 def _query_table(asked: Sequence[Asked], true: bool) -> Table:

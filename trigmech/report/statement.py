@@ -25,7 +25,7 @@ class Table:
     """A table of a page; numbers become text: counts in full, others by :func:`number`.
 
     ``numeric`` says which columns hold numbers, by default all but the first; ``links`` are the places on the page that
-    the rows' first cells point to.
+    the rows' first cells point to; ``lights`` are columns whose cells are good, care or poor.
     """
 
     caption: str
@@ -33,6 +33,7 @@ class Table:
     rows: Sequence[Sequence[Any]]
     numeric: Sequence[int] | None = None
     links: Sequence[str] = ()
+    lights: Sequence[int] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rows", [[_cell(value) for value in row] for row in self.rows])

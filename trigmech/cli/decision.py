@@ -1,0 +1,147 @@
+"""The commands for a decision: releases beside each other, and what a budget would buy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+import trigmech as tm
+from trigmech.cli.files import check_outputs, keep_what_counts, table_against
+from trigmech.cli.options import Json, Target, Written, grouped, tell
+from trigmech.cli.progress import progress_bar
+from trigmech.errors import InputError
+
+if TYPE_CHECKING:
+    from trigmech.report.statement import Table
+    from trigmech.report.tabled import Tabled
+
+Limits = Annotated[Path | None, typer.Option(help="A TOML file with your own limits of the lights, such as "
+                                                  "[pair_worst] and good = 0.85.")]
+Page = Annotated[Path | None, typer.Option("--html", help="Also write a page of its own.")]
+
+
+def limits_of(path: Path | None) -> Any:
+    """Return the limits of a file, or the package's."""
+    from trigmech.evaluation.verdict import LIMITS, load_limits
+
+    return LIMITS if path is None else load_limits(path)
+
+
+@grouped
+def compare(
+    saved: Annotated[list[Path], typer.Argument(help="Two or more saved releases, such as a.tm b.tm.")],
+    written: Written,
+    against: Annotated[str | None, typer.Option(help="The private table of all of them: the output is then NOT "
+                                                     "PRIVATE.")] = None,
+    schema: Annotated[Path | None, typer.Option(help="A schema file that says how to read that table.")] = None,
+    limits: Limits = None,
+    html: Page = None,
+    as_json: Json = False,
+) -> None:
+    """Show releases beside each other: guarantees, lights, and the errors of each column and pair.
+
+    The errors are expected ones, from the releases alone; with --against they are also measured.
+
+    Example: `trigmech compare a.tm b.tm`
+    """
+    if len(saved) < 2:
+        raise typer.BadParameter("name at least two releases")
+    _check_page(html, (*saved, against, schema, limits))
+    chosen = limits_of(limits)
+    named = _named(saved)
+    releases = {name: tm.load(path) for name, path in zip(named, saved, strict=True)}
+    with progress_bar(quiet=as_json) as progress:
+        progress("reading the table", 0, 0)
+        table = None if against is None else table_against(next(iter(releases.values())), against, schema, written)
+        progress("comparing", 0, 0)
+        found = tm.compare(releases, table, chosen)
+    if against is not None:
+        typer.echo("NOT PRIVATE: these figures were computed from the private table. Do not publish them.", err=True)
+    _tell(found, html, as_json)
+
+
+def advise(
+    schema: Annotated[Path, typer.Argument(help="The schema (TOML).")],
+    rows: Annotated[int, typer.Option(min=20, help="Rows of the table (persons, if it has a column of them); public.")],
+    target: Target = None,
+    delta: Annotated[float | None, typer.Option(help="Privacy budget: delta. Default: the largest power of ten that is "
+                                                     "at most 1 / (10 rows).", show_default=False)] = None,
+    epsilon: Annotated[list[float] | None, typer.Option(help="An epsilon to look at; repeatable. Default: nine from "
+                                                             "0.1 to 10.", show_default=False)] = None,
+    limits: Limits = None,
+    html: Page = None,
+    plot: Annotated[Path | None, typer.Option(help="The same as --html; the page has the plot.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Show what each epsilon would buy, before any budget is spent: expected errors, lights, and what could be seen.
+
+    It reads no table. The errors are those of a made-up table with the schema's columns.
+
+    Example: `trigmech advise schema.toml --rows 5000`
+    """
+    from trigmech.report.advised import EPSILONS
+    from trigmech.schema import toml as schema_file
+
+    page = html or plot
+    _check_page(page, (schema, limits))
+    with progress_bar(quiet=as_json) as progress:
+        found = tm.advise(schema_file.load_schema(schema), rows, target=target, delta=delta,
+                          epsilons=epsilon or EPSILONS, limits=limits_of(limits), progress=progress)
+    _tell(found, page, as_json)
+
+
+def _named(saved: list[Path]) -> list[str]:
+    """Return a name for each release: its file's, or its path if two files have the same name."""
+    names = [path.stem for path in saved]
+    names = names if len(set(names)) == len(names) else [str(path) for path in saved]
+    if len(set(names)) < len(names):
+        raise typer.BadParameter("a release is given twice")
+    return names
+
+
+def _check_page(page: Path | None, inputs: tuple[Any, ...]) -> None:
+    from trigmech.report.page import is_page
+
+    if page is None:
+        return
+    check_outputs((page,), inputs)
+    keep_what_counts(page)
+    if page.suffix.lower() not in (".html", ".htm"):
+        raise InputError(f"cannot write {str(page)!r}: a page is written as .html")
+    if page.is_file() and page.stat().st_size and not is_page(page):
+        raise InputError(f"{str(page)!r} exists and is not a page; name another file")
+
+
+def _tell(found: Tabled, page: Path | None, as_json: bool) -> None:
+    written = None if page is None else found.write(page)
+    if as_json:
+        tell(found.to_dict() | {"page": None if written is None else str(written)}, "", True)
+        return
+    from trigmech.inspection.findings import printable
+
+    for sentence in found.sentences:
+        typer.echo(printable(sentence))
+    for part in found.parts:
+        _print(part.table, part.words)
+    if written is not None:
+        typer.echo(f"written: {written}")
+
+
+def _print(table: Table, words: str) -> None:
+    from rich.console import Console
+    from rich.table import Table as Shown
+
+    from trigmech.inspection.findings import printable
+
+    shown = Shown(title=f"{table.caption}. {words}" if words else table.caption, title_justify="left")
+    for at, head in enumerate(table.head):
+        shown.add_column(printable(head), justify="right" if at in (table.numeric or ()) else "left")
+    for row in table.rows:
+        shown.add_row(*(printable(str(cell)) for cell in row))
+    # A column's name may look like markup. Rich would end with status 1 if nobody reads to the end.
+    console = Console(markup=False, emoji=False, highlight=False)
+    with console.capture() as text:
+        console.print(shown)
+    typer.echo(text.get(), nl=False)

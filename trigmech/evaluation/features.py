@@ -1,0 +1,211 @@
+"""What a release says about its own errors, in numbers: for each column, each pair and each correlation. Public.
+
+Each number has the size of one cause of error: noise, cells that are coarser than the compared ones, and the chance of
+few rows. :mod:`trigmech.evaluation.forecast` adds them with weights that were found by experiment.
+"""
+
+import itertools
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trigmech.evaluation.measures import column_scores, correlation_differences, pair_scores
+from trigmech.evaluation.plausible import plausible_column
+from trigmech.evaluation.sides import Coding, Side
+from trigmech.functions.partition import all_codes
+from trigmech.measurement.released import Release
+from trigmech.reconstruction.tables import Pair, Targets
+
+Array = NDArray[np.float64]
+
+DRAWS, SEED = 12, 2014
+# How strong a dependence usually is of which a release shows nothing: a correlation, and the total variation of a table
+# from that of independent columns. No error that noise makes is expected to be larger.
+USUAL = 0.35
+
+
+@dataclass(frozen=True, eq=False)
+class Causes:
+    """Sizes of the causes of errors; public.
+
+    Parameters
+    ----------
+    columns : ndarray (d, 4)
+        Of the score of a column: noise, rows within one interval, how much it stands out, chance.
+    pairs : ndarray (d (d - 1) / 2, 5)
+        Of the score of a pair: noise in its table after shrinkage, all of this noise, dependence within cells, noise of
+        both columns, chance.
+    correlations : ndarray (c, 4)
+        Of the correlation of two numbers: noise, what lies within cells, the spread of both columns, chance.
+    numeric : ndarray (d,) of bool
+        Whether a column's score is that of numbers.
+    places : list of (int, int)
+        The pairs of columns that have a correlation.
+    strengths : ndarray (d (d - 1) / 2,)
+        How strongly both columns depend on each other, as released.
+    above : ndarray (d (d - 1) / 2,) of bool
+        Whether this is more than noise explains.
+    groups : ndarray (2 t,)
+        Of each table, both ways: the noise in the mean of one column over the rows of a group of the other, in
+        standard deviations, times the group's part of all rows.
+    """
+
+    columns: Array
+    pairs: Array
+    correlations: Array
+    numeric: NDArray[np.bool_]
+    places: list[tuple[int, int]]
+    strengths: Array
+    above: NDArray[np.bool_]
+    groups: Array
+
+    @property
+    def hidden(self) -> Array:
+        """How large a dependence noise hides in each pair."""
+        return np.asarray(self.pairs[:, 0])
+
+
+def causes_of(release: Release, coding: Coding, rows: Side, points: Array, compared: int) -> Causes:
+    """Return the sizes of the causes of errors of a release.
+
+    Parameters
+    ----------
+    release : Release
+        Of columns and tables.
+    coding : Coding
+        Made of synthetic rows.
+    rows : Side
+        Synthetic rows.
+    points : ndarray (m, D)
+        The same rows as points of the cube.
+    compared : int
+        How many rows will be compared with as many true ones.
+
+    Notes
+    -----
+    Privacy: post-processing. Random numbers have a fixed seed. Cost: pairs times rows, and a shrinkage of each table.
+    """
+    rng = np.random.default_rng(SEED)
+    again = rows.rows(rng.integers(0, len(rows.values), len(rows.values)))
+    chance = math.sqrt(len(rows.values) / compared)
+    noise, within, peak, spread = np.array([_of_column(release, j, rng) for j in range(len(release.columns))]).T
+    columns = np.column_stack([noise, within, peak, chance * (1.0 - column_scores(coding, rows, again))])
+    pairs, strengths, above, targets = _of_pairs(release, coding, noise)
+    fresh = chance * (1.0 - pair_scores(coding, rows, again)) if len(coding.columns) > 1 else np.empty(0)
+    correlations, places = _of_correlations(release, targets, coding, rows, points, spread)
+    usual = chance * correlation_differences(coding, rows, again)[0]
+    return Causes(columns, np.column_stack([pairs, fresh]), np.column_stack([correlations, usual]),
+                  np.array([column.categories is None for column in coding.columns]), places, strengths, above,
+                  _of_groups(release, targets, rows, points))
+
+
+def _of_column(release: Release, j: int, rng: np.random.Generator) -> tuple[float, ...]:
+    """Return the error that noise makes, the largest share of rows within one interval, by how much the share of one
+    is above those of its neighbours, and the error of the spread."""
+    column, look = release.columns[j], release.look_at(j)
+    partition, k = column.partition, len(column.partition.indicators)
+    closer = [each for each in release.closer if each.query.columns == (j,)]
+    drawn = np.array([plausible_column(column, look, closer, rng).mass for _ in range(DRAWS)])
+    if look is None:
+        drawn = np.maximum(column.mass + rng.normal(0.0, min(column.deviation, 1.0), drawn.shape), 0.0)
+        drawn /= np.maximum(drawn.sum(axis=1, keepdims=True), np.finfo(float).tiny)
+    if release.schema is None or release.schema.columns[j].categories is not None:
+        return float(np.abs(drawn - column.mass).sum(axis=1).mean()) / 2.0, 0.0, 0.0, 0.0
+    total = max(float(column.mass[k:].sum()), np.finfo(float).tiny)
+    own, others = column.mass[k:] / total, drawn[:, k:] / np.maximum(drawn[:, k:].sum(axis=1, keepdims=True), 1e-12)
+    error = float(np.abs(np.cumsum(others - own, axis=1)).max(axis=1).mean())
+    many = np.ones(partition.intervals, dtype=bool)
+    if partition.levels is not None:
+        many = np.diff(np.append(np.searchsorted(partition.levels, partition.edges[:-1]), len(partition.levels))) > 1
+    centres = partition.centres
+    spreads = [math.sqrt(max(float(mass @ centres**2 - (mass @ centres) ** 2), 1e-18)) for mass in (own, *others)]
+    around = np.pad(own, 1)
+    peak = ((own - 0.5 * (around[2:] + around[:-2])) * many).max(initial=0.0)
+    changes = np.abs(np.log(np.array(spreads[1:]) / spreads[0]))
+    return error, float((own * many).max(initial=0.0)), float(peak), float(changes.mean())
+
+
+def _of_pairs(release: Release, coding: Coding, noise: Array) -> tuple[Array, Array, NDArray[np.bool_], dict]:
+    targets = Targets(release)
+    held: dict[tuple[int, int], Pair] = {pair.columns: pair for pair in targets.pairs}
+    sizes = coding.sizes - 1.0
+    found, strengths, above = [], [], []
+    for j, h in itertools.combinations(range(len(release.columns)), 2):
+        pair = held.get((j, h))
+        if pair is None:
+            found.append((USUAL, 0.0, 0.0, noise[j] + noise[h]))
+            strengths.append(0.0)
+            above.append(False)
+            continue
+        table = pair.table
+        a, b = table.shape
+        each = math.sqrt(2.0 / math.pi) / 2.0 * np.broadcast_to(np.minimum(pair.deviation, 1.0), table.shape)
+        # One cell shows nothing.
+        left = float(each.mean()) * math.sqrt(a * b * (a + b)) if min(a, b) > 1 else math.inf
+        strength = min(float(np.abs(table - np.outer(table.sum(axis=1), table.sum(axis=0))).sum()) / 2.0, 1.0)
+        coarse = 1.0 - min(1.0, a / sizes[j]) * min(1.0, b / sizes[h])
+        found.append((_hidden(left), min(float(each.sum()), 1.0), strength * coarse, noise[j] + noise[h]))
+        strengths.append(strength)
+        above.append(strength > left)
+    return np.array(found).reshape(-1, 4), np.array(strengths), np.array(above, dtype=bool), held
+
+
+def _of_correlations(release: Release, held: dict[tuple[int, int], Pair], coding: Coding, rows: Side, points: Array,
+                     spread: Array) -> tuple[Array, list[tuple[int, int]]]:
+    numbers = [j for j, column in enumerate(coding.columns) if column.kind != "categorical"]
+    places = list(itertools.combinations(numbers, 2))
+    codes = all_codes([column.partition for column in release.columns], points)
+    products = release.products
+    ranked = math.inf if products is None or products.query.contrasted else 2.0 * products.deviation
+    if release.directions is not None:
+        ranked = release.directions.deviation * len(release.columns)
+    standard = {j: _standardised(rows.values[:, j]) for j in numbers}
+    found = []
+    for j, h in places:
+        pair = held.get((j, h))
+        both = standard[j] * standard[h]
+        correlation = float(np.nanmean(both)) if np.isfinite(both).any() else 0.0
+        if pair is None:
+            found.append((_hidden(ranked), 0.0, abs(correlation) * (spread[j] + spread[h])))
+            continue
+        (first, inside), (second, beside) = (
+            _between(standard[c], cells[codes[:, c]], size) for c, cells, size in zip(
+                (j, h), pair.maps, pair.table.shape, strict=True))
+        noise = float(np.max(pair.deviation)) * math.sqrt(float((first**2).sum() * (second**2).sum()))
+        noise = max(noise, 1e-12) if min(len(first), len(second)) > 1 else math.inf
+        least = _hidden(1.0 / max(math.hypot(1.0 / noise, 1.0 / ranked), 1e-12))
+        found.append((least, min(1.0, abs(correlation) + least) * min(1.0, inside + beside),
+                      abs(correlation) * (spread[j] + spread[h])))
+    return np.array(found).reshape(-1, 3), places
+
+
+def _of_groups(release: Release, held: dict[tuple[int, int], Pair], rows: Side, points: Array) -> Array:
+    """Return the noise in the mean of a column over the rows of a group, times the group's part of all rows."""
+    codes = all_codes([column.partition for column in release.columns], points)
+    found = [math.inf if min(pair.table.shape) < 2 else float(np.max(pair.deviation)) * math.sqrt(float(np.square(
+        _between(rows.outcomes[:, c], cells[codes[:, c]], size)[0]).sum()))
+        for columns, pair in held.items() for c, cells, size in zip(columns, pair.maps, pair.table.shape, strict=True)]
+    return np.array(found)
+
+
+def _hidden(noise: float) -> float:
+    """Return about how large a dependence is that noise of this size hides."""
+    return USUAL if math.isinf(noise) else noise * USUAL / math.hypot(noise, USUAL)
+
+
+def _standardised(values: Array) -> Array:
+    known = values[~np.isnan(values)]
+    deviation = float(known.std()) if len(known) else 0.0
+    return (values - (known.mean() if len(known) else 0.0)) / (deviation if deviation > 0.0 else 1.0)
+
+
+def _between(values: Array, cells: NDArray[np.int64], size: int) -> tuple[Array, float]:
+    """Return the mean (size,) of each cell, and the part of the variance that lies within cells."""
+    known = ~np.isnan(values)
+    count = np.bincount(cells[known], minlength=size)
+    means = np.bincount(cells[known], values[known], minlength=size) / np.maximum(count, 1)
+    return means, float(np.clip(1.0 - (count @ means**2) / max(int(count.sum()), 1), 0.0, 1.0))
+
+

@@ -1,0 +1,147 @@
+"""The beginning of a page: what the table is good for, in three lines, and a light for each column and each pair."""
+
+import itertools
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from trigmech.evaluation.forecast import ExpectedError, Forecast, forecast
+from trigmech.evaluation.judgement import Judgement
+from trigmech.evaluation.verdict import LIGHTS, LIMITS, Limit, lights_of_uses, verdict_of
+from trigmech.report.figures import number, percent
+from trigmech.report.statement import NO_TABLE, Table
+from trigmech.results import Synthesis
+
+# A page lists no more pairs: those whose lights are worst, and then those that depend most.
+MOST_PAIRS = 150
+
+
+def forecast_of(synthesis: Synthesis, limits: Mapping[str, Limit] = LIMITS) -> Forecast | None:
+    """Return the errors that a release is expected to have; None for releases of moments."""
+    if not synthesis.release.columns:
+        return None
+    return forecast(synthesis.release, synthesis.schema, synthesis.distribution.points, limits)
+
+
+def sentences(expected: Forecast, n: int) -> list[str]:
+    """Return three lines: what the table is good for, for which groups, and how many relations were seen."""
+    measures = expected.measures()
+    uses = lights_of_uses(measures)
+    columns, pairs = list(expected.lights_of_columns().values()), list(expected.lights_of_pairs().values())
+    good = f"{columns.count('good')} of {len(columns)} columns" + (
+        f" and {pairs.count('good')} of {len(pairs)} pairs of columns" if pairs else "")
+    found = [f"{verdict_of(measures)} By expected errors, {good} are good."]
+    if not uses or not pairs:
+        return found
+    rows = expected.group_rows
+    found.append(f"Means over groups of about {math.ceil(rows):,} rows and more are expected to be right to "
+                 f"{number(expected.limits['groups_mean'].good)} standard deviations; for smaller groups noise can be "
+                 "larger." if rows <= n else "Not for groups of rows: noise may hide how they differ.")
+    found.append(f"{expected.above} of {len(pairs)} pairs of columns show a relation above the noise"
+                 + ("." if expected.above == len(pairs) else
+                    "; the others may depend on each other, and the release would not show it."))
+    return found
+
+
+def lead(synthesis: Synthesis, expected: Forecast | None, judged: Judgement | None) -> dict[str, Any]:
+    """Return what the top of the page shows; private if there is a judgement."""
+    said: dict[str, Any] = {
+        "sentences": [] if expected is None else sentences(expected, synthesis.release.n),
+        "verdict": "" if judged is None else judged.verdict, "compared": "" if judged is None else judged.compared,
+        "columns": NO_TABLE, "pairs": NO_TABLE, "left_out": 0, "limits": NO_TABLE, "known": expected is not None,
+        "measures": NO_TABLE if judged is None else _measures(judged),
+        "regressions": NO_TABLE if judged is None else _regressions(judged),
+        "determined": NO_TABLE if judged is None else _determined(judged)}
+    if expected is None and judged is None:
+        return said
+    limits = (judged if expected is None else expected).limits  # type: ignore[union-attr]
+    said["columns"] = _columns(synthesis, expected, judged)
+    said["pairs"], said["left_out"] = _pairs(synthesis, expected, judged)
+    said["limits"] = Table("The limits of the lights", ("Light of", "Measure", "Good to", "Care to", "Best", "Why"), [
+        (words, name, number(limits[name].good), number(limits[name].care), number(limits[name].best),
+         limits[name].reason)
+        for words, name in (("a column", "column_worst"), ("a pair, its table", "pair_worst"),
+                            ("a pair, its correlation", "correlation_worst"))], (2, 3, 4))
+    return said
+
+
+def _bars(each: ExpectedError | None) -> tuple[str, str]:
+    if each is None:
+        return "", ""
+    shown = number if each.kind == "correlation" else percent
+    return shown(each.error), shown(each.high)
+
+
+def _columns(synthesis: Synthesis, expected: Forecast | None, judged: Judgement | None) -> Table:
+    head, lights, rows = ["Column"], [], []
+    if expected is not None:
+        lights.append(len(head))
+        head += ["Expected", "Shares of rows are off by", "In 9 of 10 cases at most"]
+    if judged is not None:
+        lights.append(len(head))
+        head += ["Measured", "Shares of rows were off by"]
+        own = judged.lights_of_columns()
+    for j, name in enumerate(synthesis.schema.names):
+        row = [name]
+        if expected is not None:
+            row += [expected.columns[j].light, *_bars(expected.columns[j])]
+        if judged is not None:
+            row += [own[name], percent(1.0 - judged.details["columns"][name])]
+        rows.append(row)
+    return Table("A light for each column", head, rows, [at for at in range(1, len(head)) if at not in lights],
+                 [f"column-{j + 1}" for j in range(len(rows))], lights)
+
+
+def _pairs(synthesis: Synthesis, expected: Forecast | None, judged: Judgement | None) -> tuple[Table, int]:
+    """Return the table of pairs, those first that were seen to depend most, and how many pairs it leaves out."""
+    head, lights = ["Pair of columns"], []
+    held = {} if expected is None else expected.lights_of_pairs()
+    own = {} if judged is None else judged.lights_of_pairs()
+    if expected is not None:
+        lights.append(len(head))
+        head += ["Expected", "Shares of rows are off by", "In 9 of 10 cases at most",
+                 "Correlation is off by", "In 9 of 10 cases at most", "Dependence seen"]
+        tables, correlations = ({each.about: each for each in part} for part in (
+            expected.pairs, expected.correlations))
+    if judged is not None:
+        lights.append(len(head))
+        head += ["Measured", "Shares of rows were off by", "Correlation was off by"]
+        differences = judged.details.get("correlations", {}).get("differences", {})
+    rows: list[tuple[tuple[float, float], list[str]]] = []
+    for about in itertools.combinations(synthesis.schema.names, 2):
+        name = " and ".join(about)
+        row, order = [name], [0.0, 0.0]
+        if expected is not None:
+            row += [held[name], *_bars(tables[about]), *_bars(correlations.get(about)),
+                    number(expected.strengths[about], 2)]
+            order = [-float(LIGHTS.index(held[name])), -expected.strengths[about]]
+        if judged is not None:
+            row += [own[name], percent(1.0 - judged.details["pairs"][name]),
+                    number(differences[name]) if name in differences else ""]
+            order[0] -= float(LIGHTS.index(own[name]))
+        rows.append(((order[0], order[1]), row))
+    chosen = sorted(rows, key=lambda each: each[0])[:MOST_PAIRS]
+    listed = [row for _, row in sorted(chosen, key=lambda each: each[0][1])]
+    numeric = [at for at in range(1, len(head)) if at not in lights]
+    return Table("A light for each pair of columns", head, listed, numeric, (), lights), len(rows) - len(listed)
+
+
+def _measures(judged: Judgement) -> Table:
+    rows = [(each.words + (f" ({each.about})" if each.about else ""), each.light, number(each.value),
+             "" if each.fresh is None else number(each.fresh), number(judged.limits[each.name].good),
+             number(judged.limits[each.name].care), number(judged.limits[each.name].best)) for each in judged.measures]
+    return Table("Measures of the release", ("Measure", "Light", "Release", "True rows drawn again", "Good to",
+                                                     "Care to", "Best"), rows, (2, 3, 4, 5, 6), (), (1,))
+
+
+def _regressions(judged: Judgement) -> Table:
+    rows = [(name, each["R2_true"], each["R2_synthetic"], each["R2_true"] - each["R2_synthetic"])
+            for name, each in judged.details.get("regressions", {}).items()]
+    return Table("Regressions of each column on all others, tested on true rows: R²",
+                 ("Target", "Learned from true rows", "Learned from synthetic rows", "Loss"), rows)
+
+
+def _determined(judged: Judgement) -> Table:
+    rows = [(f"{first} determines {second}", percent(true), percent(made))
+            for first, second, true, made in judged.details.get("determined", [])]
+    return Table("Columns that nearly determine others", ("Columns", "True rows", "Synthetic rows"), rows)
